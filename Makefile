@@ -1,0 +1,41 @@
+# Each target makes what it needs in .venv; nothing touches the system Python.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench clean
+
+help:  ## What can be made
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
+
+demo: $(VENV)/.runs  ## A private running average beside the truth: a table and a figure
+	$(BIN)/discreet demo
+
+test: $(VENV)/.develops lint  ## All checks and all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.develops  ## Format, lint, types, import rules
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.runs  ## The figures of README and docs, measured again
+	$(BIN)/python benchmarks/prefix.py
+	$(BIN)/python benchmarks/privacy.py
+
+clean:  ## Remove the environment and caches
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/.runs: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	touch $@
+
+$(VENV)/.develops: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+	touch $@ $(VENV)/.runs

@@ -1,0 +1,1 @@
+"""Plans, runs, tables and figures. Needs the `experiments` extra."""

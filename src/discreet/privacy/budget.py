@@ -1,0 +1,118 @@
+"""What may be spent: epsilon, delta, and how many rounds one person may take part in."""
+
+import hashlib
+import hmac
+import json
+import math
+import secrets
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.privacy.checks import positive, whole
+from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """A privacy budget for one person, over a learner's whole life.
+
+    `contributions=k` protects a person who appears in up to k rounds: every sensitivity is
+    multiplied by k (or, inside a running sum, by the exact norm of k columns). The caller must
+    enforce that limit, for instance with `ContributionLimiter`. `epsilon=inf` switches privacy
+    off: no noise is added anywhere, and every guarantee says so.
+
+    >>> Budget(1.0, 1e-6).mu  # doctest: +ELLIPSIS
+    0.2367...
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    contributions: int = 1
+
+    def __post_init__(self) -> None:
+        set_ = object.__setattr__
+        set_(self, "epsilon", positive("epsilon", self.epsilon, allow_inf=True))
+        if not 0 <= float(self.delta) < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
+        set_(self, "delta", float(self.delta))
+        set_(self, "contributions", whole("contributions", self.contributions))
+
+    @property
+    def off(self) -> bool:
+        """Whether privacy is switched off (epsilon is infinite)."""
+        return math.isinf(self.epsilon)
+
+    @property
+    def pure(self) -> bool:
+        """Whether delta is zero, so that only pure mechanisms will do."""
+        return self.delta == 0
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian parameter of the whole budget; an error if delta is 0."""
+        return math.inf if self.off else gaussian_mu(self.epsilon, self.delta)
+
+    @property
+    def rho(self) -> float:
+        """The zero-concentrated parameter of the whole budget; an error if delta is 0."""
+        return math.inf if self.off else zcdp_rho(self.epsilon, self.delta)
+
+
+class ContributionLimiter:
+    """Admits each person to at most `contributions` rounds, by salted hash of a user id.
+
+    The table holds keyed hashes and counts, never an id. It tells whoever has the salt who took
+    part, so keep it as carefully as the data. A refused round must leave no trace in the learner.
+
+    >>> limiter = ContributionLimiter(2, salt=b"keep me secret")
+    >>> [limiter.admit("ada"), limiter.admit("ada"), limiter.admit("ada"), limiter.admit("bob")]
+    [True, True, False, True]
+    """
+
+    def __init__(self, contributions: int, *, salt: bytes | None = None) -> None:
+        self.contributions = whole("contributions", contributions)
+        self._salt = secrets.token_bytes(32) if salt is None else bytes(salt)
+        if not self._salt:
+            raise ValueError("salt must not be empty; leave it out to draw a fresh one")
+        self._seen: Counter[str] = Counter()
+
+    def admit(self, user: str | bytes | int) -> bool:
+        """Whether this person may take part once more; if so, the round is counted."""
+        key = self._key(user)
+        if self._seen[key] >= self.contributions:
+            return False
+        self._seen[key] += 1
+        return True
+
+    def remaining(self, user: str | bytes | int) -> int:
+        """How many rounds this person has left."""
+        return self.contributions - self._seen.get(self._key(user), 0)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Counts and salt, as plain values; keep it secret."""
+        return {
+            "format": 1,
+            "contributions": self.contributions,
+            "salt": self._salt.hex(),
+            "seen": json.dumps(self._seen),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue counting from a saved state; its limit must be the same as this one's."""
+        if state.get("format") != 1 or state.get("contributions") != self.contributions:
+            raise ValueError(
+                f"expected a state of format 1 with contributions={self.contributions}; "
+                "build the limiter with the limit that was saved"
+            )
+        self._salt = bytes.fromhex(state["salt"])
+        self._seen = Counter(json.loads(state["seen"]))
+
+    def _key(self, user: str | bytes | int) -> str:
+        if isinstance(user, bool) or not isinstance(user, (str, bytes, int)):
+            raise ValueError(f"a user id must be a str, bytes or int, got {type(user).__name__}")
+        # The type is part of the id: 7 and "7" are different people.
+        raw = user if isinstance(user, bytes) else str(user).encode()
+        return hmac.new(
+            self._salt, type(user).__name__.encode() + b":" + raw, hashlib.sha256
+        ).hexdigest()[:32]

@@ -1,0 +1,196 @@
+"""The computed promise: machine readable, and in plain words."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from discreet.privacy.checks import one_of
+from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
+from discreet.privacy.release import Release, plain
+
+_TRUST = {
+    "central": "Everything this learner publishes",
+    "joint": "Everything shown to everybody except the person concerned",
+    "local": "Every report that leaves a device",
+}
+
+
+class Report(Protocol):
+    """An audit that knows how to write itself down."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Lower bound, method, number of runs, confidence, code version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a learner promises each person over its whole life, and what it has released so far.
+
+    `epsilon` and `delta` bound everything it will ever release; `epsilon_at` computes what the
+    releases made so far cost, from their sensitivities and noise alone.
+    """
+
+    epsilon: float
+    delta: float
+    trust: str = "central"
+    contributions: int = 1
+    releases: tuple[Release, ...] = ()
+    unprotected: tuple[str, ...] = ()
+    reference: str = ""
+    neighbours: str = "replace-one"
+    audits: tuple[Mapping[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        one_of("trust", self.trust, tuple(_TRUST))
+
+    @property
+    def private(self) -> bool:
+        """False when privacy is switched off (epsilon is infinite)."""
+        return math.isfinite(self.epsilon)
+
+    @property
+    def unit(self) -> str:
+        """What is hidden: a round, or a user with all of a bounded number of rounds."""
+        k = self.contributions
+        return "round" if k == 1 else f"user, at most {k} rounds"
+
+    @property
+    def sampler(self) -> str:
+        """How the noise is drawn; mechanism by mechanism where they differ."""
+        by = {release.mechanism: release.sampler for release in self.releases}
+        if len(set(by.values())) <= 1:
+            return next(iter(by.values()), "nothing drawn yet")
+        return "; ".join(f"{mechanism}: {sampler}" for mechanism, sampler in sorted(by.items()))
+
+    def epsilon_at(self, delta: float) -> float:
+        """The smallest epsilon we can compute for the releases so far, at another delta.
+
+        Sums over releases on the same rows, takes the worst of disjoint scopes. Exact for Gaussian
+        releases; mixtures go through dp-accounting. Under local trust a person's report is one
+        release of its own.
+        """
+        if not 0 <= delta < 1:
+            raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+        common = [release for release in self.releases if release.scope is None]
+        scopes: dict[str, list[Release]] = {}
+        for release in self.releases:
+            if release.scope is not None:
+                scopes.setdefault(release.scope, list(common)).append(release)
+        distinct = {tuple(sorted(_costs(group))): group for group in (common, *scopes.values())}
+        return max(_epsilon(group, delta) for group in distinct.values())
+
+    def with_audit(self, report: Report) -> "Guarantee":
+        """The same promise with one more attack on record."""
+        return replace(self, audits=(*self.audits, report.to_dict()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A stable, versioned, JSON-ready record of the promise."""
+        return {
+            "format": 1,
+            "epsilon": plain(self.epsilon),
+            "delta": self.delta,
+            "trust": self.trust,
+            "neighbours": self.neighbours,
+            "unit": self.unit,
+            "contributions": self.contributions,
+            "sampler": self.sampler,
+            "releases": [release.to_dict() for release in self.releases],
+            "unprotected": list(self.unprotected),
+            "reference": self.reference,
+            "audits": [dict(audit) for audit in self.audits],
+        }
+
+    def statement(self) -> str:
+        """The promise in words for someone who is not an expert."""
+        parts = [self._promise(), self._protected(), self._noise()]
+        if self.unprotected:
+            parts.append("Not protected: " + "; ".join(self.unprotected) + ".")
+        for audit in self.audits:
+            parts.append(
+                f"Attacked {audit['runs']} times ({audit['method']}): the attack proves epsilon of "
+                f"at least {audit['lower_bound']:.3g} with {audit['confidence']:.4g} confidence."
+            )
+        if self.reference:
+            parts.append(f"Method: {self.reference}.")
+        return "\n".join(parts)
+
+    def _promise(self) -> str:
+        if not self.private:
+            return (
+                "NO PRIVACY. epsilon is infinite: no noise is added, and what is published may "
+                "reveal anyone's data."
+            )
+        odds = math.exp(self.epsilon)
+        rounded = f"{odds:.3g}" if odds < 1e6 else f"e^{self.epsilon:g}"
+        but = f", except with probability {self.delta:g}" if self.delta else ""
+        return (
+            f"{_TRUST[self.trust]} is differentially private (epsilon = {self.epsilon:g}, "
+            f"delta = {self.delta:g}): whatever one person did, no outcome becomes more than "
+            f"{rounded} times as likely as it would be had they done anything else{but}."
+        )
+
+    def _protected(self) -> str:
+        who = (
+            "one round: its features and its feedback, whatever they were"
+            if self.contributions == 1
+            else f"one person with everything they did in up to {self.contributions} rounds"
+        )
+        return f"Protected: {who} (neighbours: {self.neighbours})."
+
+    def _noise(self) -> str:
+        if not self.private:
+            return f"Released so far: {len(self.releases)} values, none with noise."
+        if not self.releases:
+            return "Released so far: nothing."
+        made = f"Released so far: {len(self.releases)}; noise: {self.sampler}."
+        samplers = " ".join(release.sampler for release in self.releases)
+        if "simulation only" in samplers:
+            made += (
+                " SIMULATION ONLY: whoever knows the seed can remove the noise; use SecureNoise()"
+                " (or noise=None) for real data."
+            )
+        elif "float" in samplers:
+            made += (
+                " Floating-point noise is not safe against someone who sees every bit of an"
+                " output: round what you publish."
+            )
+        return made
+
+
+def _costs(group: list[Release]) -> list[tuple[float, float, float]]:
+    return [(release.epsilon, release.mu, release.rho) for release in group]
+
+
+def _epsilon(group: list[Release], delta: float) -> float:
+    """The best of several valid ways to compose releases on the same rows."""
+    pure = math.fsum(release.epsilon for release in group)
+    if delta == 0:
+        return pure
+    mu = math.sqrt(math.fsum(release.mu**2 for release in group))
+    gaussian = gaussian_epsilon(mu, delta)
+    if all(release.mechanism == "gaussian" for release in group) or len(group) == 1:
+        return min(pure, gaussian, *([zcdp_epsilon(group[0].rho, delta)] if group else []))
+    rho = zcdp_epsilon(math.fsum(release.rho for release in group), delta)
+    return min(pure, gaussian, rho, _numeric_epsilon(group, delta))
+
+
+def _numeric_epsilon(group: list[Release], delta: float) -> float:
+    """Numerical composition by dp-accounting: Gaussians as they are, the rest as pure releases."""
+    if any(math.isinf(release.mu) for release in group):
+        return math.inf
+    from dp_accounting.pld import common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    parts = []
+    gaussian = math.sqrt(math.fsum(r.mu**2 for r in group if r.mechanism == "gaussian"))
+    if gaussian:
+        parts.append(pld.from_gaussian_mechanism(1 / gaussian))
+    for release in group:
+        if release.mechanism != "gaussian":
+            pure = common.DifferentialPrivacyParameters(release.epsilon, 0.0)
+            parts.append(pld.from_privacy_parameters(pure))
+    total = parts[0]
+    for part in parts[1:]:
+        total = total.compose(part)
+    return float(total.get_epsilon_for_delta(delta))

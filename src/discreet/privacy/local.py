@@ -1,0 +1,292 @@
+"""Local channels: a report that is private before it leaves the device, and unbiased.
+
+    paper   v    p                 gamma  q                 1/m
+    here    V    self._inside_p    cap    self._inside_q    self.radius
+
+Two statistics of one person: let each person report one of the two, at random or by parity,
+rather than splitting epsilon.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincinv, gammaln
+
+from discreet.privacy.checks import Array, finite, positive, whole, within
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.noise import Noise, source
+from discreet.privacy.release import Release
+
+# A coin of 53 bits cannot be more one-sided than this; running a channel at a smaller epsilon
+# than was asked for is always allowed.
+_LARGEST = 35.0
+
+
+class _Channel:
+    """What the channels share: the budget of one report, and the promise."""
+
+    mechanism: str
+    reference: str
+
+    def __init__(self, epsilon: float, contributions: int) -> None:
+        self.epsilon = positive("epsilon", epsilon, allow_inf=True)
+        self.contributions = whole("contributions", contributions)
+        # k reports of one person cost k times one report: there is no sensitivity to multiply.
+        self.report_epsilon = min(self.epsilon / self.contributions, _LARGEST)
+        self.off = math.isinf(self.epsilon)
+        self._sampler = "nothing drawn yet"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each person is promised, whatever happens to the reports."""
+        release = Release.pure(
+            what=f"{self.contributions} report(s) of one person",
+            mechanism=self.mechanism,
+            norm="any two records",
+            sensitivity=1.0 if self.off else self.report_epsilon * self.contributions,
+            scale=0.0 if self.off else 1.0,
+            sampler=self._sampler,
+        )
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=0.0,
+            trust="local",
+            contributions=self.contributions,
+            releases=(release,),
+            unprotected=("that a report was sent, and when", "the public bounds"),
+            reference=self.reference,
+        )
+
+    def _source(self, noise: Noise | None) -> Noise:
+        noise = source(noise)
+        self._sampler = noise.sampler(self.mechanism)
+        return noise
+
+
+class BallChannel(_Channel):
+    """Unbiased, pure epsilon-LDP reports of vectors in the unit l2 ball.
+
+    A vector v becomes a random direction with mean v: +v/|v| with probability (1 + |v|)/2, else
+    -v/|v| (uniform at v = 0). The report lies on a sphere of radius 1/m: with probability p it is
+    uniform on the cap {u: <u, direction> >= cap}, else on the rest of the sphere. With q the share
+    of the sphere in the cap, p (1 - q) / ((1 - p) q) = e^epsilon exactly. cap = 0 is the half
+    sphere of Duchi, Jordan and Wainwright (2018); a larger cap is PrivUnit (Bhowmick et al. 2018).
+    The cap is chosen for the least variance, 1/m^2 - |v|^2 in total.
+
+    Guarantee  each report is epsilon-DP by itself; with contributions=k each of a person's k
+    reports runs at epsilon/k.
+
+    >>> from discreet.privacy import SeededNoise
+    >>> channel = BallChannel(3, epsilon=2.0)
+    >>> reports = channel.privatize(np.tile([0.6, 0.0, 0.0], (50_000, 1)), SeededNoise(0))
+    >>> bool(np.abs(reports.mean(axis=0) - [0.6, 0.0, 0.0]).max() < 0.05)
+    True
+    """
+
+    mechanism = "sphere channel"
+    reference = "Duchi, Jordan and Wainwright (2018); Bhowmick et al. (2018)"
+
+    def __init__(self, dim: int, epsilon: float, *, contributions: int = 1) -> None:
+        super().__init__(epsilon, contributions)
+        self.dim = whole("dim", dim)
+        if self.off:
+            self.cap, self.radius = 0.0, 1.0
+            return
+        caps = np.zeros(1)
+        if self.dim > 1:  # P(u >= cap) ~ exp(-d cap^2 / 2) is never best far below e^-epsilon
+            widest = math.sqrt(2 * (self.report_epsilon + 5) / self.dim)
+            caps = np.linspace(0.0, min(1.0, widest), 4001)[:-1]
+        q = self._share(caps)
+        # One coordinate u of a uniform direction has
+        # E[u; u >= cap] = Gamma(d/2) (1 - cap^2)^((d-1)/2) / (2 sqrt(pi) Gamma((d+1)/2)).
+        constant = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2))
+        partial = constant * (1 - caps**2) ** ((self.dim - 1) / 2) / (2 * math.sqrt(math.pi))
+        # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon).
+        other = math.exp(-self.report_epsilon)
+        mean = (1 - other) * partial / (q + (1 - q) * other)
+        best = int(np.argmax(mean))
+        self.cap, self.radius = float(caps[best]), float(1 / mean[best])
+        self._inside_q = float(q[best])
+        self._inside_p = self._inside_q / (self._inside_q + (1 - self._inside_q) * other)
+
+    @property
+    def deviation(self) -> float:
+        """The largest root-mean-square error of a report, per coordinate."""
+        return 0.0 if self.off else self.radius / math.sqrt(self.dim)
+
+    def privatize(
+        self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False
+    ) -> Array:  # (n, dim) -> (n, dim)
+        """One report for each row; a single vector gives a single report."""
+        rows = self._rows("V", V, clip)
+        if self.off:
+            return rows.reshape(np.shape(V)).copy()
+        noise = self._source(noise)
+        report = noise.normal(rows.shape)
+        coin, inside, level = noise.uniform((len(rows), 3)).T
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        zero = norms == 0
+        sign = np.where(coin < (1 + norms) / 2, 1.0, -1.0)
+        direction = rows * (sign / np.where(zero, 1.0, norms))[:, None]
+        along = self._height(inside < self._inside_p, level)
+        along[zero] = 0.0  # no direction: the normalised normal vector is the uniform report
+        if self.dim > 1:  # complete a unit vector by the normal vector's part across the direction
+            report -= np.einsum("ij,ij->i", report, direction)[:, None] * direction
+            length = np.sqrt(np.einsum("ij,ij->i", report, report))
+            report *= (np.sqrt(1 - along**2) / length)[:, None]
+        else:
+            report = np.where(zero[:, None], np.sign(report), 0.0)
+        report += along[:, None] * direction
+        report *= self.radius
+        return report.reshape(np.shape(V))
+
+    def log_density(self, reports: ArrayLike, v: ArrayLike) -> Array:  # (n, dim), (dim,) -> (n,)
+        """log density of reports given v, against the uniform law on the sphere.
+
+        Between any two inputs it differs by at most epsilon: privacy by computation.
+        """
+        units = np.atleast_2d(finite("reports", reports)) / self.radius
+        vector = self._rows("v", v, False)[0]
+        norm = float(np.linalg.norm(vector))
+        if norm == 0:
+            return np.zeros(len(units))
+        along = units @ (vector / norm)
+        inside = self._inside_p / self._inside_q
+        outside = (1 - self._inside_p) / (1 - self._inside_q)
+        towards = np.where(along >= self.cap, inside, outside)
+        # For cap = 0 both half spheres hold their edge; it has no mass, but count it once.
+        away = np.where((along <= -self.cap) & (along < 0), inside, outside)
+        return np.asarray(np.log((1 + norm) / 2 * towards + (1 - norm) / 2 * away))
+
+    def _rows(self, name: str, V: ArrayLike, clip: bool) -> Array:
+        rows = finite(name, V)
+        if rows.ndim == 0 or rows.shape[-1] != self.dim:
+            raise ValueError(f"{name} must have rows of length {self.dim}, got shape {rows.shape}")
+        return within(name, rows.reshape(-1, self.dim), 1.0, norm="l2", clip=clip)
+
+    def _share(self, caps: Array) -> Array:
+        """P(u >= cap) for one coordinate u of a uniform direction."""
+        if self.dim == 1:
+            return np.full(caps.shape, 0.5)
+        return np.asarray(0.5 * betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
+
+    def _height(self, inside: NDArray[np.bool_], level: Array) -> Array:
+        """<u, direction> for u uniform on the cap or on the rest: the inverse of `_share`."""
+        if self.dim == 1:
+            return np.where(inside, 1.0, -1.0)
+        q = self._inside_q
+        tail = np.where(inside, level * q, q + level * (1 - q))
+        squared = 1 - betaincinv((self.dim - 1) / 2, 0.5, 2 * np.minimum(tail, 1 - tail))
+        return np.asarray(np.copysign(np.sqrt(squared), 0.5 - tail))
+
+
+class IntervalChannel(_Channel):
+    """Unbiased, pure epsilon-LDP reports of numbers in an interval.
+
+    Randomised response: the report is one of two values, c half widths from the middle,
+    c = (e^epsilon + 1)/(e^epsilon - 1). Where its worst variance is smaller (epsilon above about
+    1.3) the piecewise mechanism of Wang et al. (2019): uniform on [-c', c'] with a higher plateau
+    around the value, c' = (e^(epsilon/2) + 1)/(e^(epsilon/2) - 1).
+
+    >>> from discreet.privacy import SeededNoise
+    >>> channel = IntervalChannel(1.0, low=0.0, high=1.0)
+    >>> reports = channel.privatize(np.full(100_000, 0.25), SeededNoise(0))
+    >>> bool(abs(reports.mean() - 0.25) < 0.02)
+    True
+    """
+
+    def __init__(
+        self, epsilon: float, *, low: float = -1.0, high: float = 1.0, contributions: int = 1
+    ) -> None:
+        super().__init__(epsilon, contributions)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"expected finite low < high, got low={low!r}, high={high!r}")
+        self.low, self.high = float(low), float(high)
+        self._half = math.exp(self.report_epsilon / 2)
+        # A little wider than needed, so that rounding of the coin's bias costs no privacy.
+        response = (1 + 1e-12) / math.tanh(self.report_epsilon / 2)
+        plateau = 2 * math.sqrt(self._half / 3) / (self._half - 1)
+        self.piecewise = plateau < response
+        self._reach = (self._half + 1) / (self._half - 1) if self.piecewise else response
+        self._deviation = min(plateau, response)
+        self.mechanism = "piecewise channel" if self.piecewise else "randomized response"
+        self.reference = "Wang et al. (2019)" if self.piecewise else "Warner (1965)"
+
+    @property
+    def deviation(self) -> float:
+        """The largest root-mean-square error of a report."""
+        return 0.0 if self.off else self._deviation * (self.high - self.low) / 2
+
+    def privatize(
+        self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
+    ) -> Array:
+        """One report for each value, in the shape of `values`."""
+        x = self._standard(finite("values", values))
+        x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
+        if not self.off:
+            noise = self._source(noise)
+            x = self._piecewise(x, noise) if self.piecewise else self._response(x, noise)
+        return np.asarray((self.low + self.high) / 2 + (self.high - self.low) / 2 * x)
+
+    def log_density(self, reports: ArrayLike, value: float) -> Array:
+        """log probability (or density, per half width) of reports given a value."""
+        report, x = self._standard(finite("reports", reports)), self._standard(np.asarray(value))
+        if not self.piecewise:
+            return np.asarray(np.log((1 + np.sign(report) * x / self._reach) / 2))
+        low = self._plateau(x)
+        inside = (report >= low) & (report <= low + self._reach - 1)
+        share = self._half / (self._half + 1)
+        return np.log(np.where(inside, share / (self._reach - 1), (1 - share) / (self._reach + 1)))
+
+    def _standard(self, values: Array) -> Array:
+        return np.asarray((values - (self.low + self.high) / 2) / ((self.high - self.low) / 2))
+
+    def _response(self, x: Array, noise: Noise) -> Array:
+        up = noise.uniform(x.shape) < (1 + x / self._reach) / 2
+        return np.where(up, self._reach, -self._reach)
+
+    def _plateau(self, x: Array) -> Array:
+        """Where the plateau starts; it is reach - 1 long, and reach + 1 remains outside."""
+        return np.asarray((self._reach + 1) / 2 * x - (self._reach - 1) / 2)
+
+    def _piecewise(self, x: Array, noise: Noise) -> Array:
+        low, length = self._plateau(x), self._reach - 1
+        inside, level = noise.uniform((2, *x.shape))
+        outside = level * (self._reach + 1) - self._reach
+        outside = np.where(outside <= low, outside, outside + length)
+        up = inside < self._half / (self._half + 1)
+        return np.asarray(np.where(up, low + level * length, outside))
+
+
+class SymmetricChannel:
+    """Unbiased, pure epsilon-LDP reports of symmetric matrices of Frobenius norm at most 1.
+
+    The isometric vector of the upper triangle through a `BallChannel` of d (d + 1) / 2 dimensions.
+
+    >>> from discreet.privacy import SeededNoise
+    >>> report = SymmetricChannel(4, epsilon=1.0).privatize(np.eye(4) / 2, SeededNoise(0))
+    >>> bool((report == report.T).all())
+    True
+    """
+
+    def __init__(self, dim: int, epsilon: float, *, contributions: int = 1) -> None:
+        self.dim = whole("dim", dim)
+        entries = self.dim * (self.dim + 1) // 2
+        self.vectors = BallChannel(entries, epsilon, contributions=contributions)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each person is promised, whatever happens to the reports."""
+        return self.vectors.guarantee
+
+    def privatize(
+        self, matrices: ArrayLike, noise: Noise | None = None, *, clip: bool = False
+    ) -> Array:  # (..., dim, dim) -> (..., dim, dim)
+        """One report for each matrix."""
+        array = finite("matrices", matrices)
+        if array.shape[-2:] != (self.dim, self.dim):
+            raise ValueError(f"expected matrices of shape (..., {self.dim}, {self.dim})")
+        vectors = symmetric_to_vector(array)
+        return vector_to_symmetric(self.vectors.privatize(vectors, noise, clip=clip))

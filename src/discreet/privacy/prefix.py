@@ -1,0 +1,344 @@
+"""Private running sums: one budget for a whole stream of prefix sums, adaptive inputs included."""
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.privacy.budget import Budget
+from discreet.privacy.checks import Array, numbers, one_of, positive, whole, within
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.mechanisms import NORMS, draw_k_norm, k_norm_deviation, k_norm_name
+from discreet.privacy.noise import Noise, SecureNoise, SeededNoise, SystemNoise, source, to_lattice
+from discreet.privacy.release import Release
+from discreet.privacy.state import expect, load_state, save_state
+from discreet.privacy.toeplitz import Buffered, FilteredSum, SquareRoot
+from discreet.privacy.tree import Tree, TreeSum
+
+_SOURCES: dict[str, Callable[[], Noise]] = {
+    "SeededNoise": lambda: SeededNoise(0),  # its streams are restored from the state
+    "SystemNoise": SystemNoise,
+    "SecureNoise": SecureNoise,
+}
+
+
+class PrefixSum:
+    """The running sum of a stream of vectors, published after every round.
+
+    Requires   one replaced round moves x by at most `sensitivity` in `norm`. Rows are checked
+               against norm <= sensitivity/2, which implies it; with `bound=` they are checked
+               against that instead, and the caller vouches that any two rows are within
+               `sensitivity` (losses in [0, 1]^n: norm="linf", sensitivity=1, bound=1).
+    Guarantee  all `horizon` sums together are (epsilon, delta)-DP, for inputs that may depend on
+               earlier outputs; with contributions=k, for a person who takes part in k rounds.
+
+    mechanism="auto" takes the least maximal variance: buffered Toeplitz ("blt") for delta > 0, a
+    tree with K-norm noise for delta = 0 or very short streams. "toeplitz" is the square root
+    (memory grows with the horizon), "tree" or `Tree(branching=..., ...)` a tree. With SecureNoise
+    "auto" means a tree, whose Gaussian or Laplace noise is exact; filtered noise is float.
+
+    A stolen state reveals noisy sums for a tree and everything for "blt" and "toeplitz". Sums
+    published again from an old state spend the budget twice: never roll back.
+
+    >>> from discreet.privacy import Budget, SeededNoise
+    >>> sums = PrefixSum(1000, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+    >>> for _ in range(1000):
+    ...     estimate = sums.add([0.6, -0.8])
+    >>> bool(np.abs(estimate - [600, -800]).max() < 4 * sums.deviation(1000))
+    True
+    """
+
+    def __init__(
+        self,
+        horizon: int,
+        dim: int,
+        budget: Budget,
+        *,
+        sensitivity: float,
+        norm: str = "l2",
+        mechanism: str | Tree = "auto",
+        noise: Noise | None = None,
+        bound: float | None = None,
+        clip: bool = False,
+    ) -> None:
+        self.horizon, self.dim, self.budget = whole("horizon", horizon), whole("dim", dim), budget
+        self.sensitivity = positive("sensitivity", sensitivity)
+        self.norm = one_of("norm", norm, NORMS)
+        self.bound = self.sensitivity / 2 if bound is None else positive("bound", bound)
+        self.clip = clip
+        self.rounds = 0
+        self._asked, self._source = mechanism, source(noise)
+        self._plan = self._best_plan(mechanism)
+        self._ledger = Ledger(budget, "pure" if self._plan.pure else None)
+        self._ledger.spend(self._plan.release)
+        self._estimate = np.zeros(self.dim)
+        design = self._plan.design
+        if isinstance(design, Tree):
+            self._streams = self._source.spawn(design.depth + 1)
+            self._sum: TreeSum | FilteredSum = TreeSum(design, self.horizon, dim, self._node_noise)
+        else:
+            self._streams = self._source.spawn(1)
+            self._sum = FilteredSum(design, dim, None if budget.off else self._base_noise)
+
+    @property
+    def mechanism(self) -> str:
+        """The mechanism in use: "blt", "toeplitz" or "tree"."""
+        return self._plan.mechanism
+
+    @property
+    def estimate(self) -> Array:
+        """The last published sum; zero before the first round."""
+        return self._estimate.copy()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise for the whole stream of sums."""
+        return self._ledger.guarantee(
+            unprotected=("the number of rounds", "arrival times", "the public bounds"),
+            reference=self._plan.reference,
+        )
+
+    def add(self, x: ArrayLike) -> Array:
+        """Take in one round; returns the private estimate of the sum so far."""
+        self._room(1)
+        row = self._checked([x] if isinstance(x, (int, float)) else x, (self.dim,))
+        self.rounds += 1
+        self._estimate = self._sum.add(row)
+        return self._estimate.copy()
+
+    def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
+        """Take in n rounds; returns the n estimates that n calls of `add` would have returned."""
+        rows = self._checked(X, (np.shape(X)[0] if np.ndim(X) else 0, self.dim))
+        self._room(len(rows))
+        self.rounds += len(rows)
+        sums = self._sum.add_many(rows)
+        if len(rows):
+            self._estimate = sums[-1].copy()
+        return sums
+
+    def deviation(self, t: ArrayLike) -> Any:
+        """The standard deviation of the noise in each coordinate of the sum of t rounds."""
+        rounds = np.asarray(t)
+        if rounds.size and not (rounds.min() >= 1 and rounds.max() <= self.horizon):
+            raise ValueError(f"rounds must lie in 1..{self.horizon}")
+        growth = self._plan.growth(rounds)
+        return growth * self._plan.unit if rounds.ndim else float(growth) * self._plan.unit
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything needed to go on: private data for "blt" and "toeplitz", noisy sums for a tree.
+
+        `rounds` never decreases. Noise already drawn is kept; the generator itself is saved only
+        for SeededNoise, because it would reveal the noise to come.
+        """
+        streams = {f"stream{i}": stream.state() for i, stream in enumerate(self._streams)}
+        sums = {f"sum.{name}": value for name, value in self._sum.state().items()}
+        return {
+            **self._config(),
+            "rounds": self.rounds,
+            "estimate": self.estimate,
+            **streams,
+            **sums,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a saved state; one that is older than this object is refused."""
+        expect(state, **self._config())
+        if state["rounds"] < self.rounds:
+            raise ValueError(
+                f"the state is at round {state['rounds']}, this object at {self.rounds}: "
+                "publishing those rounds again would spend the budget twice"
+            )
+        sums = {name[4:]: value for name, value in state.items() if name.startswith("sum.")}
+        self.rounds = state["rounds"]
+        self._estimate = state["estimate"].copy()
+        self._sum.restore(sums, self.rounds)
+        if isinstance(self._source, SeededNoise):
+            saved = [state[f"stream{i}"] for i in range(len(self._streams))]
+            self._streams = [SeededNoise.restored(stream) for stream in saved]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file."""
+        save_state(path, self.state_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "PrefixSum":
+        """Go on from a file, with the same kind of noise."""
+        state = load_state(path)
+        expect(state, format=1, kind="PrefixSum")
+        asked: str | Tree = state["mechanism"]
+        if asked == "Tree":
+            branching, levels = state["tree.branching"], state["tree.levels"]
+            asked = Tree(
+                branching or None, state["tree.balanced"], state["tree.padded"], levels or None
+            )
+        loaded = cls(
+            state["horizon"],
+            state["dim"],
+            Budget(state["epsilon"], state["delta"], state["contributions"]),
+            sensitivity=state["sensitivity"],
+            norm=state["norm"],
+            mechanism=asked,
+            noise=_SOURCES[state["source"]](),
+            bound=state["bound"],
+            clip=state["clip"],
+        )
+        loaded.load_state_dict(state)
+        return loaded
+
+    def _config(self) -> dict[str, Any]:
+        tree = self._asked if isinstance(self._asked, Tree) else None
+        return {
+            "format": 1,
+            "kind": "PrefixSum",
+            "horizon": self.horizon,
+            "dim": self.dim,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "contributions": self.budget.contributions,
+            "sensitivity": self.sensitivity,
+            "norm": self.norm,
+            "bound": self.bound,
+            "clip": self.clip,
+            "source": type(self._source).__name__,
+            "mechanism": "Tree" if tree else self._asked,
+            "tree.branching": (tree and tree.branching) or 0,
+            "tree.levels": (tree and tree.levels) or 0,
+            "tree.balanced": bool(tree and tree.balanced),
+            "tree.padded": bool(tree and tree.padded),
+            "scale": self._plan.release.scale,
+        }
+
+    def _room(self, count: int) -> None:
+        if self.rounds + count > self.horizon:
+            raise ValueError(
+                f"the horizon is {self.horizon} rounds and {self.rounds} have been added; "
+                "start a new PrefixSum with a larger horizon"
+            )
+
+    def _checked(self, x: ArrayLike, shape: tuple[int, ...]) -> Array:
+        rows = numbers("x", x)
+        if rows.shape != shape:
+            raise ValueError(f"x must have shape {shape}, got {rows.shape}")
+        rows = within("x", rows, self.bound, norm=self.norm, clip=self.clip)
+        return to_lattice(rows, self._plan.spacing) if self._plan.spacing else rows
+
+    def _node_noise(self, level: int, count: int) -> Array:
+        plan, stream = self._plan, self._streams[level]
+        if self.budget.off:
+            return np.zeros((count, self.dim))
+        scale = plan.release.scale
+        if plan.pure:
+            return draw_k_norm(plan.release.norm, scale, count, self.dim, stream, plan.spacing)
+        return stream.gaussian(scale, (count, self.dim), plan.spacing)
+
+    def _base_noise(self, count: int) -> Array:
+        return self._plan.release.scale * self._streams[0].normal((count, self.dim))
+
+    def _best_plan(self, mechanism: str | Tree) -> "_Plan":
+        """The plan with the least maximal deviation among those the caller allows."""
+        if isinstance(mechanism, Tree):
+            family = "tree"
+        else:
+            family = one_of("mechanism", mechanism, ("auto", "blt", "toeplitz", "tree"))
+        approximate = not self.budget.pure or self.budget.off
+        plans = []
+        if family in ("auto", "tree"):
+            tree = mechanism if isinstance(mechanism, Tree) else Tree()
+            plans.append(_tree_plan(self, tree, pure=True))
+            if approximate:
+                plans.append(_tree_plan(self, tree, pure=False))
+        if family == "toeplitz":
+            plans.append(_filter_plan(self, "toeplitz", SquareRoot(self.horizon)))
+        if family == "blt" or (family == "auto" and approximate and not self._source.exact):
+            plans.append(_filter_plan(self, "blt", Buffered.fitted(self.horizon)))
+        return min(plans, key=lambda plan: plan.unit * float(plan.largest))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """A mechanism calibrated for one running sum."""
+
+    mechanism: str
+    design: Tree | SquareRoot | Buffered
+    release: Release
+    pure: bool
+    unit: float  # deviation of one coordinate of one draw of noise
+    largest: float  # growth at the worst round
+    spacing: float
+    reference: str
+
+    def growth(self, t: Any) -> Array:
+        """Deviation of the sum of t rounds, in units of one draw."""
+        if not isinstance(self.design, Tree):
+            return self.design.deviation(t)
+        return np.sqrt(
+            np.full(np.shape(t), self.largest**2) if self.design.padded else self.design.nodes(t)
+        )
+
+
+def _tree_plan(sums: PrefixSum, tree: Tree, *, pure: bool) -> _Plan:
+    budget, noise, dim = sums.budget, sums._source, sums.dim
+    design = tree.fitted(sums.horizon, pure=pure)
+    nodes = design.most_nodes(sums.horizon)
+    # An exact source draws Laplace noise, for the l1 ball around the given one.
+    norm = ("l1" if noise.exact else sums.norm) if pure else "l2"
+    name = k_norm_name(norm) if pure else "gaussian"
+    one_round = sums.sensitivity * _stretch(sums.norm, norm, dim)
+    reach = design.reach(budget.contributions, pure=pure)
+    unit_budget = budget.epsilon if pure else budget.mu
+    scale = one_round * reach / unit_budget
+    spacing = noise.spacing(name, scale, sums.horizon * sums.bound + 64 * scale * nodes)
+    # Rounding two rows to the lattice can move each coordinate apart by one spacing more.
+    one_round += spacing * (dim if norm == "l1" else math.sqrt(dim))
+    shape = f"tree, branching {design.base}, {design.depth} levels"
+    about: dict[str, Any] = {
+        "what": f"{sums.horizon} running sums ({shape})",
+        "sensitivity": one_round * reach,
+        "scale": one_round * reach / unit_budget,
+        "sampler": noise.sampler(name),
+    }
+    release = (
+        Release.pure(mechanism=name, norm=norm, **about) if pure else Release.gaussian(**about)
+    )
+    unit = k_norm_deviation(norm, release.scale, dim) if pure else release.scale
+    return _Plan(
+        "tree",
+        design,
+        release,
+        pure,
+        unit,
+        math.sqrt(nodes),
+        spacing,
+        "Dwork et al. (2010); Andersson, Pagh and Torkamani (2024)",
+    )
+
+
+def _filter_plan(sums: PrefixSum, mechanism: str, design: SquareRoot | Buffered) -> _Plan:
+    budget = sums.budget
+    # k rounds of one person move C x by at most the sum of k columns, each of length one_round.
+    one_round = sums.sensitivity * _stretch(sums.norm, "l2", sums.dim)
+    sensitivity = one_round * design.reach(budget.contributions)
+    release = Release.gaussian(
+        what=f"{sums.horizon} running sums ({mechanism})",
+        sensitivity=sensitivity,
+        scale=sensitivity / budget.mu,
+        sampler=sums._source.sampler("filtered gaussian"),
+    )
+    largest = float(design.deviation(np.asarray(sums.horizon)))
+    reference = (
+        "Fichtenberger, Henzinger and Upadhyay (2023)"
+        if mechanism == "toeplitz"
+        else "McMahan, Xiao, Pillutla et al. (2024)"
+    )
+    return _Plan(mechanism, design, release, False, release.scale, largest, 0.0, reference)
+
+
+def _stretch(norm: str, other: str, dim: int) -> float:
+    """The largest `other` norm of a vector whose `norm` is one."""
+    order = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
+    return float(dim) ** max(0.0, 1 / order[other] - 1 / order[norm])

@@ -1,0 +1,102 @@
+"""One value that left the private side, and what it costs a person in three currencies.
+
+    epsilon   pure privacy loss: adds up
+    mu        Gaussian differential privacy: mu^2 adds up
+    rho       zero-concentrated differential privacy: adds up
+
+inf means that the release has no finite cost in that currency.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from discreet.privacy.gaussian import bounded_range_mu
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What was released, how far one person could move it, and the noise that hides the move.
+
+    `sensitivity` is for everything one person contributes, measured in `norm`; `scale` is the
+    noise's own parameter; `scope` names the rows it saw (None: all of them).
+    """
+
+    what: str
+    mechanism: str
+    norm: str
+    sensitivity: float
+    scale: float
+    epsilon: float
+    mu: float
+    rho: float
+    sampler: str
+    scope: str | None = None
+
+    @classmethod
+    def gaussian(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
+        """N(0, scale^2 I) on a value of this l2 sensitivity: mu = sensitivity / scale."""
+        mu = _ratio(sensitivity, scale)
+        return cls(
+            mechanism="gaussian",
+            norm="l2",
+            sensitivity=sensitivity,
+            scale=scale,
+            epsilon=math.inf,
+            mu=mu,
+            rho=mu * mu / 2,
+            **about,
+        )
+
+    @classmethod
+    def pure(cls, *, mechanism: str, sensitivity: float, scale: float, **about: Any) -> "Release":
+        """Noise of density exp(-norm(z)/scale), or any channel of this loss: width 2 epsilon."""
+        epsilon = _ratio(sensitivity, scale)
+        return cls(
+            mechanism=mechanism,
+            sensitivity=sensitivity,
+            scale=scale,
+            epsilon=epsilon,
+            mu=bounded_range_mu(2 * epsilon),
+            rho=epsilon**2 / 2,
+            **about,
+        )
+
+    @classmethod
+    def selection(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
+        """Gumbel(scale) on scores that each move by `sensitivity`: width epsilon = 2 D / scale."""
+        epsilon = 2 * _ratio(sensitivity, scale)
+        return cls(
+            mechanism="exponential",
+            norm="linf",
+            sensitivity=sensitivity,
+            scale=scale,
+            epsilon=epsilon,
+            mu=bounded_range_mu(epsilon),
+            rho=epsilon**2 / 8,
+            **about,
+        )
+
+    @classmethod
+    def concentrated(cls, *, mechanism: str, rho: float, **about: Any) -> "Release":
+        """A release of which only a zCDP cost is known."""
+        return cls(mechanism=mechanism, epsilon=math.inf, mu=math.inf, rho=rho, **about)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; infinities as the string "inf", so that it is valid JSON."""
+        return {name: plain(value) for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "Release":
+        """The release that `to_dict` wrote."""
+        fields: dict[str, Any] = {n: math.inf if v == "inf" else v for n, v in record.items()}
+        return cls(**fields)
+
+
+def plain(value: Any) -> Any:
+    """`value` for JSON: an infinite number as the string "inf"."""
+    return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def _ratio(sensitivity: float, scale: float) -> float:
+    return math.inf if scale == 0 else sensitivity / scale

@@ -1,0 +1,240 @@
+"""Running sums with correlated noise: square-root Toeplitz and its buffered approximation (BLT).
+
+The prefix sums A x are published as A x + B z with A = B C and z white. Replacing round i moves
+C x by a column of C, so z needs deviation |C e_1| / mu (the first column is the longest).
+
+    square root   C = B = A^(1/2): c_0 = 1, c_k = c_{k-1} (1 - 1/(2k)); near-optimal, O(T) memory
+    buffered      c_0 = 1, c_k = sum_j w_j q_j^(k-1), five terms: within 1% of it up to T = 2^20,
+                  O(1) memory (McMahan, Xiao, Pillutla et al. 2024; Dvijotham et al. 2024)
+
+    paper   theta   omega    B's poles and weights
+    here    q       w        p, beta (and alpha, the weight of a plain running sum)
+
+Snapshot. The state holds the exact sum and buffers that determine the noise almost exactly: a
+stolen state hides nothing. Use a tree where that matters.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+
+# log w and logit q of the five buffers: quartics in (log2 T - 14) / 10, highest power first, from
+# benchmarks/fit_blt.py. Within 0.2% of the best five buffers from T = 2^6 to 2^40; those lose to
+# the square root 0.1% at 2^14, 0.9% at 2^20, 1.2% at 2^21, 2.5% at 2^24 and 7.4% at 2^30.
+_LOG_W = (
+    (-0.049, -0.047, -0.028, -0.015, -0.018),
+    (0.316, 0.257, 0.138, 0.055, 0.063),
+    (-0.853, -0.536, -0.271, -0.078, -0.044),
+    (0.831, -0.476, -1.368, -2.199, -3.032),
+    (-1.358, -1.891, -2.886, -3.907, -4.638),
+)
+_LOGIT_Q = (
+    (-0.018, -0.004, 0.013, 0.034, 0.028),
+    (0.134, 0.059, -0.012, -0.107, -0.111),
+    (-0.381, -0.232, -0.160, -0.051, 0.133),
+    (1.795, 2.882, 4.184, 5.464, 6.218),
+    (0.477, 2.823, 4.967, 7.115, 9.873),
+)
+_SMALLEST, _LARGEST = 2**6, 2**40
+_BLOCK = 128  # rounds per matrix product in `add_many`
+
+
+class SquareRoot:
+    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2)."""
+
+    def __init__(self, horizon: int) -> None:
+        self.coefficients = _square_root(horizon)  # (horizon,)
+
+    def reach(self, contributions: int) -> float:
+        """|sum of k columns of C|: adjacent at the start is the worst, as c is decreasing."""
+        sums = np.cumsum(self.coefficients)
+        sums[contributions:] -= sums[:-contributions].copy()
+        return float(np.linalg.norm(sums))
+
+    def deviation(self, t: Array) -> Array:
+        """Deviation of the noise at round t, for z of deviation 1."""
+        return np.asarray(np.sqrt(np.cumsum(self.coefficients**2))[np.asarray(t) - 1])
+
+    def filter(self, dim: int) -> "History":
+        """The streaming form."""
+        return History(self.coefficients, dim)
+
+
+@dataclass(frozen=True)
+class Buffered:
+    """Noise alpha * (running sum of z) + sum_j beta_j * (filter of z with pole p_j)."""
+
+    horizon: int
+    w: Array
+    q_gap: Array  # 1 - q, which keeps its digits when q is nearly 1
+    p_gap: Array  # 1 - p
+    beta: Array
+    alpha: float
+
+    @classmethod
+    def fitted(cls, horizon: int) -> "Buffered":
+        """Parameters for a horizon, from the table above.
+
+        B = A C^-1 has rows alpha + sum_j beta_j p_j^k: with s = sqrt(w), diag(q) - s s^T has
+        eigenvalues p_j and vectors V; beta_j = (V^T s)_j^2 / (1 - p_j) and alpha = 1 - sum beta.
+        """
+        x = (math.log2(min(max(horizon, _SMALLEST), _LARGEST)) - 14) / 10
+        w = np.exp(np.polyval(np.array(_LOG_W), x))
+        q_gap = 1 / (1 + np.exp(np.polyval(np.array(_LOGIT_Q), x)))
+        s = np.sqrt(w)
+        minus_gap, vectors = np.linalg.eigh(-np.diag(q_gap) - np.outer(s, s))
+        beta = (vectors.T @ s) ** 2 / -minus_gap
+        return cls(horizon, w, q_gap, -minus_gap, beta, 1 - float(beta.sum()))
+
+    def reach(self, contributions: int) -> float:
+        """|sum of the first k columns of C| in closed form; no other k columns are longer."""
+        k, T = min(contributions, self.horizon), self.horizon
+        log_q = np.log1p(-self.q_gap)
+        m = np.arange(k)[:, None]  # rows where some of the k columns have not begun
+        head = 1 + np.expm1(m * log_q) / -self.q_gap @ self.w
+        weights = self.w * np.expm1(k * log_q) / -self.q_gap
+        tail = weights @ _geometric(log_q[:, None] + log_q, T - k) @ weights
+        return math.sqrt(float(head @ head) + float(tail))
+
+    def deviation(self, t: Array) -> Array:
+        """Deviation of the noise at round t, for z of deviation 1: sqrt(sum_{k<t} b_k^2)."""
+        n = np.asarray(t, dtype=np.float64)
+        logs = [0.0, *np.log1p(-self.p_gap)]
+        weights = [self.alpha, *self.beta]
+        total = np.zeros(n.shape)
+        for log_i, weight_i in zip(logs, weights, strict=True):
+            for log_j, weight_j in zip(logs, weights, strict=True):
+                total += weight_i * weight_j * _geometric(log_i + log_j, n)
+        return np.asarray(np.sqrt(total))
+
+    def filter(self, dim: int) -> "Buffers":
+        """The streaming form."""
+        return Buffers(self, dim)
+
+
+class Buffers:
+    """z -> running noise, in O(5 dim) memory."""
+
+    def __init__(self, design: Buffered, dim: int) -> None:
+        # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
+        self._poles = np.concatenate([[1.0], 1 - design.p_gap])[:, None]
+        self._weights = np.concatenate([[design.alpha], design.beta])
+        self._rows = np.zeros((len(self._weights), dim))
+
+    def step(self, z: Array) -> Array:
+        """The running noise after one more z."""
+        self._rows *= self._poles
+        self._rows += z
+        return np.asarray(self._weights @ self._rows)
+
+    def steps(self, Z: Array) -> Array:  # (n, dim) -> (n, dim)
+        """The running noise after each of n more: one matrix product per block."""
+        out = np.empty_like(Z)
+        ages = np.arange(_BLOCK + 1)
+        powers = self._poles[:, 0] ** ages[:, None]  # (age, buffer)
+        kernel = powers[:-1] @ self._weights
+        lags = ages[:-1, None] - ages[:-1]
+        toeplitz = np.where(lags >= 0, kernel[np.abs(lags)], 0.0)
+        for start in range(0, len(Z), _BLOCK):
+            z = Z[start : start + _BLOCK]
+            n = len(z)
+            out[start : start + n] = toeplitz[:n, :n] @ z
+            out[start : start + n] += (powers[1 : n + 1] * self._weights) @ self._rows
+            self._rows = powers[n][:, None] * self._rows + powers[n - 1 :: -1].T @ z
+        return out
+
+    def state(self) -> dict[str, Any]:
+        """The buffers."""
+        return {"buffers": self._rows.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+        self._rows = state["buffers"].copy()
+
+
+class History:
+    """z -> running noise, remembering every z; blocks by fast Fourier transform."""
+
+    def __init__(self, coefficients: Array, dim: int) -> None:
+        self._coefficients = coefficients
+        self._past = np.zeros((len(coefficients), dim))
+        self._rounds = 0
+
+    def step(self, z: Array) -> Array:
+        """The running noise after one more z."""
+        self._past[self._rounds] = z
+        self._rounds += 1
+        return np.asarray(self._coefficients[: self._rounds][::-1] @ self._past[: self._rounds])
+
+    def steps(self, Z: Array) -> Array:  # (n, dim) -> (n, dim)
+        """The running noise after each of n more."""
+        before, after = self._rounds, self._rounds + len(Z)
+        self._past[before:after] = Z
+        self._rounds = after
+        size = 2 * after
+        kernel = np.fft.rfft(self._coefficients[:after], size)[:, None]
+        spectrum = np.fft.rfft(self._past[:after], size, axis=0)
+        return np.asarray(np.fft.irfft(kernel * spectrum, size, axis=0)[before:after])
+
+    def state(self) -> dict[str, Any]:
+        """Every z so far."""
+        return {"past": self._past[: self._rounds].copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+        self._rounds = len(state["past"])
+        self._past[: self._rounds] = state["past"]
+
+
+class FilteredSum:
+    """The exact running sum plus filtered noise. `draw(count)` returns rows of white noise."""
+
+    def __init__(
+        self, design: SquareRoot | Buffered, dim: int, draw: Callable[[int], Array] | None
+    ) -> None:
+        self._filter, self._draw = design.filter(dim), draw
+        self._total = np.zeros(dim)
+
+    def add(self, x: Array) -> Array:
+        """Take in one round and return the noisy prefix sum."""
+        self._total += x
+        if self._draw is None:
+            return self._total.copy()
+        return self._total + self._filter.step(self._draw(1)[0])
+
+    def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
+        """n rounds at once: the same sums as n calls of `add`."""
+        if not len(X):
+            return np.empty_like(X)
+        sums = self._total + np.cumsum(X, axis=0)
+        self._total = sums[-1].copy()
+        return sums if self._draw is None else sums + self._filter.steps(self._draw(len(X)))
+
+    def state(self) -> dict[str, Any]:
+        """The exact sum and the filter: private data, in the clear."""
+        return {"total": self._total.copy(), **self._filter.state()}
+
+    def restore(self, state: dict[str, Any], rounds: int) -> None:
+        """Go on from `state()`."""
+        self._total = state["total"].copy()
+        self._filter.restore(state)
+
+
+@functools.lru_cache(maxsize=8)
+def _square_root(horizon: int) -> Array:
+    factors = 1 - 1 / (2 * np.maximum(np.arange(horizon), 1))
+    factors[0] = 1.0
+    return np.asarray(np.cumprod(factors), dtype=np.float64)
+
+
+def _geometric(log_ratio: Any, n: Any) -> Array:
+    """sum_{k < n} exp(k log_ratio), for a ratio of at most one."""
+    if np.all(log_ratio == 0):
+        return np.asarray(n, dtype=np.float64)
+    return np.asarray(np.expm1(n * log_ratio) / np.expm1(log_ratio))

@@ -1,0 +1,271 @@
+"""Running sums from a tree of noisy node sums (Dwork et al. 2010; Chan, Shi, Song 2011).
+
+Level l cuts the rounds into nodes of b^l rounds; every node gets noise once. A prefix of t rounds
+is written in base b, t = sum_l w_l b^l, and published as the sum of |w_l| nodes of each level.
+With balanced digits, -(b-1)/2 <= w_l <= b/2, a prefix may run ahead to the end of a large node and
+take small nodes away again, which halves the number of nodes (Andersson, Pagh, Torkamani 2024).
+
+    position_l(t) = the end of the prefix written with levels >= l only, a multiple of b^l
+    reached[l]    = noisy sum up to position_l, of the data that has arrived
+    open[l]       = noisy sum of the node that starts at position_l, of the data that has arrived
+    ahead[l]      = noise of nodes that were taken away and have not started
+
+Privacy. The published sums are L (R x + z) with R x all node sums, z their noise: a round is in
+one node of each level. A node that runs ahead of the data does no harm, nor do inputs chosen by
+looking at earlier outputs: given all outputs, the inputs of both neighbouring streams are fixed,
+and moving z by R (x - x') maps one run to the other; the density of z there changes by at most
+e^epsilon (pure noise). For Gaussian noise L z has the law of a lower triangular mechanism whose
+columns are no longer than R's, which is an adaptive composition (Denisov et al. 2022).
+
+Snapshot. The state is a function of the node sums with their noise: one stolen state, by itself,
+is as private as the outputs. Together with later outputs it is not: they contain the same noise.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.checks import Array, whole
+
+_WIDEST = 48  # branching beyond this never wins at any horizon where a tree has two levels
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The shape of a tree: `PrefixSum(..., mechanism=Tree(branching=2))`.
+
+    branching=None chooses the branching with the least maximal variance for the horizon.
+    balanced=False allows no subtraction. padded=True adds noise until every prefix carries that of
+    the same number of nodes, so that its law does not depend on t (an analysis device of Agarwal
+    and Singh 2017).
+
+    >>> Tree(branching=2).fitted(2**10, pure=False)
+    Tree(branching=2, balanced=True, padded=False, levels=11)
+    """
+
+    branching: int | None = None
+    balanced: bool = True
+    padded: bool = False
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.branching is not None:
+            whole("branching", self.branching, least=2)
+        if self.levels is not None:
+            whole("levels", self.levels)
+            if self.branching is None:
+                raise ValueError("levels needs a branching; leave both out to choose the best")
+
+    @property
+    def base(self) -> int:
+        """The branching of a fitted tree."""
+        if self.branching is None:
+            raise ValueError("this tree has no branching yet; call fitted(horizon) first")
+        return self.branching
+
+    @property
+    def depth(self) -> int:
+        """The levels of a fitted tree: in how many nodes a round is."""
+        if self.levels is None:
+            raise ValueError("this tree has no levels yet; call fitted(horizon) first")
+        return self.levels
+
+    @property
+    def back(self) -> int:
+        """How many nodes of a level may be taken away: the lowest digit is -back."""
+        return (self.base - 1) // 2 if self.balanced else 0
+
+    def fitted(self, horizon: int, *, pure: bool) -> "Tree":
+        """This tree with branching and levels for a horizon; least maximal variance if open."""
+        if self.levels is not None:
+            return self
+        if self.branching is not None:
+            return replace(self, levels=_full_levels(self, horizon))
+        return _best_tree(self, horizon, 2 if pure else 1)
+
+    def position(self, t: Any, level: int) -> Any:
+        """How many nodes of a level end before the prefix of t rounds, written from above."""
+        size = self.base**level
+        return (t + self.back * (size - 1) // (self.base - 1)) // size
+
+    def nodes(self, t: Any) -> Any:
+        """How many nodes are added or taken away to make the prefix of t rounds."""
+        count = self.position(t, self.depth - 1)
+        for level in range(self.depth - 1):
+            count = count + abs(self.position(t, level) - self.base * self.position(t, level + 1))
+        return count
+
+    def most_nodes(self, horizon: int) -> int:
+        """The largest `nodes(t)` for t up to the horizon."""
+        base, back, digit = self.base, self.back, self.base - 1 - self.back
+
+        @functools.cache
+        def most(level: int, last: int) -> int:  # over positions 0..last of this level
+            if level == self.depth - 1:
+                return last
+            parent = (last + back) // base
+            here = max(min(back, parent * base), last - parent * base)
+            best = alone(level + 1, parent) + here
+            return max(best, most(level + 1, parent - 1) + max(back, digit)) if parent else best
+
+        def alone(level: int, position: int) -> int:  # nodes of exactly this position
+            if level == self.depth - 1:
+                return position
+            parent = (position + back) // base
+            return abs(position - parent * base) + alone(level + 1, parent)
+
+        return most(0, horizon)
+
+    def reach(self, contributions: int, *, pure: bool) -> float:
+        """How far k rounds of one person move all node sums, for unit moves: l1 or l2 of the moves.
+
+        Every round is in one node of each level. In l2 it matters how many share a node: packing
+        them into the first k rounds fills nodes at all levels at once, and nothing packs closer.
+        """
+        k = contributions
+        if pure:
+            return float(self.depth * k)
+        sizes = [self.base**level for level in range(self.depth)]
+        return math.sqrt(sum((k // size) * size**2 + (k % size) ** 2 for size in sizes))
+
+
+class TreeSum:
+    """The running sum itself. `draw(level, count)` returns that many rows of node noise.
+
+    Each level draws from its own stream in the order of its nodes, so that many rounds at once
+    and one round at a time see the same noise.
+    """
+
+    def __init__(
+        self, tree: Tree, horizon: int, dim: int, draw: Callable[[int, int], Array]
+    ) -> None:
+        self.tree, self.dim, self._draw = tree, dim, draw
+        self.rounds = 0
+        self._padding = tree.most_nodes(horizon) if tree.padded else 0
+        self._reached = np.zeros((tree.depth, dim))
+        self._open = np.concatenate([draw(level, 1) for level in range(tree.depth)])
+        self._ahead: list[list[Array]] = [[] for _ in range(tree.depth)]
+
+    def add(self, x: Array) -> Array:
+        """Take in one round and return the noisy prefix sum."""
+        tree, t = self.tree, self.rounds + 1
+        for level in range(tree.depth):
+            covered = t <= tree.position(t - 1, level) * tree.base**level
+            (self._reached if covered else self._open)[level] += x
+        top = 0
+        while top + 1 < tree.depth and tree.position(t, top + 1) > tree.position(t - 1, top + 1):
+            top += 1
+        # The prefix passes one node of level `top`; below it is written anew from there.
+        self._reached[top] += self._open[top]
+        self._open[top] = self._next(top)
+        for level in range(top - 1, -1, -1):
+            self._ahead[level] = list(self._draw(level, tree.back)) if tree.back else []
+            self._reached[level] = self._reached[level + 1] - sum(self._ahead[level])
+            self._open[level] = self._next(level)
+        self.rounds = t
+        return np.asarray(self._padded(self._reached[:1].copy(), np.array([t]))[0])
+
+    def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
+        """n rounds at once, level by level: the same sums as n calls of `add`."""
+        tree, before, after = self.tree, self.rounds, self.rounds + len(X)
+        if before == after:
+            return np.empty((0, self.dim))
+        data = np.concatenate([np.zeros((1, self.dim)), np.cumsum(X, axis=0)])
+        above = np.empty((0, self.dim))  # noisy sums at the positions of the level above
+        above_first = 0
+        reached, open_ = np.empty_like(self._reached), np.empty_like(self._open)
+        for level in range(tree.depth - 1, -1, -1):
+            first, last = tree.position(before, level), tree.position(after, level)
+            noise = self._upcoming(level, last)  # of the nodes first + 1, first + 2, ...
+            sums = np.concatenate([np.zeros((1, self.dim)), np.cumsum(noise, axis=0)])
+            # Positions first..last. Those under the old parent go on from the state at hand ...
+            old = last if level == tree.depth - 1 else min(last, self._last_under(level, before))
+            here = np.empty((last - first + 1, self.dim))
+            here[0] = self._reached[level]
+            here[1 : old - first + 1] = (
+                self._reached[level] + self._open[level] + sums[: old - first]
+            )
+            # ... the others are written from the position of the level above.
+            if last > old:
+                k = np.arange(old + 1, last + 1)
+                parent = (k + tree.back) // tree.base
+                steps = sums[k - first - 1] - sums[parent * tree.base - first - 1]
+                here[old - first + 1 :] = above[parent - above_first] + steps
+            end = np.clip(last * tree.base**level, before, after) - before
+            reached[level] = here[-1] + data[end]
+            start = self._open[level] if last == first else noise[last - first - 1]
+            open_[level] = start + data[-1] - data[end]
+            self._ahead[level] = list(noise[last - first :])
+            above, above_first = here, first
+        self._reached, self._open, self.rounds = reached, open_, after
+        return self._padded(above[1:] + data[1:], np.arange(before + 1, after + 1))
+
+    def state(self) -> dict[str, Any]:
+        """Noisy node sums and unused noise, as arrays."""
+        ahead = {
+            f"ahead{level}": np.array(rows).reshape(-1, self.dim)
+            for level, rows in enumerate(self._ahead)
+        }
+        return {"reached": self._reached.copy(), "open": self._open.copy(), **ahead}
+
+    def restore(self, state: dict[str, Any], rounds: int) -> None:
+        """Go on from `state()`."""
+        self.rounds = rounds
+        self._reached, self._open = state["reached"].copy(), state["open"].copy()
+        self._ahead = [list(state[f"ahead{level}"]) for level in range(self.tree.depth)]
+
+    def _next(self, level: int) -> Array:
+        """Noise of the next node of a level: drawn ahead, or now."""
+        ahead = self._ahead[level]
+        return ahead.pop(0) if ahead else self._draw(level, 1)[0]
+
+    def _upcoming(self, level: int, last: int) -> Array:
+        """Noise of the nodes after the open one, up to the last that is open or ahead at `last`."""
+        first = self.tree.position(self.rounds, level)
+        needed = last
+        if level < self.tree.depth - 1:  # nodes up to the parent's end are taken away: drawn too
+            parent = (last + self.tree.back) // self.tree.base
+            needed = max(last, parent * self.tree.base - 1)
+        known = np.array(self._ahead[level]).reshape(-1, self.dim)
+        fresh = needed - first - len(known)
+        return np.concatenate([known, self._draw(level, fresh)]) if fresh > 0 else known
+
+    def _last_under(self, level: int, before: int) -> int:
+        """The last position of a level that is written from the same parent as the present one."""
+        parent = self.tree.position(before, level + 1)
+        return int((parent + 1) * self.tree.base - self.tree.back - 1)
+
+    def _padded(self, sums: Array, t: NDArray[np.int64]) -> Array:
+        if not self._padding:
+            return sums
+        missing = self._padding - self.tree.nodes(t)
+        extra = self._draw(self.tree.depth, int(missing.sum()))
+        ends = np.concatenate([[0], np.cumsum(missing)])
+        totals = np.concatenate([np.zeros((1, self.dim)), np.cumsum(extra, axis=0)])
+        return np.asarray(sums + totals[ends[1:]] - totals[ends[:-1]])
+
+
+def _full_levels(tree: Tree, horizon: int) -> int:
+    """The fewest levels that write every t up to the horizon with digits in range."""
+    digit, levels, largest = tree.base - 1 - tree.back, 1, tree.base - 1 - tree.back
+    while largest < horizon:
+        largest += digit * tree.base**levels
+        levels += 1
+    return levels
+
+
+@functools.lru_cache(maxsize=256)
+def _best_tree(tree: Tree, horizon: int, power: int) -> Tree:
+    """Least levels^power * most nodes; the top level may hold as many nodes as it likes."""
+    shapes = [replace(tree, branching=2, levels=1)]
+    for branching in range(2, _WIDEST + 1):
+        levels = 2
+        while branching ** (levels - 1) <= horizon:
+            shapes.append(replace(tree, branching=branching, levels=levels))
+            levels += 1
+    return min(shapes, key=lambda s: (s.depth**power * s.most_nodes(horizon), s.depth, s.base))
