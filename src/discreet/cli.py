@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except ImportError as error:
-        parser.exit(1, f"discreet: {error}\n")
+        parser.exit(1, f"discreet: {error}\nTry: pip install 'discreet[experiments]'\n")
     except ValueError as error:
         parser.exit(2, f"discreet: {error}\n")
     return status

@@ -1,8 +1,8 @@
 """From attack scores to a lower bound on epsilon, with a stated confidence.
 
 An attacker runs the mechanism many times on two neighbouring inputs and scores every output; high
-scores say "the second input". The threshold is chosen on one part of the scores, the error rates
-are bounded on the rest (Clopper-Pearson), so the bound is valid at the stated confidence:
+(or low) scores say which input it was. The threshold is chosen on one part of the scores, the
+error rates are bounded on the rest (Clopper-Pearson): the bound holds with the stated confidence.
 
     epsilon  >=  log((power - delta) / false alarms)      for every (epsilon, delta)-DP mechanism
     mu       >=  Phi^-1(power) - Phi^-1(false alarms)     for every mu-GDP mechanism
@@ -24,6 +24,8 @@ from scipy.special import betaincinv, ndtri
 from discreet import __version__
 from discreet.privacy.checks import Array, finite, one_of, whole
 from discreet.privacy.gaussian import gaussian_epsilon
+
+Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,18 +91,15 @@ def audit_scores(
     if method == "gdp" and delta <= 0:
         raise ValueError("the GDP bound is converted to epsilon at a delta above 0")
     split = len(a) // 4
-    best, attack = -math.inf, (0.0, False)
     # Choosing among many thresholds favours lucky tails: compare them at a stricter confidence.
     strict = 1 - (1 - confidence) / len(_LEVELS)
-    candidates = np.unique(np.quantile(np.concatenate([a[:split], b[:split]]), _LEVELS))
-    for swapped in (False, True):
-        alarms, hits = _rates(a[:split], b[:split], candidates, swapped)
-        bounds = _bounds(alarms, hits, split, delta, strict, method)
-        if np.max(bounds) > best:
-            best = float(np.max(bounds))
-            attack = (float(candidates[int(np.argmax(bounds))]), swapped)
-    threshold, swapped = attack
-    alarms, hits = _rates(a[split:], b[split:], np.array([threshold]), swapped)
+    thresholds = np.unique(np.quantile(np.concatenate([a[:split], b[:split]]), _LEVELS))
+    tried = [
+        _bounds(alarms, hits, split, delta, strict, method)
+        for alarms, hits in _attacks(a[:split], b[:split], thresholds)
+    ]
+    kind, place = np.unravel_index(int(np.argmax(tried)), (len(tried), len(thresholds)))
+    alarms, hits = _attacks(a[split:], b[split:], thresholds[[place]])[kind]
     bound = float(_bounds(alarms, hits, len(a) - split, delta, confidence, method)[0])
     if method == "gdp":
         bound = gaussian_epsilon(max(bound, 0.0), delta)
@@ -113,18 +112,17 @@ _LEVELS = np.concatenate(
 )
 
 
-def _rates(
-    a: Array, b: Array, thresholds: Array, swapped: bool
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How often the attack "score >= threshold" fires on each sample; swapped: "score < ..."."""
-    above_a = len(a) - np.searchsorted(np.sort(a), thresholds, side="left")
-    above_b = len(b) - np.searchsorted(np.sort(b), thresholds, side="left")
-    return (len(b) - above_b, len(a) - above_a) if swapped else (above_a, above_b)
+def _attacks(a: Array, b: Array, thresholds: Array) -> list[tuple[Counts, Counts]]:
+    """(false alarms, hits) of four attacks: high or low scores name the second or first input."""
+    high_a = len(a) - np.searchsorted(np.sort(a), thresholds, side="left")
+    high_b = len(b) - np.searchsorted(np.sort(b), thresholds, side="left")
+    low_a, low_b = len(a) - high_a, len(b) - high_b
+    return [(high_a, high_b), (low_b, low_a), (high_b, high_a), (low_a, low_b)]
 
 
 def _bounds(
-    alarms: NDArray[np.int64],
-    hits: NDArray[np.int64],
+    alarms: Counts,
+    hits: Counts,
     trials: int,
     delta: float,
     confidence: float,

@@ -41,7 +41,7 @@ def row_norms(rows: Array, norm: str) -> Any:
             return math.sqrt(rows.dot(rows))
         return np.sqrt(np.einsum("...i,...i->...", rows, rows))
     sizes = np.abs(rows)
-    return sizes.sum(axis=-1) if norm == "l1" else sizes.max(axis=-1, initial=0.0)
+    return sizes.sum(axis=-1) if norm == "l1" else np.maximum.reduce(sizes, axis=-1)
 
 
 def within(name: str, rows: Array, bound: float, *, norm: str, clip: bool) -> Array:

@@ -175,6 +175,11 @@ def _delta_and_density(epsilon: float, mu: float) -> tuple[float, float]:
     density = math.exp(-a * a / 2) / math.sqrt(2 * math.pi)
     if a < -1:  # Phi(-a) is not small, so the plain difference is exact enough
         return 0.5 * math.erfc(a / math.sqrt(2)) - density * _mills(b), density
+    if mu < 1e-3:  # the two ratios agree in most digits: take the difference by Taylor's formula
+        x = epsilon / mu
+        first = x * _mills(x) - 1  # R' = x R - 1, and so on
+        third = 2 * first + x * (_mills(x) + x * first)
+        return -density * (mu * first + mu**3 / 24 * third), density
     return density * (_mills(a) - _mills(b)), density
 
 

@@ -123,11 +123,11 @@ class Guarantee:
             )
         odds = math.exp(self.epsilon)
         rounded = f"{odds:.3g}" if odds < 1e6 else f"e^{self.epsilon:g}"
-        but = f", except with probability {self.delta:g}" if self.delta else ""
+        but = f", plus {self.delta:g}," if self.delta else ""
         return (
             f"{_TRUST[self.trust]} is differentially private (epsilon = {self.epsilon:g}, "
             f"delta = {self.delta:g}): whatever one person did, no outcome becomes more than "
-            f"{rounded} times as likely as it would be had they done anything else{but}."
+            f"{rounded} times as likely{but} as it would be had they done anything else."
         )
 
     def _protected(self) -> str:
@@ -168,11 +168,10 @@ def _epsilon(group: list[Release], delta: float) -> float:
     if delta == 0:
         return pure
     mu = math.sqrt(math.fsum(release.mu**2 for release in group))
-    gaussian = gaussian_epsilon(mu, delta)
-    if all(release.mechanism == "gaussian" for release in group) or len(group) == 1:
-        return min(pure, gaussian, *([zcdp_epsilon(group[0].rho, delta)] if group else []))
-    rho = zcdp_epsilon(math.fsum(release.rho for release in group), delta)
-    return min(pure, gaussian, rho, _numeric_epsilon(group, delta))
+    rho = math.fsum(release.rho for release in group)
+    known = min(pure, gaussian_epsilon(mu, delta), zcdp_epsilon(rho, delta))
+    mixed = len(group) > 1 and any(release.mechanism != "gaussian" for release in group)
+    return min(known, _numeric_epsilon(group, delta)) if mixed else known
 
 
 def _numeric_epsilon(group: list[Release], delta: float) -> float:

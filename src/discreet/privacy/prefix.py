@@ -14,7 +14,15 @@ from discreet.privacy.checks import Array, numbers, one_of, positive, whole, wit
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm, k_norm_deviation, k_norm_name
-from discreet.privacy.noise import Noise, SecureNoise, SeededNoise, SystemNoise, source, to_lattice
+from discreet.privacy.noise import (
+    Noise,
+    SecureNoise,
+    SeededNoise,
+    Size,
+    SystemNoise,
+    source,
+    to_lattice,
+)
 from discreet.privacy.release import Release
 from discreet.privacy.state import expect, load_state, save_state
 from discreet.privacy.toeplitz import Buffered, FilteredSum, SquareRoot
@@ -83,7 +91,7 @@ class PrefixSum:
             self._sum: TreeSum | FilteredSum = TreeSum(design, self.horizon, dim, self._node_noise)
         else:
             self._streams = self._source.spawn(1)
-            self._sum = FilteredSum(design, dim, None if budget.off else self._base_noise)
+            self._sum = FilteredSum(design, dim, self._plan.release.scale, self._white_noise)
 
     @property
     def mechanism(self) -> str:
@@ -107,16 +115,17 @@ class PrefixSum:
         """Take in one round; returns the private estimate of the sum so far."""
         self._room(1)
         row = self._checked([x] if isinstance(x, (int, float)) else x, (self.dim,))
-        self.rounds += 1
         self._estimate = self._sum.add(row)
+        self.rounds += 1
         return self._estimate.copy()
 
     def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
         """Take in n rounds; returns the n estimates that n calls of `add` would have returned."""
-        rows = self._checked(X, (np.shape(X)[0] if np.ndim(X) else 0, self.dim))
+        array = numbers("X", X)
+        rows = self._checked(array, (*array.shape[:1], self.dim))
         self._room(len(rows))
-        self.rounds += len(rows)
         sums = self._sum.add_many(rows)
+        self.rounds += len(rows)
         if len(rows):
             self._estimate = sums[-1].copy()
         return sums
@@ -236,8 +245,8 @@ class PrefixSum:
             return draw_k_norm(plan.release.norm, scale, count, self.dim, stream, plan.spacing)
         return stream.gaussian(scale, (count, self.dim), plan.spacing)
 
-    def _base_noise(self, count: int) -> Array:
-        return self._plan.release.scale * self._streams[0].normal((count, self.dim))
+    def _white_noise(self, size: Size) -> Array:
+        return self._streams[0].normal(size)
 
     def _best_plan(self, mechanism: str | Tree) -> "_Plan":
         """The plan with the least maximal deviation among those the caller allows."""
@@ -341,4 +350,4 @@ def _filter_plan(sums: PrefixSum, mechanism: str, design: SquareRoot | Buffered)
 def _stretch(norm: str, other: str, dim: int) -> float:
     """The largest `other` norm of a vector whose `norm` is one."""
     order = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
-    return float(dim) ** max(0.0, 1 / order[other] - 1 / order[norm])
+    return math.pow(dim, max(0.0, 1 / order[other] - 1 / order[norm]))

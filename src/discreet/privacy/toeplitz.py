@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.checks import Array
+from discreet.privacy.noise import Size
 
 # log w and logit q of the five buffers: quartics in (log2 T - 14) / 10, highest power first, from
 # benchmarks/fit_blt.py. Within 0.2% of the best five buffers from T = 2^6 to 2^40; those lose to
@@ -61,9 +62,9 @@ class SquareRoot:
         """Deviation of the noise at round t, for z of deviation 1."""
         return np.asarray(np.sqrt(np.cumsum(self.coefficients**2))[np.asarray(t) - 1])
 
-    def filter(self, dim: int) -> "History":
-        """The streaming form."""
-        return History(self.coefficients, dim)
+    def filter(self, dim: int, scale: float = 1.0) -> "History":
+        """The streaming form, for white noise of deviation 1 that is to have this scale."""
+        return History(scale * self.coefficients, dim)
 
 
 @dataclass(frozen=True)
@@ -79,14 +80,18 @@ class Buffered:
 
     @classmethod
     def fitted(cls, horizon: int) -> "Buffered":
-        """Parameters for a horizon, from the table above.
-
-        B = A C^-1 has rows alpha + sum_j beta_j p_j^k: with s = sqrt(w), diag(q) - s s^T has
-        eigenvalues p_j and vectors V; beta_j = (V^T s)_j^2 / (1 - p_j) and alpha = 1 - sum beta.
-        """
+        """Parameters for a horizon, from the table above."""
         x = (math.log2(min(max(horizon, _SMALLEST), _LARGEST)) - 14) / 10
         w = np.exp(np.polyval(np.array(_LOG_W), x))
-        q_gap = 1 / (1 + np.exp(np.polyval(np.array(_LOGIT_Q), x)))
+        return cls.of(horizon, w, 1 / (1 + np.exp(np.polyval(np.array(_LOGIT_Q), x))))
+
+    @classmethod
+    def of(cls, horizon: int, w: Array, q_gap: Array) -> "Buffered":
+        """C from its weights and poles, and B = A C^-1 from C.
+
+        With s = sqrt(w), diag(q) - s s^T has eigenvalues p_j and vectors V; the rows of B are
+        alpha + sum_j beta_j p_j^k, beta_j = (V^T s)_j^2 / (1 - p_j) and alpha = 1 - sum beta.
+        """
         s = np.sqrt(w)
         minus_gap, vectors = np.linalg.eigh(-np.diag(q_gap) - np.outer(s, s))
         beta = (vectors.T @ s) ** 2 / -minus_gap
@@ -113,18 +118,18 @@ class Buffered:
                 total += weight_i * weight_j * _geometric(log_i + log_j, n)
         return np.asarray(np.sqrt(total))
 
-    def filter(self, dim: int) -> "Buffers":
-        """The streaming form."""
-        return Buffers(self, dim)
+    def filter(self, dim: int, scale: float = 1.0) -> "Buffers":
+        """The streaming form, for white noise of deviation 1 that is to have this scale."""
+        return Buffers(self, dim, scale)
 
 
 class Buffers:
     """z -> running noise, in O(5 dim) memory."""
 
-    def __init__(self, design: Buffered, dim: int) -> None:
+    def __init__(self, design: Buffered, dim: int, scale: float) -> None:
         # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
         self._poles = np.concatenate([[1.0], 1 - design.p_gap])[:, None]
-        self._weights = np.concatenate([[design.alpha], design.beta])
+        self._weights = scale * np.concatenate([[design.alpha], design.beta])
         self._rows = np.zeros((len(self._weights), dim))
 
     def step(self, z: Array) -> Array:
@@ -193,20 +198,25 @@ class History:
 
 
 class FilteredSum:
-    """The exact running sum plus filtered noise. `draw(count)` returns rows of white noise."""
+    """The exact running sum plus filtered noise. `normal(size)` draws white noise."""
 
     def __init__(
-        self, design: SquareRoot | Buffered, dim: int, draw: Callable[[int], Array] | None
+        self,
+        design: SquareRoot | Buffered,
+        dim: int,
+        scale: float,
+        normal: Callable[[Size], Array],
     ) -> None:
-        self._filter, self._draw = design.filter(dim), draw
+        self._filter, self._normal = design.filter(dim, scale), normal
+        self._silent = scale == 0
         self._total = np.zeros(dim)
 
     def add(self, x: Array) -> Array:
         """Take in one round and return the noisy prefix sum."""
         self._total += x
-        if self._draw is None:
+        if self._silent:
             return self._total.copy()
-        return self._total + self._filter.step(self._draw(1)[0])
+        return self._total + self._filter.step(self._normal(len(x)))
 
     def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
         """n rounds at once: the same sums as n calls of `add`."""
@@ -214,7 +224,7 @@ class FilteredSum:
             return np.empty_like(X)
         sums = self._total + np.cumsum(X, axis=0)
         self._total = sums[-1].copy()
-        return sums if self._draw is None else sums + self._filter.steps(self._draw(len(X)))
+        return sums if self._silent else sums + self._filter.steps(self._normal(X.shape))
 
     def state(self) -> dict[str, Any]:
         """The exact sum and the filter: private data, in the clear."""

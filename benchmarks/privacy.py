@@ -1,0 +1,125 @@
+"""One-shot mechanisms, channels and audits: the figures of docs/privacy.md.
+
+python benchmarks/privacy.py
+"""
+
+import math
+import time
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from discreet.audit import audit_scores
+from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise, gaussian_mu
+from discreet.privacy.mechanisms import gaussian, k_norm, laplace
+
+CONSOLE = Console(width=110)
+
+
+def calibration() -> None:
+    table = Table(title="Gaussian noise for (epsilon, delta = 1e-6), against the textbook formula")
+    for column in ("epsilon", "exact", "sqrt(2 log(1.25/delta))/epsilon", "ratio"):
+        table.add_column(column, justify="right")
+    for epsilon in (0.1, 0.5, 1.0, 3.0, 10.0):
+        exact = 1 / gaussian_mu(epsilon, 1e-6)
+        textbook = math.sqrt(2 * math.log(1.25e6)) / epsilon
+        note = f"{textbook / exact:.2f}" + (" (not private)" if textbook < exact else "")
+        table.add_row(f"{epsilon:g}", f"{exact:.4f}", f"{textbook:.4f}", note)
+    CONSOLE.print(table)
+
+
+def channels() -> None:
+    table = Table(title="Local channels: worst deviation per coordinate")
+    for column in ("epsilon", "half sphere, d = 10", "chosen cap, d = 10", "gain", "cap",
+                   "interval", "by"):  # fmt: skip
+        table.add_column(column, justify="right")
+    for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+        ball, interval = BallChannel(10, epsilon), IntervalChannel(epsilon)
+        ratio = 1 / math.tanh(epsilon / 2)
+        half = ratio * math.sqrt(math.pi) / 2 * 10 * math.gamma(5.5) / math.gamma(6)
+        half /= math.sqrt(10)
+        table.add_row(f"{epsilon:g}", f"{half:.3f}", f"{ball.deviation:.3f}",
+                      f"{half / ball.deviation:.2f}", f"{ball.cap:.2f}",
+                      f"{interval.deviation:.3f}",
+                      "piecewise" if interval.piecewise else "response")  # fmt: skip
+    CONSOLE.print(table)
+    V = np.random.default_rng(0).standard_normal((10**6, 10))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    start = time.perf_counter()
+    BallChannel(10, 1.0).privatize(V, SeededNoise(0))
+    ours = time.perf_counter() - start
+    start = time.perf_counter()
+    np.random.default_rng(0).standard_normal(V.shape)
+    base = time.perf_counter() - start
+    CONSOLE.print(f"10^6 reports in d = 10: {ours:.1f} s, {ours / base:.0f} times drawing as many "
+                  "normal numbers\n")  # fmt: skip
+
+
+def exact_samplers() -> None:
+    table = Table(title="Exact samplers against float noise: time per draw")
+    for column in ("mechanism", "SeededNoise", "SecureNoise", "ratio"):
+        table.add_column(column, justify="right")
+    zeros = np.zeros(20_000)
+    for name, call in (
+        ("gaussian", lambda noise: gaussian(zeros, sensitivity=1.0, mu=1.0, noise=noise)),
+        ("laplace", lambda noise: laplace(zeros, sensitivity=1.0, epsilon=1.0, noise=noise)),
+    ):
+        times = []
+        for noise in (SeededNoise(0), SecureNoise()):
+            call(noise)
+            start = time.perf_counter()
+            call(noise)
+            times.append((time.perf_counter() - start) / len(zeros))
+        table.add_row(name, f"{times[0] * 1e6:.3f} us", f"{times[1] * 1e6:.1f} us",
+                      f"{times[1] / times[0]:.0f}")  # fmt: skip
+    CONSOLE.print(table)
+
+
+def audits() -> None:
+    table = Table(title="What an ideal attack proves at epsilon = 1 (95%, ten audits: mean, range)")
+    for column in ("release", "runs a side", "bound", "proved", "range"):
+        table.add_column(column, justify="right")
+    mu = gaussian_mu(1.0, 1e-6)
+    for runs in (10**4, 10**5):
+        for name, scores, options in (
+            ("Gaussian, delta = 1e-6", lambda n, i: n.gaussian(1.0, runs) + mu * i,
+             {"delta": 1e-6, "method": "gdp"}),
+            ("Laplace", lambda n, i: n.laplace(1.0, runs) + i, {}),
+        ):  # fmt: skip
+            proved = []
+            for seed in range(10):
+                noise = SeededNoise(seed)
+                report = audit_scores(scores(noise, 0), scores(noise, 1), **options)
+                proved.append(report.lower_bound)
+            table.add_row(name, f"{runs:,}", options.get("method", "clopper-pearson"),
+                          f"{np.mean(proved):.2f}",
+                          f"{min(proved):.2f} .. {max(proved):.2f}")  # fmt: skip
+    CONSOLE.print(table)
+
+
+def noise_in_norms() -> None:
+    table = Table(title="Pure noise for a unit l-infinity ball, epsilon = 1: deviation")
+    for column in ("dimensions", "K-norm", "Laplace (l1 radius d)", "ratio"):
+        table.add_column(column, justify="right")
+    for dim in (1, 3, 10, 100):
+        noise = SeededNoise(0)
+        draws = [
+            k_norm(np.zeros(dim), sensitivity=1.0, epsilon=1.0, norm="linf", noise=noise).value
+            for _ in range(4000)
+        ]
+        cube, box = float(np.std(draws)), dim * math.sqrt(2)
+        table.add_row(str(dim), f"{cube:.2f}", f"{box:.2f}", f"{box / cube:.2f}")
+    CONSOLE.print(table)
+
+
+def main() -> None:
+    calibration()
+    noise_in_norms()
+    channels()
+    exact_samplers()
+    audits()
+
+
+if __name__ == "__main__":
+    main()

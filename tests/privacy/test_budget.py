@@ -1,0 +1,68 @@
+import math
+
+import pytest
+
+from discreet.privacy import Budget, ContributionLimiter, gaussian_mu
+
+
+def test_budget__knows_its_currencies():
+    budget = Budget(1, 1e-6)
+    assert budget.mu == gaussian_mu(1.0, 1e-6)
+    assert 0 < budget.rho < budget.mu**2 / 2
+    assert not budget.off
+    assert not budget.pure
+    assert Budget(1.0).pure
+    off = Budget(math.inf)
+    assert off.off
+    assert off.mu == off.rho == math.inf
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(0.0,), (-1.0,), (math.nan,), (1.0, -0.1), (1.0, 1.0), (1.0, math.nan), (1.0, 0.0, 0),
+     (1.0, 0.0, 1.5), (1.0, 0.0, True)],
+)  # fmt: skip
+def test_budget__refuses_nonsense(arguments):
+    with pytest.raises(ValueError, match="must"):
+        Budget(*arguments)
+
+
+def test_budget__is_frozen():
+    with pytest.raises(AttributeError):
+        Budget(1.0).epsilon = 2.0  # type: ignore[misc]
+
+
+def test_limiter__refuses_the_next_round_and_counts_nothing_for_it():
+    limiter = ContributionLimiter(3)
+    assert [limiter.admit("ada") for _ in range(5)] == [True, True, True, False, False]
+    assert limiter.remaining("ada") == 0
+    assert limiter.remaining("bob") == 3
+
+
+def test_limiter__keeps_no_id_and_salts_the_hash():
+    first, second = ContributionLimiter(1), ContributionLimiter(1)
+    first.admit("ada@example.org")
+    second.admit("ada@example.org")
+    assert "ada" not in str(first.state_dict())
+    assert first.state_dict()["seen"] != second.state_dict()["seen"]
+
+
+def test_limiter__ids_of_different_types_are_different_people():
+    limiter = ContributionLimiter(1)
+    assert limiter.admit(7)
+    assert limiter.admit("7")
+    assert limiter.admit(b"7")
+    with pytest.raises(ValueError, match="user id"):
+        limiter.admit(7.0)  # type: ignore[arg-type]
+
+
+def test_limiter__resumes():
+    limiter = ContributionLimiter(2)
+    limiter.admit("ada")
+    other = ContributionLimiter(2)
+    other.load_state_dict(limiter.state_dict())
+    assert [other.admit("ada"), other.admit("ada")] == [True, False]
+    with pytest.raises(ValueError, match="contributions=3"):
+        ContributionLimiter(3).load_state_dict(limiter.state_dict())
+    with pytest.raises(ValueError, match="salt"):
+        ContributionLimiter(1, salt=b"")

@@ -1,0 +1,190 @@
+import json
+import math
+
+import dp_accounting
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.audit import AuditReport
+from discreet.privacy import Budget, BudgetSpent, Guarantee, Ledger, Release, gaussian_epsilon
+
+ABOUT = {"what": "sum", "sampler": "float, simulation only"}
+
+
+def gaussian(mu, scope=None):
+    return Release.gaussian(sensitivity=mu, scale=1.0, scope=scope, **ABOUT)
+
+
+def laplace(epsilon, scope=None):
+    return Release.pure(
+        mechanism="laplace", norm="l1", sensitivity=epsilon, scale=1.0, scope=scope, **ABOUT
+    )
+
+
+def selection(epsilon, scope=None):
+    return Release.selection(sensitivity=epsilon / 2, scale=1.0, scope=scope, **ABOUT)
+
+
+@given(st.lists(st.floats(0.05, 1.0), min_size=1, max_size=6))
+def test_ledger__shares_of_mu_squared_that_add_up_are_admitted_and_no_more(shares):
+    budget = Budget(1.0, 1e-6)
+    ledger, total = Ledger(budget), sum(shares)
+    for share in shares:
+        ledger.spend(gaussian(budget.mu * math.sqrt(share / total)))
+    assert ledger.spent() == pytest.approx(1.0)
+    with pytest.raises(BudgetSpent, match=r"would cost 1.01 times the budget"):
+        ledger.spend(gaussian(budget.mu * 0.1))
+    assert len(ledger.releases) == len(shares)
+
+
+def test_ledger__disjoint_scopes_cost_the_dearest_and_common_rows_add_to_each():
+    budget = Budget(1.0, 1e-6)
+    ledger = Ledger(budget)
+    ledger.spend(gaussian(budget.mu * math.sqrt(0.3)))
+    for window in range(50):
+        ledger.spend(gaussian(budget.mu * math.sqrt(0.7), scope=f"window {window}"))
+    assert ledger.spent() == pytest.approx(1.0)
+    assert ledger.spent("window 3") == pytest.approx(1.0)
+    with pytest.raises(BudgetSpent):
+        ledger.spend(gaussian(budget.mu * 0.2, scope="window 3"))
+    with pytest.raises(BudgetSpent):
+        ledger.spend(gaussian(budget.mu * 0.2))
+    assert ledger.spent("never seen") == pytest.approx(0.3)
+
+
+def test_ledger__pure_epsilons_add_up():
+    ledger = Ledger(Budget(1.0))
+    ledger.spend(laplace(0.6))
+    ledger.spend(selection(0.4))
+    with pytest.raises(BudgetSpent):
+        ledger.spend(laplace(0.01))
+    with pytest.raises(BudgetSpent, match="more than any pure budget"):
+        Ledger(Budget(1.0)).spend(gaussian(0.1))
+
+
+def test_ledger__zcdp_admits_more_selections_than_pure_sums():
+    budget = Budget(1.0, 1e-6)
+    ledger = Ledger(budget, "zcdp")
+    count = 0
+    while True:
+        try:
+            ledger.spend(selection(0.05))
+        except BudgetSpent:
+            break
+        count += 1
+    assert count == int(budget.rho / (0.05**2 / 8))
+    assert count > 1.0 / 0.05
+
+
+def test_ledger__gaussian_accounting_takes_pure_releases_at_their_gaussian_price():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(laplace(0.1))
+    assert ledger.spent() == pytest.approx((0.1 * math.sqrt(math.pi / 2)) ** 2
+                                           / Budget(1.0, 1e-6).mu ** 2, rel=1e-3)  # fmt: skip
+
+
+def test_ledger__no_privacy_admits_everything():
+    ledger = Ledger(Budget(math.inf))
+    ledger.spend(gaussian(math.inf))
+    assert ledger.spent() == 0.0
+
+
+def test_ledger__resumes_the_same_account_and_refuses_to_forget():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.spend(gaussian(0.1, scope="a"))
+    ledger.spend(laplace(0.01))
+    other = Ledger(Budget(1.0, 1e-6))
+    other.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
+    assert other.releases == ledger.releases
+    assert other.spent() == ledger.spent()
+    with pytest.raises(ValueError, match="cannot be undone"):
+        other.load_state_dict(ledger.state_dict())
+    with pytest.raises(ValueError, match="counted in 'pure'"):
+        Ledger(Budget(1.0)).load_state_dict(ledger.state_dict())
+
+
+def test_guarantee__gaussian_releases_compose_exactly():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    mu = Budget(1.0, 1e-6).mu
+    for share in (0.1, 0.4, 0.5):
+        ledger.spend(gaussian(mu * math.sqrt(share)))
+    guarantee = ledger.guarantee()
+    assert guarantee.epsilon_at(1e-6) == pytest.approx(1.0, rel=1e-9)
+    accountant = dp_accounting.pld.PLDAccountant(
+        dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    )
+    for release in guarantee.releases:
+        accountant.compose(dp_accounting.GaussianDpEvent(release.scale / release.sensitivity))
+    assert guarantee.epsilon_at(1e-8) == pytest.approx(accountant.get_epsilon(1e-8), abs=1e-4)
+
+
+def test_guarantee__mixtures_go_through_numerical_composition_and_are_upper_bounds():
+    guarantee = Guarantee(3.0, 1e-6, releases=(gaussian(0.3), laplace(0.2), laplace(0.1)))
+    ours = guarantee.epsilon_at(1e-6)
+    # The truth for scalar Laplace noise, a special case of a pure release.
+    exact = pld.from_gaussian_mechanism(1 / 0.3)
+    for epsilon in (0.2, 0.1):
+        exact = exact.compose(pld.from_laplace_mechanism(1 / epsilon))
+    truth = exact.get_epsilon_for_delta(1e-6)
+    assert truth <= ours <= truth * 1.02
+    assert ours <= gaussian_epsilon(0.3, 1e-6) + 0.3
+
+
+def test_guarantee__pure_releases_at_delta_zero_add_up():
+    guarantee = Guarantee(1.0, 0.0, releases=(laplace(0.25), laplace(0.5)))
+    assert guarantee.epsilon_at(0.0) == pytest.approx(0.75)
+    assert guarantee.epsilon_at(0.3) < 0.75
+    assert Guarantee(1.0, 1e-6, releases=(gaussian(0.1),)).epsilon_at(0.0) == math.inf
+    assert Guarantee(1.0, 0.0).epsilon_at(0.0) == 0.0
+    with pytest.raises(ValueError, match="delta"):
+        guarantee.epsilon_at(1.5)
+
+
+def test_guarantee__scopes_take_the_worst():
+    releases = (gaussian(0.1), gaussian(0.2, "a"), gaussian(0.3, "b"))
+    worst = gaussian_epsilon(math.hypot(0.1, 0.3), 1e-6)
+    assert Guarantee(9.0, 1e-6, releases=releases).epsilon_at(1e-6) == pytest.approx(worst)
+
+
+def test_guarantee__to_dict_is_stable_and_valid_json():
+    guarantee = Guarantee(1.0, 1e-6, releases=(gaussian(0.1),), unprotected=("the horizon",),
+                          reference="Nobody (2000)", contributions=4)  # fmt: skip
+    record = json.loads(json.dumps(guarantee.to_dict(), allow_nan=False))
+    assert list(record) == [
+        "format", "epsilon", "delta", "trust", "neighbours", "unit", "contributions", "sampler",
+        "releases", "unprotected", "reference", "audits",
+    ]  # fmt: skip
+    assert record["format"] == 1
+    assert record["unit"] == "user, at most 4 rounds"
+    assert record["releases"][0]["epsilon"] == "inf"
+    assert Release.from_dict(record["releases"][0]) == guarantee.releases[0]
+
+
+def test_guarantee__statement_says_what_matters():
+    report = AuditReport(0.71, 1e-6, "GDP bound", 20_000, 0.95)
+    guarantee = Guarantee(
+        1.0, 1e-6, trust="joint", releases=(gaussian(0.1),), unprotected=("one's own action",)
+    ).with_audit(report)
+    text = guarantee.statement()
+    for phrase in ("epsilon = 1, delta = 1e-06", "2.72 times", "except the person concerned",
+                   "Not protected: one's own action", "SIMULATION ONLY", "at least 0.71",
+                   "replace-one"):  # fmt: skip
+        assert phrase in text
+    assert "NO PRIVACY" in Guarantee(math.inf, 0.0).statement()
+    assert guarantee.audits[0]["runs"] == 20_000
+    with pytest.raises(ValueError, match="trust"):
+        Guarantee(1.0, 0.0, trust="blind")
+
+
+def test_guarantee__names_the_sampler_of_each_mechanism_where_they_differ():
+    exact = Release.gaussian(
+        sensitivity=1.0, scale=9.0, what="s", sampler="exact lattice, OS entropy"
+    )
+    floats = Release.pure(mechanism="k-norm", norm="linf", sensitivity=1.0, scale=9.0, what="s",
+                          sampler="float, OS entropy")  # fmt: skip
+    guarantee = Guarantee(1.0, 1e-6, releases=(exact, floats))
+    assert guarantee.sampler == "gaussian: exact lattice, OS entropy; k-norm: float, OS entropy"
+    assert "round what you publish" in guarantee.statement()
+    assert Guarantee(1.0, 1e-6, releases=(exact,)).sampler == "exact lattice, OS entropy"

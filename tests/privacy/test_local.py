@@ -1,0 +1,194 @@
+import math
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
+
+EPSILONS = [0.1, 1.0, 3.0, 8.0]
+
+
+def duchi_radius(dim, epsilon):
+    ratio = (math.exp(epsilon) + 1) / (math.exp(epsilon) - 1)
+    gammas = math.gamma((dim + 1) / 2) / math.gamma(dim / 2 + 1)
+    return ratio * math.sqrt(math.pi) / 2 * dim * gammas
+
+
+@given(st.integers(1, 12), st.sampled_from(EPSILONS), st.integers(0, 2**32))
+def test_ball__no_report_tells_two_records_apart_by_more_than_epsilon(dim, epsilon, seed):
+    rng = np.random.default_rng(seed)
+    channel = BallChannel(dim, epsilon)
+    reports = rng.standard_normal((200, dim))
+    reports *= channel.radius / np.linalg.norm(reports, axis=1, keepdims=True)
+    one, other = rng.standard_normal((2, dim))
+    one /= np.linalg.norm(one)
+    other *= rng.uniform() / np.linalg.norm(other)
+    for v, w in ((one, -one), (one, other), (one, 0 * one), (other, -one)):
+        loss = channel.log_density(reports, v) - channel.log_density(reports, w)
+        assert np.abs(loss).max() <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_ball__uses_all_of_epsilon(dim, epsilon):
+    channel = BallChannel(dim, epsilon)
+    e1 = np.eye(dim)[0]
+    ends = channel.radius * np.array([e1, -e1])
+    loss = channel.log_density(ends, e1) - channel.log_density(ends, -e1)
+    assert loss == pytest.approx([epsilon, -epsilon])
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5])
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_ball__density_is_a_density_and_reports_follow_it(dim, epsilon):
+    channel = BallChannel(dim, epsilon)
+    rng = np.random.default_rng(0)
+    v = 0.7 * np.eye(dim)[0]
+    sphere = rng.standard_normal((400_000, dim))
+    sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
+    density = np.exp(channel.log_density(channel.radius * sphere, v))
+    assert density.mean() == pytest.approx(1.0, abs=0.02)
+    # The law of the first coordinate: weights of the uniform sphere against real reports.
+    reports = channel.privatize(np.tile(v, (40_000, 1)), SeededNoise(1))[:, 0] / channel.radius
+    edges = np.linspace(-1, 1, 12) if dim > 1 else np.array([-1.5, 0.0, 1.5])
+    expected = np.histogram(sphere[:, 0], edges, weights=density)[0]
+    keep = expected > 500
+    counts = np.histogram(reports, edges)[0][keep]
+    expected = expected[keep] * counts.sum() / expected[keep].sum()
+    assert (np.abs(counts - expected) / np.sqrt(expected)).max() < 6
+
+
+@pytest.mark.parametrize("dim", [1, 2, 5, 40])
+@pytest.mark.parametrize("epsilon", [0.5, 2.0, 6.0])
+@pytest.mark.parametrize("length", [0.0, 0.3, 1.0])
+def test_ball__reports_are_unbiased_with_the_stated_variance(dim, epsilon, length):
+    channel = BallChannel(dim, epsilon)
+    direction = np.ones(dim) / math.sqrt(dim)
+    n = 60_000
+    reports = channel.privatize(np.tile(length * direction, (n, 1)), SeededNoise(2))
+    assert np.allclose(np.linalg.norm(reports, axis=1), channel.radius)
+    error = (reports.mean(axis=0) - length * direction) * math.sqrt(n) / channel.deviation
+    assert np.abs(error).max() < 5.5
+    variance = np.mean(np.sum((reports - length * direction) ** 2, axis=1))
+    assert variance == pytest.approx(channel.radius**2 - length**2, rel=0.02, abs=0.005)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 10, 100])
+def test_ball__never_worse_than_the_half_sphere_and_better_for_large_epsilon(dim):
+    for epsilon in (0.2, 1.0, 2.0, 4.0, 8.0):
+        assert BallChannel(dim, epsilon).radius <= duchi_radius(dim, epsilon) * (1 + 1e-9)
+    if dim >= 3:
+        assert BallChannel(dim, 6.0).radius < 0.9 * duchi_radius(dim, 6.0)
+    assert BallChannel(10, 1.0).deviation <= 2.75  # privacy.md, section 7
+
+
+def test_ball__a_million_reports_take_seconds():
+    V = np.random.default_rng(0).standard_normal((1_000_000, 10))
+    V /= np.linalg.norm(V, axis=1, keepdims=True)
+    start = time.perf_counter()
+    BallChannel(10, 1.0).privatize(V, SeededNoise(0))
+    assert time.perf_counter() - start < 10
+
+
+def test_ball__single_vectors_shapes_and_privacy_off():
+    channel = BallChannel(3, 1.0)
+    assert channel.privatize([0.1, 0.2, 0.3], SeededNoise(0)).shape == (3,)
+    assert channel.privatize(np.zeros((2, 4, 3)), SeededNoise(0)).shape == (2, 4, 3)
+    assert channel.privatize(np.empty((0, 3)), SeededNoise(0)).shape == (0, 3)
+    off = BallChannel(2, math.inf)
+    assert np.array_equal(off.privatize([[0.6, 0.8]]), [[0.6, 0.8]])
+    assert "NO PRIVACY" in off.guarantee.statement()
+
+
+def test_channels__contributions_split_epsilon_over_the_reports():
+    for one, four in (
+        (BallChannel(5, 0.5), BallChannel(5, 2.0, contributions=4)),
+        (IntervalChannel(0.5), IntervalChannel(2.0, contributions=4)),
+    ):
+        assert four.deviation == pytest.approx(one.deviation)
+        assert four.guarantee.epsilon_at(0.0) == pytest.approx(2.0)
+        assert four.guarantee.unit == "user, at most 4 rounds"
+
+
+@given(st.sampled_from(EPSILONS), st.floats(-1, 1), st.floats(-1, 1))
+def test_interval__no_report_tells_two_records_apart_by_more_than_epsilon(epsilon, x, y):
+    channel = IntervalChannel(epsilon)
+    reach = channel.privatize(np.ones(50), SeededNoise(0)).max()
+    reports = np.linspace(-reach, reach, 301) if channel.piecewise else np.array([-reach, reach])
+    loss = channel.log_density(reports, x) - channel.log_density(reports, y)
+    assert np.abs(loss).max() <= epsilon + 1e-9
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.5, 5.0])
+@pytest.mark.parametrize("value", [2.0, 3.1, 6.0])
+def test_interval__reports_are_unbiased_with_at_most_the_stated_deviation(epsilon, value):
+    channel = IntervalChannel(epsilon, low=2.0, high=6.0)
+    reports = channel.privatize(np.full(200_000, value), SeededNoise(3))
+    spread = reports.std()
+    assert spread <= channel.deviation * 1.01
+    assert abs(reports.mean() - value) < 5 * spread / math.sqrt(len(reports))
+    worst = channel.privatize(np.full(200_000, 6.0 if channel.piecewise else 4.0), SeededNoise(4))
+    assert worst.std() == pytest.approx(channel.deviation, rel=0.01)
+
+
+def test_interval__piecewise_reports_follow_their_density():
+    channel = IntervalChannel(3.0)
+    assert channel.piecewise
+    reports = channel.privatize(np.full(100_000, 0.4), SeededNoise(5))
+    grid = np.linspace(-channel._reach, channel._reach, 20_001)
+    density = np.exp(channel.log_density(grid, 0.4))
+    cdf = np.concatenate([[0], np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(grid))])
+    assert cdf[-1] == pytest.approx(1.0, abs=1e-3)
+    assert stats.kstest(reports, lambda x: np.interp(x, grid, cdf)).pvalue > 1e-6
+
+
+def test_interval__picks_the_channel_of_smaller_worst_variance():
+    assert not IntervalChannel(1.0).piecewise
+    assert IntervalChannel(1.0).deviation == pytest.approx(1 / math.tanh(0.5))
+    assert IntervalChannel(2.0).piecewise
+    assert "randomized response" in IntervalChannel(1.0).guarantee.releases[0].mechanism
+
+
+def test_interval__privacy_off_returns_the_values():
+    values = np.array([0.0, 0.25, 1.0])
+    assert np.allclose(IntervalChannel(math.inf, low=0, high=1).privatize(values), values)
+
+
+def test_symmetric_channel__unbiased_and_symmetric():
+    channel = SymmetricChannel(3, 2.0)
+    matrix = np.array([[0.3, 0.2, 0.0], [0.2, -0.4, 0.1], [0.0, 0.1, 0.2]])
+    reports = channel.privatize(np.tile(matrix, (100_000, 1, 1)), SeededNoise(6))
+    assert np.array_equal(reports, np.swapaxes(reports, 1, 2))
+    standard = reports.std(axis=0) / math.sqrt(len(reports))
+    assert (np.abs(reports.mean(axis=0) - matrix) / standard).max() < 5.5
+    assert channel.guarantee.epsilon == 2.0
+    with pytest.raises(ValueError, match="expected matrices"):
+        channel.privatize(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: BallChannel(0, 1.0),
+        lambda: BallChannel(3, 0.0),
+        lambda: BallChannel(3, 1.0).privatize([1.0, 1.0, 0.0]),
+        lambda: BallChannel(3, 1.0).privatize([1.0, 0.0]),
+        lambda: BallChannel(3, 1.0).privatize([math.nan, 0.0, 0.0]),
+        lambda: IntervalChannel(1.0).privatize(1.5),
+        lambda: IntervalChannel(1.0, low=1.0, high=1.0),
+        lambda: IntervalChannel(1.0).privatize(math.inf),
+    ],
+)
+def test_channels__bad_input_is_a_clear_error(call):
+    with pytest.raises(ValueError, match=r"must|expected"):
+        call()
+
+
+def test_channels__clip_only_when_asked():
+    assert BallChannel(2, 1.0).privatize([3.0, 4.0], SeededNoise(0), clip=True).shape == (2,)
+    far = IntervalChannel(math.inf).privatize([5.0, -0.5], clip=True)
+    assert np.array_equal(far, [1.0, -0.5])

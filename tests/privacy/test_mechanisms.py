@@ -1,0 +1,211 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import integrate, stats
+
+from discreet.privacy import Budget, BudgetSpent, Ledger, SeededNoise
+from discreet.privacy.mechanisms import (
+    gaussian,
+    gaussian_symmetric,
+    generalized_gaussian,
+    k_norm,
+    k_norm_deviation,
+    laplace,
+    select,
+    symmetric_to_vector,
+    vector_to_symmetric,
+)
+
+N = 40_000
+
+
+def test_gaussian__noise_has_deviation_sensitivity_over_mu(assert_law):
+    value, release = gaussian(np.zeros(N), sensitivity=3.0, mu=0.5, noise=SeededNoise(1))
+    assert (release.sensitivity, release.scale, release.mu) == (3.0, 6.0, 0.5)
+    assert_law(value, stats.norm(scale=6.0).cdf)
+
+
+def test_gaussian_symmetric__isometric_noise(assert_law):
+    value, release = gaussian_symmetric(
+        np.zeros((250, 250)), sensitivity=1.0, mu=0.25, noise=SeededNoise(2)
+    )
+    assert release.scale == 4.0
+    assert np.array_equal(value, value.T)
+    assert_law(value[np.triu_indices(250, 1)], stats.norm(scale=4.0 / math.sqrt(2)).cdf)
+    diagonals = [
+        np.diag(gaussian_symmetric(np.zeros((50, 50)), sensitivity=1.0, mu=0.25,
+                                   noise=SeededNoise(seed)).value)
+        for seed in range(400)
+    ]  # fmt: skip
+    assert_law(np.concatenate(diagonals), stats.norm(scale=4.0).cdf)
+
+
+def test_laplace__noise_has_scale_sensitivity_over_epsilon(assert_law):
+    value, release = laplace(np.zeros(N), sensitivity=2.0, epsilon=0.5, noise=SeededNoise(3))
+    assert (release.mechanism, release.epsilon, release.scale) == ("laplace", 0.5, 4.0)
+    assert_law(value, stats.laplace(scale=4.0).cdf)
+
+
+@pytest.mark.parametrize("norm", ["l2", "linf"])
+@pytest.mark.parametrize("dim", [1, 4, 30])
+def test_k_norm__radius_is_gamma_and_direction_uniform(norm, dim, assert_law):
+    noise = SeededNoise(4)
+    rows = np.array([
+        k_norm(np.zeros(dim), sensitivity=2.0, epsilon=0.5, norm=norm, noise=noise).value
+        for _ in range(8000)
+    ])  # fmt: skip
+    radii = np.linalg.norm(rows, axis=1, ord=2 if norm == "l2" else np.inf)
+    # The norm of a vector of density exp(-norm(z)/s) is Gamma(dim, s) in any norm.
+    assert stats.kstest(radii, stats.gamma(dim, scale=4.0).cdf).pvalue > 1e-6
+    assert stats.kstest(radii * 1.25, stats.gamma(dim, scale=4.0).cdf).pvalue < 1e-6
+    expected = k_norm_deviation(norm, 4.0, dim)
+    assert np.std(rows) == pytest.approx(expected, rel=0.05)
+    assert np.abs(np.mean(np.sign(rows), axis=0)).max() < 0.06
+
+
+def test_k_norm__in_one_dimension_every_norm_is_laplace(assert_law):
+    for norm in ("l1", "l2", "linf"):
+        noise = SeededNoise(5)
+        draws = [
+            k_norm([0.0], sensitivity=1.0, epsilon=1.0, norm=norm, noise=noise).value[0]
+            for _ in range(12_000)
+        ]
+        assert_law(np.array(draws), stats.laplace.cdf)
+
+
+def test_select__is_the_exponential_mechanism():
+    scores = np.array([0.0, 1.0, 2.5, -1.0])
+    for minimize in (False, True):
+        noise = SeededNoise(6)
+        picks = [
+            select(scores, sensitivity=0.5, epsilon=1.0, minimize=minimize, noise=noise).value
+            for _ in range(20_000)
+        ]
+        weights = np.exp((-scores if minimize else scores) / (2 * 0.5))
+        expected = 20_000 * weights / weights.sum()
+        counts = np.bincount(picks, minlength=4)
+        assert stats.chisquare(counts, expected).pvalue > 1e-6
+        # The planted bug: argmin(score + Gumbel) is another law, and this test sees it.
+        rng = np.random.default_rng(7)
+        wrong = np.argmin(scores + rng.gumbel(0, 1.0, (20_000, 4)), axis=1)
+        if minimize:
+            assert stats.chisquare(np.bincount(wrong, minlength=4), expected).pvalue < 1e-6
+
+
+def test_select__costs_epsilon_bounded_range():
+    _, release = select([1.0, 2.0], sensitivity=0.5, epsilon=0.8, noise=SeededNoise(0))
+    assert release.scale == 2 * 0.5 / 0.8
+    assert release.epsilon == pytest.approx(0.8)
+    assert release.rho == pytest.approx(0.8**2 / 8)
+
+
+def test_generalized_gaussian__squared_norm_is_gamma(assert_law):
+    dim, noise = 60, SeededNoise(8)
+    r = math.log(dim)
+    norms = []
+    for _ in range(6000):
+        value, release = generalized_gaussian(
+            np.zeros(dim), sensitivity=0.1, q=math.inf, rho=0.5, noise=noise
+        )
+        norms.append(np.sum(np.abs(value) ** r) ** (2 / r))
+    assert_law(np.array(norms), stats.gamma(dim / 2, scale=2 * release.scale**2).cdf)
+    assert release.scale == pytest.approx(0.1 * dim ** (1 / r) * math.sqrt((r - 1) / (2 * 0.5)))
+
+
+def test_generalized_gaussian__at_q_2_is_gaussian(assert_law):
+    noise = SeededNoise(9)
+    rows = [
+        generalized_gaussian(np.zeros(5), sensitivity=1.0, q=2, rho=0.125, noise=noise).value
+        for _ in range(6000)
+    ]
+    assert_law(np.array(rows), stats.norm(scale=2.0).cdf)  # mu = 1/2, rho = mu^2/2
+
+
+@pytest.mark.parametrize("r", [2.0, 3.0, 6.0])
+@pytest.mark.parametrize("order", [1.5, 4.0])
+def test_generalized_gaussian__renyi_divergence_is_below_the_claimed_rho(r, order):
+    # By quadrature in the plane, for density exp(-|z|_r^2 / 2) and moves of l_r length 1/2.
+    def energy(x, y):
+        return (abs(x) ** r + abs(y) ** r) ** (2 / r) / 2
+
+    total = integrate.dblquad(lambda y, x: math.exp(-energy(x, y)), -9, 9, -9, 9, epsabs=1e-9)[0]
+    for angle in (0.0, 0.3, math.pi / 4):
+        move = np.array([math.cos(angle), math.sin(angle)])
+        move *= 0.5 / np.sum(np.abs(move) ** r) ** (1 / r)
+
+        def integrand(y, x, move=move):
+            shifted = energy(x - move[0], y - move[1])
+            return math.exp(-order * energy(x, y) + (order - 1) * shifted)
+
+        moment = integrate.dblquad(integrand, -9, 9, -9, 9, epsabs=1e-9)[0] / total
+        divergence = math.log(moment) / (order - 1)
+        assert divergence <= order * (r - 1) * 0.5**2 / 2 + 1e-6
+
+
+@given(arrays(np.float64, (3, 4, 4), elements=st.floats(-10, 10)))
+def test_symmetric_to_vector__is_an_isometry_with_inverse(raw):
+    matrices = raw + np.swapaxes(raw, -1, -2)
+    vectors = symmetric_to_vector(matrices)
+    assert np.allclose(np.linalg.norm(vectors, axis=-1), np.linalg.norm(matrices, axis=(-2, -1)))
+    assert np.allclose(vector_to_symmetric(vectors), matrices)
+
+
+@given(arrays(np.float64, (2, 5), elements=st.floats(-1, 1)))
+def test_symmetric__replacing_a_rank_one_term_moves_by_at_most_sqrt2(pair):
+    # The constant that learners state for Gram matrices; opposite and orthogonal rows included.
+    a, b = (row / max(1.0, np.linalg.norm(row)) for row in pair)
+    moved = np.linalg.norm(symmetric_to_vector(np.outer(a, a) - np.outer(b, b)))
+    assert moved <= math.sqrt(np.dot(a, a) ** 2 + np.dot(b, b) ** 2) + 1e-12 <= math.sqrt(2) + 1e-9
+
+
+def test_mechanisms__infinite_budget_returns_the_value_and_says_so():
+    matrix = np.diag([1.0, 2.0])
+    for released, value in (
+        (gaussian([1.0, 2.0], sensitivity=1.0, mu=math.inf), [1.0, 2.0]),
+        (gaussian_symmetric(matrix, sensitivity=1.0, mu=math.inf), matrix),
+        (laplace(3.0, sensitivity=1.0, epsilon=math.inf), 3.0),
+        (k_norm([1.0], sensitivity=1.0, epsilon=math.inf, norm="linf"), [1.0]),
+        (select([1.0, 5.0, 2.0], sensitivity=1.0, epsilon=math.inf), 1),
+        (generalized_gaussian([1.0], sensitivity=1.0, q=2, rho=math.inf), [1.0]),
+    ):
+        assert np.array_equal(released.value, value)
+        assert released.release.scale == 0.0
+        assert released.release.rho == math.inf
+
+
+def test_mechanisms__ask_the_ledger_before_they_draw():
+    ledger, noise = Ledger(Budget(1.0)), SeededNoise(0)
+    before = noise.state()
+    with pytest.raises(BudgetSpent):
+        laplace(1.0, sensitivity=1.0, epsilon=2.0, noise=noise, ledger=ledger)
+    assert noise.state() == before
+    _, release = laplace(1.0, sensitivity=1.0, epsilon=1.0, noise=noise, ledger=ledger,
+                         what="count", scope="day 1")  # fmt: skip
+    assert ledger.releases == (release,)
+    assert (release.what, release.scope) == ("count", "day 1")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: gaussian([math.nan], sensitivity=1.0, mu=1.0),
+        lambda: gaussian([1.0], sensitivity=0.0, mu=1.0),
+        lambda: gaussian([1.0], sensitivity=1.0, mu=-1.0),
+        lambda: gaussian([1.0], sensitivity=1.0, mu=1.0, noise=7),
+        lambda: gaussian("abc", sensitivity=1.0, mu=1.0),
+        lambda: gaussian_symmetric(np.zeros((2, 3)), sensitivity=1.0, mu=1.0),
+        lambda: laplace([1.0], sensitivity=math.inf, epsilon=1.0),
+        lambda: k_norm([1.0], sensitivity=1.0, epsilon=1.0, norm="l3"),
+        lambda: select([], sensitivity=1.0, epsilon=1.0),
+        lambda: select([[1.0]], sensitivity=1.0, epsilon=1.0),
+        lambda: generalized_gaussian([1.0], sensitivity=1.0, q=1.5, rho=1.0),
+        lambda: vector_to_symmetric(np.zeros(4)),
+    ],
+)
+def test_mechanisms__bad_input_is_a_clear_error(call):
+    with pytest.raises(ValueError, match=r"must|expected"):
+        call()

@@ -1,0 +1,305 @@
+import itertools
+import math
+import time
+
+import dp_accounting
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, SystemNoise, Tree
+from discreet.privacy.prefix import _stretch
+from discreet.privacy.tree import TreeSum
+
+APPROXIMATE = ["auto", "blt", "toeplitz", "tree", Tree(2), Tree(3, padded=True)]
+PURE = ["auto", "tree", Tree(2), Tree(5, balanced=False), Tree(4, padded=True)]
+CASES = [(m, Budget(1.0, 1e-6)) for m in APPROXIMATE] + [(m, Budget(1.0)) for m in PURE]
+
+
+def tree_outputs(tree, T):
+    """Which node noises make up each output: run on zeros with unit vectors for noise."""
+    fresh = iter(np.eye(6 * T))
+    sums = TreeSum(tree, T, 6 * T, lambda level, n: np.array([next(fresh) for _ in range(n)]))
+    return np.array([sums.add(np.zeros(6 * T)) for _ in range(T)])
+
+
+def rows(n, dim, seed=0, norm="l2"):
+    X = np.random.default_rng(seed).uniform(-1, 1, (n, dim))
+    return X / {"l1": dim, "l2": math.sqrt(dim), "linf": 1}[norm]
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+def test_prefix__batch_equals_single_steps_given_the_same_noise(mechanism, budget, norm):
+    X = rows(90, 3, norm=norm)
+
+    def make():
+        return PrefixSum(100, 3, budget, sensitivity=2.0, norm=norm, mechanism=mechanism,
+                         noise=SeededNoise(5))  # fmt: skip
+
+    one, many = make(), make()
+    expected = np.array([one.add(x) for x in X])
+    actual = np.concatenate([many.add_many(X[:40]), many.add(X[40])[None], many.add_many(X[41:])])
+    assert np.allclose(actual, expected)
+    assert np.allclose(many.estimate, one.estimate)
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+def test_prefix__no_privacy_is_the_plain_running_sum(mechanism, budget):
+    X = rows(60, 2)
+    sums = PrefixSum(60, 2, Budget(math.inf, budget.delta), sensitivity=2.0, mechanism=mechanism)
+    assert np.allclose([sums.add(x) for x in X], np.cumsum(X, axis=0), atol=1e-12)
+    assert sums.deviation(60) == 0.0
+    assert not sums.guarantee.private
+    assert "NO PRIVACY" in sums.guarantee.statement()
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+def test_prefix__noise_has_the_stated_deviation_at_every_round(mechanism, budget):
+    T, dim = 45, 900
+    if isinstance(mechanism, str) and mechanism == "auto":
+        dim = 901
+    sums = PrefixSum(T, dim, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(6))
+    errors = sums.add_many(np.zeros((T, dim)))
+    stated = sums.deviation(np.arange(1, T + 1))
+    # K-norm noise in l2 has one radius for all coordinates: average over rounds and coordinates.
+    ratio = np.sqrt(np.mean(errors**2, axis=1)) / stated
+    assert np.abs(ratio - 1).max() < 0.15
+    assert sums.deviation(7) == stated[6]
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize("contributions", [1, 3])
+def test_prefix__guarantee_agrees_with_dp_accounting(mechanism, budget, contributions):
+    budget = Budget(budget.epsilon, budget.delta, contributions)
+    sums = PrefixSum(1000, 2, budget, sensitivity=0.7, mechanism=mechanism, noise=SeededNoise(0))
+    guarantee = sums.guarantee
+    assert guarantee.epsilon == 1.0
+    (release,) = guarantee.releases
+    if release.mechanism != "gaussian":
+        assert guarantee.delta == 0.0
+        assert guarantee.epsilon_at(0.0) == pytest.approx(1.0)
+        assert release.sensitivity / release.scale == pytest.approx(1.0)
+        return
+    accountant = dp_accounting.pld.PLDAccountant(
+        dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    )
+    accountant.compose(dp_accounting.GaussianDpEvent(release.scale / release.sensitivity))
+    assert accountant.get_epsilon(1e-6) == pytest.approx(1.0, abs=1e-4)
+    assert guarantee.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("mechanism", ["blt", "toeplitz", "tree", Tree(2), Tree(5)])
+@pytest.mark.parametrize("contributions", [1, 2, 3])
+def test_prefix__k_rounds_of_one_person_cost_at_most_the_budget_by_brute_force(
+    mechanism, contributions
+):
+    # The outputs are Gaussian with mean A x and covariance S: mu^2 of a change d is
+    # (A d)^T S^-1 (A d). S is built from the running code, d from every choice of k rounds.
+    T = 10
+    budget = Budget(1.0, 1e-6, contributions)
+    asked = Tree(3) if mechanism == "tree" else mechanism
+    # In many dimensions Gaussian noise wins over pure noise even for a short stream.
+    sums = PrefixSum(T, 99, budget, sensitivity=1.0, mechanism=asked, noise=SeededNoise(0))
+    assert sums.guarantee.releases[0].mechanism == "gaussian"
+    scale = sums.guarantee.releases[0].scale
+    design = sums._plan.design
+    L = tree_outputs(design, T) if isinstance(design, Tree) else design.filter(T).steps(np.eye(T))
+    covariance = scale**2 * L @ L.T
+    worst = 0.0
+    for person in itertools.combinations(range(T), contributions):
+        for signs in itertools.product((-1, 1), repeat=contributions):
+            d = np.zeros(T)
+            d[list(person)] = signs
+            moved = np.cumsum(d)
+            worst = max(worst, float(moved @ np.linalg.solve(covariance, moved)))
+    assert math.sqrt(worst) <= budget.mu * (1 + 1e-9)
+    if mechanism in ("blt", "toeplitz"):
+        assert math.sqrt(worst) == pytest.approx(budget.mu, rel=1e-6)  # and no noise is wasted
+
+
+@pytest.mark.parametrize("mechanism", ["blt", "toeplitz"])
+def test_prefix__user_level_noise_is_below_k_times(mechanism):
+    one = PrefixSum(1000, 1, Budget(1, 1e-6), sensitivity=1.0, mechanism=mechanism)
+    many = PrefixSum(1000, 1, Budget(1, 1e-6, 50), sensitivity=1.0, mechanism=mechanism)
+    assert 10 < many.deviation(1000) / one.deviation(1000) < 0.9 * 50
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize("stop", [0, 1, 29])
+def test_prefix__resumes_to_the_same_future(mechanism, budget, stop, tmp_path):
+    X = rows(60, 2)
+    whole = PrefixSum(60, 2, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(8))
+    whole.add_many(X[:stop])
+    whole.save(tmp_path / "sums.npz")
+    expected = whole.add_many(X[stop:])
+    resumed = PrefixSum.load(tmp_path / "sums.npz")
+    assert resumed.rounds == stop
+    actual = np.array([resumed.add(x) for x in X[stop:]])
+    assert np.allclose(actual, expected)
+    assert resumed.guarantee == whole.guarantee
+    assert [p.name for p in tmp_path.iterdir()] == ["sums.npz"]
+
+
+@pytest.mark.parametrize("noise", [SystemNoise(), SecureNoise()], ids=["system", "secure"])
+def test_prefix__real_noise_resumes_in_law_and_saves_no_generator(noise, tmp_path):
+    sums = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=noise)
+    sums.add_many(rows(20, 2))
+    state = sums.state_dict()
+    assert all(value == "" for name, value in state.items() if name.startswith("stream"))
+    sums.save(tmp_path / "sums.npz")
+    resumed = PrefixSum.load(tmp_path / "sums.npz")
+    assert np.array_equal(resumed.estimate, sums.estimate)
+    for name, value in resumed.state_dict().items():  # noise already drawn is kept
+        assert np.array_equal(value, state[name])
+    resumed.add_many(rows(30, 2))
+
+
+def test_prefix__refuses_to_roll_back_and_foreign_states():
+    sums = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+    old = sums.state_dict()
+    sums.add([0.1, 0.1])
+    before = sums.state_dict()
+    with pytest.raises(ValueError, match="spend the budget twice"):
+        sums.load_state_dict(old)
+    other = PrefixSum(50, 2, Budget(2.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+    with pytest.raises(ValueError, match="saved with epsilon"):
+        sums.load_state_dict(other.state_dict())
+    for name, value in sums.state_dict().items():
+        assert np.array_equal(value, before[name])
+
+
+BAD = [
+    ([math.nan, 0.0], "finite"),
+    ([math.inf, 0.0], "finite"),
+    ([0.1], "shape"),
+    ([[0.1, 0.1]], "shape"),
+    (0.5, "shape"),
+    ("ab", "numbers"),
+    ([None, 0.1], "finite|numbers"),
+    ([0.9, 0.9], "norm at most 1"),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("x", "message"), BAD, ids=str)
+def test_prefix__bad_input_is_refused_before_anything_changes(mechanism, budget, x, message):
+    sums = PrefixSum(3, 2, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(0))
+    sums.add([0.1, 0.2])
+    before = sums.state_dict()
+    with pytest.raises(ValueError, match=message):
+        sums.add(x)
+    with pytest.raises(ValueError, match=message):
+        sums.add_many([[0.1, 0.1], x] if message != "shape" else [x, x])
+    with pytest.raises(ValueError, match="horizon is 3"):
+        sums.add_many(np.zeros((3, 2)))
+    for name, value in sums.state_dict().items():
+        assert np.array_equal(value, before[name])
+
+
+def test_prefix__more_rounds_than_the_horizon():
+    sums = PrefixSum(2, 1, Budget(1.0), sensitivity=2.0, noise=SeededNoise(0))
+    sums.add(0.5)
+    sums.add([0.5])
+    with pytest.raises(ValueError, match="larger horizon"):
+        sums.add(0.5)
+
+
+def test_prefix__clips_only_when_asked():
+    off = Budget(math.inf)
+    for norm, expected in (("l1", [3 / 7, 4 / 7]), ("l2", [0.6, 0.8]), ("linf", [1.0, 1.0])):
+        sums = PrefixSum(5, 2, off, sensitivity=2.0, norm=norm, clip=True)
+        assert np.allclose(sums.add([3.0, 4.0]), expected)
+        assert np.allclose(sums.add_many([[0.1, 0.2]]), [np.add(expected, [0.1, 0.2])])
+    with pytest.raises(ValueError, match="finite"):
+        sums.add([math.nan, 0.0])
+
+
+def test_prefix__bound_is_for_rows_in_a_shifted_set():
+    sums = PrefixSum(5, 2, Budget(1.0), sensitivity=1.0, norm="linf", bound=1.0,
+                     noise=SeededNoise(0))  # fmt: skip
+    sums.add([1.0, 0.0])
+    assert sums.guarantee.releases[0].norm == "linf"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"horizon": 0}, {"dim": 0}, {"sensitivity": 0.0}, {"sensitivity": math.inf}, {"norm": "l3"},
+     {"mechanism": "magic"}, {"noise": 3}, {"bound": -1.0}, {"horizon": 2.5}],
+)  # fmt: skip
+def test_prefix__bad_arguments_are_refused(change):
+    arguments = {"horizon": 5, "dim": 2, "budget": Budget(1.0), "sensitivity": 1.0, **change}
+    with pytest.raises(ValueError, match="must"):
+        PrefixSum(**arguments)
+
+
+@pytest.mark.parametrize("mechanism", ["blt", "toeplitz"])
+def test_prefix__filters_need_delta(mechanism):
+    with pytest.raises(ValueError, match="delta"):
+        PrefixSum(5, 2, Budget(1.0), sensitivity=1.0, mechanism=mechanism)
+
+
+def test_prefix__auto_takes_the_least_maximal_variance():
+    for budget in (Budget(1.0, 1e-6), Budget(0.1, 1e-4), Budget(5.0, 1e-9)):
+        for norm in ("l1", "l2", "linf"):
+            for T, dim in ((1, 1), (8, 2), (200, 5), (3000, 20)):
+
+                def worst(mechanism, budget=budget, norm=norm, T=T, dim=dim):
+                    sums = PrefixSum(
+                        T,
+                        dim,
+                        budget,
+                        sensitivity=1.0,
+                        norm=norm,
+                        mechanism=mechanism,
+                        noise=SeededNoise(0),
+                    )
+                    return sums.deviation(np.arange(1, T + 1)).max()
+
+                assert worst("auto") <= min(worst("blt"), worst("tree")) * (1 + 1e-9)
+
+
+@given(st.integers(1, 30), st.integers(0, 2**32))
+def test_stretch__bounds_one_norm_by_another(dim, seed):
+    x = np.random.default_rng(seed).standard_cauchy(dim)
+    order = {"l1": 1, "l2": 2, "linf": np.inf}
+    for norm, other in itertools.product(order, order):
+        ratio = np.linalg.norm(x, order[other]) / np.linalg.norm(x, order[norm])
+        assert ratio <= _stretch(norm, other, dim) * (1 + 1e-9)
+    ones, unit = np.ones(dim), np.eye(dim)[0]
+    assert np.linalg.norm(ones, 2) == pytest.approx(_stretch("linf", "l2", dim))
+    assert np.linalg.norm(ones, 1) == pytest.approx(_stretch("linf", "l1", dim))
+    assert np.linalg.norm(unit, 2) == _stretch("l1", "l2", dim)
+
+
+def test_prefix__pure_targets_of_the_benchmark():
+    T = 2**20
+    laplace = {
+        name: PrefixSum(T, 1, Budget(1.0), sensitivity=1.0, norm="l1", mechanism=tree,
+                        noise=SeededNoise(0))
+        for name, tree in (("binary", Tree(2)), ("k-ary", Tree(balanced=False)), ("best", "tree"))
+    }  # fmt: skip
+    t = np.arange(1, T + 1)
+    variance = {name: np.max(sums.deviation(t)) ** 2 for name, sums in laplace.items()}
+    assert variance["k-ary"] <= 0.26 * variance["binary"]
+    assert variance["best"] <= 0.13 * variance["binary"]
+    cube = PrefixSum(10**6, 10, Budget(1.0), sensitivity=1.0, norm="linf", bound=1.0,
+                     noise=SeededNoise(0))  # fmt: skip
+    assert np.sqrt(np.mean(cube.deviation(np.arange(1, 10**6 + 1)) ** 2)) <= 170
+
+
+def test_prefix__blt_is_fast_and_small():
+    sums = PrefixSum(10**6, 10, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+    x = np.full(10, 0.1)
+    best = math.inf
+    for _ in range(20):
+        start = time.perf_counter()
+        for _ in range(500):
+            sums.add(x)
+        best = min(best, (time.perf_counter() - start) / 500)
+    assert best < 15e-6
+    large = PrefixSum(10**6, 10**4, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+    large.add(np.zeros(10**4))
+    size = sum(np.asarray(value).nbytes for value in large.state_dict().values())
+    assert size < 1_000_000

@@ -1,0 +1,61 @@
+import os
+import subprocess
+import sys
+
+import pytest
+
+import discreet
+from discreet.cli import main
+
+
+def test_cli__help_names_every_command(capsys):
+    assert main([]) == 0
+    text = capsys.readouterr().out
+    for word in ("demo", "version", "discreet demo"):
+        assert word in text
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+
+
+def test_cli__version(capsys):
+    assert main(["version"]) == 0
+    assert capsys.readouterr().out == f"discreet {discreet.__version__}\n"
+
+
+def test_cli__demo_prints_a_table_and_saves_a_figure(capsys, tmp_path):
+    assert main(["demo", "--rounds", "2000", "--out", str(tmp_path / "new")]) == 0
+    text = capsys.readouterr().out
+    for word in ("truth", "binary tree", "buffered Toeplitz", "Not protected", "SIMULATION ONLY"):
+        assert word in text
+    picture = (tmp_path / "new" / "running-average.png").read_bytes()
+    assert picture.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["demo", "--rounds", "5"], "rounds must be at least 100"),
+        (["demo", "--epsilon", "0"], "epsilon must be positive"),
+        (["demo", "--delta", "0"], "delta"),
+    ],
+)
+def test_cli__mistakes_are_one_clear_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_cli__says_what_to_install_when_an_extra_is_missing(tmp_path):
+    code = (
+        "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
+        "from discreet.cli import main; main(['demo', '--rounds', '200', '--out', sys.argv[1]])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, os.fspath(tmp_path)], capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.returncode == 1
+    assert "pip install 'discreet[experiments]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,88 @@
+"""The package as a whole: light to import, typed, and its documents agree with the code."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import discreet
+
+ROOT = Path(__file__).parents[1]
+
+
+def modules_after(statement):
+    code = f"{statement}; import sys; print('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import__is_light():
+    bare = modules_after("import numpy, scipy.special")
+    ours = modules_after("import discreet, discreet.privacy, discreet.audit")
+    slow = {"scipy.stats", "scipy.optimize", "scipy.signal", "dp_accounting", "opendp",
+            "matplotlib", "pandas", "rich"}  # fmt: skip
+    assert not slow & ours
+    assert len(ours - bare) < 60
+    assert len(modules_after("import discreet")) < 120  # nothing but the version
+
+
+def test_package__is_typed_and_versioned():
+    assert (Path(discreet.__file__).parent / "py.typed").exists()
+    assert f"## {discreet.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_extras__all_is_everything_but_dev():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    named = set(re.findall(r"\w+", extras["all"][0])) - {"discreet"}
+    assert named == set(extras) - {"all", "dev"}
+
+
+def test_public_names__are_the_promised_ones():
+    from discreet.privacy import (  # noqa: F401
+        BallChannel,
+        Budget,
+        Guarantee,
+        IntervalChannel,
+        PrefixSum,
+        SecureNoise,
+        SeededNoise,
+        gaussian_mu,
+        gaussian_std,
+    )
+
+    assert set(discreet.privacy.__all__) <= set(dir(discreet.privacy))
+
+
+def test_readme__its_example_runs(capsys):
+    text = (ROOT / "README.md").read_text()
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert examples
+    for example in examples:
+        exec(compile(example, "README.md", "exec"), {})
+    assert "epsilon" in capsys.readouterr().out
+    for command in ("make demo", "make test"):
+        assert command in text
+
+
+@pytest.mark.parametrize("page", sorted(p.name for p in (ROOT / "docs").glob("*.md")))
+def test_docs__links_and_pictures_exist(page):
+    text = (ROOT / "docs" / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        if "://" not in target:
+            assert (ROOT / "docs" / target).exists(), target
+
+
+def test_repository__speaks_of_no_machine():
+    tracked = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    private = re.compile("/" + r"(work|root|home|tmp)/\w")
+    for name in filter(None, tracked):
+        path = ROOT / name
+        if path.suffix in {".py", ".md", ".toml", ""} and path.is_file() and name != "LICENSE":
+            assert not private.search(path.read_text()), name
