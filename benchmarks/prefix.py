@@ -115,6 +115,27 @@ def long_streams() -> None:
     CONSOLE.print(table)
 
 
+def users() -> None:
+    table = Table(title="k rounds of one person: noise relative to k = 1 (at most k)")
+    ks = (2, 5, 20, 50, 200)
+    for column in ("mechanism", "T", *(f"k = {k}" for k in ks)):
+        table.add_column(column, justify="right")
+    for mechanism in ("blt", Tree(2), Tree()):
+        for T in (1000, 100_000):
+            scales = [
+                PrefixSum(T, 1000, Budget(1.0, 1e-6, k), sensitivity=1.0, mechanism=mechanism,
+                          noise=SeededNoise(0)).guarantee.releases[0].scale
+                for k in (1, *ks)
+            ]  # fmt: skip
+            name = (
+                mechanism
+                if isinstance(mechanism, str)
+                else f"tree, {mechanism.branching or 'best'} branching"
+            )
+            table.add_row(name, f"{T:,}", *(f"{scale / scales[0]:.1f}" for scale in scales[1:]))
+    CONSOLE.print(table)
+
+
 def speed() -> None:
     table = Table(title="Speed (SeededNoise)")
     for column in ("what", "dim", "time", "against a plain numpy running sum"):
@@ -178,6 +199,7 @@ def main() -> None:
     figure(approximate())
     pure()
     long_streams()
+    users()
     speed()
 
 

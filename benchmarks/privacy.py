@@ -12,20 +12,24 @@ from rich.table import Table
 
 from discreet.audit import audit_scores
 from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise, gaussian_mu
+from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.mechanisms import gaussian, k_norm, laplace
 
 CONSOLE = Console(width=110)
 
 
 def calibration() -> None:
-    table = Table(title="Gaussian noise for (epsilon, delta = 1e-6), against the textbook formula")
-    for column in ("epsilon", "exact", "sqrt(2 log(1.25/delta))/epsilon", "ratio"):
+    table = Table(title="Gaussian noise at delta = 1e-6 against sqrt(2 log(1.25/delta))/epsilon")
+    for column in ("epsilon", "exact", "textbook", "ratio", "epsilon by zCDP at the exact noise"):
         table.add_column(column, justify="right")
     for epsilon in (0.1, 0.5, 1.0, 3.0, 10.0):
         exact = 1 / gaussian_mu(epsilon, 1e-6)
         textbook = math.sqrt(2 * math.log(1.25e6)) / epsilon
         note = f"{textbook / exact:.2f}" + (" (not private)" if textbook < exact else "")
-        table.add_row(f"{epsilon:g}", f"{exact:.4f}", f"{textbook:.4f}", note)
+        concentrated = zcdp_epsilon(1 / (2 * exact**2), 1e-6)
+        table.add_row(
+            f"{epsilon:g}", f"{exact:.4f}", f"{textbook:.4f}", note, f"{concentrated:.3f}"
+        )
     CONSOLE.print(table)
 
 
@@ -83,14 +87,14 @@ def audits() -> None:
     mu = gaussian_mu(1.0, 1e-6)
     for runs in (10**4, 10**5):
         for name, scores, options in (
-            ("Gaussian, delta = 1e-6", lambda n, i: n.gaussian(1.0, runs) + mu * i,
+            ("Gaussian, delta = 1e-6", lambda n, i, runs: n.gaussian(1.0, runs) + mu * i,
              {"delta": 1e-6, "method": "gdp"}),
-            ("Laplace", lambda n, i: n.laplace(1.0, runs) + i, {}),
+            ("Laplace", lambda n, i, runs: n.laplace(1.0, runs) + i, {}),
         ):  # fmt: skip
             proved = []
             for seed in range(10):
                 noise = SeededNoise(seed)
-                report = audit_scores(scores(noise, 0), scores(noise, 1), **options)
+                report = audit_scores(scores(noise, 0, runs), scores(noise, 1, runs), **options)
                 proved.append(report.lower_bound)
             table.add_row(name, f"{runs:,}", options.get("method", "clopper-pearson"),
                           f"{np.mean(proved):.2f}",

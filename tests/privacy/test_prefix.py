@@ -291,14 +291,19 @@ def test_prefix__pure_targets_of_the_benchmark():
 
 def test_prefix__blt_is_fast_and_small():
     sums = PrefixSum(10**6, 10, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
-    x = np.full(10, 0.1)
-    best = math.inf
-    for _ in range(20):
-        start = time.perf_counter()
-        for _ in range(500):
-            sums.add(x)
-        best = min(best, (time.perf_counter() - start) / 500)
-    assert best < 15e-6
+    x, plain = np.full(10, 0.1), np.zeros(10)
+
+    def best(call):
+        times = []
+        for _ in range(20):
+            start = time.perf_counter()
+            for _ in range(500):
+                call()
+            times.append((time.perf_counter() - start) / 500)
+        return min(times)
+
+    # 15 microseconds where one addition with copy takes half of one: a ratio, as machines vary.
+    assert best(lambda: sums.add(x)) < 30 * best(lambda: np.add(plain, x, out=plain).copy())
     large = PrefixSum(10**6, 10**4, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
     large.add(np.zeros(10**4))
     size = sum(np.asarray(value).nbytes for value in large.state_dict().values())
