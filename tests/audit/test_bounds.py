@@ -73,6 +73,7 @@ def test_audit__report_is_plain_and_complete():
         lambda: audit_scores(np.zeros(10), np.zeros(10), method="gdp"),
         lambda: audit_scores(np.zeros(10), np.zeros(10), method="psychic"),
         lambda: audit_scores(np.zeros(10), np.zeros(10), confidence=1.0),
+        lambda: audit_scores(np.zeros(10), np.zeros(10), delta=-1.0),
         lambda: clopper_pearson(11, 10),
     ],
 )

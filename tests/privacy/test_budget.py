@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 
 from discreet.privacy import Budget, ContributionLimiter, gaussian_mu
@@ -52,6 +53,8 @@ def test_limiter__ids_of_different_types_are_different_people():
     assert limiter.admit(7)
     assert limiter.admit("7")
     assert limiter.admit(b"7")
+    assert not limiter.admit(np.str_("7"))
+    assert not limiter.admit(np.int64(7))
     with pytest.raises(ValueError, match="user id"):
         limiter.admit(7.0)  # type: ignore[arg-type]
 

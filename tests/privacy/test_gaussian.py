@@ -102,6 +102,20 @@ def test_bounded_range_mu__no_two_outcome_release_of_that_width_exceeds_it(width
     assert ndtri(p) - ndtri(q) <= bounded_range_mu(width) * (1 + 1e-9)
 
 
+@pytest.mark.parametrize("width", [1e-16, 1e-8, 0.3, 0.999, 1.0, 5.0, 50.0, 76.0, 200.0])
+def test_bounded_range_mu__is_accurate_at_both_ends_and_rounded_up(width):
+    with mpmath.workdps(60):
+        corner = 1 / (1 + mpmath.exp(mpmath.mpf(width) / 2))
+        exact = mpmath.findroot(
+            lambda mu: mpmath.log(mpmath.ncdf(-mu / 2)) - mpmath.log(corner),
+            mpmath.mpf(bounded_range_mu(width)),
+        )
+        excess = float(bounded_range_mu(width) / exact - 1)
+    assert 0 <= excess < 1e-11
+    assert bounded_range_mu(0.0) == 0.0
+    assert bounded_range_mu(math.inf) == math.inf
+
+
 def test_bounded_range_mu__pure_release_implies_its_epsilon_curve():
     # mu-GDP must be implied by, not imply, epsilon-DP: its delta curve lies above the pure one.
     for epsilon in (0.1, 1.0, 4.0):

@@ -101,8 +101,24 @@ def test_ledger__resumes_the_same_account_and_refuses_to_forget():
     assert other.spent() == ledger.spent()
     with pytest.raises(ValueError, match="cannot be undone"):
         other.load_state_dict(ledger.state_dict())
-    with pytest.raises(ValueError, match="counted in 'pure'"):
-        Ledger(Budget(1.0)).load_state_dict(ledger.state_dict())
+    for budget in (Budget(1.0), Budget(2.0, 1e-6), Budget(1.0, 1e-6, contributions=5)):
+        with pytest.raises(ValueError, match="this state was saved with"):
+            Ledger(budget).load_state_dict(ledger.state_dict())
+    # A state that overspends is refused whole.
+    forged = {**ledger.state_dict(), "releases": json.dumps([gaussian(0.2).to_dict()] * 2)}
+    fresh = Ledger(Budget(1.0, 1e-6))
+    with pytest.raises(BudgetSpent):
+        fresh.load_state_dict(forged)
+    assert fresh.releases == ()
+
+
+def test_ledger__nonsense_costs_are_refused_and_do_not_disable_it():
+    for sensitivity, scale in ((math.nan, 1.0), (-100.0, 1.0), (1.0, math.nan)):
+        with pytest.raises(ValueError, match="must be at least 0"):
+            Release.gaussian(sensitivity=sensitivity, scale=scale, **ABOUT)
+    record = gaussian(0.1).to_dict() | {"mu": math.nan}
+    with pytest.raises(ValueError, match="must be at least 0"):
+        Release.from_dict(record)
 
 
 def test_guarantee__gaussian_releases_compose_exactly():
@@ -130,6 +146,11 @@ def test_guarantee__mixtures_go_through_numerical_composition_and_are_upper_boun
     truth = exact.get_epsilon_for_delta(1e-6)
     assert truth <= ours <= truth * 1.02
     assert ours <= gaussian_epsilon(0.3, 1e-6) + 0.3
+
+
+def test_guarantee__a_dear_pure_release_beside_a_gaussian_one_adds_up():
+    guarantee = Guarantee(2000.0, 1e-6, releases=(gaussian(0.5), laplace(1000.0)))
+    assert guarantee.epsilon_at(1e-6) <= 1000 + gaussian_epsilon(0.5, 1e-6) + 1e-6
 
 
 def test_guarantee__pure_releases_at_delta_zero_add_up():
@@ -169,8 +190,8 @@ def test_guarantee__statement_says_what_matters():
     ).with_audit(report)
     text = guarantee.statement()
     for phrase in ("epsilon = 1, delta = 1e-06", "2.72 times", "except the person concerned",
-                   "Not protected: one's own action", "SIMULATION ONLY", "at least 0.71",
-                   "replace-one"):  # fmt: skip
+                   "Not protected: one's own action", "SIMULATION ONLY", "replace-one",
+                   "at least 0.71 at delta = 1e-06"):  # fmt: skip
         assert phrase in text
     assert "NO PRIVACY" in Guarantee(math.inf, 0.0).statement()
     assert guarantee.audits[0]["runs"] == 20_000
@@ -187,4 +208,10 @@ def test_guarantee__names_the_sampler_of_each_mechanism_where_they_differ():
     guarantee = Guarantee(1.0, 1e-6, releases=(exact, floats))
     assert guarantee.sampler == "gaussian: exact lattice, OS entropy; k-norm: float, OS entropy"
     assert "round what you publish" in guarantee.statement()
+    seeded = Release.gaussian(
+        sensitivity=1.0, scale=9.0, what="s", sampler="float, simulation only"
+    )
+    mixed = Guarantee(1.0, 1e-6, releases=(seeded, exact))
+    assert "simulation only" in mixed.sampler
+    assert "exact lattice" in mixed.sampler
     assert Guarantee(1.0, 1e-6, releases=(exact,)).sampler == "exact lattice, OS entropy"

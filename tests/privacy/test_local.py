@@ -94,6 +94,14 @@ def test_ball__a_million_reports_take_seconds():
     assert time.perf_counter() - start < 10
 
 
+@pytest.mark.parametrize("dim", [1, 2, 5])
+@pytest.mark.parametrize("size", [5e-324, 1.6e-162, 1e-160, 1e-30])
+def test_ball__tiny_records_are_reported_on_the_same_sphere(dim, size):
+    channel = BallChannel(dim, 1.0)
+    reports = channel.privatize(np.full((50, dim), size), SeededNoise(0))
+    assert np.allclose(np.linalg.norm(reports, axis=1), channel.radius, rtol=1e-12)
+
+
 def test_ball__single_vectors_shapes_and_privacy_off():
     channel = BallChannel(3, 1.0)
     assert channel.privatize([0.1, 0.2, 0.3], SeededNoise(0)).shape == (3,)

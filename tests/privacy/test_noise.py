@@ -14,6 +14,7 @@ from discreet.privacy import (
     SecureNoise,
     SeededNoise,
     SystemNoise,
+    Tree,
 )
 from discreet.privacy.mechanisms import gaussian, k_norm, laplace, select
 from discreet.privacy.noise import source, to_lattice
@@ -50,8 +51,13 @@ def test_seeded__is_tagged_apart_from_coins_and_reproducible():
     noise = SeededNoise(7)
     noise.normal(3)
     assert np.array_equal(SeededNoise.restored(noise.state()).normal(4), noise.normal(4))
+    a, b = noise.spawn(2)
+    (c,) = SeededNoise.restored(noise.state()).spawn(1)
+    assert c.state() not in (a.state(), b.state())
     with pytest.raises(ValueError, match="seed"):
         SeededNoise(-1)
+    with pytest.raises(ValueError, match="seed"):
+        SeededNoise(np.random.SeedSequence(7))  # type: ignore[arg-type]
 
 
 def test_sources__never_save_a_state_that_reveals_noise():
@@ -81,7 +87,7 @@ def test_secure__only_what_is_exact_claims_to_be():
     ball.privatize([0.1, 0.1], noise)
     interval.privatize(0.5, noise)
     assert ball.guarantee.sampler == floats
-    assert interval.guarantee.sampler == exact
+    assert interval.guarantee.sampler == "53-bit coin, OS entropy"
     for budget in (Budget(1.0), Budget(1.0, 1e-6)):
         for norm in ("l1", "l2", "linf"):
             sums = PrefixSum(300, 2, budget, sensitivity=1.0, norm=norm, noise=noise)
@@ -137,6 +143,39 @@ def test_secure__lattice_is_coarser_when_sums_are_long_and_refuses_what_cannot_b
     assert coarse == 2.0**-27
     with pytest.raises(ValueError, match="cannot keep these sums exact"):
         noise.spacing("gaussian", 1.0, 2.0**40)
+
+
+class LatticeNoise(SeededNoise):
+    """Lattice noise fast enough for long streams: numpy's normals, rounded."""
+
+    exact = SecureNoise.exact
+    spacing = SecureNoise.spacing
+
+    def spawn(self, count):
+        children = [LatticeNoise.__new__(LatticeNoise) for _ in range(count)]
+        for child, seeds in zip(children, self._seeds.spawn(count), strict=True):
+            child._begin(seeds)
+        return children
+
+    def gaussian(self, std, size, spacing=0.0):
+        return to_lattice(std * self.normal(size), spacing)
+
+
+def test_secure__long_batches_stay_exact():
+    # With tiny epsilon the running totals of node noise are what needs the bits: the parity of
+    # out[t+1] - out[t] - x[t+1] must not be constant, or it would give away every row.
+    T = 2**21
+    sums = PrefixSum(T, 1, Budget(1e-4, 1e-6), sensitivity=2.0, mechanism=Tree(5),
+                     noise=LatticeNoise(0))  # fmt: skip
+    spacing = sums._plan.spacing
+    out = sums.add_many(np.zeros((T, 1)))[:, 0] / spacing
+    assert np.abs(out).max() < 2**52
+    odd = np.abs(np.diff(out)[-500_000:]) % 2
+    assert 0.49 < odd.mean() < 0.51
+    one_by_one = PrefixSum(T, 1, Budget(1e-4, 1e-6), sensitivity=2.0, mechanism=Tree(5),
+                           noise=LatticeNoise(0))  # fmt: skip
+    first = [one_by_one.add(0.0)[0] / spacing for _ in range(300)]
+    assert np.array_equal(first, out[:300])
 
 
 def off_grid(outputs):

@@ -216,6 +216,36 @@ def test_prefix__clips_only_when_asked():
         sums.add([math.nan, 0.0])
 
 
+def test_prefix__clipping_must_enforce_the_sensitivity():
+    # (-5, -5) and (5, 5) would be clipped to 2 apart where 1 was promised.
+    with pytest.raises(ValueError, match="subtract a public centre first"):
+        PrefixSum(5, 2, Budget(1.0), sensitivity=1.0, norm="linf", bound=1.0, clip=True)
+
+
+def test_prefix__a_state_is_loaded_whole_or_not_at_all_and_only_of_the_same_stream():
+    def make():
+        sums = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+        sums.add([0.1, 0.1])
+        return sums
+
+    one, other = make(), make()
+    other.add([0.1, 0.1])
+    with pytest.raises(ValueError, match="another stream"):
+        one.load_state_dict(other.state_dict())
+    later = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
+    broken = {k: v for k, v in other.state_dict().items() if k != "sum.buffers"}
+    before = later.state_dict()
+    with pytest.raises(KeyError):
+        later.load_state_dict(broken)
+    assert later.rounds == before["rounds"] == 0
+
+
+def test_prefix__states_on_disk_are_for_the_owner_only(tmp_path):
+    sums = PrefixSum(5, 2, Budget(1.0), sensitivity=1.0)
+    sums.save(tmp_path / "state.npz")
+    assert (tmp_path / "state.npz").stat().st_mode & 0o077 == 0
+
+
 def test_prefix__bound_is_for_rows_in_a_shifted_set():
     sums = PrefixSum(5, 2, Budget(1.0), sensitivity=1.0, norm="linf", bound=1.0,
                      noise=SeededNoise(0))  # fmt: skip

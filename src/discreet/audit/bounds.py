@@ -88,7 +88,9 @@ def audit_scores(
     a, b = finite("first", first).ravel(), finite("second", second).ravel()
     if len(a) != len(b) or len(a) < 8:
         raise ValueError(f"expected two samples of the same size >= 8, got {len(a)}, {len(b)}")
-    if method == "gdp" and delta <= 0:
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+    if method == "gdp" and delta == 0:
         raise ValueError("the GDP bound is converted to epsilon at a delta above 0")
     split = len(a) // 4
     # Choosing among many thresholds favours lucky tails: compare them at a stricter confidence.

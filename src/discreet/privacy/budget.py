@@ -9,6 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from discreet.privacy.checks import positive, whole
 from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
 
@@ -109,10 +111,13 @@ class ContributionLimiter:
         self._seen = Counter(json.loads(state["seen"]))
 
     def _key(self, user: str | bytes | int) -> str:
-        if isinstance(user, bool) or not isinstance(user, (str, bytes, int)):
-            raise ValueError(f"a user id must be a str, bytes or int, got {type(user).__name__}")
         # The type is part of the id: 7 and "7" are different people.
-        raw = user if isinstance(user, bytes) else str(user).encode()
-        return hmac.new(
-            self._salt, type(user).__name__.encode() + b":" + raw, hashlib.sha256
-        ).hexdigest()[:32]
+        if isinstance(user, str):
+            raw = b"str:" + str(user).encode()
+        elif isinstance(user, bytes):
+            raw = b"bytes:" + bytes(user)
+        elif isinstance(user, (int, np.integer)) and not isinstance(user, bool):
+            raw = b"int:" + str(int(user)).encode()
+        else:
+            raise ValueError(f"a user id must be a str, bytes or int, got {type(user).__name__}")
+        return hmac.new(self._salt, raw, hashlib.sha256).hexdigest()[:32]

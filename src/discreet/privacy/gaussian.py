@@ -15,7 +15,7 @@ Gaussian mechanism; for zCDP, Canonne, Kamath, Steinke (2020).
 import math
 
 import numpy as np
-from scipy.special import erfcx, ndtri
+from scipy.special import erfcx, erfinv, log_expit, ndtri, ndtri_exp
 
 from discreet.privacy.checks import positive
 
@@ -91,7 +91,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
             low = middle
         else:
             high = middle
-    return high * (1 + _ROUNDING)
+    return high * (1 + _ROUNDING) + _ROUNDING
 
 
 def bounded_range_mu(width: float) -> float:
@@ -105,10 +105,14 @@ def bounded_range_mu(width: float) -> float:
     >>> round(bounded_range_mu(0.01) / 0.01, 4)  # sqrt(2 pi) / 4
     0.6267
     """
-    if width <= 0:
-        return 0.0
-    corner = 0.5 * (1 - math.tanh(width / 4))  # 1 / (1 + e^(width / 2))
-    return math.inf if corner == 0 else -2 * float(ndtri(corner)) * (1 + _ROUNDING)
+    if width <= 0 or math.isinf(width):
+        return max(width, 0.0)
+    # -2 Phi^-1(1 / (1 + e^(width / 2))), without cancellation at either end
+    if width < 1:
+        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(width / 4)))
+    else:
+        mu = -2 * float(ndtri_exp(log_expit(-width / 2)))
+    return mu * (1 + _ROUNDING)
 
 
 def zcdp_delta(epsilon: float, rho: float) -> float:

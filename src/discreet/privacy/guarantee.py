@@ -58,17 +58,17 @@ class Guarantee:
     @property
     def sampler(self) -> str:
         """How the noise is drawn; mechanism by mechanism where they differ."""
-        by = {release.mechanism: release.sampler for release in self.releases}
-        if len(set(by.values())) <= 1:
-            return next(iter(by.values()), "nothing drawn yet")
-        return "; ".join(f"{mechanism}: {sampler}" for mechanism, sampler in sorted(by.items()))
+        drawn = sorted({(release.mechanism, release.sampler) for release in self.releases})
+        if len({sampler for _, sampler in drawn}) <= 1:
+            return drawn[0][1] if drawn else "nothing drawn yet"
+        return "; ".join(f"{mechanism}: {sampler}" for mechanism, sampler in drawn)
 
     def epsilon_at(self, delta: float) -> float:
         """The smallest epsilon we can compute for the releases so far, at another delta.
 
         Sums over releases on the same rows, takes the worst of disjoint scopes. Exact for Gaussian
-        releases; mixtures go through dp-accounting. Under local trust a person's report is one
-        release of its own.
+        releases; mixtures go through dp-accounting. A report, not a promise: where noise was chosen
+        by looking at earlier releases, only `epsilon` and `delta` are guaranteed.
         """
         if not 0 <= delta < 1:
             raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
@@ -109,7 +109,8 @@ class Guarantee:
         for audit in self.audits:
             parts.append(
                 f"Attacked {audit['runs']} times ({audit['method']}): the attack proves epsilon of "
-                f"at least {audit['lower_bound']:.3g} with {audit['confidence']:.4g} confidence."
+                f"at least {audit['lower_bound']:.3g} at delta = {audit['delta']:g}, with "
+                f"{audit['confidence']:.4g} confidence."
             )
         if self.reference:
             parts.append(f"Method: {self.reference}.")
@@ -170,14 +171,20 @@ def _epsilon(group: list[Release], delta: float) -> float:
     mu = math.sqrt(math.fsum(release.mu**2 for release in group))
     rho = math.fsum(release.rho for release in group)
     known = min(pure, gaussian_epsilon(mu, delta), zcdp_epsilon(rho, delta))
-    mixed = len(group) > 1 and any(release.mechanism != "gaussian" for release in group)
-    return min(known, _numeric_epsilon(group, delta)) if mixed else known
+    if len(group) < 2 or all(release.mechanism == "gaussian" for release in group):
+        return known
+    rest = [release for release in group if math.isinf(release.epsilon)]
+    if 0 < len(rest) < len(group):  # the pure part by summing, whatever else is there
+        added = math.fsum(release.epsilon for release in group if math.isfinite(release.epsilon))
+        known = min(known, added + _epsilon(rest, delta))
+    return min(known, _numeric_epsilon(group, delta))
 
 
 def _numeric_epsilon(group: list[Release], delta: float) -> float:
     """Numerical composition by dp-accounting: Gaussians as they are, the rest as pure releases."""
-    if any(math.isinf(release.mu) for release in group):
-        return math.inf
+    pures = [release.epsilon for release in group if release.mechanism != "gaussian"]
+    if any(math.isinf(release.mu) for release in group) or max(pures) > 50:
+        return math.inf  # without a finite price, or beyond what it can discretise
     from dp_accounting.pld import common
     from dp_accounting.pld import privacy_loss_distribution as pld
 
@@ -185,10 +192,9 @@ def _numeric_epsilon(group: list[Release], delta: float) -> float:
     gaussian = math.sqrt(math.fsum(r.mu**2 for r in group if r.mechanism == "gaussian"))
     if gaussian:
         parts.append(pld.from_gaussian_mechanism(1 / gaussian))
-    for release in group:
-        if release.mechanism != "gaussian":
-            pure = common.DifferentialPrivacyParameters(release.epsilon, 0.0)
-            parts.append(pld.from_privacy_parameters(pure))
+    for epsilon in pures:
+        pure = common.DifferentialPrivacyParameters(epsilon, 0.0)
+        parts.append(pld.from_privacy_parameters(pure))
     total = parts[0]
     for part in parts[1:]:
         total = total.compose(part)

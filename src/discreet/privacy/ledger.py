@@ -1,9 +1,11 @@
 """The ledger: composes releases, and refuses the one that would overspend.
 
 Releases on the same rows add up; releases on disjoint rows ("scopes") do not, so what counts is
-the common part plus the dearest scope. The ledger counts in one currency, fixed before the first
-release, because adding costs step by step stays valid when later releases are chosen by looking
-at earlier ones (privacy filters: Koskela et al. 2022, Whitehouse et al. 2023):
+the common part plus the dearest scope. Which scope a row belongs to must be public, or the
+sensitivity must cover a row that leaves one scope for another. The ledger counts in one currency,
+fixed before the first release, because adding costs step by step stays valid when later releases
+are chosen by looking at earlier ones (privacy filters: Koskela et al. 2022, Whitehouse et al.
+2023):
 
     "gaussian"  mu^2 against mu(epsilon, delta)^2: exact for Gaussian releases
     "pure"      epsilon against epsilon
@@ -21,8 +23,9 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.checks import one_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
+from discreet.privacy.state import expect
 
-_SLACK = 1 + 1e-9  # shares that add up to the budget must not fail by rounding
+_SLACK = 1 + 1e-12  # shares that add up to the budget must not fail by rounding
 
 
 class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is what is wrong
@@ -67,7 +70,7 @@ class Ledger:
         """Book a release that is about to be made, or raise `BudgetSpent` and change nothing."""
         cost = self._cost(release)
         total = self._common + self._cost_in(release.scope) + cost
-        if total > self._limit * _SLACK:
+        if not (cost >= 0 and total <= self._limit * _SLACK):  # also refuses NaN
             share = f"{self._share(total):.3g} times the budget"
             raise BudgetSpent(
                 f"releasing {release.what!r} would cost "
@@ -92,6 +95,10 @@ class Ledger:
         reference: str = "",
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
+        k = self.budget.contributions
+        if k > 1:
+            limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+            unprotected = (*unprotected, limit)
         return Guarantee(
             epsilon=self.budget.epsilon,
             delta=0.0 if self.accounting == "pure" else self.budget.delta,
@@ -105,16 +112,26 @@ class Ledger:
     def state_dict(self) -> dict[str, Any]:
         """Plain values from which `load_state_dict` continues the same account."""
         records = json.dumps([release.to_dict() for release in self._releases])
-        return {"format": 1, "accounting": self.accounting, "releases": records}
+        return {**self._config(), "releases": records}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue a saved account; this ledger must be unused, its budget is checked again."""
-        if state.get("format") != 1 or state.get("accounting") != self.accounting:
-            raise ValueError(f"expected a format 1 ledger state counted in {self.accounting!r}")
+        expect(state, **self._config())
         if self._releases:
             raise ValueError("load into a new Ledger: this one has releases that cannot be undone")
+        account = Ledger(self.budget, self.accounting)
         for record in json.loads(state["releases"]):
-            self.spend(Release.from_dict(record))
+            account.spend(Release.from_dict(record))
+        self.__dict__.update(account.__dict__)
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "accounting": self.accounting,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "contributions": self.budget.contributions,
+        }
 
     def _cost(self, release: Release) -> float:
         if self.budget.off:

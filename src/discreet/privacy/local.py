@@ -19,9 +19,14 @@ from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise, source
 from discreet.privacy.release import Release
 
-# A coin of 53 bits cannot be more one-sided than this; running a channel at a smaller epsilon
-# than was asked for is always allowed.
-_LARGEST = 35.0
+# Running a channel at a smaller epsilon than was asked for is always allowed. Coins have 53 bits:
+# they cannot be arbitrarily one-sided, and the rounding of their bias must cost no privacy.
+_LARGEST = 25.0
+
+
+def _spendable(epsilon: float) -> float:
+    epsilon = min(epsilon, _LARGEST)
+    return max(epsilon - 4e-15 * (1 + math.exp(epsilon)), epsilon / 2)
 
 
 class _Channel:
@@ -34,9 +39,9 @@ class _Channel:
         self.epsilon = positive("epsilon", epsilon, allow_inf=True)
         self.contributions = whole("contributions", contributions)
         # k reports of one person cost k times one report: there is no sensitivity to multiply.
-        self.report_epsilon = min(self.epsilon / self.contributions, _LARGEST)
+        self.report_epsilon = _spendable(self.epsilon / self.contributions)
         self.off = math.isinf(self.epsilon)
-        self._sampler = "nothing drawn yet"
+        self._samplers: set[str] = set()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -47,7 +52,7 @@ class _Channel:
             norm="any two records",
             sensitivity=1.0 if self.off else self.report_epsilon * self.contributions,
             scale=0.0 if self.off else 1.0,
-            sampler=self._sampler,
+            sampler=" and ".join(sorted(self._samplers)) or "nothing drawn yet",
         )
         return Guarantee(
             epsilon=self.epsilon,
@@ -61,7 +66,7 @@ class _Channel:
 
     def _source(self, noise: Noise | None) -> Noise:
         noise = source(noise)
-        self._sampler = noise.sampler(self.mechanism)
+        self._samplers.add(noise.sampler(self.mechanism))
         return noise
 
 
@@ -126,10 +131,14 @@ class BallChannel(_Channel):
         noise = self._source(noise)
         report = noise.normal(rows.shape)
         coin, inside, level = noise.uniform((len(rows), 3)).T
-        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        zero = norms == 0
-        sign = np.where(coin < (1 + norms) / 2, 1.0, -1.0)
-        direction = rows * (sign / np.where(zero, 1.0, norms))[:, None]
+        # Scaled by the largest entry first: squares of tiny numbers would lose their digits, and
+        # a report off the sphere would betray them.
+        largest = np.abs(rows).max(axis=1)
+        zero = largest == 0
+        direction = rows / np.where(zero, 1.0, largest)[:, None]
+        norms = np.sqrt(np.einsum("ij,ij->i", direction, direction))
+        sign = np.where(coin < (1 + largest * norms) / 2, 1.0, -1.0)
+        direction *= (sign / np.where(zero, 1.0, norms))[:, None]
         along = self._height(inside < self._inside_p, level)
         along[zero] = 0.0  # no direction: the normalised normal vector is the uniform report
         if self.dim > 1:  # complete a unit vector by the normal vector's part across the direction
@@ -205,8 +214,7 @@ class IntervalChannel(_Channel):
             raise ValueError(f"expected finite low < high, got low={low!r}, high={high!r}")
         self.low, self.high = float(low), float(high)
         self._half = math.exp(self.report_epsilon / 2)
-        # A little wider than needed, so that rounding of the coin's bias costs no privacy.
-        response = (1 + 1e-12) / math.tanh(self.report_epsilon / 2)
+        response = 1 / math.tanh(self.report_epsilon / 2)
         plateau = 2 * math.sqrt(self._half / 3) / (self._half - 1)
         self.piecewise = plateau < response
         self._reach = (self._half + 1) / (self._half - 1) if self.piecewise else response

@@ -245,6 +245,16 @@ def generalized_gaussian(
     # |x|_r <= d^(1/r - 1/q) |x|_q, because r <= q.
     sensitivity *= dim ** (1 / r - 1 / q)
     scale = sensitivity * math.sqrt((r - 1) / (2 * rho))
+    if r == 2:  # Gaussian noise, of mu^2 = 2 rho
+        return gaussian(
+            value,
+            sensitivity=sensitivity,
+            mu=math.sqrt(2 * rho),
+            noise=noise,
+            ledger=ledger,
+            what=what,
+            scope=scope,
+        )
     release = Release.concentrated(
         mechanism="generalized gaussian",
         norm=f"l{r:g}",

@@ -2,6 +2,7 @@
 
 import math
 import os
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,8 +79,14 @@ class PrefixSum:
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
         self.bound = self.sensitivity / 2 if bound is None else positive("bound", bound)
+        if clip and self.bound > self.sensitivity / 2:
+            raise ValueError(
+                "clip=True shortens rows to the bound, which keeps them within `sensitivity` of "
+                "each other only if bound <= sensitivity/2; subtract a public centre first"
+            )
         self.clip = clip
         self.rounds = 0
+        self._run = secrets.token_hex(8)
         self._asked, self._source = mechanism, source(noise)
         self._plan = self._best_plan(mechanism)
         self._ledger = Ledger(budget, "pure" if self._plan.pure else None)
@@ -148,6 +155,7 @@ class PrefixSum:
         sums = {f"sum.{name}": value for name, value in self._sum.state().items()}
         return {
             **self._config(),
+            "run": self._run,
             "rounds": self.rounds,
             "estimate": self.estimate,
             **streams,
@@ -157,18 +165,21 @@ class PrefixSum:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; one that is older than this object is refused."""
         expect(state, **self._config())
+        if self.rounds and state["run"] != self._run:
+            raise ValueError("the state is of another stream; load it into a new PrefixSum")
         if state["rounds"] < self.rounds:
             raise ValueError(
                 f"the state is at round {state['rounds']}, this object at {self.rounds}: "
                 "publishing those rounds again would spend the budget twice"
             )
         sums = {name[4:]: value for name, value in state.items() if name.startswith("sum.")}
-        self.rounds = state["rounds"]
-        self._estimate = state["estimate"].copy()
-        self._sum.restore(sums, self.rounds)
+        streams = self._streams
         if isinstance(self._source, SeededNoise):
-            saved = [state[f"stream{i}"] for i in range(len(self._streams))]
-            self._streams = [SeededNoise.restored(stream) for stream in saved]
+            streams = [SeededNoise.restored(state[f"stream{i}"]) for i in range(len(streams))]
+        estimate = state["estimate"].copy()
+        self._sum.restore(sums, state["rounds"])  # the last step that can fail
+        self._run, self.rounds = state["run"], state["rounds"]
+        self._estimate, self._streams = estimate, streams
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file."""
@@ -301,7 +312,10 @@ def _tree_plan(sums: PrefixSum, tree: Tree, *, pure: bool) -> _Plan:
     reach = design.reach(budget.contributions, pure=pure)
     unit_budget = budget.epsilon if pure else budget.mu
     scale = one_round * reach / unit_budget
-    spacing = noise.spacing(name, scale, sums.horizon * sums.bound + 64 * scale * nodes)
+    # Exact as long as no sum needs more than 53 bits: the data, the nodes of one prefix, and the
+    # running totals of node noise from which `add_many` takes differences.
+    noisiest = 64 * scale * (nodes + math.sqrt(sums.horizon * nodes))
+    spacing = noise.spacing(name, scale, sums.horizon * sums.bound + noisiest)
     # Rounding two rows to the lattice can move each coordinate apart by one spacing more.
     one_round += spacing * (dim if norm == "l1" else math.sqrt(dim))
     shape = f"tree, branching {design.base}, {design.depth} levels"

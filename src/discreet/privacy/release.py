@@ -33,6 +33,11 @@ class Release:
     sampler: str
     scope: str | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("sensitivity", "scale", "epsilon", "mu", "rho"):
+            if not getattr(self, name) >= 0:
+                raise ValueError(f"{name} of a release must be at least 0, not {name}=NaN or less")
+
     @classmethod
     def gaussian(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
         """N(0, scale^2 I) on a value of this l2 sensitivity: mu = sensitivity / scale."""

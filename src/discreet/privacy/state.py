@@ -11,7 +11,9 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Write a state dict; the file appears whole or not at all."""
     target = Path(path)
     partial = target.with_name(target.name + ".partial")
-    with partial.open("wb") as file:
+    # For the owner's eyes only: a state may hold private sums.
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(handle, "wb") as file:
         arrays: dict[str, Any] = {name: np.asarray(value) for name, value in state.items()}
         np.savez(file, **arrays)
         file.flush()

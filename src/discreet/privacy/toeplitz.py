@@ -54,8 +54,11 @@ class SquareRoot:
 
     def reach(self, contributions: int) -> float:
         """|sum of k columns of C|: adjacent at the start is the worst, as c is decreasing."""
+        return _over_streams(self._reach, contributions, len(self.coefficients))
+
+    def _reach(self, k: int) -> float:
         sums = np.cumsum(self.coefficients)
-        sums[contributions:] -= sums[:-contributions].copy()
+        sums[k:] -= sums[:-k].copy()
         return float(np.linalg.norm(sums))
 
     def deviation(self, t: Array) -> Array:
@@ -99,7 +102,10 @@ class Buffered:
 
     def reach(self, contributions: int) -> float:
         """|sum of the first k columns of C| in closed form; no other k columns are longer."""
-        k, T = min(contributions, self.horizon), self.horizon
+        return _over_streams(self._reach, contributions, self.horizon)
+
+    def _reach(self, k: int) -> float:
+        T = self.horizon
         log_q = np.log1p(-self.q_gap)
         m = np.arange(k)[:, None]  # rows where some of the k columns have not begun
         head = 1 + np.expm1(m * log_q) / -self.q_gap @ self.w
@@ -213,10 +219,12 @@ class FilteredSum:
 
     def add(self, x: Array) -> Array:
         """Take in one round and return the noisy prefix sum."""
-        self._total += x
         if self._silent:
+            self._total += x
             return self._total.copy()
-        return self._total + self._filter.step(self._normal(len(x)))
+        z = self._normal(len(x))  # first: if no noise can be had, nothing has changed
+        self._total += x
+        return self._total + self._filter.step(z)
 
     def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
         """n rounds at once: the same sums as n calls of `add`."""
@@ -232,8 +240,18 @@ class FilteredSum:
 
     def restore(self, state: dict[str, Any], rounds: int) -> None:
         """Go on from `state()`."""
-        self._total = state["total"].copy()
         self._filter.restore(state)
+        self._total = state["total"].copy()
+
+
+def _over_streams(reach: Callable[[int], float], k: int, horizon: int) -> float:
+    """`reach` of k rounds that may lie in several streams of this length, one after another.
+
+    Costs add in squares over streams; filling one stream before the next is the worst.
+    """
+    full, rest = divmod(k, horizon)
+    squares = (full * reach(horizon) ** 2 if full else 0.0) + (reach(rest) ** 2 if rest else 0.0)
+    return math.sqrt(squares)
 
 
 @functools.lru_cache(maxsize=8)
