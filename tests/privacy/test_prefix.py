@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, SystemNoise, Tree
-from discreet.privacy.prefix import _stretch
+from discreet.privacy.plan import stretch
 from discreet.privacy.tree import TreeSum
 
 APPROXIMATE = ["auto", "blt", "toeplitz", "tree", Tree(2), Tree(3, padded=True)]
@@ -296,11 +296,11 @@ def test_stretch__bounds_one_norm_by_another(dim, seed):
     order = {"l1": 1, "l2": 2, "linf": np.inf}
     for norm, other in itertools.product(order, order):
         ratio = np.linalg.norm(x, order[other]) / np.linalg.norm(x, order[norm])
-        assert ratio <= _stretch(norm, other, dim) * (1 + 1e-9)
+        assert ratio <= stretch(norm, other, dim) * (1 + 1e-9)
     ones, unit = np.ones(dim), np.eye(dim)[0]
-    assert np.linalg.norm(ones, 2) == pytest.approx(_stretch("linf", "l2", dim))
-    assert np.linalg.norm(ones, 1) == pytest.approx(_stretch("linf", "l1", dim))
-    assert np.linalg.norm(unit, 2) == _stretch("l1", "l2", dim)
+    assert np.linalg.norm(ones, 2) == pytest.approx(stretch("linf", "l2", dim))
+    assert np.linalg.norm(ones, 1) == pytest.approx(stretch("linf", "l1", dim))
+    assert np.linalg.norm(unit, 2) == stretch("l1", "l2", dim)
 
 
 def test_prefix__pure_targets_of_the_benchmark():

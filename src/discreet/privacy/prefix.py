@@ -1,10 +1,8 @@
 """Private running sums: one budget for a whole stream of prefix sums, adaptive inputs included."""
 
-import math
 import os
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from discreet.privacy.budget import Budget
 from discreet.privacy.checks import Array, numbers, one_of, positive, whole, within
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.mechanisms import NORMS, draw_k_norm, k_norm_deviation, k_norm_name
+from discreet.privacy.mechanisms import NORMS, draw_k_norm
 from discreet.privacy.noise import (
     Noise,
     SecureNoise,
@@ -24,9 +22,9 @@ from discreet.privacy.noise import (
     source,
     to_lattice,
 )
-from discreet.privacy.release import Release
+from discreet.privacy.plan import Task, best_plan
 from discreet.privacy.state import expect, load_state, save_state
-from discreet.privacy.toeplitz import Buffered, FilteredSum, SquareRoot
+from discreet.privacy.toeplitz import FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
 
 _SOURCES: dict[str, Callable[[], Noise]] = {
@@ -88,7 +86,8 @@ class PrefixSum:
         self.rounds = 0
         self._run = secrets.token_hex(8)
         self._asked, self._source = mechanism, source(noise)
-        self._plan = self._best_plan(mechanism)
+        task = Task(horizon, dim, budget, self.sensitivity, norm, self.bound, self._source)
+        self._plan = best_plan(task, mechanism)
         self._ledger = Ledger(budget, "pure" if self._plan.pure else None)
         self._ledger.spend(self._plan.release)
         self._estimate = np.zeros(self.dim)
@@ -258,110 +257,3 @@ class PrefixSum:
 
     def _white_noise(self, size: Size) -> Array:
         return self._streams[0].normal(size)
-
-    def _best_plan(self, mechanism: str | Tree) -> "_Plan":
-        """The plan with the least maximal deviation among those the caller allows."""
-        if isinstance(mechanism, Tree):
-            family = "tree"
-        else:
-            family = one_of("mechanism", mechanism, ("auto", "blt", "toeplitz", "tree"))
-        approximate = not self.budget.pure or self.budget.off
-        plans = []
-        if family in ("auto", "tree"):
-            tree = mechanism if isinstance(mechanism, Tree) else Tree()
-            plans.append(_tree_plan(self, tree, pure=True))
-            if approximate:
-                plans.append(_tree_plan(self, tree, pure=False))
-        if family == "toeplitz":
-            plans.append(_filter_plan(self, "toeplitz", SquareRoot(self.horizon)))
-        if family == "blt" or (family == "auto" and approximate and not self._source.exact):
-            plans.append(_filter_plan(self, "blt", Buffered.fitted(self.horizon)))
-        return min(plans, key=lambda plan: plan.unit * float(plan.largest))
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """A mechanism calibrated for one running sum."""
-
-    mechanism: str
-    design: Tree | SquareRoot | Buffered
-    release: Release
-    pure: bool
-    unit: float  # deviation of one coordinate of one draw of noise
-    largest: float  # growth at the worst round
-    spacing: float
-    reference: str
-
-    def growth(self, t: Any) -> Array:
-        """Deviation of the sum of t rounds, in units of one draw."""
-        if not isinstance(self.design, Tree):
-            return self.design.deviation(t)
-        return np.sqrt(
-            np.full(np.shape(t), self.largest**2) if self.design.padded else self.design.nodes(t)
-        )
-
-
-def _tree_plan(sums: PrefixSum, tree: Tree, *, pure: bool) -> _Plan:
-    budget, noise, dim = sums.budget, sums._source, sums.dim
-    design = tree.fitted(sums.horizon, pure=pure)
-    nodes = design.most_nodes(sums.horizon)
-    # An exact source draws Laplace noise, for the l1 ball around the given one.
-    norm = ("l1" if noise.exact else sums.norm) if pure else "l2"
-    name = k_norm_name(norm) if pure else "gaussian"
-    one_round = sums.sensitivity * _stretch(sums.norm, norm, dim)
-    reach = design.reach(budget.contributions, pure=pure)
-    unit_budget = budget.epsilon if pure else budget.mu
-    scale = one_round * reach / unit_budget
-    # Exact as long as no sum needs more than 53 bits: the data, the nodes of one prefix, and the
-    # running totals of node noise from which `add_many` takes differences.
-    noisiest = 64 * scale * (nodes + math.sqrt(sums.horizon * nodes))
-    spacing = noise.spacing(name, scale, sums.horizon * sums.bound + noisiest)
-    # Rounding two rows to the lattice can move each coordinate apart by one spacing more.
-    one_round += spacing * (dim if norm == "l1" else math.sqrt(dim))
-    shape = f"tree, branching {design.base}, {design.depth} levels"
-    about: dict[str, Any] = {
-        "what": f"{sums.horizon} running sums ({shape})",
-        "sensitivity": one_round * reach,
-        "scale": one_round * reach / unit_budget,
-        "sampler": noise.sampler(name),
-    }
-    release = (
-        Release.pure(mechanism=name, norm=norm, **about) if pure else Release.gaussian(**about)
-    )
-    unit = k_norm_deviation(norm, release.scale, dim) if pure else release.scale
-    return _Plan(
-        "tree",
-        design,
-        release,
-        pure,
-        unit,
-        math.sqrt(nodes),
-        spacing,
-        "Dwork et al. (2010); Andersson, Pagh and Torkamani (2024)",
-    )
-
-
-def _filter_plan(sums: PrefixSum, mechanism: str, design: SquareRoot | Buffered) -> _Plan:
-    budget = sums.budget
-    # k rounds of one person move C x by at most the sum of k columns, each of length one_round.
-    one_round = sums.sensitivity * _stretch(sums.norm, "l2", sums.dim)
-    sensitivity = one_round * design.reach(budget.contributions)
-    release = Release.gaussian(
-        what=f"{sums.horizon} running sums ({mechanism})",
-        sensitivity=sensitivity,
-        scale=sensitivity / budget.mu,
-        sampler=sums._source.sampler("filtered gaussian"),
-    )
-    largest = float(design.deviation(np.asarray(sums.horizon)))
-    reference = (
-        "Fichtenberger, Henzinger and Upadhyay (2023)"
-        if mechanism == "toeplitz"
-        else "McMahan, Xiao, Pillutla et al. (2024)"
-    )
-    return _Plan(mechanism, design, release, False, release.scale, largest, 0.0, reference)
-
-
-def _stretch(norm: str, other: str, dim: int) -> float:
-    """The largest `other` norm of a vector whose `norm` is one."""
-    order = {"l1": 1.0, "l2": 2.0, "linf": math.inf}
-    return math.pow(dim, max(0.0, 1 / order[other] - 1 / order[norm]))
