@@ -21,9 +21,13 @@ lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: $(VENV)/.runs  ## The figures of README and docs, measured again
+bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/prefix.py
 	$(BIN)/python benchmarks/privacy.py
+	$(BIN)/python benchmarks/regression.py
+	$(BIN)/python benchmarks/regression_local.py
+	$(BIN)/python benchmarks/regression_glm.py
+	$(BIN)/python benchmarks/planning.py
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -33,9 +37,13 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.runs: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments]'
+	touch $@
+
+$(VENV)/.measures: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	touch $@
 
 $(VENV)/.develops: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,dev]'
 	touch $@ $(VENV)/.runs

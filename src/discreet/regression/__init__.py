@@ -1,0 +1,30 @@
+"""Private estimators with the scikit-learn interface."""
+
+from discreet.regression.base import Estimate, PrivacyLeakWarning, Problem
+from discreet.regression.baselines import OLS, SSP, AdaSSP, DPGradientDescent
+from discreet.regression.glm import PrivateGLM
+from discreet.regression.information import (
+    error_limit,
+    expected_error,
+    information_matrix,
+    price_of_privacy,
+    rows_needed,
+)
+from discreet.regression.linear import PrivateLinearRegression
+
+__all__ = [
+    "OLS",
+    "SSP",
+    "AdaSSP",
+    "DPGradientDescent",
+    "Estimate",
+    "PrivacyLeakWarning",
+    "PrivateGLM",
+    "PrivateLinearRegression",
+    "Problem",
+    "error_limit",
+    "expected_error",
+    "information_matrix",
+    "price_of_privacy",
+    "rows_needed",
+]

@@ -1,0 +1,343 @@
+"""What every private estimator shares: scikit-learn's conventions, and bounds at the edge.
+
+Inside, features lie in the unit ball and labels in [-1, 1]; `fit` clips and scales once, methods
+never see anything else. scikit-learn itself is not needed.
+"""
+
+import inspect
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+
+from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy.checks import Array, one_of, positive, within
+from discreet.privacy.noise import source
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was read off private data without noise."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """theta for unit-ball features and labels in [-1, 1], and the covariance of its error.
+
+    No covariance where the bias is not known, as for early stopped gradient descent.
+    """
+
+    theta: Array  # (d,)
+    covariance: Array | None  # (d, d)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A regression problem inside the public bounds, and the means to solve it privately."""
+
+    X: Array  # (n, d), rows in the unit ball
+    y: Array  # (n,), in [-1, 1]
+    ledger: Ledger  # asked before every release
+    noise: Noise  # for releases
+    coins: np.random.Generator  # for everything else (order of rows)
+    public_X: Array | None = None  # public covariates in the same units
+
+    @property
+    def budget(self) -> Budget:
+        """What the whole fit may cost."""
+        return self.ledger.budget
+
+
+class PrivateRegressor:
+    """fit, predict, score, get_params, set_params; subclasses say which methods there are.
+
+    `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is
+    given, the noise too, which the guarantee then calls a simulation.
+    """
+
+    epsilon: float
+    delta: float | None
+    norm_bound: float | None
+    label_bound: float | None
+    contributions: int
+    trust: str
+    method: str
+    fit_intercept: bool
+    public_X: Any
+    bounds_from: str | None
+    noise: Noise | None
+    random_state: Any
+
+    coef_: Array
+    intercept_: float
+    guarantee_: Guarantee
+    n_features_in_: int
+    method_: str
+
+    def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
+        """The methods for this trust model, by name."""
+        raise TypeError("a regressor lists its methods")
+
+    def _choose(self, n: int, d: int, budget: Budget) -> str:
+        """What method="auto" means, from public quantities only."""
+        raise TypeError("a regressor chooses its method")
+
+    # -- scikit-learn's conventions ---------------------------------------------------------------
+
+    @classmethod
+    def _parameters(cls) -> list[str]:
+        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's arguments; `deep` is part of the convention, nothing is nested here."""
+        return {name: getattr(self, name) for name in self._parameters()}
+
+    def set_params(self, **changes: Any) -> Self:
+        """Change arguments by name."""
+        for name, value in changes.items():
+            if name not in self._parameters():
+                known = ", ".join(self._parameters())
+                raise ValueError(f"unknown parameter {name!r}; there are {known}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [
+            f"{name}={value!r}"
+            for name, value in self.get_params().items()
+            if not (value is defaults[name].default or repr(value) == repr(defaults[name].default))
+        ]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's machinery asks; only scikit-learn calls this."""
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="regressor",
+            target_tags=TargetTags(required=True),
+            regressor_tags=RegressorTags(poor_score=True),  # noise, at the sizes of its checks
+            input_tags=InputTags(),
+            non_deterministic=self.random_state is None,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "coef_")
+
+    # -- fitting ----------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds."""
+        rows, labels = checked_rows(X, self), checked_labels(y)
+        if len(rows) != len(labels):
+            raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
+        norm_bound, label_bound = self._bounds(rows, labels)
+        budget = Budget(self.epsilon, self._delta(), self.contributions)
+        units, scale = self._unit_rows(rows, norm_bound)
+        public = None
+        if self.public_X is not None:
+            public = self._unit_rows(checked_rows(self.public_X, None, rows.shape[1]), norm_bound)[
+                0
+            ]
+        available = self._methods()
+        name = self.method
+        if name == "auto":
+            name = self._choose(len(units), units.shape[1], budget)
+        one_of(f"method (trust={self.trust!r})", name, tuple(available))
+        noise, coins = self._randomness()
+        ledger = Ledger(budget, self._accounting(name))
+        problem = Problem(
+            units,
+            np.clip(labels / label_bound, -1.0, 1.0),
+            ledger,
+            noise,
+            coins,
+            public,
+        )
+        self._estimate = available[name](problem)
+        theta = self._estimate.theta
+        self._scale, self._label_scale = scale, label_bound
+        d = rows.shape[1]
+        self.coef_ = theta[:d] * (label_bound / scale)
+        self.intercept_ = (
+            float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
+        )
+        self.n_features_in_, self.method_ = d, name
+        self.guarantee_ = self._promise(ledger)
+        return self
+
+    def predict(self, X: Any) -> Array:
+        """Predicted labels for rows X."""
+        rows = self._fitted_rows(X)
+        return np.asarray(rows @ self.coef_ + self.intercept_)
+
+    def score(self, X: Any, y: Any) -> float:
+        """R^2 of the predictions on X, y: an evaluation on raw data, not a private release."""
+        labels = checked_labels(y)
+        residual = labels - self.predict(X)
+        total = labels - labels.mean()
+        return 1.0 - float(residual @ residual) / max(float(total @ total), 1e-300)
+
+    def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
+        """Half widths around <x, theta> that hold with this probability, at no privacy cost.
+
+        The noise's law is known, so its part is computed; the part of the labels' own randomness
+        uses the residual scale that was released inside the budget.
+        """
+        if not 0 < coverage < 1:
+            raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")
+        rows = self._fitted_rows(X) / self._scale
+        covariance = self._estimate.covariance
+        if covariance is None:
+            raise ValueError(
+                f"method {self.method_!r} has a bias of unknown size, hence no confidence width; "
+                "use method='information-weighted'"
+            )
+        if self.fit_intercept:
+            rows = np.column_stack([rows, np.full(len(rows), 1 / math.sqrt(2))])
+        variance = np.einsum("ij,jk,ik->i", rows, covariance, rows)
+        quantile = float(ndtri((1 + coverage) / 2))
+        return np.asarray(quantile * self._label_scale * np.sqrt(np.maximum(variance, 0.0)))
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _delta(self) -> float:
+        if self.delta is not None:
+            return self.delta
+        return 0.0 if self.trust == "local" else 1e-6
+
+    def _accounting(self, method: str) -> str | None:
+        return None
+
+    def _promise(self, ledger: Ledger) -> Guarantee:
+        return ledger.guarantee(
+            trust=self.trust,
+            unprotected=("the number of rows and columns", "the public bounds", "public_X"),
+            reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
+        )
+
+    def _randomness(self) -> tuple[Noise, np.random.Generator]:
+        state = self.random_state
+        if state is None:
+            return source(self.noise), np.random.default_rng()
+        if isinstance(state, np.random.RandomState):
+            state = int(state.randint(2**31))
+        elif isinstance(state, np.random.Generator):
+            state = int(state.integers(2**31))
+        noise = SeededNoise(int(state)) if self.noise is None else source(self.noise)
+        return noise, np.random.default_rng(int(state))
+
+    def _bounds(self, X: Array, y: Array) -> tuple[float, float]:
+        if self.bounds_from is not None:
+            one_of("bounds_from", self.bounds_from, ("data",))
+            warnings.warn(
+                "bounds_from='data' reads the largest norm and label off private data without "
+                "noise: the guarantee does not cover that. State public bounds instead.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
+            largest = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X))))
+            return max(largest, 1e-300), max(float(np.abs(y).max()), 1e-300)
+        for name in ("norm_bound", "label_bound"):
+            if getattr(self, name) is None:
+                raise ValueError(
+                    f"{name} must be given: a public bound, stated without looking at the data "
+                    "(or bounds_from='data', which leaks)"
+                )
+        return positive("norm_bound", self.norm_bound or 0), positive(
+            "label_bound", self.label_bound or 0
+        )
+
+    def _unit_rows(self, X: Array, bound: float) -> tuple[Array, float]:
+        """Rows clipped to the bound, in units in which they fit the unit ball; and the unit."""
+        rows = within("X", X, bound, norm="l2", clip=True)
+        if not self.fit_intercept:
+            return (rows / bound if bound != 1 else rows), bound
+        # A constant feature as long as the others may be: sqrt(2) times the bound in all.
+        units = np.empty((len(rows), rows.shape[1] + 1))
+        np.divide(rows, bound * math.sqrt(2), out=units[:, :-1])
+        units[:, -1] = 1 / math.sqrt(2)
+        return units, bound * math.sqrt(2)
+
+    def _fitted_rows(self, X: Any) -> Array:
+        if not hasattr(self, "coef_"):
+            raise not_fitted(self)
+        return checked_rows(X, self, self.n_features_in_)
+
+
+def _conversion_warning() -> type[Warning]:
+    try:
+        from sklearn.exceptions import DataConversionWarning
+    except ImportError:
+        return UserWarning
+    warning: type[Warning] = DataConversionWarning
+    return warning
+
+
+def not_fitted(estimator: object) -> Exception:
+    """scikit-learn's NotFittedError where it is installed, else a ValueError with its words."""
+    message = f"This {type(estimator).__name__} instance is not fitted yet; call fit(X, y) first"
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return ValueError(message)
+    error: Exception = NotFittedError(message)
+    return error
+
+
+def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -> Array:
+    """X as a finite float64 matrix; remembers a data frame's column names on the estimator."""
+    if hasattr(X, "toarray") and hasattr(X, "nnz"):
+        raise TypeError("sparse matrices are not supported; pass X.toarray()")
+    names = getattr(X, "columns", None)
+    array = np.asarray(X)
+    if np.iscomplexobj(array):
+        raise ValueError("Complex data not supported")
+    try:
+        rows = np.asarray(array, dtype=np.float64)
+    except ValueError:
+        raise ValueError("X must be numbers; encode strings and categories first") from None
+    if rows.ndim != 2:
+        raise ValueError(
+            f"X must be a matrix (n, d), got {rows.ndim} dimension(s). Reshape your data with "
+            "X.reshape(-1, 1) if it has one feature, X.reshape(1, -1) if it is one row"
+        )
+    if 0 in rows.shape:
+        raise ValueError(
+            f"X must have rows and columns, got shape {rows.shape}: 0 feature(s) (shape="
+            f"{rows.shape}) while a minimum of 1 is required."
+        )
+    if not np.isfinite(rows).all():
+        raise ValueError("X must be finite: it holds NaN or infinity (inf); drop or impute first")
+    if columns is not None and rows.shape[1] != columns:
+        known = type(estimator).__name__ if estimator is not None else "the data"
+        raise ValueError(
+            f"X has {rows.shape[1]} features, but {known} is expecting {columns} features as input"
+        )
+    fitting = estimator is not None and columns is None
+    if fitting and names is not None and all(isinstance(name, str) for name in names):
+        vars(estimator)["feature_names_in_"] = np.asarray(names, dtype=object)
+    return rows
+
+
+def checked_labels(y: Any) -> Array:
+    """y as a finite float64 vector."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    try:
+        labels = np.asarray(y, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("y must be numbers") from None
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        message = "A column-vector y was passed when a 1d array was expected; using y[:, 0]"
+        warnings.warn(message, _conversion_warning(), stacklevel=3)
+        labels = labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"y must be a vector, got shape {labels.shape}")
+    if not np.isfinite(labels).all():
+        raise ValueError("y must be finite: it holds NaN or infinity (inf); drop or impute first")
+    return labels

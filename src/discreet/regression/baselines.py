@@ -1,0 +1,181 @@
+"""What private regression is compared with; correctly calibrated, with the same interface."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
+from discreet.privacy.noise import Noise
+from discreet.regression.base import Estimate, PrivateRegressor, Problem
+from discreet.regression.central import least_squares
+
+
+class _Baseline(PrivateRegressor):
+    trust = "central"
+    method = "auto"
+    public_X = None
+    bounds_from = None
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        norm_bound: float | None = 1.0,
+        label_bound: float | None = 1.0,
+        contributions: int = 1,
+        fit_intercept: bool = False,
+        noise: Noise | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self.norm_bound, self.label_bound = norm_bound, label_bound
+        self.contributions, self.fit_intercept = contributions, fit_intercept
+        self.noise, self.random_state = noise, random_state
+
+    def _solve(self, problem: Problem) -> Estimate:
+        raise TypeError("a baseline says how it solves")
+
+    def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
+        return {"auto": lambda p: least_squares(p) if p.budget.off else self._solve(p)}
+
+    def _choose(self, n: int, d: int, budget: Any) -> str:
+        return "auto"
+
+
+class OLS(_Baseline):
+    """Ordinary least squares: no privacy, whatever epsilon says, and the guarantee says so.
+
+    >>> OLS().fit([[0.5], [1.0]], [0.25, 0.5]).coef_.round(3)
+    array([0.5])
+    """
+
+    def __init__(
+        self,
+        *,
+        norm_bound: float | None = 1.0,
+        label_bound: float | None = 1.0,
+        fit_intercept: bool = False,
+    ) -> None:
+        super().__init__(
+            math.inf, norm_bound=norm_bound, label_bound=label_bound, fit_intercept=fit_intercept
+        )
+
+
+class SSP(_Baseline):
+    """Sufficient statistics perturbation: one noisy matrix, a small ridge (Vu, Slavkovic 2009)."""
+
+    def _solve(self, problem: Problem) -> Estimate:
+        gram, moment, deviation = _second_moments(problem, problem.budget.mu)
+        return _ridge(gram, moment, deviation, len(problem.X), 0.0)
+
+
+class AdaSSP(_Baseline):
+    """Adaptive sufficient statistics perturbation (Wang 2018): a ridge as large as needed.
+
+    A tenth of mu^2 is spent on the smallest eigenvalue; the ridge tops it up to the noise level.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, (50_000, 3))
+    >>> model = AdaSSP(random_state=0).fit(X, X @ [0.5, 0.2, -0.4])
+    >>> bool(np.abs(model.coef_ - [0.5, 0.2, -0.4]).max() < 0.05)
+    True
+    """
+
+    def _solve(self, problem: Problem) -> Estimate:
+        budget, d = problem.budget, problem.X.shape[1]
+        # Replacing a row moves the Gram matrix by aa' - bb', of operator norm at most 1.
+        least, record = gaussian(
+            np.linalg.eigvalsh(problem.X.T @ problem.X)[0],
+            sensitivity=budget.contributions * 1.0,
+            mu=budget.mu * math.sqrt(0.1),
+            noise=problem.noise,
+            ledger=problem.ledger,
+            what="smallest eigenvalue",
+        )
+        gram, moment, deviation = _second_moments(problem, budget.mu * math.sqrt(0.9))
+        lower = max(float(least) - 1.96 * record.scale, 0.0)
+        ridge = max(1.2 * deviation * math.sqrt(d) - lower, 0.0)
+        return _ridge(gram, moment, deviation, len(problem.X), ridge)
+
+
+class DPGradientDescent(_Baseline):
+    """Full-batch gradient descent with clipped gradients and Gaussian noise in every step."""
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        steps: int = 300,
+        gradient_clip: float = 1.0,
+        learning_rate: float = 1.8,
+        norm_bound: float | None = 1.0,
+        label_bound: float | None = 1.0,
+        contributions: int = 1,
+        fit_intercept: bool = False,
+        noise: Noise | None = None,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(
+            epsilon,
+            delta,
+            norm_bound=norm_bound,
+            label_bound=label_bound,
+            contributions=contributions,
+            fit_intercept=fit_intercept,
+            noise=noise,
+            random_state=random_state,
+        )
+        self.steps, self.gradient_clip, self.learning_rate = steps, gradient_clip, learning_rate
+
+    def _solve(self, problem: Problem) -> Estimate:
+        X, y, budget = problem.X, problem.y, problem.budget
+        n, d = X.shape
+        theta, average = np.zeros(d), np.zeros(d)
+        rate = self.learning_rate / n  # the largest curvature is at most n
+        norms = np.sqrt(np.einsum("ij,ij->i", X, X))
+        for step in range(self.steps):
+            residual = y - X @ theta
+            size = np.abs(residual) * norms
+            residual = residual * np.minimum(1.0, self.gradient_clip / np.maximum(size, 1e-300))
+            # Clipped gradients have norm at most gradient_clip: replace-one moves the sum by two.
+            total, _ = gaussian(
+                X.T @ residual,
+                sensitivity=budget.contributions * 2 * self.gradient_clip,
+                mu=budget.mu / math.sqrt(self.steps),
+                noise=problem.noise,
+                ledger=problem.ledger,
+                what=f"gradient {step}",
+            )
+            theta = theta + rate * total
+            if step >= self.steps // 2:
+                average += theta / (self.steps - self.steps // 2)
+        return Estimate(average, None)
+
+
+def _second_moments(problem: Problem, mu: float) -> tuple[Array, Array, float]:
+    rows = np.column_stack([problem.X, problem.y])
+    d = problem.X.shape[1]
+    # |phi|^2 + y^2 <= 2, and |vv' - ww'|_F <= sqrt(2) max |v|^2 (replace-one, PSD terms).
+    total, record = gaussian_symmetric(
+        rows.T @ rows,
+        sensitivity=problem.budget.contributions * math.sqrt(2) * 2,
+        mu=mu,
+        noise=problem.noise,
+        ledger=problem.ledger,
+        what="second moments",
+    )
+    return total[:d, :d], total[:d, d], record.scale
+
+
+def _ridge(gram: Array, moment: Array, deviation: float, n: int, ridge: float) -> Estimate:
+    d = len(gram)
+    values, vectors = np.linalg.eigh(gram + ridge * np.eye(d))
+    inverse = (vectors / np.maximum(values, 1e-3 * deviation)) @ vectors.T
+    theta = inverse @ moment
+    noise = deviation**2 / 2 * (1 + float(theta @ theta)) * inverse @ inverse
+    return Estimate(theta, noise + inverse)  # |y| <= 1 bounds the labels' own variance

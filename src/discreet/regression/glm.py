@@ -1,0 +1,156 @@
+"""Private generalised linear regression: E[y | x] = nu(<x, theta>), for a known link nu.
+
+    paper   nu       mu_nu, L_nu                 B                           ||theta|| <= 1
+    here    link     least, largest slope        norm_bound                  coef_bound
+
+A method works on rows in the unit ball and theta in a ball of radius `reach`, the largest
+|<x, theta>| there can be; labels are divided by label_bound.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from discreet.links import BoundedLink, Link, link
+from discreet.privacy import Budget, Noise
+from discreet.privacy.checks import Array, one_of, positive
+from discreet.regression.base import Estimate, PrivateRegressor, Problem
+from discreet.regression.glm_erm import erm
+from discreet.regression.glm_newton import newton
+from discreet.regression.glm_sgd import local_sgd, sgd
+
+Solver = Callable[[Problem, BoundedLink, float], Estimate]
+METHODS: dict[str, dict[str, Solver]] = {
+    "central": {"newton": newton, "erm": erm, "sgd": sgd},
+    "local": {"sgd": local_sgd},
+}
+
+
+class PrivateGLM(PrivateRegressor):
+    """Logistic, probit, Poisson and linear regression whose coefficients are private.
+
+    E[y | x] = nu(<x, theta>), with `link` identity, logistic, probit or poisson. `predict` returns
+    the mean (for 0/1 labels the probability), `score` the R^2 of those means on raw data (not a
+    release), `confidence_width` half widths around them (method "newton").
+
+    Requires   |x| <= norm_bound; labels in [0, 1] (logistic, probit), in [0, label_bound]
+    (poisson) or in [-label_bound, label_bound] (identity): whatever is beyond is clipped.
+    |theta| <= coef_bound in the units of x, public like every bound. Unset, it allows
+    |<x, theta>| <= 10 (logistic), 6 (probit), 5 (poisson) or 3 label_bound (identity): models with
+    odds of 22,000 to 1. It is also the prior: theta ~ N(0, (norm_bound coef_bound)^2/d I), in units
+    of 1/norm_bound. An intercept may be as large as norm_bound * coef_bound.
+
+    Guarantee  (epsilon, delta), central, or pure epsilon, local: each person reports once.
+
+    Methods    central "newton" (the default; Fisher scoring on noisy gradients), "erm"
+    (information-weighted regression 2025, Algorithms 13 and 14; needs a small coef_bound, its noise
+    grows like 1/mu_nu), "sgd" (re-weighted regression 2025, Algorithms 1, 2 and 7); local "sgd"
+    (Algorithms 8 to 10). With `public_X` only labels are paid for.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((20_000, 3)); X /= np.linalg.norm(X, axis=1, keepdims=True)
+    >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X @ [3.0, 0.0, -2.0]))
+    >>> model = PrivateGLM(epsilon=1.0, random_state=0).fit(X, y)
+    >>> model.predict([[1.0, 0.0, 0.0]]).round(1)
+    array([1.])
+    >>> model.guarantee_.epsilon, model.guarantee_.delta
+    (1.0, 1e-06)
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        link: str = "logistic",
+        norm_bound: float | None = 1.0,
+        label_bound: float | None = 1.0,
+        contributions: int = 1,
+        trust: str = "central",
+        method: str = "auto",
+        coef_bound: float | None = None,
+        fit_intercept: bool = False,
+        public_X: Any = None,
+        bounds_from: str | None = None,
+        noise: Noise | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.link = link
+        self.norm_bound = norm_bound
+        self.label_bound = label_bound
+        self.contributions = contributions
+        self.trust = trust
+        self.method = method
+        self.coef_bound = coef_bound
+        self.fit_intercept = fit_intercept
+        self.public_X = public_X
+        self.bounds_from = bounds_from
+        self.noise = noise
+        self.random_state = random_state
+
+    def predict(self, X: Any) -> Array:
+        """Predicted means nu(<x, theta>): probabilities for a logistic or probit link."""
+        return np.asarray(link(self.link).mean(super().predict(X)))
+
+    def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
+        """Half widths around `predict(X)` that hold with this probability, row by row.
+
+        From the law of the privacy noise and the sampling error, Var(y | x) as large as the link
+        allows (for poisson: as large as the mean). An interval for <x, theta>, carried through nu.
+        """
+        t = super().predict(X)
+        if self._estimate.covariance is None:
+            raise ValueError(
+                f"method={self.method_!r} has no honest confidence width; use method='newton'"
+            )
+        width = super().confidence_width(X, coverage)
+        mean = link(self.link).mean
+        return np.asarray(np.maximum(mean(t + width) - mean(t), mean(t) - mean(t - width)))
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
+        trust = one_of("trust", self.trust, tuple(METHODS))
+        link(self.link)
+        return {name: partial(self._solve, solver) for name, solver in METHODS[trust].items()}
+
+    def _choose(self, n: int, d: int, budget: Budget) -> str:
+        return "newton" if self.trust == "central" else "sgd"
+
+    def _accounting(self, method: str) -> str | None:
+        return "pure" if self.trust == "local" else None
+
+    def _bounds(self, X: Array, y: Array) -> tuple[float, float]:
+        norm_bound, label_bound = super()._bounds(X, y)
+        kind = link(self.link)
+        if kind.inverse(1.0) == math.inf:  # a probability
+            if self.bounds_from is None and label_bound != 1:
+                raise ValueError(
+                    f"labels of a {kind.name} link lie in [0, 1]; leave label_bound at 1, "
+                    f"got {label_bound!r}"
+                )
+            label_bound = 1.0
+        self._domain = self._reach(kind, norm_bound, label_bound), label_bound
+        return norm_bound, label_bound
+
+    def _reach(self, kind: Link, norm_bound: float, label_bound: float) -> float:
+        """The largest |theta| for rows in the unit ball."""
+        if self.coef_bound is None:
+            reach = kind.reach * (label_bound if kind.signed else 1.0)
+        else:
+            reach = positive("coef_bound", self.coef_bound) * norm_bound
+        # With an intercept b, rows are [x/norm_bound, 1]/sqrt(2) and theta is sqrt(2) times
+        # [norm_bound coef, b], of norm at most 2 reach if both parts are at most reach.
+        return 2 * reach if self.fit_intercept else reach
+
+    def _solve(self, solver: Solver, problem: Problem) -> Estimate:
+        reach, unit = self._domain
+        estimate = solver(problem, link(self.link).within(reach, unit), reach)
+        # `fit` multiplies by the label bound, as linear models need it; here it is in the link.
+        covariance = estimate.covariance
+        return Estimate(estimate.theta / unit, None if covariance is None else covariance / unit**2)

@@ -1,0 +1,148 @@
+"""Re-weighted batched SGD, central and local (re-weighted regression 2025, Algorithms 1, 2, 7-10).
+
+    paper   U     w_(k)   g_t = U phi/|U phi| (nu(<U phi, w>) - y)     eta            K
+    here    U     w       directions, residuals                       step           STEPS
+
+Rows fall into disjoint batches, so each release has the whole budget; under local trust a row is
+a person who reports once, either for U or for a gradient. Steps shrink slowly and all but the
+first iterates are averaged, which is as good as knowing the curvature: the paper's 2/(mu_nu t) and
+K = 16 L_nu/mu_nu log T are useless where mu_nu is tiny.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from discreet.links import BoundedLink
+from discreet.privacy import BallChannel
+from discreet.privacy.checks import Array
+from discreet.privacy.local import SymmetricChannel
+from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
+from discreet.privacy.release import Release
+from discreet.regression.base import Estimate, Problem
+from discreet.regression.glm_erm import power, project, spectral, weighted_gram, weights
+from discreet.regression.information import information_matrix
+
+PHASES, STEPS, BURN_IN = 3, 24, 6
+FRAME = 0.15  # share of the rows that U is learned from
+
+Mean = Callable[[Array, float, str], Array]  # rows of norm <= bound, bound, scope -> their mean
+Gram = Callable[[Array, str, Array], Array]  # rows, scope, U -> mean of U^.5 phi phi' U^.5/|U phi|
+
+
+def sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
+    """Batched SGD on noisy gradients: one Gaussian release for each batch of rows."""
+    mu, k = problem.budget.mu, problem.budget.contributions
+
+    def gram(X: Array, scope: str, U: Array) -> Array:
+        # |z|^2 <= |phi| |U phi| / |U phi| <= 1: sqrt(2)/n (replace-one, PSD terms).
+        return np.asarray(
+            gaussian_symmetric(
+                weighted_gram(X, U, math.inf),
+                sensitivity=k * math.sqrt(2) / len(X),
+                mu=mu,
+                noise=problem.noise,
+                ledger=problem.ledger,
+                what="spectral iteration",
+                scope=scope,
+            ).value
+        )
+
+    def mean(rows: Array, bound: float, scope: str) -> Array:
+        # Rows of norm <= bound: two differ by at most 2 bound, divided by the batch's length.
+        return np.asarray(
+            gaussian(
+                rows.mean(axis=0),
+                sensitivity=k * 2 * bound / len(rows),
+                mu=mu,
+                noise=problem.noise,
+                ledger=problem.ledger,
+                what="gradient",
+                scope=scope,
+            ).value
+        )
+
+    size = FRAME * len(problem.X) / PHASES
+    return _descend(problem, model, reach, gram, mean, 2 * k * math.sqrt(2) / (size * mu))
+
+
+def local_sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
+    """Batched SGD on reports of single people: pure epsilon, one report each."""
+    d, budget = problem.X.shape[1], problem.budget
+    matrices = SymmetricChannel(d, budget.epsilon, contributions=budget.contributions)
+    vectors = BallChannel(d, budget.epsilon, contributions=budget.contributions)
+
+    def ask(channel: BallChannel, what: str, scope: str) -> None:
+        cost = channel.report_epsilon * channel.contributions
+        problem.ledger.spend(
+            Release.pure(
+                what=what,
+                mechanism=channel.mechanism,
+                norm="any two records",
+                sensitivity=1.0 if channel.off else cost,
+                scale=0.0 if channel.off else 1.0,
+                sampler=problem.noise.sampler(channel.mechanism),
+                scope=scope,
+            )
+        )
+
+    def gram(X: Array, scope: str, U: Array) -> Array:
+        ask(matrices.vectors, "one matrix report of each person", scope)
+        z = X @ power(U, 0.5) * np.sqrt(weights(X, U, math.inf))[:, None]
+        # |z z^T|_F = |z|^2 <= 1: in the channel's unit ball.
+        reports = matrices.privatize(z[:, :, None] * z[:, None, :], problem.noise, clip=True)
+        return np.asarray(reports.mean(axis=0))
+
+    def mean(rows: Array, bound: float, scope: str) -> Array:
+        ask(vectors, "one gradient report of each person", scope)
+        reports = vectors.privatize(rows / bound, problem.noise, clip=True)
+        return np.asarray(bound * reports.mean(axis=0))
+
+    size = FRAME * len(problem.X) / PHASES
+    lam = 2 * matrices.vectors.deviation / math.sqrt(size)
+    return _descend(problem, model, reach, gram, mean, lam)
+
+
+def directions(X: Array, U: Array) -> Array:
+    """U phi / |U phi|, 0 at phi = 0: norm at most 1."""
+    return (X @ U) * weights(X, U, math.inf)[:, None]
+
+
+def _descend(
+    problem: Problem,
+    model: BoundedLink,
+    reach: float,
+    gram: Gram,
+    mean: Mean,
+    noise_level: float,
+) -> Estimate:
+    n, d = problem.X.shape
+    if n < 2 * (PHASES + STEPS):
+        raise ValueError(f"method='sgd' needs at least {2 * (PHASES + STEPS)} rows, got {n}")
+    order = problem.coins.permutation(n)
+    X, y = problem.X[order], np.clip(problem.y[order], *model.labels)
+    lam = max(1 / math.sqrt(n), noise_level * math.sqrt(d))
+    if problem.public_X is not None:
+        first, U = 0, information_matrix(problem.public_X, gamma=math.inf, lam=lam)
+    else:
+        first = math.ceil(FRAME * n)
+        parts = np.array_split(X[:first], PHASES)
+        phases = [partial(gram, part, f"phase {k}") for k, part in enumerate(parts, 1)]
+        U = spectral(phases, d, lam)
+    w, total = np.zeros(d), np.zeros(d)
+    batches = np.array_split(np.arange(first, n), STEPS)
+    for number, batch in enumerate(batches):
+        theta = U @ w
+        # |t| <= |theta|, and directions are unit vectors: rows of norm at most r.
+        bound = model.residual(float(np.linalg.norm(theta)))
+        residuals = model.mean(X[batch] @ theta) - y[batch]
+        rows = directions(X[batch], U) * residuals[:, None]
+        g = mean(rows, bound, f"batch {number + 1}") + lam * model.least * theta
+        step = 1 / (model.largest * math.sqrt(1 + number / 8))
+        w = project(w - step * g, U, reach)
+        if number >= BURN_IN:
+            total += w
+    theta = U @ (total / (STEPS - BURN_IN))
+    return Estimate(theta, None)

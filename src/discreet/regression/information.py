@@ -1,0 +1,301 @@
+"""The information matrices of a public distribution of covariates, and what they forecast.
+
+Chen, Li, Rakhlin, Simchi-Levi (2025): equations (2) and (6), the spectral iterations (14) and (20),
+Theorems 4.5 and 5.5, the price of privacy (23).
+
+    paper   W, U    F_(gamma, lam)(W)   p   T   alpha     Sigma         PoP
+    here    W, U    balance             X   n   epsilon   X' X / rows   price_of_privacy
+
+Everything here looks at X without noise, so X must be **public**: another sample, a simulation, or
+just a dimension d, which stands for the uniform distribution on the unit sphere.
+
+The forecasts are of what this library's estimators do at real sizes, not of the papers' bounds:
+CLIP, NOISE and REPORT were fitted to simulated fits (benchmarks/planning.py).
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.privacy import BallChannel, gaussian_mu
+from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
+
+CLIP = 2.0  # residuals are cut at about this many deviations
+NOISE = 3.0  # deviation of a released moment: 2 for the moment, the rest for Gram and sketches
+SHARES = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages of a central fit
+REPORT = 1.5  # the same for local reports, in deviations of the channel
+PEOPLE = (0.05, 0.075, 0.15, 0.4)  # share that reports a moment, over the phases of a local fit
+
+STEPS = 100  # of the iteration; about 15 are enough
+POWERS = 1 / (1.5 + 0.5 * np.cos(np.pi * np.array([1, 7, 3, 5]) / 8))  # Chebyshev's, for [1, 2]
+TOO_MANY = 10**12  # rows; nobody has them
+
+
+def information_matrix(
+    X: ArrayLike, *, gamma: float, lam: float, tol: float = 1e-8
+) -> Array:  # (rows, d) -> (d, d)
+    """W(gamma, lam), or U(lam) with gamma = inf, of the empirical distribution of public rows.
+
+    W > 0 solves  E[W phi phi^T W w(phi)] + lam W = I  with w = 1/(1 + gamma |W phi|), and U with
+    w = 1/|U phi| (0 at phi = 0), up to `tol` in operator norm. |W phi| / sqrt(n) is the scale
+    of the error that a private fit to n rows has at phi.
+
+    X must be public: this is no private release. With lam = 0 the rows must span the space.
+
+    Reference: Chen et al. (2025), equations (2), (6), (14) and (20).
+
+    >>> W = information_matrix(np.eye(3), gamma=2.0, lam=0.0)   # w^2 / 3 = 1 + 2 w
+    >>> W.round(6)
+    array([[6.464102, 0.      , 0.      ],
+           [0.      , 6.464102, 0.      ],
+           [0.      , 0.      , 6.464102]])
+    """
+    rows = _rows(X)
+    if not gamma >= 0:
+        raise ValueError(f"gamma must be at least 0, got {gamma!r}")
+    if not 0 <= lam < math.inf:
+        raise ValueError(f"lam must be at least 0 and finite, got {lam!r}")
+    if lam == 0 and np.linalg.matrix_rank(rows) < rows.shape[1]:
+        raise ValueError("lam must be positive where the rows of X do not span the space")
+    return _solve(rows, gamma, lam, positive("tol", tol))
+
+
+def price_of_privacy(
+    X: ArrayLike | int,
+    n: int,
+    epsilon: float,
+    delta: float = 1e-6,
+    *,
+    trust: str = "central",
+    label_noise: float = 0.1,
+) -> float:
+    """Squared error of a private fit to n rows, relative to least squares: tr(Sigma W^2)/d.
+
+    At gamma = 3/(mu sqrt(n)) under central trust, and at a gamma that no n brings down under local
+    trust; d counts the directions that lam = label_noise/sqrt(n) leaves. 1 means privacy for free.
+
+    >>> [round(price_of_privacy(8, n, epsilon=1.0), 2) for n in (1000, 10_000, 100_000)]
+    [2.91, 1.43, 1.12]
+    >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
+    910
+    """
+    rows, n = _public(X), whole("n", n)
+    one_of("trust", trust, ("central", "local"))
+    if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
+        return 1.0
+    if trust == "central":
+        gamma = NOISE / (gaussian_mu(epsilon, delta) * math.sqrt(n))
+    else:
+        channel = REPORT * BallChannel(rows.shape[1], epsilon).deviation
+        gamma = CLIP * channel / math.sqrt(PEOPLE[-1])
+    lam = positive("label_noise", label_noise) / math.sqrt(n)
+    squared = [float(np.sum((rows @ _solve(rows, g, lam, 1e-4)) ** 2)) for g in (gamma, 0.0)]
+    return squared[0] / squared[1]
+
+
+def expected_error(
+    X: ArrayLike | int,
+    n: int,
+    epsilon: float = math.inf,
+    delta: float = 1e-6,
+    *,
+    trust: str = "central",
+    label_noise: float = 0.1,
+    norm: str = "l1",
+) -> float:
+    """What E|<phi, theta^ - theta>| (or its root mean square, "l2") will be after n rows.
+
+    Units: features in the unit ball, labels in [-1, 1] with deviation `label_noise` around their
+    mean, theta of length about 1. epsilon = inf is least squares. Central trust at (epsilon,
+    delta), local trust at epsilon and delta = 0.
+
+    In the frame W every stage adds noise to the moment of the clipped residuals,
+
+        Cov = W (E[w^2 W phi phi^T W] label_noise^2 / n + I / precision) W,
+        precision = sum over stages of (n mu sqrt(share) / (3 R kappa))^2
+
+    with R = 2 deviations of the residuals after the stage before and kappa = max |W phi| w(phi); a
+    local report has the channel's deviation instead. Nothing is worse than knowing nothing, which
+    is theta ~ N(0, I/d).
+
+    >>> round(expected_error(8, 20_000), 4), round(expected_error(8, 20_000, epsilon=1.0), 4)
+    (0.0016, 0.0018)
+    """
+    rows = _public(X)
+    positive("label_noise", label_noise)
+    one_of("norm", norm, ("l1", "l2"))
+    one_of("trust", trust, ("central", "local"))
+    covariance = _forecast(rows, whole("n", n), epsilon, delta, trust, label_noise)
+    return _errors(rows, covariance)[norm]
+
+
+def error_limit(
+    X: ArrayLike | int,
+    n: int,
+    epsilon: float,
+    *,
+    trust: str = "central",
+    label_noise: float = 0.1,
+    norm: str = "l1",
+) -> float:
+    """The scale below which no private estimator gets, even one that knows X (its constant is 1).
+
+    Central: label_noise sqrt(tr(Sigma W^2)/n), gamma = 1/(alpha sqrt(d n)), for any delta <= alpha;
+    local: label_noise sqrt(tr(Sigma U^2)/(d n))/alpha, and at least what is lost without privacy;
+    alpha = e^epsilon - 1. In "l1" the same covariance is measured. The order of magnitude of the
+    best, not a bound to the digit: the theorems' constants are not known.
+
+    Reference: Chen et al. (2025), Theorems 4.5 (b) and 5.5 (b).
+
+    >>> error_limit(8, 20_000, epsilon=1.0) < expected_error(8, 20_000, epsilon=1.0)
+    True
+    """
+    rows, n = _public(X), whole("n", n)
+    sigma = positive("label_noise", label_noise)
+    one_of("norm", norm, ("l1", "l2"))
+    one_of("trust", trust, ("central", "local"))
+    d = rows.shape[1]
+    # beyond e^20 privacy is no constraint
+    alpha = math.expm1(min(positive("epsilon", epsilon, allow_inf=True), 20.0))
+    gamma = 1 / (alpha * math.sqrt(d * n)) if trust == "central" else 0.0
+    W = _solve(rows, gamma, sigma * math.sqrt(d / n), 1e-4)
+    limit = _errors(rows, _with_prior(sigma**2 / n * W @ W))[norm]
+    if trust == "central":
+        return limit
+    U = _solve(rows, math.inf, min(1.0, sigma / (alpha * math.sqrt(n))), 1e-4)
+    return max(limit, _errors(rows, _with_prior(sigma**2 / (d * alpha**2 * n) * U @ U))[norm])
+
+
+def rows_needed(
+    X: ArrayLike | int,
+    target: float,
+    epsilon: float = math.inf,
+    delta: float = 1e-6,
+    *,
+    trust: str = "central",
+    label_noise: float = 0.1,
+    norm: str = "l1",
+) -> float:
+    """The least n with `expected_error` at most `target`, to 2%; inf beyond 10^12 rows.
+
+    >>> round(rows_needed(8, target=0.005) / 100), round(rows_needed(8, 0.005, epsilon=1.0) / 100)
+    (21, 46)
+    """
+    goal = positive("target", target)
+    rows = _public(X)
+
+    def error(n: float) -> float:
+        return expected_error(
+            rows, round(n), epsilon, delta, trust=trust, label_noise=label_noise, norm=norm
+        )
+
+    low, high = 1.0, 1024.0
+    while error(high) > goal:
+        low, high = high, 8 * high
+        if high > TOO_MANY:
+            return math.inf
+    while high > max(1.02 * low, low + 1):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if error(middle) > goal else (low, middle)
+    return float(math.ceil(high))
+
+
+# -- inside ---------------------------------------------------------------------------------------
+
+
+def _public(X: ArrayLike | int) -> Array:
+    """Rows of a public sample; a dimension d becomes d basis vectors, which have the sphere's W."""
+    if isinstance(X, (int, np.integer)):
+        return np.eye(whole("d", X))
+    return within("X", _rows(X), 1.0, norm="l2", clip=False)
+
+
+def _rows(X: ArrayLike) -> Array:
+    rows = finite("X", X)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"X must be a matrix (rows, d), got shape {rows.shape}")
+    return rows
+
+
+def _solve(X: Array, gamma: float, lam: float, tol: float) -> Array:
+    """W <- sym(F^-power W) until F = I, where sym(A) = (A^T A)^(1/2).
+
+    With the paper's power 1/2 the next W is (E[w phi phi^T] + lam W^-1)^(-1/2): monotone in W, and
+    for c W at most sqrt(c) times as large, so each step halves the distance to the solution. Close
+    to it log F moves between once and twice as fast as log W; powers 1/t, with t Chebyshev's nodes
+    of [1, 2], then gain up to a factor 6 a step.
+    """
+    d = X.shape[1]
+    if gamma == 0:  # W commutes with Sigma: s w^2 + lam w = 1 in each of its directions
+        s, V = np.linalg.eigh(X.T @ X / len(X))
+        w = 2 / (lam + np.sqrt(lam**2 + 4 * np.maximum(s, 0.0)))
+        return np.asarray((V * w) @ V.T)
+    W = np.eye(d) / max(lam, float(np.mean(row_norms(X, "l2"))))
+    for k in range(STEPS):
+        Z = X @ W
+        balance = _weighted(Z, gamma) + lam * W
+        f, V = np.linalg.eigh(balance)
+        if np.max(np.abs(f - 1)) <= tol:
+            return W
+        if not f[0] > 0:
+            break
+        _, s, Q = np.linalg.svd(((V * f ** -POWERS[k % 4]) @ V.T) @ W)
+        W = (Q.T * s) @ Q
+    raise ValueError(
+        f"no information matrix to tolerance {tol:g} after {STEPS} steps; raise lam "
+        "(directions without data need it) or tol"
+    )
+
+
+def _weighted(Z: Array, gamma: float, power: int = 1) -> Array:
+    """E[z z^T w(z)^power] over the rows z = W phi."""
+    size = row_norms(Z, "l2")
+    w = 1 / np.where(size > 0, size, np.inf) if math.isinf(gamma) else 1 / (1 + gamma * size)
+    half = Z * np.sqrt(w**power / len(Z))[:, None]
+    return np.asarray(half.T @ half)
+
+
+def _forecast(
+    X: Array, n: int, epsilon: float, delta: float, trust: str, sigma: float
+) -> Array:  # the covariance of theta's error
+    d, lam = X.shape[1], sigma / math.sqrt(n)
+    if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
+        W = _solve(X, 0.0, 1e-3 * lam, 1e-4)
+        return _with_prior(sigma**2 / n * W @ W)
+    if trust == "central":
+        mu = gaussian_mu(epsilon, delta)
+        # 1/gamma bounds the moment, so here its noise is as large as the labels'
+        gamma = CLIP * NOISE / (mu * math.sqrt(SHARES[-1] * n))
+        W = _solve(X, gamma, lam, 1e-3)
+        kappa = 1 / (gamma + 1 / float(np.linalg.norm(W, 2)))
+        deviations = [NOISE * kappa / (mu * math.sqrt(share) * n) for share in SHARES]
+    else:
+        gamma = math.inf
+        W = _solve(X, gamma, lam, 1e-3)
+        channel = REPORT * BallChannel(d, epsilon).deviation
+        deviations = [channel / math.sqrt(share * n) for share in PEOPLE]
+    labels = sigma**2 / n * _weighted(X @ W, gamma, power=2)
+    covariance: Array = np.eye(d) / d
+    precision = 0.0
+    for deviation in deviations:
+        spread = math.hypot(sigma, _errors(X, covariance)["l2"])
+        precision += (deviation * min(1.0, CLIP * spread)) ** -2
+        covariance = _with_prior(W @ (labels + np.eye(d) / precision) @ W)
+    return covariance
+
+
+def _with_prior(covariance: Array) -> Array:
+    """The posterior covariance if before the fit theta ~ N(0, I/d)."""
+    d = len(covariance)
+    c, V = np.linalg.eigh(covariance)
+    return np.asarray((V * (c / (1 + d * c))) @ V.T)
+
+
+def _errors(X: Array, covariance: Array) -> dict[str, float]:
+    """E|<phi, e>| and E[<phi, e>^2]^(1/2) for an error e ~ N(0, covariance)."""
+    variance = np.einsum("ij,ij->i", X @ covariance, X)
+    return {
+        "l1": math.sqrt(2 / math.pi) * float(np.mean(np.sqrt(np.maximum(variance, 0.0)))),
+        "l2": math.sqrt(max(float(np.mean(variance)), 0.0)),
+    }

@@ -1,0 +1,95 @@
+"""Private linear regression with scikit-learn's interface."""
+
+from collections.abc import Callable
+from typing import Any
+
+import discreet.regression.central as central
+import discreet.regression.local as local
+from discreet.privacy import Budget
+from discreet.privacy.checks import one_of
+from discreet.privacy.noise import Noise
+from discreet.regression.base import Estimate, PrivateRegressor, Problem
+from discreet.regression.descent import descent
+from discreet.regression.reweighted import reweighted
+
+
+class PrivateLinearRegression(PrivateRegressor):
+    """Linear regression from which nobody can tell what any one row was.
+
+    Requires   public bounds: rows are clipped to |x| <= norm_bound, labels to |y| <= label_bound;
+               a person is in at most `contributions` rows.
+    Guarantee  central: coef_ is (epsilon, delta)-DP. local: each person's one report is
+               epsilon-DP before it leaves the device.
+
+    Methods, central: "information-weighted" (a few stages on all rows; the best below millions of
+    features), "single-pass" (each row in one stage), "reweighted", "sgd" (dimension-free), and
+    "public-covariates" where `public_X` is given. local: "information-weighted" (phases),
+    "one-dimensional", "sgd", "known-covariates". "auto" chooses from rows, features and budget.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 3))
+    >>> y = X @ [0.5, -0.2, 0.1] + 0.1 * rng.standard_normal(20_000)
+    >>> model = PrivateLinearRegression(epsilon=1.0, norm_bound=3**0.5, random_state=0).fit(X, y)
+    >>> bool(np.abs(model.coef_ - [0.5, -0.2, 0.1]).max() < 0.01)
+    True
+    >>> round(model.guarantee_.epsilon_at(1e-6), 6)
+    1.0
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        norm_bound: float | None = 1.0,
+        label_bound: float | None = 1.0,
+        contributions: int = 1,
+        trust: str = "central",
+        method: str = "auto",
+        fit_intercept: bool = False,
+        public_X: Any = None,
+        bounds_from: str | None = None,
+        noise: Noise | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon, self.delta = epsilon, delta
+        self.norm_bound, self.label_bound = norm_bound, label_bound
+        self.contributions = contributions
+        self.trust, self.method = trust, method
+        self.fit_intercept, self.public_X = fit_intercept, public_X
+        self.bounds_from = bounds_from
+        self.noise, self.random_state = noise, random_state
+
+    def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
+        one_of("trust", self.trust, ("central", "local"))
+        known = self.public_X is not None
+        methods: dict[str, Callable[[Problem], Estimate]]
+        if self.trust == "local":
+            methods = {
+                "information-weighted": local.information_weighted,
+                "one-dimensional": local.one_dimensional,
+                "sgd": local.descent,
+            }
+            if known:
+                methods["known-covariates"] = local.known_covariates
+            return methods
+        methods = {
+            "information-weighted": central.information_weighted,
+            "single-pass": central.single_pass,
+            "reweighted": reweighted,
+            "sgd": descent,
+        }
+        if known:
+            methods["public-covariates"] = central.public_covariates
+        return methods
+
+    def _choose(self, n: int, d: int, budget: Budget) -> str:
+        known = self.public_X is not None
+        if self.trust == "local":
+            return "known-covariates" if known else "information-weighted"
+        if known:
+            return "public-covariates"
+        # A Gram matrix of d features needs n mu of the order d^(3/2) to stand out of its noise.
+        crowded = not budget.off and n * budget.mu / budget.contributions < 2 * d**1.5
+        return "sgd" if crowded else "information-weighted"

@@ -1,0 +1,162 @@
+"""Locally private linear regression: every person reports once, privately, from the device.
+
+Chen, Li, Rakhlin, Simchi-Levi (2025).
+
+    paper        Algorithms 2, 3       Algorithm 9        Algorithm 1       Algorithm 8
+    here         information_weighted  known_covariates   one_dimensional   descent
+
+    paper (8)    theta_(k)   K         N          R      g_t
+    here         theta       batches   per batch  REACH  gradients
+
+`one_shot` is the baseline: phi phi^T and phi y through the same channels. Which question a person
+answers is decided by their place in a public random order, never by their data.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
+from discreet.regression.base import Estimate, Problem
+from discreet.regression.information import information_matrix
+from discreet.regression.local_protocol import Server, Tally, pieces, posterior, report
+
+REACH = 2.0  # of a prediction inside a gradient
+MECHANISM = "one report per person through a local channel"
+Rows = NDArray[np.int64]
+
+
+def information_weighted(problem: Problem) -> Estimate:
+    """Phases of reports: each phase's frame, centre and reach come from the phases before.
+
+    Residuals beyond the reach are cut, which is consistent where errors are about symmetric. A
+    one-sided tail is left alone once reports show it, which takes many people: at epsilon = 1 0/1
+    labels of mean .1 with 10^6 people, not with 10^5; of mean .03 not even then, and theta is 0.
+    `one_shot` cuts nothing.
+    """
+    budget, (n, d) = problem.budget, problem.X.shape
+    return _run(problem, Server(d, n, budget.epsilon, contributions=budget.contributions))
+
+
+def known_covariates(problem: Problem) -> Estimate:
+    """Phases in which nobody reports a Gram term: it is known from `public_X`."""
+    if problem.public_X is None:
+        raise ValueError("known_covariates needs public_X; use information_weighted without it")
+    budget, (n, d) = problem.budget, problem.X.shape
+    k = budget.contributions
+    U = information_matrix(
+        problem.public_X, gamma=math.inf, lam=max(1.0, k / budget.epsilon) / math.sqrt(n)
+    )
+    server = Server(d, n, budget.epsilon, contributions=k, public_X=problem.public_X, frame=U)
+    return _run(problem, server)
+
+
+def one_dimensional(problem: Problem) -> Estimate:
+    """theta = E[sign(phi) y] / E|phi|, half of the people each."""
+    d, budget = problem.X.shape[1], problem.budget
+    if d != 1:
+        raise ValueError(f"one_dimensional needs one feature, got {d}; use information_weighted")
+    _book(problem, "phase 1")
+    first, second = _halves(problem)
+    # sign(phi) y lies in [-1, 1] and |phi| in [0, 1]: the channels' intervals.
+    signed = np.sign(problem.X[first, 0]) * problem.y[first]
+    channel = IntervalChannel(budget.epsilon, contributions=budget.contributions)
+    lengths = np.abs(problem.X[second, 0])
+    other = IntervalChannel(budget.epsilon, low=0.0, high=1.0, contributions=budget.contributions)
+    top, bottom = Tally(), Tally()
+    top.add(channel.privatize(signed, problem.noise, clip=True))
+    bottom.add(other.privatize(lengths, problem.noise, clip=True))
+    if min(top.count, bottom.count) < 2:
+        return Estimate(np.zeros(1), np.eye(1))
+    # A mean length within its noise is no divisor.
+    length = max(float(bottom.mean), math.sqrt(float(bottom.variance)), 1e-300)
+    theta = float(np.clip(top.mean / length, -1.0, 1.0))
+    variance = (float(top.variance) + theta**2 * float(bottom.variance)) / length**2
+    return Estimate(np.array([theta]), np.array([[min(variance, 1.0)]]))
+
+
+def one_shot(problem: Problem) -> Estimate:
+    """Sufficient statistics: half of the people report phi phi^T, half phi y. The baseline."""
+    d, budget = problem.X.shape[1], problem.budget
+    _book(problem, "phase 1")
+    first, second = _halves(problem)
+    k = budget.contributions
+    gram, moment = Tally(), Tally()
+    matrices = SymmetricChannel(d, budget.epsilon, contributions=k)
+    vectors = BallChannel(d, budget.epsilon, contributions=k)
+    for piece in pieces(len(first), d * d):
+        X = problem.X[first[piece]]  # |phi phi^T|_F = |phi|^2 <= 1
+        gram.add(matrices.privatize(X[:, :, None] * X[:, None, :], problem.noise, clip=True))
+    for piece in pieces(len(second), d):
+        rows = second[piece]
+        products = problem.X[rows] * problem.y[rows, None]  # |phi y| <= 1
+        moment.add(vectors.privatize(products, problem.noise, clip=True))
+    if min(gram.count, moment.count) < 2:
+        return Estimate(np.zeros(d), np.eye(d) / d)
+    shift, left = posterior(np.eye(d) / d, gram, moment.mean, moment.variance)
+    return Estimate(shift, left)
+
+
+def descent(problem: Problem) -> Estimate:
+    """Batched gradient steps without projection: the error does not grow with the dimension.
+
+    After K steps of size 1 the bias of a prediction is at most about .43/sqrt(K) for the worst
+    spectrum, and its noise is (REACH + 1) s K/sqrt(n) for channels of deviation s: K balances them.
+    """
+    (n, d), budget = problem.X.shape, problem.budget
+    channel = BallChannel(d, budget.epsilon, contributions=budget.contributions)
+    bound = REACH + 1.0
+    # Without noise the error of a mean, about 1/sqrt(n / K), takes its place.
+    noise = max(bound * channel.deviation, 1.0)
+    K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
+    theta = np.zeros(d)
+    for k, batch in enumerate(np.array_split(problem.coins.permutation(n), K), start=1):
+        _book(problem, f"batch {k}")
+        total = np.zeros(d)
+        for piece in pieces(len(batch), d):
+            rows = batch[piece]
+            X = problem.X[rows]
+            errors = np.clip(X @ theta, -REACH, REACH) - problem.y[rows]
+            # |phi| <= 1 and |prediction - y| <= REACH + 1: the gradients' norm over bound is <= 1.
+            gradients = X * (errors / bound)[:, None]
+            total += channel.privatize(gradients, problem.noise, clip=True).sum(axis=0)
+        theta = theta - bound * total / len(batch)
+    return Estimate(theta, None)
+
+
+def _run(problem: Problem, server: Server) -> Estimate:
+    """Both sides of the protocol, for people in public random order."""
+    order, start, booked = problem.coins.permutation(len(problem.X)), 0, -1
+    while not server.done:
+        if server.phase != booked:
+            booked = server.phase
+            _book(problem, f"phase {booked + 1}")
+        for state, people in server.ask():
+            for piece in pieces(people, server.dim**2):
+                rows = order[start : start + people][piece]
+                server.aggregate(report(problem.X[rows], problem.y[rows], state, problem.noise))
+            start += people
+        server.close()
+    return server.estimate()
+
+
+def _book(problem: Problem, scope: str) -> None:
+    """A person is in one scope and reports once there; k rounds of one person run at epsilon/k."""
+    budget = problem.budget
+    problem.ledger.spend(
+        Release.pure(
+            what=f"reports of {scope}",
+            mechanism=MECHANISM,
+            norm="any two records",
+            sensitivity=1.0 if budget.off else budget.epsilon,
+            scale=0.0 if budget.off else 1.0,
+            sampler=problem.noise.sampler(MECHANISM),
+            scope=scope,
+        )
+    )
+
+
+def _halves(problem: Problem) -> tuple[Rows, Rows]:
+    order = problem.coins.permutation(len(problem.X))
+    return order[: len(order) // 2], order[len(order) // 2 :]

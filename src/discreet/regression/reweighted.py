@@ -1,0 +1,85 @@
+"""Re-weighted linear regression: weights 1/|U phi|, two moments released together.
+
+Chen, Li, Rakhlin, Simchi-Levi (2025), "Near-optimal private regression", Algorithms 1 and 12, on
+all rows with the budget split over the spectral iterations.
+
+    paper   U_(k)   F_(k)    H                                psi
+    here    U       balance  sum U^1/2 phi phi' U^1/2/|U phi|  sum U phi y / |U phi|
+"""
+
+import math
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+from discreet.privacy.mechanisms import (
+    gaussian,
+    gaussian_symmetric,
+    symmetric_to_vector,
+    vector_to_symmetric,
+)
+from discreet.regression.base import Estimate, Problem
+from discreet.regression.central import least_squares
+
+SHARES = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
+
+
+def reweighted(problem: Problem) -> Estimate:
+    """Learn U by private spectral iterations, then solve the re-weighted normal equations."""
+    if problem.budget.off:
+        return least_squares(problem)
+    X, y, budget = problem.X, problem.y, problem.budget
+    n, d = X.shape
+    k = budget.contributions
+    U = np.eye(d)
+    for share in SHARES[:-1]:
+        z, _ = _views(X, U)
+        # |z|^2 = phi' U phi / |U phi| <= |phi| <= 1; replace-one of PSD terms: sqrt(2).
+        gram, record = gaussian_symmetric(
+            z.T @ z,
+            sensitivity=k * math.sqrt(2),
+            mu=budget.mu * math.sqrt(share),
+            noise=problem.noise,
+            ledger=problem.ledger,
+            what="spectral iteration",
+        )
+        ridge = 2 * record.scale * math.sqrt(d) / n
+        root = _power(U, 0.5)
+        balance = root @ (gram / n + ridge * np.eye(d)) @ root
+        values, vectors = np.linalg.eigh(balance)
+        values = np.maximum(values, ridge * np.linalg.eigvalsh(U)[0])
+        U = _symmetric_part(((vectors * values**-0.5) @ vectors.T) @ U)
+    z, direction = _views(X, U)
+    # moment: |direction y| <= 1, so 2; Gram: sqrt(2); together sqrt(4 + 2).
+    released, record = gaussian(
+        np.concatenate([direction.T @ y, symmetric_to_vector(z.T @ z)]),
+        sensitivity=k * math.sqrt(6),
+        mu=budget.mu * math.sqrt(SHARES[-1]),
+        noise=problem.noise,
+        ledger=problem.ledger,
+        what="re-weighted moments",
+    )
+    gram = vector_to_symmetric(released[d:]) + record.scale * math.sqrt(d) * np.eye(d)
+    root, back = _power(U, 0.5), _power(U, -0.5)
+    values, vectors = np.linalg.eigh(gram)
+    inverse = (vectors / np.maximum(values, record.scale)) @ vectors.T
+    solve = root @ inverse @ back
+    return Estimate(solve @ released[:d], None)  # the ridge's bias is not known
+
+
+def _views(X: Array, U: Array) -> tuple[Array, Array]:
+    """U^(1/2) phi / sqrt(|U phi|) and U phi / |U phi|, both zero at phi = 0."""
+    direction = X @ U
+    size = np.sqrt(np.einsum("ij,ij->i", direction, direction))
+    safe = np.where(size > 0, size, 1.0)
+    return X @ _power(U, 0.5) / np.sqrt(safe)[:, None], direction / safe[:, None]
+
+
+def _power(A: Array, exponent: float) -> Array:
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray((vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T)
+
+
+def _symmetric_part(A: Array) -> Array:
+    """sym(A) = (A' A)^(1/2)."""
+    return _power(A.T @ A, 0.5)
