@@ -24,6 +24,7 @@ from discreet.regression.stages import (
     LENGTHS,
     LEVELS,
     Posterior,
+    Sketch,
     Stage,
     _weights,
     plan_stage,
@@ -109,10 +110,10 @@ def test_sketch_and_second_moments__one_replaced_row_moves_them_by_their_sensiti
     sketches, moments = [], []
     for row, label in zip(rows, (y0, y1), strict=True):
         X, y = row[None], np.array([label])
-        lengths, levels = sketch_rows(
-            silent(X, y), X, y, 3 * np.eye(4), posterior, math.inf, None, None
-        )
-        sketches.append(np.concatenate([lengths, levels]))
+        s = sketch_rows(silent(X, y), X, y, 3 * np.eye(4), posterior, math.inf, None, None)
+        up, down = (s.levels + s.excess) / 2, (s.levels - s.excess) / 2
+        assert up.sum() + down.sum() == 1
+        sketches.append(np.concatenate([s.lengths, up, down]))
         v = np.append(row, label)
         moments.append(np.outer(v, v))
         gram, moment, _, _ = second_moments(silent(X, y), X, y, math.inf, None)
@@ -220,6 +221,48 @@ def test_information_weighted__skewed_labels_are_not_clipped_away():
     assert np.median(errors) < 0.012  # predicting zero: 0.028
 
 
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.03])
+def test_information_weighted__a_direction_that_few_rows_have_stays_uncertain(share):
+    # theta lies along a direction that hardly anyone has; the other directions say nothing of it.
+    inside, errors = [], []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        X = np.zeros((10_000, 4))
+        rare = rng.random(10_000) < share
+        X[:, 1:] = sphere(10_000, 3, seed)
+        X[rare] = [1.0, 0.0, 0.0, 0.0]
+        y = np.clip(0.9 * X[:, 0] + 0.1 * rng.standard_normal(10_000), -1, 1)
+        estimate = information_weighted(problem(X, y, seed=seed))
+        error = abs(estimate.theta[0] - 0.9)
+        inside.append(error <= 1.96 * math.sqrt(estimate.covariance[0, 0]))
+        errors.append(error)
+    assert np.mean(inside) >= (0.7 if share else 0.0)
+    assert np.median(errors) < {0.0: 1.0, 0.01: 0.4, 0.03: 0.1}[share]
+
+
+@pytest.mark.parametrize("method", [information_weighted, single_pass])
+def test_methods__skewed_labels_with_an_intercept_are_covered(method):
+    inside = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([sphere(60_000, 3, seed), np.ones(60_000)]) / math.sqrt(2)
+        theta = np.array([0.05, 0.0, 0.02, 0.1 * math.sqrt(2)])
+        y = (rng.random(60_000) < X @ theta).astype(float)
+        e = method(problem(X, y, seed=seed))
+        width = 1.96 * np.sqrt(np.einsum("ij,jk,ik->i", X[:99], e.covariance, X[:99]))
+        inside.append(np.mean(np.abs(X[:99] @ (e.theta - theta)) <= width))
+    assert np.mean(inside) >= 0.6
+
+
+@given(st.integers(1, 60), st.sampled_from([5e-324, 1.6e-162, 1e-160, 1e-151, 1e-20]))
+def test_reweighted__tiny_rows_keep_the_bound(d, size):
+    X = np.full((2, d), size)
+    X[1, 0] *= 1.02
+    z, direction = _views(X, np.eye(d))
+    assert (np.linalg.norm(direction, axis=1) <= 1 + 1e-9).all()
+    assert (np.linalg.norm(z, axis=1) <= 1 + 1e-9).all()
+
+
 def test_plan__clips_less_when_tails_carry_the_energy():
     posterior = Posterior(np.zeros(3), 1e-4 * np.eye(3), np.eye(3), np.zeros(3), 0.01)
     lengths = np.zeros(len(LENGTHS))
@@ -228,10 +271,24 @@ def test_plan__clips_less_when_tails_carry_the_energy():
     light[2:5] = 1 / 3
     heavy[1], heavy[-2] = 0.97, 0.03
     clips = [
-        plan_stage((lengths, levels), np.eye(3), posterior, 10_000, 0.1, False).clip
+        plan_stage(
+            Sketch(lengths, levels, 0 * levels), np.eye(3), posterior, 10_000, 0.1, False
+        ).clip
         for levels in (light, heavy)
     ]
     assert clips[1] >= 4 * clips[0]
+
+
+def test_plan__does_not_cut_one_sided_tails_when_rows_are_many():
+    posterior = Posterior(np.zeros(3), 1e-4 * np.eye(3), np.eye(3), np.zeros(3), 0.01)
+    lengths, levels = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS))
+    lengths[6], levels[2:7] = 1.0, [0.4, 0.3, 0.2, 0.09, 0.01]
+    excess = np.where(np.arange(len(LEVELS)) >= 5, levels, 0.0)
+    even, odd = (
+        plan_stage(Sketch(lengths, levels, e), np.eye(3), posterior, 10**6, 0.1, False).clip
+        for e in (0 * excess, excess)
+    )
+    assert odd > even
 
 
 def test_weights__are_one_for_short_rows_and_bound_long_ones():

@@ -92,6 +92,7 @@ def test_estimators__bounds_must_be_stated():
     with pytest.warns(PrivacyLeakWarning, match="without noise"):
         model = PrivateLinearRegression(norm_bound=None, bounds_from="data").fit(X, y)
     assert model.coef_.shape == (3,)
+    assert "READ OFF THE DATA" in model.guarantee_.statement().upper()
 
 
 @pytest.mark.parametrize(
@@ -158,6 +159,8 @@ def test_local__is_pure_and_says_so():
     assert model.guarantee_.trust == "local"
     assert model.guarantee_.delta == 0.0
     assert model.guarantee_.epsilon_at(0.0) == pytest.approx(1.0)
+    loose = PrivateLinearRegression(trust="local", delta=1e-6, random_state=0).fit(X, y)
+    assert loose.guarantee_.delta == 0.0
 
 
 @pytest.mark.parametrize("rows", [20_000])

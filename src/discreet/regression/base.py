@@ -152,7 +152,7 @@ class PrivateRegressor:
         ledger = Ledger(budget, self._accounting(name))
         problem = Problem(
             units,
-            np.clip(labels / label_bound, -1.0, 1.0),
+            np.clip(labels, -label_bound, label_bound) / label_bound,
             ledger,
             noise,
             coins,
@@ -186,7 +186,10 @@ class PrivateRegressor:
         """Half widths around <x, theta> that hold with this probability, at no privacy cost.
 
         The noise's law is known, so its part is computed; the part of the labels' own randomness
-        uses the residual scale that was released inside the budget.
+        uses the residual scale that was released inside the budget. It supposes that errors have
+        the same scale everywhere and are about symmetric beyond a few deviations (one-sided tails
+        are detected once enough rows show them), and says little about directions that few rows
+        have.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")
@@ -211,12 +214,20 @@ class PrivateRegressor:
         return 0.0 if self.trust == "local" else 1e-6
 
     def _accounting(self, method: str) -> str | None:
-        return None
+        return "pure" if self.trust == "local" else None
 
     def _promise(self, ledger: Ledger) -> Guarantee:
         return ledger.guarantee(
             trust=self.trust,
-            unprotected=("the number of rows and columns", "the public bounds", "public_X"),
+            unprotected=(
+                "the number of rows and columns",
+                "whether all values are finite",
+                "public_X, which must be public",
+                "the public bounds"
+                if self.bounds_from is None
+                else "THE LARGEST NORM AND LABEL, read off the data without noise",
+                "fits repeated on the same rows (each fit spends its own budget)",
+            ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
         )
 

@@ -66,11 +66,15 @@ class OLS(_Baseline):
 
 
 class SSP(_Baseline):
-    """Sufficient statistics perturbation: one noisy matrix, a small ridge (Vu, Slavkovic 2009)."""
+    """Sufficient statistics perturbation: one noisy matrix, as it is (Vu, Slavkovic 2009).
+
+    Eigenvalues are only kept positive: where the noise exceeds the signal it fails badly, which
+    is why `AdaSSP` adds a ridge.
+    """
 
     def _solve(self, problem: Problem) -> Estimate:
         gram, moment, deviation = _second_moments(problem, problem.budget.mu)
-        return _ridge(gram, moment, deviation, len(problem.X), 0.0)
+        return _ridge(gram, moment, deviation, 0.0)
 
 
 class AdaSSP(_Baseline):
@@ -99,7 +103,7 @@ class AdaSSP(_Baseline):
         gram, moment, deviation = _second_moments(problem, budget.mu * math.sqrt(0.9))
         lower = max(float(least) - 1.96 * record.scale, 0.0)
         ridge = max(1.2 * deviation * math.sqrt(d) - lower, 0.0)
-        return _ridge(gram, moment, deviation, len(problem.X), ridge)
+        return _ridge(gram, moment, deviation, ridge)
 
 
 class DPGradientDescent(_Baseline):
@@ -172,10 +176,8 @@ def _second_moments(problem: Problem, mu: float) -> tuple[Array, Array, float]:
     return total[:d, :d], total[:d, d], record.scale
 
 
-def _ridge(gram: Array, moment: Array, deviation: float, n: int, ridge: float) -> Estimate:
+def _ridge(gram: Array, moment: Array, deviation: float, ridge: float) -> Estimate:
     d = len(gram)
     values, vectors = np.linalg.eigh(gram + ridge * np.eye(d))
     inverse = (vectors / np.maximum(values, 1e-3 * deviation)) @ vectors.T
-    theta = inverse @ moment
-    noise = deviation**2 / 2 * (1 + float(theta @ theta)) * inverse @ inverse
-    return Estimate(theta, noise + inverse)  # |y| <= 1 bounds the labels' own variance
+    return Estimate(inverse @ moment, None)  # the ridge's bias is not known

@@ -84,13 +84,15 @@ def single_pass(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
+    if n < 10 * len(SHARES):
+        raise ValueError(f"single-pass needs at least {10 * len(SHARES)} rows, got {n}")
     order = problem.coins.permutation(n)
     ends = np.round(n * np.cumsum(SHARES) / sum(SHARES)).astype(int)
     turns = []
     for k, rows in enumerate(np.split(order, ends[:-1])):
-        rows = np.sort(rows)
-        share = _sketch_share(min(len(rows), SKETCH_ROWS), problem.budget.mu) if k else 0.0
-        turns.append(Turn(rows, rows[:SKETCH_ROWS], 1 - share, share, f"rows of stage {k}"))
+        few = np.sort(rows[:SKETCH_ROWS])
+        share = _sketch_share(len(few), problem.budget.mu) if k else 0.0
+        turns.append(Turn(np.sort(rows), few, 1 - share, share, f"rows of stage {k}"))
     return _run(problem, turns)
 
 
@@ -139,9 +141,9 @@ def _run(problem: Problem, turns: list["Turn"], public: Array | None = None) -> 
             else:
                 few = problem.X[turn.few], problem.y[turn.few]
                 sketch_mu = mu * math.sqrt(turn.sketch_share)
-                counts = sketch_rows(problem, *few, frame, posterior, sketch_mu, turn.scope, public)
+                sketch = sketch_rows(problem, *few, frame, posterior, sketch_mu, turn.scope, public)
                 stage = plan_stage(
-                    counts, frame, posterior, len(X), stage_mu / k, public is not None
+                    sketch, frame, posterior, len(X), stage_mu / k, public is not None
                 )
             gram, moment, deviations = statistics(
                 problem, X, y, stage, posterior, stage_mu, turn.scope, public
@@ -175,7 +177,9 @@ def _run(problem: Problem, turns: list["Turn"], public: Array | None = None) -> 
 
 
 def _inverse(matrix: Array) -> Array:
-    return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=np.float64)
+    """The inverse, but no variance above 1: directions without information are the prior's."""
+    values, vectors = np.linalg.eigh(matrix)
+    return np.asarray((vectors / np.maximum(values, 1.0)) @ vectors.T)
 
 
 def _larger(first: Array, second: Array) -> Array:

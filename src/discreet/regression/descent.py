@@ -24,8 +24,9 @@ CLIP = 1.0  # on the residual inside a gradient
 def descent(problem: Problem) -> Estimate:
     """Projected stochastic gradient descent on the unit ball, Huber loss, averaged at the end.
 
-    After time t = step * n the bias of a prediction is at most 1/sqrt(2 e t) for the worst
-    spectrum, and the noise is 2 CLIP t / (n mu): the step balances the two.
+    After time t = step * n the bias of a prediction is about 1/sqrt(2 e t) for the worst
+    spectrum, and the noise is 2 CLIP t / (n mu): the step balances the two. The iterates stay in
+    the unit ball, so |theta| <= 1 (in units of label bound over norm bound) is supposed.
     """
     if problem.budget.off:
         return least_squares(problem)

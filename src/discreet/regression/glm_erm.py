@@ -107,7 +107,7 @@ class Objective:
         gram = (self.rows * self.weight[:, None]).T @ self.rows
         smooth = self.model.largest * np.linalg.norm(gram, 2) + np.linalg.norm(self.ridge, 2)
         fast = (1 - math.sqrt(curvature / smooth)) / (1 + math.sqrt(curvature / smooth))
-        w = ahead = project(w, W, reach)
+        w = ahead = project(np.where(np.isfinite(w).all(), w, 0.0), W, reach)
         while True:
             after = project(ahead - self.gradient(ahead) / smooth, W, reach)
             # |x - minimiser| <= 2 |gradient mapping at x| / curvature (Nesterov 2004, 2.2.7).
@@ -134,7 +134,8 @@ def weights(X: Array, W: Array, gamma: float) -> Array:
     """1/(1 + gamma |W phi|), or for gamma = inf 1/|W phi|, 0 at phi = 0."""
     norms = np.linalg.norm(X @ W, axis=1)
     if math.isinf(gamma):
-        return np.where(norms > 0, 1 / np.where(norms > 0, norms, 1.0), 0.0)
+        seen = norms > 1e-150  # shorter rows count as zero: their squares have lost their digits
+        return np.where(seen, 1 / np.where(seen, norms, 1.0), 0.0)
     return np.asarray(1 / (1 + gamma * norms))
 
 

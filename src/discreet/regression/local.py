@@ -71,7 +71,7 @@ def one_dimensional(problem: Problem) -> Estimate:
         return Estimate(np.zeros(1), np.eye(1))
     # A mean length within its noise is no divisor.
     length = max(float(bottom.mean), math.sqrt(float(bottom.variance)), 1e-300)
-    theta = float(np.clip(top.mean / length, -1.0, 1.0))
+    theta = float(top.mean / length)
     variance = (float(top.variance) + theta**2 * float(bottom.variance)) / length**2
     return Estimate(np.array([theta]), np.array([[min(variance, 1.0)]]))
 

@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.privacy.checks import Array, row_norms
 from discreet.privacy.mechanisms import (
     gaussian,
     gaussian_symmetric,
@@ -70,9 +70,12 @@ def reweighted(problem: Problem) -> Estimate:
 def _views(X: Array, U: Array) -> tuple[Array, Array]:
     """U^(1/2) phi / sqrt(|U phi|) and U phi / |U phi|, both zero at phi = 0."""
     direction = X @ U
-    size = np.sqrt(np.einsum("ij,ij->i", direction, direction))
-    safe = np.where(size > 0, size, 1.0)
-    return X @ _power(U, 0.5) / np.sqrt(safe)[:, None], direction / safe[:, None]
+    size = row_norms(direction, "l2")
+    seen = size > 1e-150  # shorter rows count as zero: their squares have lost their digits
+    direction = direction * (seen / np.where(seen, size, 1.0))[:, None]
+    z = X @ _power(U, 0.5) * np.sqrt(seen / np.where(seen, size, 1.0))[:, None]
+    # |z|^2 <= |phi| <= 1 up to the rounding of U^(1/2), which must not cost privacy
+    return z / np.maximum(1.0, row_norms(z, "l2"))[:, None], direction
 
 
 def _power(A: Array, exponent: float) -> Array:

@@ -53,7 +53,8 @@ class Posterior:
         for _ in range(8):
             covariance: Array = np.asarray(np.linalg.inv(precision + np.eye(d) / spread))
             mean = covariance @ weighted
-            spread = float(np.clip((mean @ mean + np.trace(covariance)) / d, 1e-8, 1e4))
+            # never below 1/d: a direction that nobody has seen yet must stay unknown
+            spread = float(np.clip((mean @ mean + np.trace(covariance)) / d, 1 / d, 1e4))
         return Posterior(mean, covariance, precision, weighted, noise)
 
 
@@ -68,6 +69,15 @@ class Stage:
     reach: float  # tau: w |x|^2 <= tau
     gram_weight: float  # g: weight of the Gram matrix in the joint release
     dilution: float  # E[w^2 |x|^2] / E[w |x|^2]
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Shares of the rows by |x| and by standardised |r|, and by how much r > 0 outweighs r < 0."""
+
+    lengths: Array
+    levels: Array
+    excess: Array
 
 
 def second_moments(
@@ -102,16 +112,18 @@ def sketch_rows(
     mu: float,
     scope: str | None,
     public: Array | None,
-) -> tuple[Array, Array]:
-    """Histograms of |x| and of |r| over its standard deviation, as shares of the rows."""
-    lengths, levels = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS))
+) -> "Sketch":
+    """Histograms of |x| and of r over its standard deviation, as shares of the rows."""
+    lengths, up, down = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS)), np.zeros(len(LEVELS))
     for x, r, spread in _looks(X, y, frame, posterior):
         lengths += _histogram(row_norms(x, "l2"), LENGTHS)
-        levels += _histogram(np.abs(r) / spread, LEVELS)
+        up += _histogram((r / spread)[r >= 0], LEVELS)
+        down += _histogram((-r / spread)[r < 0], LEVELS)
     if public is not None:
         lengths = _histogram(row_norms(public @ frame, "l2"), LENGTHS) * (len(X) / len(public))
     # A row is one count in each histogram: replacing it moves two counts by one in each.
-    counts = levels if public is not None else np.concatenate([levels, lengths])
+    residuals = np.concatenate([up, down])
+    counts = residuals if public is not None else np.concatenate([residuals, lengths])
     released, record = gaussian(
         counts,
         sensitivity=problem.budget.contributions * math.sqrt(2 if public is not None else 4),
@@ -121,14 +133,16 @@ def sketch_rows(
         what="sketch of lengths and residuals",
         scope=scope,
     )
-    sure = np.where(released > 2 * record.scale, released, 0.0)
+    up, down = released[: len(LEVELS)], released[len(LEVELS) : 2 * len(LEVELS)]
     if public is None:
-        lengths = sure[len(LEVELS) :]
-    return _normalised(lengths), _normalised(sure[: len(LEVELS)])
+        lengths = _sure(released[2 * len(LEVELS) :], record.scale)
+    both, odd = math.sqrt(2) * record.scale, up - down
+    excess = np.where(np.abs(odd) > 2 * both, odd, 0.0) / len(X)
+    return Sketch(_normalised(lengths), _normalised(_sure(up + down, both)), excess)
 
 
 def plan_stage(
-    counts: tuple[Array, Array],
+    sketch: Sketch,
     frame: Array,
     posterior: Posterior,
     n: int,
@@ -136,12 +150,13 @@ def plan_stage(
     gram_known: bool,
 ) -> Stage:
     """Scale of the frame, clipping and weights with the least expected error, from the sketch."""
-    lengths, levels = counts
+    lengths, levels = sketch.lengths, sketch.levels
     d = len(frame)
     size, level = LENGTHS * 2**-0.25, LEVELS * 2**-0.25  # middles of the bins
     back = np.linalg.inv(frame)
     # Clipping, for each candidate: what is cut off, what is left, and how many are not cut.
-    cut = np.maximum(level - LEVELS[:, None], 0.0) ** 2 @ levels
+    beyond = np.maximum(level - LEVELS[:, None], 0.0)
+    cut, tilt = beyond**2 @ levels, beyond @ sketch.excess * math.sqrt(posterior.noise)
     kept = np.minimum(level, LEVELS[:, None]) ** 2 @ levels * posterior.noise
     slope = np.maximum((level <= LEVELS[:, None]) @ levels, 0.5)
     allowed = cut <= TAIL * (levels @ level**2)
@@ -151,6 +166,7 @@ def plan_stage(
     x = STRETCHES[:, None, None] * size
     w = np.minimum(1.0, np.minimum(1 / x, REACHES[:, None] / x**2))  # (stretch, reach, bin)
     signal, label = (w * x**2) @ lengths, (w * x) ** 2 @ lengths
+    pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
     # Noise of moment and Gram matrix together, (4 + 2 g^2 reach^2) (R^2 + unknown / (2 g^2)),
     # is least at g^4 = unknown / (reach R)^2.
     R = LEVELS[:, None, None] * math.sqrt(posterior.noise)
@@ -159,7 +175,8 @@ def plan_stage(
     noise = 4 * R**2 + 0 * g
     if not gram_known:
         noise = (4 + 2 * (g * reach) ** 2) * (R**2 + unknown / (2 * g**2))
-    error = stretch**2 * (kept[:, None, None] * n * label / d + noise / mu**2)
+    bias = (tilt[:, None, None] * n * pull) ** 2 / d
+    error = stretch**2 * (kept[:, None, None] * n * label / d + noise / mu**2 + bias)
     error = error / (slope[:, None, None] * n * signal / d) ** 2
     error[~allowed] = np.inf
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
@@ -262,6 +279,11 @@ def round_frame(information: Array, noise: float, back: Array, n: int, mu: float
 def _histogram(values: Array, edges: Array) -> Array:
     places = np.minimum(np.searchsorted(edges, values), len(edges) - 1)
     return np.bincount(places, minlength=len(edges)).astype(np.float64)
+
+
+def _sure(counts: Array, deviation: float) -> Array:
+    """Counts that stand out of their noise; the others are taken to be zero."""
+    return np.where(counts > 2 * deviation, counts, 0.0)
 
 
 def _normalised(counts: Array) -> Array:
