@@ -122,9 +122,6 @@ class PrivateGLM(PrivateRegressor):
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         return "newton" if self.trust == "central" else "sgd"
 
-    def _accounting(self, method: str) -> str | None:
-        return "pure" if self.trust == "local" else None
-
     def _bounds(self, X: Array, y: Array) -> tuple[float, float]:
         norm_bound, label_bound = super()._bounds(X, y)
         kind = link(self.link)

@@ -20,12 +20,13 @@ from numpy.typing import ArrayLike
 
 from discreet.privacy import BallChannel, gaussian_mu
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
+from discreet.regression.central import SHARES
+from discreet.regression.local_protocol import GRAM, PHASES
 
 CLIP = 2.0  # residuals are cut at about this many deviations
 NOISE = 3.0  # deviation of a released moment: 2 for the moment, the rest for Gram and sketches
-SHARES = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages of a central fit
 REPORT = 1.5  # the same for local reports, in deviations of the channel
-PEOPLE = (0.05, 0.075, 0.15, 0.4)  # share that reports a moment, over the phases of a local fit
+PEOPLE = tuple(phase * (1 - gram) for phase, gram in zip(PHASES, GRAM, strict=True))  # moments
 
 STEPS = 100  # of the iteration; about 15 are enough
 POWERS = 1 / (1.5 + 0.5 * np.cos(np.pi * np.array([1, 7, 3, 5]) / 8))  # Chebyshev's, for [1, 2]

@@ -19,11 +19,14 @@ from discreet.privacy.mechanisms import (
 )
 from discreet.regression.base import Problem
 
+KNOWN = 100.0  # times the prior's precision: what counts as known
+SLOPE = 0.8  # share of the residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.05  # how much of the residuals' energy clipping may cut off
 CONDITION = 16.0  # a frame stretches no direction more than this against another
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
+CLIPS = 2.0 ** (np.arange(-6, 15) / 4)  # candidates for c
 STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidate scales of a frame
 REACHES = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
 
@@ -44,18 +47,30 @@ class Posterior:
         zeros = np.zeros((d, d))
         return cls(np.zeros(d), np.eye(d) / d, zeros, np.zeros(d), 1.0)
 
+    @property
+    def limit(self) -> float:
+        """No residual is larger: |y| <= 1 and |phi| <= 1."""
+        return 1 + math.sqrt(self.mean @ self.mean)
+
     def updated(self, design: Array, seen: Array, variance: float, noise: float) -> "Posterior":
         """After seeing design @ theta with independent noise of this variance."""
         precision = self.precision + design.T @ design / variance
         weighted = self.weighted + design.T @ seen / variance
         d = len(weighted)
-        spread = 1.0 / d  # variance of the prior, by a few steps of expectation-maximisation
-        for _ in range(8):
-            covariance: Array = np.asarray(np.linalg.inv(precision + np.eye(d) / spread))
-            mean = covariance @ weighted
-            # never below 1/d: a direction that nobody has seen yet must stay unknown
-            spread = float(np.clip((mean @ mean + np.trace(covariance)) / d, 1 / d, 1e4))
-        return Posterior(mean, covariance, precision, weighted, noise)
+        # In coordinates that diagonalise the precision. The prior's variance is 1/d, so that a
+        # direction nobody has seen stays unknown; over the directions that are known well it is
+        # fitted, by a few steps of expectation-maximisation.
+        values, vectors = np.linalg.eigh(precision)
+        along = vectors.T @ weighted
+        known = values > KNOWN * d
+        spread = np.full(d, 1.0 / d)
+        for _ in range(8 if known.any() else 1):
+            variance_left = 1 / (values + 1 / spread)
+            mean = variance_left * along
+            fitted = np.mean(mean[known] ** 2 + variance_left[known]) if known.any() else 1.0
+            spread[known] = np.clip(fitted, 1e-8, 1e4)
+        covariance = np.asarray((vectors * variance_left) @ vectors.T)
+        return Posterior(vectors @ mean, covariance, precision, weighted, noise)
 
 
 @dataclass(frozen=True)
@@ -155,11 +170,11 @@ def plan_stage(
     size, level = LENGTHS * 2**-0.25, LEVELS * 2**-0.25  # middles of the bins
     back = np.linalg.inv(frame)
     # Clipping, for each candidate: what is cut off, what is left, and how many are not cut.
-    beyond = np.maximum(level - LEVELS[:, None], 0.0)
+    beyond = np.maximum(level - CLIPS[:, None], 0.0)
     cut, tilt = beyond**2 @ levels, beyond @ sketch.excess * math.sqrt(posterior.noise)
-    kept = np.minimum(level, LEVELS[:, None]) ** 2 @ levels * posterior.noise
-    slope = np.maximum((level <= LEVELS[:, None]) @ levels, 0.5)
-    allowed = cut <= TAIL * (levels @ level**2)
+    kept = np.minimum(level, CLIPS[:, None]) ** 2 @ levels * posterior.noise
+    slope = np.maximum((level <= CLIPS[:, None]) @ levels, SLOPE)
+    allowed = (cut <= TAIL * (levels @ level**2)) & (slope > SLOPE)
     allowed[-1] = True
     # Weights, for each scale of the frame and each reach.
     stretch, reach = STRETCHES[:, None], REACHES[None, :]
@@ -169,7 +184,7 @@ def plan_stage(
     pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
     # Noise of moment and Gram matrix together, (4 + 2 g^2 reach^2) (R^2 + unknown / (2 g^2)),
     # is least at g^4 = unknown / (reach R)^2.
-    R = LEVELS[:, None, None] * math.sqrt(posterior.noise)
+    R = np.minimum(CLIPS * math.sqrt(posterior.noise), posterior.limit)[:, None, None]
     unknown = float(np.trace(back @ posterior.covariance @ back)) / stretch**2
     g = (unknown / (reach * R) ** 2) ** 0.25
     noise = 4 * R**2 + 0 * g
@@ -182,7 +197,7 @@ def plan_stage(
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
     return Stage(
         frame=STRETCHES[j] * frame,
-        clip=float(LEVELS[i]),
+        clip=float(CLIPS[i]),
         slope=float(slope[i]),
         noise=float(kept[i] / slope[i] ** 2),
         reach=float(REACHES[k]),
@@ -205,7 +220,7 @@ def statistics(
     d, root = X.shape[1], math.sqrt(posterior.noise)
     gram, moment = np.zeros((d, d)), np.zeros(d)
     for x, r, spread in _looks(X, y, stage.frame, posterior):
-        cut = stage.clip * spread
+        cut = np.minimum(stage.clip * spread, posterior.limit)
         weighted = x * _weights(x, spread / root, stage.reach)[:, None]
         moment += weighted.T @ np.clip(r, -cut, cut)
         if public is None:
@@ -214,9 +229,10 @@ def statistics(
         for x, _, spread in _looks(public, np.zeros(len(public)), stage.frame, posterior):
             gram += (x * _weights(x, spread / root, stage.reach)[:, None]).T @ x
         gram *= len(X) / len(public)
-    # |w x| spread <= root, so |w x clip(r)| <= c root =: R, and |w x x'|_F <= reach. Replacing a
-    # row moves moment / R by at most 2 and g * gram by at most sqrt(2) g reach (PSD terms).
-    R, g = stage.clip * root, stage.gram_weight
+    # |w x| spread <= root <= spread, so |w x clip(r)| <= min(c root, limit) =: R, and
+    # |w x x'|_F <= reach. Replacing a row moves moment / R by at most 2 and g * gram by at most
+    # sqrt(2) g reach (PSD terms).
+    R, g = min(stage.clip * root, posterior.limit), stage.gram_weight
     sensitivity = math.sqrt(4 + 2 * (g * stage.reach) ** 2)
     joint = [moment / R] if public is not None else [moment / R, g * symmetric_to_vector(gram)]
     released, record = gaussian(
