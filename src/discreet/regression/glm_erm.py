@@ -19,6 +19,7 @@ from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
+from discreet.regression.matrices import power, symmetrised
 
 PHASES, FRAME, TEST, OUTPUT = 3, 0.2, 0.2, 0.6  # spectral iterations; shares of mu^2
 
@@ -151,15 +152,8 @@ def spectral(phases: Sequence[Callable[[Array], Array]], d: int, lam: float) -> 
     for released in phases:
         root = power(W, 0.5)
         F = root @ power(released(W), 1.0) @ root + lam * W
-        product = power(F, -0.5) @ W
-        W = power(product.T @ product, 0.5)
+        W = symmetrised(power(F, -0.5) @ W)
     return W
-
-
-def power(A: Array, exponent: float) -> Array:
-    """A power of a symmetric matrix; negative eigenvalues count as 0."""
-    values, vectors = np.linalg.eigh(A)
-    return np.asarray((vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T)
 
 
 def project(w: Array, W: Array, reach: float) -> Array:

@@ -22,8 +22,9 @@ from discreet.privacy.local import SymmetricChannel
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.release import Release
 from discreet.regression.base import Estimate, Problem
-from discreet.regression.glm_erm import power, project, spectral, weighted_gram, weights
+from discreet.regression.glm_erm import project, spectral, weighted_gram, weights
 from discreet.regression.information import information_matrix
+from discreet.regression.matrices import power
 
 PHASES, STEPS, BURN_IN = 3, 24, 6
 FRAME = 0.15  # share of the rows that U is learned from

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike
 from discreet.privacy import BallChannel, IntervalChannel, Noise, SymmetricChannel
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole
 from discreet.regression.base import Estimate
+from discreet.regression.matrices import power
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # share of the people
 GRAM = (0.5, 0.5, 0.4, 0.2)  # of them, who report the Gram term
@@ -285,7 +286,7 @@ class Server:
         """
         C = self._covariance
         relative = C / np.linalg.norm(C, 2)
-        return _power(COVER**2 * C / self._deviation**2 + _power(relative, 0.5), 0.5)
+        return power(COVER**2 * C / self._deviation**2 + power(relative, 0.5), 0.5)
 
     def _learn(self) -> None:
         """The posterior of w = frame^-1 (theta* - theta) given  clip moment = H w + noise."""
@@ -326,7 +327,7 @@ def posterior(prior: Array, grams: Tally, b: Array, noise: Array) -> tuple[Array
     H = (vectors * values) @ vectors.T
     gain = prior @ H @ np.linalg.pinv(H @ prior @ H + noise, hermitian=True)
     left = prior - gain @ H @ prior
-    return gain @ b, _power((left + left.T) / 2, 1.0)
+    return gain @ b, power((left + left.T) / 2, 1.0)
 
 
 def pieces(n: int, width: int) -> list[slice]:
@@ -347,9 +348,3 @@ def _isotonic(values: Array) -> Array:
             for i in range(n)
         ]
     )
-
-
-def _power(A: Array, exponent: float) -> Array:
-    values, vectors = np.linalg.eigh(A)
-    floor = max(float(values[-1]) * 1e-14, 1e-300)
-    return np.asarray((vectors * np.maximum(values, floor) ** exponent) @ vectors.T)

@@ -20,6 +20,7 @@ from discreet.privacy.mechanisms import (
 )
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
+from discreet.regression.matrices import power, symmetrised
 
 SHARES = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
 
@@ -44,11 +45,11 @@ def reweighted(problem: Problem) -> Estimate:
             what="spectral iteration",
         )
         ridge = 2 * record.scale * math.sqrt(d) / n
-        root = _power(U, 0.5)
+        root = power(U, 0.5)
         balance = root @ (gram / n + ridge * np.eye(d)) @ root
         values, vectors = np.linalg.eigh(balance)
         values = np.maximum(values, ridge * np.linalg.eigvalsh(U)[0])
-        U = _symmetric_part(((vectors * values**-0.5) @ vectors.T) @ U)
+        U = symmetrised(((vectors * values**-0.5) @ vectors.T) @ U)
     z, direction = _views(X, U)
     # moment: |direction y| <= 1, so 2; Gram: sqrt(2); together sqrt(4 + 2).
     released, record = gaussian(
@@ -60,7 +61,7 @@ def reweighted(problem: Problem) -> Estimate:
         what="re-weighted moments",
     )
     gram = vector_to_symmetric(released[d:]) + record.scale * math.sqrt(d) * np.eye(d)
-    root, back = _power(U, 0.5), _power(U, -0.5)
+    root, back = power(U, 0.5), power(U, -0.5)
     values, vectors = np.linalg.eigh(gram)
     inverse = (vectors / np.maximum(values, record.scale)) @ vectors.T
     solve = root @ inverse @ back
@@ -73,16 +74,6 @@ def _views(X: Array, U: Array) -> tuple[Array, Array]:
     size = row_norms(direction, "l2")
     seen = size > 1e-150  # shorter rows count as zero: their squares have lost their digits
     direction = direction * (seen / np.where(seen, size, 1.0))[:, None]
-    z = X @ _power(U, 0.5) * np.sqrt(seen / np.where(seen, size, 1.0))[:, None]
+    z = X @ power(U, 0.5) * np.sqrt(seen / np.where(seen, size, 1.0))[:, None]
     # |z|^2 <= |phi| <= 1 up to the rounding of U^(1/2), which must not cost privacy
     return z / np.maximum(1.0, row_norms(z, "l2"))[:, None], direction
-
-
-def _power(A: Array, exponent: float) -> Array:
-    values, vectors = np.linalg.eigh(A)
-    return np.asarray((vectors * np.maximum(values, 1e-300) ** exponent) @ vectors.T)
-
-
-def _symmetric_part(A: Array) -> Array:
-    """sym(A) = (A' A)^(1/2)."""
-    return _power(A.T @ A, 0.5)
