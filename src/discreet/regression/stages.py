@@ -19,7 +19,7 @@ from discreet.privacy.mechanisms import (
 )
 from discreet.regression.base import Problem
 
-KNOWN = 100.0  # times the prior's precision: what counts as known
+KNOWN = 30.0  # times the prior's precision: what counts as known
 SLOPE = 0.8  # share of the residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.05  # how much of the residuals' energy clipping may cut off
 CONDITION = 16.0  # a frame stretches no direction more than this against another
@@ -57,18 +57,20 @@ class Posterior:
         precision = self.precision + design.T @ design / variance
         weighted = self.weighted + design.T @ seen / variance
         d = len(weighted)
-        # In coordinates that diagonalise the precision. The prior's variance is 1/d, so that a
-        # direction nobody has seen stays unknown; over the directions that are known well it is
-        # fitted, by a few steps of expectation-maximisation.
+        # In coordinates that diagonalise the precision. The prior's variance is fitted by a few
+        # steps of expectation-maximisation; for directions that are not known well it is at least
+        # 1/d, so that a direction nobody has seen stays unknown.
         values, vectors = np.linalg.eigh(precision)
         along = vectors.T @ weighted
         known = values > KNOWN * d
         spread = np.full(d, 1.0 / d)
-        for _ in range(8 if known.any() else 1):
+        for _ in range(8):
             variance_left = 1 / (values + 1 / spread)
             mean = variance_left * along
-            fitted = np.mean(mean[known] ** 2 + variance_left[known]) if known.any() else 1.0
-            spread[known] = np.clip(fitted, 1e-8, 1e4)
+            sizes = np.clip(mean**2 + variance_left, 1e-8, 1e4)
+            spread = np.where(
+                known, sizes[known].mean() if known.any() else 0.0, max(float(sizes.mean()), 1 / d)
+            )
         covariance = np.asarray((vectors * variance_left) @ vectors.T)
         return Posterior(vectors @ mean, covariance, precision, weighted, noise)
 
