@@ -151,7 +151,7 @@ def real() -> None:
         table.add_column(column, justify="right")
     for name, load in DATA.items():
         X, y = load()
-        splits = 4 if len(X) > 10**5 else 12
+        splits = 4 if len(X) > 10**5 else 32
         common = {"norm_bound": math.sqrt(X.shape[1]), "fit_intercept": True}
 
         def scores(make, count, X=X, y=y):
@@ -166,9 +166,9 @@ def real() -> None:
 
             def shown(make, epsilon=epsilon, splits=splits, common=common, scores=scores):
                 v = scores(lambda s: make(epsilon, random_state=s, **common), splits)
-                return f"{v.mean():.3f} ({v.std() / math.sqrt(len(v)):.3f})"
+                return f"{v.mean():.4f} ({v.std() / math.sqrt(len(v)):.4f})"
 
-            steps = (30, 100, 300) if len(X) > 10**5 else (10, 30, 100, 300)
+            steps = (100, 400) if len(X) > 10**5 else (10, 30, 100, 300, 400)
             tuned = max(
                 float(np.mean(scores(
                     lambda s, k=k, e=epsilon, common=common: DPGradientDescent(
@@ -178,7 +178,7 @@ def real() -> None:
             plain = scores(lambda s, common=common: OLS(**common), splits).mean()
             table.add_row(
                 name, f"{len(X):,}", f"{epsilon:g}", f"{plain:.3f}",
-                shown(PrivateLinearRegression), shown(AdaSSP), shown(SSP), f"{tuned:.3f}",
+                shown(PrivateLinearRegression), shown(AdaSSP), shown(SSP), f"{tuned:.4f}",
                 library(epsilon, scores, splits),
             )  # fmt: skip
         table.add_section()
