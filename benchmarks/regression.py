@@ -1,6 +1,6 @@
 """Private linear regression against OLS, AdaSSP and friends: every figure of docs/regression.md.
 
-    python benchmarks/regression.py [families] [labels] [coverage] [real] [wide] [speed]
+    python benchmarks/regression.py [families] [labels] [coverage] [real] [wide] [auto] [speed]
 
 Without arguments everything, with the local and generalised linear parts in their own scripts
 (regression_local.py, regression_glm.py).
@@ -221,6 +221,42 @@ def wide() -> None:
     CONSOLE.print(table)
 
 
+def auto_run(job) -> list[float]:
+    kind, n, d, seed = job
+    rng = np.random.default_rng([seed, n, d])
+    rank = min(20, d)
+    basis = np.linalg.qr(rng.standard_normal((d, rank)))[0]
+
+    def rows(m):
+        if kind == "rank 20":
+            return directions(rng, m, rank) @ basis.T
+        g = rng.standard_normal((m, d)) * (np.arange(1, d + 1) ** -1.0 if kind == "1/j" else 1.0)
+        size = np.linalg.norm(g, axis=1, keepdims=True)
+        return g / (np.maximum(size, 1) if kind == "1/j" else size)
+
+    X, test = rows(n), rows(3_000)
+    theta = basis @ directions(rng, 1, rank)[0] if kind == "rank 20" else directions(rng, 1, d)[0]
+    y = np.clip(X @ theta + 0.1 * rng.standard_normal(n), -1, 1)
+    fits = [PrivateLinearRegression(random_state=seed, method=m).fit(X, y).coef_
+            for m in ("information-weighted", "sgd")]  # fmt: skip
+    return [error(c, theta, test) for c in (*fits, 0 * theta)]
+
+
+def auto() -> None:
+    table = Table(title="What auto chooses between: L1 error x 10^4, epsilon = 1, median of 6 fits")
+    for column in ("covariates", "features", "rows", "information-weighted", "sgd", "zero"):
+        table.add_column(column, justify="right")
+    for kind in ("sphere", "1/j", "rank 20"):
+        for d in (30, 100, 300):
+            for n in (1_000, 3_000, 10_000):
+                with ProcessPoolExecutor(2) as pool:
+                    runs = list(pool.map(auto_run, [(kind, n, d, seed) for seed in range(6)]))
+                cells = np.median(runs, axis=0) * 1e4
+                table.add_row(kind, str(d), f"{n:,}", *(f"{cell:.0f}" for cell in cells))
+        table.add_section()
+    CONSOLE.print(table)
+
+
 def speed() -> None:
     rng = np.random.default_rng(0)
     X = directions(rng, 10**6, 20)
@@ -246,7 +282,7 @@ def best_time(call) -> float:
 
 
 PARTS = {"speed": speed, "families": families, "labels": labels, "coverage": coverage,
-         "real": real, "wide": wide}  # fmt: skip
+         "real": real, "wide": wide, "auto": auto}  # fmt: skip
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent))

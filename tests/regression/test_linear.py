@@ -145,7 +145,7 @@ def test_auto__chooses_from_public_quantities():
     rng = np.random.default_rng(0)
     X, y = data(2000)
     assert PrivateLinearRegression().fit(X, y).method_ == "information-weighted"
-    wide = rng.standard_normal((200, 300)) / 20
+    wide = rng.standard_normal((200, 401)) / 20
     assert PrivateLinearRegression().fit(wide, wide[:, 0]).method_ == "sgd"
     assert PrivateLinearRegression(public_X=X).fit(X, y).method_ == "public-covariates"
     line = PrivateLinearRegression(trust="local", method="one-dimensional").fit(X[:, :1], y)
