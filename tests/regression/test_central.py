@@ -221,7 +221,7 @@ def test_information_weighted__skewed_labels_are_not_clipped_away():
     assert np.median(errors) < 0.012  # predicting zero: 0.028
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.03])
+@pytest.mark.parametrize("share", [0.01, 0.03])
 def test_information_weighted__a_direction_that_few_rows_have_stays_uncertain(share):
     # theta lies along a direction that hardly anyone has; the other directions say nothing of it.
     inside, errors = [], []
@@ -236,8 +236,8 @@ def test_information_weighted__a_direction_that_few_rows_have_stays_uncertain(sh
         error = abs(estimate.theta[0] - 0.9)
         inside.append(error <= 1.96 * math.sqrt(estimate.covariance[0, 0]))
         errors.append(error)
-    assert np.mean(inside) >= (0.7 if share else 0.0)
-    assert np.median(errors) < {0.0: 1.0, 0.01: 0.4, 0.03: 0.1}[share]
+    assert np.mean(inside) >= 0.6
+    assert np.median(errors) < {0.01: 0.3, 0.03: 0.03}[share]
 
 
 @pytest.mark.parametrize("method", [information_weighted, single_pass])
@@ -251,7 +251,7 @@ def test_methods__skewed_labels_with_an_intercept_are_covered(method):
         e = method(problem(X, y, seed=seed))
         width = 1.96 * np.sqrt(np.einsum("ij,jk,ik->i", X[:99], e.covariance, X[:99]))
         inside.append(np.mean(np.abs(X[:99] @ (e.theta - theta)) <= width))
-    assert np.mean(inside) >= 0.6
+    assert np.mean(inside) >= 0.85
 
 
 @given(st.integers(1, 60), st.sampled_from([5e-324, 1.6e-162, 1e-160, 1e-151, 1e-20]))

@@ -150,7 +150,7 @@ class PrivateRegressor:
             name = self._choose(len(units), units.shape[1], budget)
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
         noise, coins = self._randomness()
-        ledger = Ledger(budget, self._accounting(name))
+        ledger = Ledger(budget, self._accounting())
         problem = Problem(
             units,
             np.clip(labels, -label_bound, label_bound) / label_bound,
@@ -214,7 +214,7 @@ class PrivateRegressor:
             return self.delta
         return 0.0 if self.trust == "local" else 1e-6
 
-    def _accounting(self, method: str) -> str | None:
+    def _accounting(self) -> str | None:
         return "pure" if self.trust == "local" else None
 
     def _promise(self, ledger: Ledger) -> Guarantee:
