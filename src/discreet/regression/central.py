@@ -149,6 +149,7 @@ def _run(problem: Problem, turns: list["Turn"], public: Array | None = None) -> 
                 problem, X, y, stage, posterior, stage_mu, turn.scope, public
             )
         gram_noise, moment_noise = deviations
+        unseen = _unseen(gram, gram_noise, stage.frame)
         gram = shrunk(gram, gram_noise)
         back: Array = np.asarray(np.linalg.inv(stage.frame), dtype=np.float64)
         # moment = slope * gram (M^-1 (theta - centre)) + noise; the Gram matrix's own noise acts
@@ -165,15 +166,26 @@ def _run(problem: Problem, turns: list["Turn"], public: Array | None = None) -> 
         if public is None:
             frame = round_frame(information, gram_noise, back, len(X), mu)
     if turns[-1].scope is not None:  # the labels' randomness is in the posterior already
-        return Estimate(posterior.mean, posterior.covariance)
+        return Estimate(posterior.mean, posterior.covariance + unseen)
     if public is not None:
         plain = public.T @ public / len(public)
     # Variance from the labels: exact if weights do not depend on the direction, or on nothing else.
     weighted = stage.noise * stage.dilution * _inverse(information)
     return Estimate(
         posterior.mean,
-        posterior.covariance + _larger(weighted, stage.noise * _inverse(plain * n)),
+        posterior.covariance + _larger(weighted, stage.noise * _inverse(plain * n)) + unseen,
     )
+
+
+def _unseen(gram: Array, noise: float, frame: Array) -> Array:
+    """The prior's variance for directions whose rows do not stand out of the Gram matrix's noise.
+
+    Shrinking lends them information that they do not have: the estimate may use it, the width not.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    hidden = frame @ vectors[:, values < 2 * noise]
+    hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=0), 1e-300)
+    return np.asarray(hidden @ hidden.T / len(gram))
 
 
 def _inverse(matrix: Array) -> Array:
