@@ -237,6 +237,18 @@ def source(noise: Noise | None) -> Noise:
     return noise
 
 
+def source_named(name: str) -> Noise:
+    """A source of the class that a saved state names; a seeded one waits for its position."""
+    sources: dict[str, Callable[[], Noise]] = {
+        "SeededNoise": lambda: SeededNoise(0),
+        "SystemNoise": SystemNoise,
+        "SecureNoise": SecureNoise,
+    }
+    if name not in sources:
+        raise ValueError(f"a state of noise {name!r} cannot be loaded from a file")
+    return sources[name]()
+
+
 def to_lattice(value: Array, spacing: float) -> Array:
     """`value` rounded to multiples of `spacing`, a power of two; unchanged for floats (0)."""
     return np.rint(value / spacing) * spacing if spacing else value

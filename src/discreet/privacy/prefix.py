@@ -2,7 +2,6 @@
 
 import os
 import secrets
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,25 +12,11 @@ from discreet.privacy.checks import Array, numbers, one_of, positive, whole, wit
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm
-from discreet.privacy.noise import (
-    Noise,
-    SecureNoise,
-    SeededNoise,
-    Size,
-    SystemNoise,
-    source,
-    to_lattice,
-)
+from discreet.privacy.noise import Noise, SeededNoise, Size, source, source_named, to_lattice
 from discreet.privacy.plan import Task, best_plan
 from discreet.privacy.state import expect, load_state, save_state
 from discreet.privacy.toeplitz import FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
-
-_SOURCES: dict[str, Callable[[], Noise]] = {
-    "SeededNoise": lambda: SeededNoise(0),  # its streams are restored from the state
-    "SystemNoise": SystemNoise,
-    "SecureNoise": SecureNoise,
-}
 
 
 class PrefixSum:
@@ -202,7 +187,7 @@ class PrefixSum:
             sensitivity=state["sensitivity"],
             norm=state["norm"],
             mechanism=asked,
-            noise=_SOURCES[state["source"]](),
+            noise=source_named(state["source"]),
             bound=state["bound"],
             clip=state["clip"],
         )

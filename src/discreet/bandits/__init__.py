@@ -1,0 +1,1 @@
+"""Contextual bandits that nobody can read a person's feedback from."""
