@@ -42,7 +42,7 @@ class Decision:
         """The probability of each action in this round, computed when asked for."""
         assert self.policy is not None
         assert self.offered is not None
-        return self.policy.probabilities(self.offered[None])[0]
+        return np.asarray(self.policy.probabilities(self.offered[None])[0])
 
     @property
     def probability(self) -> float:

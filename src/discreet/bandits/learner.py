@@ -146,7 +146,7 @@ class Bandit(ABC):
         for size in np.unique(sizes):
             (places,) = np.nonzero(sizes == size)
             actions[places] = self._policy.choose(
-                np.stack([offered[i] for i in places]), coins[places]
+                np.stack([offered[int(i)] for i in places]), coins[places]
             )
         return actions
 

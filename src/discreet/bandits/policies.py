@@ -70,4 +70,5 @@ class Ucb(Deterministic):
 
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
-        return scores(features, self.mean) + self.width * row_norms(features @ self.root, "l2")
+        bonus = row_norms(features @ self.root, "l2")
+        return np.asarray(scores(features, self.mean) + self.width * bonus)

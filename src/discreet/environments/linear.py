@@ -105,7 +105,7 @@ def linear_world(
 
         def basis(n: int, r: np.random.Generator) -> Array:
             j = np.minimum(np.floor(-np.log2(1 - r.random((n, A)))).astype(int), d - 1)
-            return np.eye(d)[j]
+            return np.asarray(np.eye(d)[j])
 
         return LinearWorld(name, theta, basis, noise=noise)
     if name in ("half", "tenth"):
@@ -114,7 +114,7 @@ def linear_world(
 
         def constant(n: int, r: np.random.Generator) -> Array:
             u = _sphere((n, A, d - 1), r)
-            return np.concatenate([np.ones((n, A, 1)), u], axis=2) / np.sqrt(2)
+            return np.asarray(np.concatenate([np.ones((n, A, 1)), u], axis=2) / np.sqrt(2))
 
         return LinearWorld(name, weights, constant, law="zero-one")
     law = "sign" if name == "sign" else "gaussian"
