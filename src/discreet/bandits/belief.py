@@ -1,0 +1,64 @@
+"""What the releases so far say about theta; public, and all that a policy needs to know."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+
+
+@dataclass(frozen=True)
+class Belief:
+    """theta ~ N(mean, covariance): the prior N(0, radius^2 I / d) and every window's release."""
+
+    mean: Array  # (d,)
+    covariance: Array  # (d, d)
+    precision: Array  # (d, d), of the releases without the prior
+    weighted: Array  # (d,), precision times the estimate
+    noise: float  # nu, variance of a reward around its mean
+    gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
+    mass: float  # how many rows that is
+    blur: float  # deviation of the noise in it
+    exact: bool  # whether residuals must not be clipped: rewards are too far from normal
+    radius: float  # |theta| is at most this
+    windows: int = 0
+
+    @classmethod
+    def prior(cls, d: int, noise: float, *, radius: float = 1.0, exact: bool = False) -> "Belief":
+        """Before anything was released."""
+        zeros, variance = np.zeros((d, d)), radius**2 / d
+        return cls(
+            np.zeros(d),
+            variance * np.eye(d),
+            zeros,
+            np.zeros(d),
+            noise,
+            zeros,
+            0.0,
+            0.0,
+            exact,
+            radius,
+        )
+
+    @property
+    def root(self) -> Array:  # (d, d)
+        """covariance = root root'."""
+        values, vectors = np.linalg.eigh(self.covariance)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    @property
+    def error(self) -> float:
+        """Root mean square error of a prediction, over rows such as the recent ones."""
+        if self.mass == 0:
+            return self.radius
+        return math.sqrt(max(float(np.sum(self.covariance * self.gram)), 0.0) / self.mass)
+
+
+@dataclass(frozen=True)
+class Point:
+    """An estimate of theta with the size of its error and nothing more: for very many features."""
+
+    mean: Array  # (d,)
+    error: float  # root mean square error of a prediction
+    windows: int = 0

@@ -1,0 +1,213 @@
+"""Estimators: each makes one private release from the rewarded rows of a window.
+
+    information-weighted   Gram matrix, moment and residuals, weighted (window.py); O(d^2) state
+    sgd                    one pass of gradient steps; O(d) state, for very many features
+
+`open` begins a window, `add` folds rows into its sums, `close` releases; `belief` is what is known.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from discreet.bandits.belief import Belief, Point
+from discreet.bandits.window import COUNT, SENSITIVITY, learned, lens
+from discreet.links import Link
+from discreet.privacy import Ledger, Noise, SeededNoise
+from discreet.privacy.accumulator import NoisySum
+from discreet.privacy.checks import Array
+from discreet.privacy.mechanisms import gaussian
+
+FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
+NOISE = 0.1  # variance of a reward around its mean, before anything is known
+REACH = 2.0  # of residuals inside a gradient: no residual is larger
+
+
+class Estimator(ABC):
+    """One release per window, booked in the ledger before its noise is drawn."""
+
+    belief: Belief | Point
+    first: int  # decisions in the first window
+
+    def __init__(self, ledger: Ledger, noise: Noise) -> None:
+        self._ledger, self._noise = ledger, noise
+        self._mu, self._contributions = ledger.budget.mu, ledger.budget.contributions
+        self._size = 0  # of the open window, in decisions
+
+    @property
+    def _scope(self) -> str:
+        return f"window {self.belief.windows + 1}"
+
+    @abstractmethod
+    def open(self, size: int) -> None:
+        """Begin a window of so many decisions."""
+
+    @abstractmethod
+    def add(self, rows: Array, rewards: Array) -> None:
+        """Take rewarded rows (n, d) in the unit ball and rewards (n,) in [-1, 1]."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the window: release, and update the belief."""
+
+    @abstractmethod
+    def _sums(self) -> dict[str, Any]:
+        """What the open window has summed up."""
+
+    @abstractmethod
+    def _resume(self, sums: dict[str, Any]) -> None:
+        """Go on with the open window."""
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and plain scalars; the generator's position for SeededNoise only."""
+        belief = {f"belief.{name}": value for name, value in asdict(self.belief).items()}
+        sums = {f"sums.{name}": value for name, value in self._sums().items()}
+        return {"size": self._size, "noise": self._noise.state(), **belief, **sums}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+        fields = {name: state[f"belief.{name}"] for name in type(self.belief).__dataclass_fields__}
+        self.belief = type(self.belief)(**fields)
+        self._size = state["size"]
+        if isinstance(self._noise, SeededNoise):
+            self._noise = SeededNoise.restored(state["noise"])
+        if self._size:
+            self._resume({k[5:]: value for k, value in state.items() if k.startswith("sums.")})
+
+
+class InformationWeighted(Estimator):
+    """Weighted normal equations around what is known already, in one noisy sum."""
+
+    belief: Belief
+
+    def __init__(
+        self,
+        dim: int,
+        ledger: Ledger,
+        noise: Noise,
+        *,
+        limits: tuple[float, float],
+        link: Link,
+        scale: float,
+    ) -> None:
+        super().__init__(ledger, noise)
+        self._limits, self._link, self._scale = limits, link, scale
+        self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
+        radius = 1.0 if link.name == "identity" else link.reach
+        self.belief = Belief.prior(dim, NOISE, radius=radius, exact=ledger.budget.off)
+        self._upper = np.triu_indices(dim + 2)
+        self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
+
+    def open(self, size: int) -> None:
+        """Begin a window: its sum holds its noise from now on."""
+        self._size = size
+        self._sum = NoisySum(
+            len(self._isometry) + 1,
+            sensitivity=self._contributions * SENSITIVITY,
+            mu=self._mu,
+            noise=self._noise,
+            ledger=self._ledger,
+            what="weighted Gram matrix, moment and residuals",
+            scope=self._scope,
+        )
+        self._look()
+
+    def _look(self) -> None:
+        deviation = self._sum.release.scale
+        self._lens = lens(self.belief, self._size, deviation, self._limits, self._link, self._scale)
+
+    def add(self, rows: Array, rewards: Array) -> None:
+        """Fold rows into the sum; nothing else remembers them."""
+        v, weight = self._lens.look(rows, rewards)
+        first, second = self._upper
+        products = v[0, first] * v[0, second] if len(v) == 1 else (v.T @ v)[first, second]
+        self._sum.add(np.append(self._isometry * products, COUNT * weight.sum()))
+
+    def close(self) -> None:
+        """Release the sum; what follows is post-processing."""
+        deviation = self._sum.release.scale
+        self.belief = learned(self.belief, self._lens, self._sum.value, deviation, self._size)
+        self._size = 0
+
+    def _sums(self) -> dict[str, Any]:
+        return self._sum.state() if self._size else {}
+
+    def _resume(self, sums: dict[str, Any]) -> None:
+        self._sum = NoisySum.restored(sums)
+        self._look()
+
+
+class Descent(Estimator):
+    """One pass of projected gradient steps, averaged (Algorithm 16): the dimension does not matter.
+
+    Noise of deviation s in every coordinate moves <phi, theta> by s |phi|, however many there are.
+    """
+
+    belief: Point
+
+    def __init__(
+        self, dim: int, ledger: Ledger, noise: Noise, *, limits: tuple[float, float]
+    ) -> None:
+        super().__init__(ledger, noise)
+        self._limits = limits
+        self.first = max(64, math.ceil(16 * self._contributions / self._mu))
+        self.belief = Point(np.zeros(dim), 1.0)
+
+    def open(self, size: int) -> None:
+        """Begin at what is known."""
+        self._size, self._taken = size, 0
+        self._theta, self._total = self.belief.mean.copy(), np.zeros(len(self.belief.mean))
+        norm = float(np.linalg.norm(self._theta))
+        self._theta /= max(norm, 1.0)
+
+    @property
+    def _step(self) -> float:
+        """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
+        n, mu = self._size, self._mu / self._contributions
+        return float(min(1 / math.sqrt(n), (mu / (2 * REACH * math.sqrt(n))) ** (2 / 3), 1.0))
+
+    def add(self, rows: Array, rewards: Array) -> None:
+        """A step for each row, up to the length of the window."""
+        step, (low, high) = self._step, self._limits
+        theta = self._theta
+        room = self._size - self._taken
+        for phi, y in zip(rows[:room], rewards[:room], strict=True):
+            expected = min(max(float(phi @ theta), low), high)
+            theta += (step * (y - expected)) * phi
+            norm = math.sqrt(theta @ theta)
+            if norm > 1:
+                theta /= norm
+            self._total += theta
+            self._taken += 1
+
+    def close(self) -> None:
+        """Release the average; steps that never came repeat the last iterate."""
+        step = self._step
+        average = (self._total + (self._size - self._taken) * self._theta) / self._size
+        # A residual is at most REACH and |phi| <= 1, so a replaced row moves one step by
+        # 2 REACH step, and steps are not expansive. A row that leaves the window lets the later
+        # ones move up by one: at most as much; it may enter another window: sqrt(2) for both.
+        released, record = gaussian(
+            average,
+            sensitivity=self._contributions * math.sqrt(2) * 2 * REACH * step,
+            mu=self._mu,
+            noise=self._noise,
+            ledger=self._ledger,
+            what="averaged iterate",
+            scope=self._scope,
+        )
+        error = math.sqrt(record.scale**2 + 1 / (step * self._size))
+        self.belief = Point(released, min(error, 1.0), self.belief.windows + 1)
+        self._size = 0
+
+    def _sums(self) -> dict[str, Any]:
+        if not self._size:
+            return {}
+        return {"theta": self._theta.copy(), "total": self._total.copy(), "taken": self._taken}
+
+    def _resume(self, sums: dict[str, Any]) -> None:
+        self._theta, self._total = sums["theta"].copy(), sums["total"].copy()
+        self._taken = int(sums["taken"])

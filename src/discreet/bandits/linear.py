@@ -1,0 +1,272 @@
+"""The contextual bandit: windows x estimator x policy.
+
+Chen, Li, Rakhlin, Simchi-Levi (2025), Algorithms 6, 15 and 17: epochs with a fixed policy, one
+private regression at the end of each. Better than printed: residuals around what is known, all
+epochs combined into one Gaussian belief, and exploration in a few rounds of each epoch only.
+
+    paper   epoch j, T^(j)   f^(j)          b^(j)            pi^(j)
+    here    window           belief.mean    belief.root      _policy
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.bandits.belief import Belief
+from discreet.bandits.decisions import Policy
+from discreet.bandits.estimators import Descent, Estimator, InformationWeighted
+from discreet.bandits.learner import Bandit
+from discreet.bandits.policies import (
+    Elimination,
+    Greedy,
+    Interval,
+    Mixed,
+    SquareCB,
+    Thompson,
+    Ucb,
+    Uniform,
+)
+from discreet.links import LINKS
+from discreet.links import link as link_named
+from discreet.privacy import Budget, Guarantee, Ledger, Noise
+from discreet.privacy.checks import one_of
+from discreet.privacy.noise import source, source_named
+
+POLICIES = ("ucb", "thompson", "elimination", "squarecb", "greedy")
+ESTIMATORS = ("auto", "information-weighted", "sgd")
+GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
+DRAWS = 64  # of theta in a window, for Thompson sampling
+CURIOSITY = 0.5  # deviations of a Thompson draw; 1 is the posterior itself
+OPTIMISM = 2.5  # deviations by which exploring rounds are optimistic
+EXPLORING = 0.3  # most rounds of a window that explore; fewer when the window is long
+CONFIDENCE = 2.0  # deviations of an interval, for elimination
+MANY = 400  # features beyond which "auto" takes gradient steps
+
+
+class LinearBandit(Bandit):
+    """Learns which action is best for whom, and nobody can tell from its decisions who did what.
+
+    Requires   the expected reward of an action is nu(<phi, theta>), nu = `link`, with features phi
+               in the ball of radius `norm_bound` and rewards in `reward_range`.
+    Guarantee  (epsilon, delta), joint: everything shown to everybody except the person concerned.
+               One person's round is one decision and its reward; with contributions=k, k of them.
+
+    Rounds come in windows; in each the policy is fixed. A window's rewards enter one sum that holds
+    its noise from the start and is released when the window is full, at the next `decide`. Disjoint
+    windows each have the whole budget. Without a horizon windows grow for ever; past a given one
+    the last release is made, the policy stays and rewards no longer count.
+
+    policy  "ucb": greedy, but optimistic in a few rounds of each window; "thompson": the best of
+    one of 64 draws; "elimination" and "squarecb": the papers' (`width="theory"` for their
+    constants); "greedy". estimator "sgd" is for thousands of features, with squarecb or greedy.
+
+    >>> from discreet.environments import linear_world
+    >>> from discreet.privacy import SeededNoise
+    >>> world, rng = linear_world("sphere", dim=4, seed=0), np.random.default_rng(0)
+    >>> bandit = LinearBandit(4, horizon=4000, epsilon=1.0, seed=0, noise=SeededNoise(0))
+    >>> features = world.contexts(4000, rng)
+    >>> for offered in features[:10]:  # one at a time
+    ...     decision = bandit.decide(offered)
+    ...     bandit.learn(decision, world.rewards(decision.row[None], rng)[0])
+    >>> done = 10
+    >>> while done < 4000:  # or a window at a time
+    ...     decisions = bandit.decide_many(features[done : done + bandit.rounds_until_release])
+    ...     _ = bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
+    ...     done += len(decisions)
+    >>> regret = world.best(features[-500:]) - world.means(bandit.decide_many(features[-500:]).rows)
+    >>> bool(regret.mean() < 0.05)
+    True
+    >>> bandit.guarantee.epsilon, bandit.guarantee.trust
+    (1.0, 'joint')
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        horizon: int | None = None,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        trust: str = "joint",
+        link: str = "identity",
+        policy: str = "ucb",
+        estimator: str = "auto",
+        width: str = "computed",
+        norm_bound: float = 1.0,
+        reward_range: tuple[float, float] = (-1.0, 1.0),
+        contributions: int = 1,
+        clip: bool = False,
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        super().__init__(
+            dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=clip, seed=seed
+        )
+        self.trust = one_of("trust", trust, ("joint", "local"))
+        self.link = one_of("link", link, tuple(LINKS))
+        self.policy = one_of("policy", policy, POLICIES)
+        self.estimator = one_of("estimator", estimator, ESTIMATORS)
+        self.width = one_of("width", width, ("computed", "theory"))
+        budget = Budget(epsilon, 1e-6 if delta is None else delta, contributions)
+        self._source = source(noise)
+        self._ledger = Ledger(budget, "gaussian")
+        self._estimator = self._make()
+        self._entropy = np.random.SeedSequence(seed).entropy  # for the draws of theta
+        self._window = 1  # length of the open window
+        self._intervals: tuple[Interval, ...] = ()
+        self._policy: Policy = Uniform()
+
+    def _make(self) -> Estimator:
+        limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
+        few = self.estimator != "sgd" if self.estimator != "auto" else self.dim <= MANY
+        if few:
+            return InformationWeighted(
+                self.dim,
+                self._ledger,
+                self._source,
+                limits=limits,
+                link=link_named(self.link),
+                scale=self._scale,
+            )
+        if self.link != "identity" or self.policy not in ("squarecb", "greedy"):
+            raise ValueError(
+                "estimator='sgd' gives no confidence widths and knows the identity link only; "
+                "use policy='squarecb' or 'greedy', or fewer features"
+            )
+        return Descent(self.dim, self._ledger, self._source, limits=limits)
+
+    @property
+    def theta(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """The released estimate, for features and rewards in the user's units; safe to publish."""
+        scale = self._scale if self.link == "identity" else 1.0
+        return self._estimator.belief.mean * (scale / self.norm_bound)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The computed promise, from the windows opened so far."""
+        return self._ledger.guarantee(
+            trust="joint",
+            unprotected=(
+                "one's own action, to whoever sees it",
+                "decision records and probabilities, which hold the person's own features",
+                "the horizon, the number of rounds and of actions",
+                "arrival times",
+                "the public bounds",
+                "more than one stolen state, or a stolen state beside what is published later",
+            ),
+            reference="Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6 and 17",
+        )
+
+    # -- windows ----------------------------------------------------------------------------------
+
+    def _size(self) -> int:
+        first = self._estimator.first
+        if self.horizon is not None:
+            first = min(first, max(1, self.horizon // 3))
+        return max(first, math.ceil(GROWTH * self.rounds))
+
+    def _begin(self, size: int) -> None:
+        self._estimator.open(size)
+        self._window = size
+        self._policy = self._plan(size)
+
+    def _absorb(self, rows: np.ndarray[Any, Any], rewards: np.ndarray[Any, Any]) -> None:
+        self._estimator.add(rows, rewards)
+
+    def _release(self) -> None:
+        self._estimator.close()
+        belief = self._estimator.belief
+        if self.policy == "elimination" and isinstance(belief, Belief):
+            self._intervals = (*self._intervals, self._interval(belief))
+        self._window = self.rounds  # what stays if no window follows
+        self._policy = self._plan(self._window)
+
+    # -- policies ---------------------------------------------------------------------------------
+
+    def _plan(self, size: int) -> Policy:
+        """The policy of a window of so many decisions, from what was released."""
+        belief = self._estimator.belief
+        if belief.windows == 0:
+            return Uniform()
+        if self.policy == "greedy":
+            return Greedy(belief.mean)
+        if self.policy == "squarecb":
+            return SquareCB(belief.mean, belief.error)
+        assert isinstance(belief, Belief)
+        if self.policy == "elimination":
+            return Elimination(self._intervals)
+        if self.policy == "thompson":
+            coins = np.random.default_rng(
+                np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
+            )
+            normal = coins.standard_normal((DRAWS, self.dim))
+            return Thompson(belief.mean + CURIOSITY * normal @ belief.root.T)
+        share = min(EXPLORING, self._estimator.first / size)
+        return Mixed(share, Ucb(belief.mean, belief.root, OPTIMISM), Greedy(belief.mean))
+
+    def _interval(self, belief: Belief) -> Interval:
+        if self.width == "computed":
+            return Interval(belief.mean, belief.root, CONFIDENCE)
+        # b = min(8 lam |W phi|, 2), lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram
+        # matrix of the window (Algorithm 6, line 8), with delta = 1/(rounds so far).
+        gram = belief.gram / max(belief.mass, 1.0)
+        values, vectors = np.linalg.eigh(gram)
+        lam = math.sqrt(self.dim * math.log(max(self.rounds, 2)) / max(belief.mass, 1.0))
+        values = np.maximum(values, lam**2 / self.dim)
+        return Interval(belief.mean, vectors * values**-0.5, 8 * lam)
+
+    # -- saving -----------------------------------------------------------------------------------
+
+    def _config(self) -> dict[str, Any]:
+        budget = self._ledger.budget
+        return {
+            "dim": self.dim,
+            "horizon": self.horizon,
+            "epsilon": budget.epsilon,
+            "delta": budget.delta,
+            "trust": self.trust,
+            "link": self.link,
+            "policy": self.policy,
+            "estimator": self.estimator,
+            "width": self.width,
+            "norm_bound": self.norm_bound,
+            "reward_range": list(self.reward_range),
+            "contributions": budget.contributions,
+            "clip": self.clip,
+            "seed": self.seed,
+            "noise": type(self._source).__name__,
+        }
+
+    @classmethod
+    def _rebuilt(cls, config: dict[str, Any]) -> "LinearBandit":
+        return cls(**{**config, "noise": source_named(config["noise"])})
+
+    def _memory(self) -> dict[str, Any]:
+        intervals = self._intervals
+        return {
+            **{f"ledger.{name}": value for name, value in self._ledger.state_dict().items()},
+            **{f"estimator.{name}": value for name, value in self._estimator.state().items()},
+            "interval.means": np.array([each.mean for each in intervals]),
+            "interval.roots": np.array([each.root for each in intervals]),
+            "interval.widths": np.array([each.width for each in intervals]),
+            "entropy": str(self._entropy),
+            "window": self._window,
+        }
+
+    def _recall(self, memory: dict[str, Any]) -> None:
+        def part(prefix: str) -> dict[str, Any]:
+            start = len(prefix)
+            return {k[start:]: value for k, value in memory.items() if k.startswith(prefix)}
+
+        ledger = Ledger(self._ledger.budget, "gaussian")
+        ledger.load_state_dict(part("ledger."))
+        self._ledger = ledger
+        self._estimator = self._make()
+        self._estimator.restore(part("estimator."))
+        saved = zip(
+            *(memory[f"interval.{name}"] for name in ("means", "roots", "widths")), strict=True
+        )
+        self._intervals = tuple(Interval(mean, root, float(width)) for mean, root, width in saved)
+        self._entropy, self._window = int(memory["entropy"]), int(memory["window"])
+        self._policy = self._plan(self._window)

@@ -1,0 +1,250 @@
+"""One window of a linear bandit: how it looks at its rows, what it releases, what that teaches.
+
+After Chen, Li, Rakhlin, Simchi-Levi (2025), Algorithms 5 and 6: weights that let no row count too
+much in a frame where past rows are round, and normal equations solved there; released around what
+is known already, so that the noise shrinks with the error that is left.
+
+    paper   W^{1/2}   w(phi)    H       psi              theta^(j), b^(j)
+    here    frame     weight    gram    moment           Belief.mean, Belief.covariance
+
+With residual r = reward - <phi, mean>, expected deviation rho = sqrt(1 + phi' C phi / nu) in units
+of sqrt(nu), and x = frame phi / rho, a row enters the release as the symmetric matrix v v',
+
+    v = sqrt(w) [x; f/R; g/E],    w = min(1, 1/|x|^2),    r/rho = f + g,  (f/R)^2 + (g/E)^2 <= 1
+
+f is the residual clipped at R, a few deviations; g is what was clipped off, released beside it at
+no extra noise, to notice rewards for which clipping is wrong. E bounds every residual. |v|^2 <= 2.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtr
+
+from discreet.bandits.belief import Belief
+from discreet.links import Link
+from discreet.privacy.checks import Array
+from discreet.privacy.mechanisms import vector_to_symmetric
+
+COUNT = 0.5  # weight of the count of rows in the release
+# |vv' - uu'|_F^2 <= 2 |v|^4 <= 8 for a replaced row, and counts differ by at most COUNT; a row that
+# moves from one window to another changes each by at most |v|^4 + COUNT^2 <= 4 + COUNT^2.
+SENSITIVITY = math.sqrt(8 + 2 * COUNT**2)
+
+CLIPS = np.array([0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0])  # R in deviations
+SCALES = np.geomspace(0.1, 10.0, 81)  # deviation of residuals against the expected one
+SPREAD = 0.5  # prior deviation of log(scale)
+CAUTION = 0.6  # quantile of the scale that is believed
+MISFIT = 0.02  # how far residuals may be from normal, as a share of the rows
+HEAVY = 4.0  # deviations above twice the normal energy: residuals are not normal
+LEAST_NOISE = 1e-4  # of nu
+SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
+RECENT = 0.5  # how much of the Gram matrix of earlier windows stays in the frame
+ROUND = 0.3  # the frame stretches no direction by more than about 1/sqrt(ROUND) of the mean
+
+
+@dataclass(frozen=True)
+class Lens:
+    """How a window looks at its rows. Public: computed from earlier releases."""
+
+    mean: Array  # (d,)
+    spread: Array  # (d, d), rho^2 = 1 + |phi spread|^2
+    frame: Array  # (d, d)
+    clip: float  # R
+    limit: float  # E
+    range: tuple[float, float]  # of rewards
+    link: Link
+    scale: float  # rewards are in units of this
+
+    def look(self, rows: Array, rewards: Array) -> tuple[Array, Array]:
+        """v (n, d + 2) and weights (n,) of rewarded rows."""
+        t = rows @ self.mean
+        if self.link.name == "identity":
+            expected = np.minimum(np.maximum(t, self.range[0]), self.range[1])
+        else:  # one step of Gauss-Newton: the slope times phi takes the place of phi
+            expected = self.link.mean(t) / self.scale
+            rows = rows * (self.link.slope(t) / self.scale)[:, None]
+        wide = rows @ self.spread
+        rho = np.sqrt(1 + np.einsum("ij,ij->i", wide, wide))
+        v = np.empty((len(rows), rows.shape[1] + 2))
+        x = np.matmul(rows, self.frame, out=v[:, :-2])
+        x /= rho[:, None]
+        weight = 1 / np.maximum(1.0, np.einsum("ij,ij->i", x, x))
+        residual = (rewards - expected) / rho
+        clipped = self._clipped(residual)
+        np.divide(clipped, self.clip, out=v[:, -2])
+        np.divide(residual - clipped, self.limit, out=v[:, -1])
+        v *= np.sqrt(weight)[:, None]
+        return v, weight
+
+    def _clipped(self, residual: Array) -> Array:
+        """f with (f/R)^2 + ((r - f)/E)^2 = 1 beyond R, and f = r within."""
+        R, E = self.clip, self.limit
+        size = np.abs(residual)
+        if not (size > R).any():
+            return residual
+        size = np.minimum(size, E)
+        a = 1 / R**2 + 1 / E**2
+        inside = np.maximum(size**2 / E**4 - a * (size**2 / E**2 - 1), 0.0)
+        far = np.minimum((size / E**2 + np.sqrt(inside)) / a, R)
+        return np.asarray(np.where(size > R, np.copysign(far, residual), residual))
+
+
+def lens(
+    belief: Belief,
+    size: int,
+    deviation: float,
+    limits: tuple[float, float],
+    link: Link,
+    scale: float,
+) -> Lens:
+    """The lens of a window of so many decisions, whose release has this noise."""
+    d = len(belief.mean)
+    low, high = limits
+    longest = max(abs(low), abs(high)) + float(np.linalg.norm(belief.mean))
+    limit = min(longest, high - low) if link.name == "identity" else high - low
+    if belief.exact:
+        clip = limit
+    else:  # the least variance of the estimate, for normal residuals and a round Gram matrix
+        slope, second = np.array([clipped_normal(c) for c in CLIPS]).T
+        cost = (deviation**2 / 2 * CLIPS**2 + second * size / d) / slope**2
+        clip = min(float(CLIPS[np.argmin(cost)]) * math.sqrt(belief.noise), limit)
+    spread = belief.root / math.sqrt(belief.noise)
+    return Lens(belief.mean, spread, _frame(belief), clip, limit, limits, link, scale)
+
+
+def _frame(belief: Belief) -> Array:
+    """A frame in which recent rows are round and of length about 1, no finer than the noise."""
+    d = len(belief.mean)
+    if belief.mass == 0:  # rows may have length 1, and nothing is known
+        return math.sqrt(1 + belief.radius**2 / d / belief.noise) * np.eye(d)
+    gram = belief.gram / belief.mass
+    values, vectors = np.linalg.eigh(gram)
+    values = np.maximum(values, belief.blur / belief.mass + 1e-12)
+    values = values + ROUND * values.mean()
+    root = np.asarray((vectors * values**-0.5) @ vectors.T)
+    rho2 = 1 + float(np.sum(belief.covariance * gram)) / belief.noise
+    return root * math.sqrt(rho2 / max(float(np.trace(root @ gram @ root)), 1.0))
+
+
+def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size: int) -> Belief:
+    """The belief after a window: post-processing of its release."""
+    d, R, E = len(belief.mean), lens.clip, lens.limit
+    eye, nu = np.eye(d), belief.noise
+    matrix, off = vector_to_symmetric(released[:-1]), deviation**2 / 2
+    count = _count(released[-1] / COUNT, deviation / COUNT, size)
+    moment, beyond = matrix[:d, d] * R, matrix[:d, d + 1] * E
+    squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
+    energy, doubt = squares / count, deviation * (R**2 + E**2) / count
+    # How large residuals were, against what was expected; and whether they look normal.
+    precision, weighted, exact = belief.precision, belief.weighted, belief.exact
+    if exact:
+        variance, slope, second = float(np.clip(energy, 0.3 * nu, 4.0)), 1.0, 1.0
+    else:
+        likely, least = _scale(matrix[d, d], count, R / math.sqrt(nu), deviation)
+        variance = nu * likely**2
+        slope, second = clipped_normal(R / math.sqrt(variance))
+        slope = max(slope, 0.1)
+        if energy > 2 * variance + HEAVY * doubt:  # start again, with nothing clipped
+            exact, variance, slope, second = True, energy, 1.0, 1.0
+            moment, R = moment + beyond, math.hypot(R, E)
+            precision, weighted = 0 * precision, 0 * weighted
+        elif least > 1:  # the belief was too sure of itself
+            precision, weighted = precision / least**2, weighted / least**2
+    prior = d / belief.radius**2 * eye
+    covariance = np.linalg.inv(precision + prior)
+    back = np.linalg.inv(lens.frame)
+    before = back @ covariance @ back
+    gram, gram_noise = _gram(matrix[:d, :d], before, back @ lens.mean, belief, deviation, size)
+    # moment = slope gram back (theta - mean) + noise: of the release, of the Gram matrix (first
+    # order), of rewards, and of a slope that is not exactly that of a normal law.
+    design = slope * gram @ back
+    noise = off * R**2 * eye + slope**2 * gram_noise + second * variance * gram
+    noise += ((1 - slope) * slope) ** 2 * gram @ before @ gram
+    noise += 1e-12 * max(float(np.trace(noise)), 1e-12) * eye
+    gain = np.linalg.solve(noise, design)
+    precision = precision + gain.T @ design
+    weighted = weighted + gain.T @ (moment + design @ lens.mean)
+    seen = back @ gram @ back
+    explained = min(float(np.sum(covariance * seen)) / count, 0.95 * nu)
+    rho2 = 1 / (1 - explained / nu)
+    covariance = np.linalg.inv(precision + prior)
+    covariance = (covariance + covariance.T) / 2
+    mean = covariance @ weighted
+    return Belief(
+        mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
+        covariance,
+        (precision + precision.T) / 2,
+        weighted,
+        float(np.clip(max((variance - explained) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
+        RECENT * belief.gram + rho2 * seen,
+        RECENT * belief.mass + count,
+        math.hypot(RECENT * belief.blur, deviation / max(np.linalg.norm(lens.frame, 2), 1.0) ** 2),
+        exact,
+        belief.radius,
+        belief.windows + 1,
+    )
+
+
+def _count(seen: float, deviation: float, size: int) -> float:
+    """The weight of all rows: at most their number, about half of it before anything is seen."""
+    prior = (0.5 * size) ** 2
+    count = (size * deviation**2 + seen * prior) / (deviation**2 + prior)
+    return min(max(count, 0.1 * size), size)
+
+
+def _scale(squares: float, count: float, clip: float, deviation: float) -> tuple[float, float]:
+    """Likely scale of residuals against the expected one, and one that they hardly fall below."""
+    normal = np.array([clipped_normal(clip / s)[1] for s in SCALES]) * (SCALES / clip) ** 2
+    variance = deviation**2 + (MISFIT * count) ** 2
+    log = -((squares - count * normal) ** 2) / (2 * variance) - (np.log(SCALES) / SPREAD) ** 2 / 2
+    share = np.cumsum(np.exp(log - log.max()))
+    share /= share[-1]
+    likely, least = SCALES[np.searchsorted(share, [CAUTION, 0.2])]
+    return float(likely), float(least)
+
+
+def _gram(
+    noisy: Array, before: Array, along: Array, belief: Belief, deviation: float, size: int
+) -> tuple[Array, Array]:
+    """The Gram matrix without most of its noise, and the covariance of its error times delta.
+
+    It is shrunk towards a round matrix that may be longer along the direction the policy prefers
+    (Ledoit-Wolf, the noise is known); eigenvalues that noise alone could make count as nothing.
+    """
+    d, eye = len(noisy), np.eye(len(noisy))
+    length = float(np.linalg.norm(along))
+    if d > 2 and length > 0:
+        u = along / length
+        special = np.outer(u, u)
+        ahead = float(u @ noisy @ u)
+        rest = (float(np.trace(noisy)) - ahead) / (d - 1)
+        target, share = rest * (eye - special) + ahead * special, 1 / (d - 1)
+    else:
+        u, special = np.zeros(d), 0 * eye
+        target, share = float(np.trace(noisy)) / d * eye, 1 / d
+    odd, square = noisy - target, deviation**2
+    keep = 1 - min(1.0, square * d * (d + 1) / 2 / max(float(np.sum(odd**2)), 1e-300))
+    values, vectors = np.linalg.eigh(target + keep * odd)
+    aligned = (vectors.T @ u) ** 2
+    error = square * (keep + (1 - keep) * (aligned + (1 - aligned) * share))
+    # Early windows may not lose all: no more than what an even Gram matrix leaves to spare.
+    sure = min(SURE, 0.2 * (size / d) ** 2 / max(square * share, 1e-300))
+    values = np.maximum(values - sure * error / np.maximum(values, 1e-300), 0.0) * (values > 0)
+    others = eye - special
+    noise = square / 2 * keep * (np.trace(before) * eye + before)
+    noise += (1 - keep) * square * (share * others @ before @ others + special @ before @ special)
+    return np.asarray((vectors * values) @ vectors.T), noise
+
+
+def clipped_normal(clip: float) -> tuple[float, float]:
+    """A standard normal variable clipped at +-clip: its slope P(|z| < clip), its second moment.
+
+    >>> clipped_normal(1.0)
+    (0.682..., 0.516...)
+    """
+    tail = float(ndtr(-clip))
+    slope = 1 - 2 * tail
+    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    return slope, slope - 2 * clip * density + 2 * clip**2 * tail
