@@ -1,6 +1,18 @@
-"""Contextual bandits that nobody can read a person's feedback from."""
+"""Contextual bandits: decide, learn, and let nobody tell from the decisions who did what."""
 
+from discreet.bandits import baselines
 from discreet.bandits.decisions import Decision, Decisions
 from discreet.bandits.linear import LinearBandit
+from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy
+from discreet.bandits.local_server import LocalServer
 
-__all__ = ["Decision", "Decisions", "LinearBandit"]
+__all__ = [
+    "BanditReport",
+    "Decision",
+    "Decisions",
+    "Device",
+    "LinearBandit",
+    "LocalServer",
+    "PublicPolicy",
+    "baselines",
+]

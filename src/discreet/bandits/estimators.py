@@ -16,30 +16,37 @@ import numpy as np
 from discreet.bandits.belief import Belief, Point
 from discreet.bandits.window import COUNT, SENSITIVITY, learned, lens
 from discreet.links import Link
-from discreet.privacy import Ledger, Noise, SeededNoise
+from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
+GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
 NOISE = 0.1  # variance of a reward around its mean, before anything is known
 REACH = 2.0  # of residuals inside a gradient: no residual is larger
+UNPROTECTED = (
+    "one's own action, to whoever sees it",
+    "decision records and probabilities, which hold the person's own features",
+    "the horizon, the number of rounds and of actions",
+    "arrival times",
+    "the public bounds",
+)
 
 
 class Estimator(ABC):
-    """One release per window, booked in the ledger before its noise is drawn."""
+    """What is known, and how a window's rows add to it."""
 
     belief: Belief | Point
-    first: int  # decisions in the first window
-
-    def __init__(self, ledger: Ledger, noise: Noise) -> None:
-        self._ledger, self._noise = ledger, noise
-        self._mu, self._contributions = ledger.budget.mu, ledger.budget.contributions
-        self._size = 0  # of the open window, in decisions
 
     @property
-    def _scope(self) -> str:
-        return f"window {self.belief.windows + 1}"
+    @abstractmethod
+    def guarantee(self) -> Guarantee:
+        """The computed promise."""
+
+    @abstractmethod
+    def size(self, rounds: int) -> int:
+        """How many decisions the window after so many rounds wants."""
 
     @abstractmethod
     def open(self, size: int) -> None:
@@ -54,6 +61,44 @@ class Estimator(ABC):
         """End the window: release, and update the belief."""
 
     @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """Arrays and plain scalars; a generator's position for SeededNoise only."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+
+
+class Central(Estimator):
+    """One release per window by a trusted server, booked in the ledger before noise is drawn."""
+
+    first: int  # decisions in the first window
+
+    def __init__(self, budget: Budget, noise: Noise) -> None:
+        self._ledger, self._noise = Ledger(budget, "gaussian"), noise
+        self._mu, self._contributions = budget.mu, budget.contributions
+        self._size = 0  # of the open window, in decisions
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The computed promise, from the windows opened so far."""
+        return self._ledger.guarantee(
+            trust="joint",
+            unprotected=(*UNPROTECTED, *self._stolen),
+            reference="Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6 and 17",
+        )
+
+    _stolen = ("a stolen state",)
+
+    def size(self, rounds: int) -> int:
+        """As long as the first window, then a share of all rounds."""
+        return max(self.first, math.ceil(GROWTH * rounds))
+
+    @property
+    def _scope(self) -> str:
+        return f"window {self.belief.windows + 1}"
+
+    @abstractmethod
     def _sums(self) -> dict[str, Any]:
         """What the open window has summed up."""
 
@@ -62,42 +107,54 @@ class Estimator(ABC):
         """Go on with the open window."""
 
     def state(self) -> dict[str, Any]:
-        """Arrays and plain scalars; the generator's position for SeededNoise only."""
-        belief = {f"belief.{name}": value for name, value in asdict(self.belief).items()}
-        sums = {f"sums.{name}": value for name, value in self._sums().items()}
-        return {"size": self._size, "noise": self._noise.state(), **belief, **sums}
+        """Ledger, belief, and the open window's sums."""
+        parts = {"ledger": self._ledger.state_dict(), "belief": asdict(self.belief)}
+        if self._size:
+            parts["sums"] = self._sums()
+        flat = {
+            f"{part}.{k}": value for part, values in parts.items() for k, value in values.items()
+        }
+        return {"size": self._size, "noise": self._noise.state(), **flat}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from `state()`."""
-        fields = {name: state[f"belief.{name}"] for name in type(self.belief).__dataclass_fields__}
-        self.belief = type(self.belief)(**fields)
-        self._size = state["size"]
+        ledger = Ledger(self._ledger.budget, "gaussian")
+        ledger.load_state_dict(section(state, "ledger"))
+        self._ledger, self._size = ledger, int(state["size"])
+        self.belief = type(self.belief)(**section(state, "belief"))
         if isinstance(self._noise, SeededNoise):
             self._noise = SeededNoise.restored(state["noise"])
         if self._size:
-            self._resume({k[5:]: value for k, value in state.items() if k.startswith("sums.")})
+            self._resume(section(state, "sums"))
 
 
-class InformationWeighted(Estimator):
+def section(state: dict[str, Any], part: str) -> dict[str, Any]:
+    """The entries of a state whose names begin with `part.`, without that."""
+    start = len(part) + 1
+    return {k[start:]: value for k, value in state.items() if k.startswith(f"{part}.")}
+
+
+class InformationWeighted(Central):
     """Weighted normal equations around what is known already, in one noisy sum."""
 
     belief: Belief
+    _stolen = ("more than one stolen state, or one beside what is published later",)
 
     def __init__(
         self,
         dim: int,
-        ledger: Ledger,
+        budget: Budget,
         noise: Noise,
         *,
         limits: tuple[float, float],
         link: Link,
         scale: float,
     ) -> None:
-        super().__init__(ledger, noise)
+        super().__init__(budget, noise)
         self._limits, self._link, self._scale = limits, link, scale
         self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
         radius = 1.0 if link.name == "identity" else link.reach
-        self.belief = Belief.prior(dim, NOISE, radius=radius, exact=ledger.budget.off)
+        self.belief = Belief.prior(dim, NOISE, radius=radius, exact=budget.off)
         self._upper = np.triu_indices(dim + 2)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
 
@@ -133,14 +190,14 @@ class InformationWeighted(Estimator):
         self._size = 0
 
     def _sums(self) -> dict[str, Any]:
-        return self._sum.state() if self._size else {}
+        return self._sum.state()
 
     def _resume(self, sums: dict[str, Any]) -> None:
         self._sum = NoisySum.restored(sums)
         self._look()
 
 
-class Descent(Estimator):
+class Descent(Central):
     """One pass of projected gradient steps, averaged (Algorithm 16): the dimension does not matter.
 
     Noise of deviation s in every coordinate moves <phi, theta> by s |phi|, however many there are.
@@ -149,9 +206,9 @@ class Descent(Estimator):
     belief: Point
 
     def __init__(
-        self, dim: int, ledger: Ledger, noise: Noise, *, limits: tuple[float, float]
+        self, dim: int, budget: Budget, noise: Noise, *, limits: tuple[float, float]
     ) -> None:
-        super().__init__(ledger, noise)
+        super().__init__(budget, noise)
         self._limits = limits
         self.first = max(64, math.ceil(16 * self._contributions / self._mu))
         self.belief = Point(np.zeros(dim), 1.0)
@@ -204,8 +261,6 @@ class Descent(Estimator):
         self._size = 0
 
     def _sums(self) -> dict[str, Any]:
-        if not self._size:
-            return {}
         return {"theta": self._theta.copy(), "total": self._total.copy(), "taken": self._taken}
 
     def _resume(self, sums: dict[str, Any]) -> None:

@@ -15,8 +15,11 @@ import numpy as np
 
 from discreet.bandits.belief import Belief
 from discreet.bandits.decisions import Policy
-from discreet.bandits.estimators import Descent, Estimator, InformationWeighted
+from discreet.bandits.estimators import Descent, Estimator, InformationWeighted, section
 from discreet.bandits.learner import Bandit
+from discreet.bandits.local import LocalReports, own_seed
+from discreet.bandits.local_protocol import POLICIES as LOCAL_POLICIES
+from discreet.bandits.local_server import LocalServer
 from discreet.bandits.policies import (
     Elimination,
     Greedy,
@@ -29,13 +32,12 @@ from discreet.bandits.policies import (
 )
 from discreet.links import LINKS
 from discreet.links import link as link_named
-from discreet.privacy import Budget, Guarantee, Ledger, Noise
+from discreet.privacy import Budget, Guarantee, Noise
 from discreet.privacy.checks import one_of
 from discreet.privacy.noise import source, source_named
 
 POLICIES = ("ucb", "thompson", "elimination", "squarecb", "greedy")
 ESTIMATORS = ("auto", "information-weighted", "sgd")
-GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
 DRAWS = 64  # of theta in a window, for Thompson sampling
 CURIOSITY = 0.5  # deviations of a Thompson draw; 1 is the posterior itself
 OPTIMISM = 2.5  # deviations by which exploring rounds are optimistic
@@ -90,7 +92,7 @@ class LinearBandit(Bandit):
         *,
         trust: str = "joint",
         link: str = "identity",
-        policy: str = "ucb",
+        policy: str = "auto",
         estimator: str = "auto",
         width: str = "computed",
         norm_bound: float = 1.0,
@@ -105,36 +107,57 @@ class LinearBandit(Bandit):
         )
         self.trust = one_of("trust", trust, ("joint", "local"))
         self.link = one_of("link", link, tuple(LINKS))
-        self.policy = one_of("policy", policy, POLICIES)
+        one_of("policy", policy, ("auto", *POLICIES))
+        self.policy = policy
+        if policy == "auto":
+            self.policy = "thompson" if trust == "local" else "ucb"
         self.estimator = one_of("estimator", estimator, ESTIMATORS)
         self.width = one_of("width", width, ("computed", "theory"))
-        budget = Budget(epsilon, 1e-6 if delta is None else delta, contributions)
+        self._budget = Budget(epsilon, self._delta(delta), contributions)
         self._source = source(noise)
-        self._ledger = Ledger(budget, "gaussian")
         self._estimator = self._make()
         self._entropy = np.random.SeedSequence(seed).entropy  # for the draws of theta
         self._window = 1  # length of the open window
         self._intervals: tuple[Interval, ...] = ()
         self._policy: Policy = Uniform()
 
+    def _delta(self, delta: float | None) -> float:
+        if self.trust == "joint":
+            return 1e-6 if delta is None else delta
+        if delta:
+            raise ValueError(f"local trust is pure: delta must be 0, got {delta!r}; leave it out")
+        return 0.0
+
     def _make(self) -> Estimator:
+        budget, noise = self._budget, self._source
         limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
-        few = self.estimator != "sgd" if self.estimator != "auto" else self.dim <= MANY
-        if few:
-            return InformationWeighted(
+        many = self.estimator == "sgd" or (self.estimator == "auto" and self.dim > MANY)
+        if self.trust == "local":
+            self._allow(LOCAL_POLICIES, "trust='local'")
+            server = LocalServer(
                 self.dim,
-                self._ledger,
-                self._source,
-                limits=limits,
-                link=link_named(self.link),
-                scale=self._scale,
+                budget.epsilon,
+                policy=self.policy,
+                norm_bound=self.norm_bound,
+                reward_range=self.reward_range,
+                contributions=budget.contributions,
+                seed=None if self.seed is None else own_seed(self.seed, "draws"),
             )
-        if self.link != "identity" or self.policy not in ("squarecb", "greedy"):
+            return LocalReports(server, noise, seed=self.seed)
+        if many:
+            self._allow(("squarecb", "greedy"), "estimator='sgd' (no confidence widths)")
+            return Descent(self.dim, budget, noise, limits=limits)
+        link = link_named(self.link)
+        return InformationWeighted(
+            self.dim, budget, noise, limits=limits, link=link, scale=self._scale
+        )
+
+    def _allow(self, policies: tuple[str, ...], where: str) -> None:
+        if self.policy not in policies or self.link != "identity" or self.width != "computed":
             raise ValueError(
-                "estimator='sgd' gives no confidence widths and knows the identity link only; "
-                "use policy='squarecb' or 'greedy', or fewer features"
+                f"{where} knows the policies {', '.join(policies)}, link='identity' and "
+                "width='computed'"
             )
-        return Descent(self.dim, self._ledger, self._source, limits=limits)
 
     @property
     def theta(self) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -144,27 +167,16 @@ class LinearBandit(Bandit):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The computed promise, from the windows opened so far."""
-        return self._ledger.guarantee(
-            trust="joint",
-            unprotected=(
-                "one's own action, to whoever sees it",
-                "decision records and probabilities, which hold the person's own features",
-                "the horizon, the number of rounds and of actions",
-                "arrival times",
-                "the public bounds",
-                "more than one stolen state, or a stolen state beside what is published later",
-            ),
-            reference="Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6 and 17",
-        )
+        """The computed promise."""
+        return self._estimator.guarantee
 
     # -- windows ----------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        first = self._estimator.first
-        if self.horizon is not None:
-            first = min(first, max(1, self.horizon // 3))
-        return max(first, math.ceil(GROWTH * self.rounds))
+        size = self._estimator.size(self.rounds)
+        if self.rounds or self.horizon is None:
+            return size
+        return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
 
     def _begin(self, size: int) -> None:
         self._estimator.open(size)
@@ -187,6 +199,8 @@ class LinearBandit(Bandit):
     def _plan(self, size: int) -> Policy:
         """The policy of a window of so many decisions, from what was released."""
         belief = self._estimator.belief
+        if isinstance(self._estimator, LocalReports):
+            return self._estimator.law
         if belief.windows == 0:
             return Uniform()
         if self.policy == "greedy":
@@ -202,7 +216,7 @@ class LinearBandit(Bandit):
             )
             normal = coins.standard_normal((DRAWS, self.dim))
             return Thompson(belief.mean + CURIOSITY * normal @ belief.root.T)
-        share = min(EXPLORING, self._estimator.first / size)
+        share = min(EXPLORING, self._estimator.size(0) / size)
         return Mixed(share, Ucb(belief.mean, belief.root, OPTIMISM), Greedy(belief.mean))
 
     def _interval(self, belief: Belief) -> Interval:
@@ -219,7 +233,7 @@ class LinearBandit(Bandit):
     # -- saving -----------------------------------------------------------------------------------
 
     def _config(self) -> dict[str, Any]:
-        budget = self._ledger.budget
+        budget = self._budget
         return {
             "dim": self.dim,
             "horizon": self.horizon,
@@ -245,7 +259,6 @@ class LinearBandit(Bandit):
     def _memory(self) -> dict[str, Any]:
         intervals = self._intervals
         return {
-            **{f"ledger.{name}": value for name, value in self._ledger.state_dict().items()},
             **{f"estimator.{name}": value for name, value in self._estimator.state().items()},
             "interval.means": np.array([each.mean for each in intervals]),
             "interval.roots": np.array([each.root for each in intervals]),
@@ -255,15 +268,8 @@ class LinearBandit(Bandit):
         }
 
     def _recall(self, memory: dict[str, Any]) -> None:
-        def part(prefix: str) -> dict[str, Any]:
-            start = len(prefix)
-            return {k[start:]: value for k, value in memory.items() if k.startswith(prefix)}
-
-        ledger = Ledger(self._ledger.budget, "gaussian")
-        ledger.load_state_dict(part("ledger."))
-        self._ledger = ledger
         self._estimator = self._make()
-        self._estimator.restore(part("estimator."))
+        self._estimator.restore(section(memory, "estimator"))
         saved = zip(
             *(memory[f"interval.{name}"] for name in ("means", "roots", "widths")), strict=True
         )

@@ -172,6 +172,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     covariance = np.linalg.inv(precision + prior)
     covariance = (covariance + covariance.T) / 2
     mean = covariance @ weighted
+    longest = max(float(np.linalg.norm(lens.frame, 2)), 1.0)
     return Belief(
         mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
         covariance,
@@ -180,7 +181,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         float(np.clip(max((variance - explained) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
         RECENT * belief.gram + rho2 * seen,
         RECENT * belief.mass + count,
-        math.hypot(RECENT * belief.blur, deviation / max(np.linalg.norm(lens.frame, 2), 1.0) ** 2),
+        math.hypot(RECENT * belief.blur, deviation / longest**2),
         exact,
         belief.radius,
         belief.windows + 1,

@@ -1,6 +1,7 @@
-"""Learners to compare with: without privacy, and private ones from the literature."""
+"""Baselines with the same interface and the same guarantee object: to be compared with."""
 
 from discreet.bandits.baselines.continual import ContinualLinUCB
 from discreet.bandits.baselines.linucb import LinUCB
+from discreet.bandits.baselines.local import LocalLinUCB, LocalSGDBandit
 
-__all__ = ["ContinualLinUCB", "LinUCB"]
+__all__ = ["ContinualLinUCB", "LinUCB", "LocalLinUCB", "LocalSGDBandit"]

@@ -1,0 +1,81 @@
+"""A bandit whose server never sees a record: server and devices in two processes, JSON between.
+
+    python examples/local_devices.py
+
+The parent process is the server. It publishes policies and takes reports. The child process plays
+the people: every one has a device of its own, decides by the policy it has last seen, and sends one
+private report. Nothing but JSON lines crosses the border.
+"""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+
+from discreet.bandits.local import (
+    BanditReport,
+    Device,
+    LocalServer,
+    PublicPolicy,
+    local_guarantee,
+)
+from discreet.environments.linear import linear_world
+
+PEOPLE, EPSILON, DIM = 5_000, 4.0, 3
+
+
+def people() -> None:
+    """The child: one person after the other, until the server has heard enough."""
+    world, rng = linear_world("sphere", DIM, seed=3), np.random.default_rng(0)
+    policy = PublicPolicy.from_dict(_hear())
+    regret = uniform = 0.0
+    for person in range(PEOPLE):
+        device = Device(policy, seed=person)  # noise=None: the operating system's entropy
+        features = world.contexts(1, rng)
+        decision = device.decide(features[0])
+        reward = float(world.rewards(decision.row[None], rng)[0])
+        _say({"report": device.report(decision, reward).to_dict()})
+        means = world.means(features[0])
+        regret += float(means.max() - means[decision.action])
+        uniform += float(means.max() - means.mean())
+        news = _hear()
+        if news:
+            policy = PublicPolicy.from_dict(news)
+    _say({"regret": regret, "uniform": uniform})  # known to the simulated world, to nobody else
+
+
+def serve() -> None:
+    """The parent: publish, take, close; it imports no world and holds no record."""
+    server = LocalServer(DIM, EPSILON, seed=1)
+    command = [sys.executable, __file__, "people"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        _say(server.policy.to_dict(), child.stdin)
+        for line in child.stdout:
+            message = json.loads(line)
+            if "report" not in message:
+                break
+            server.take(BanditReport.from_dict(message["report"]))
+            news: dict[str, Any] = server.close().to_dict() if server.full else {}
+            _say(news, child.stdin)
+    print(f"rounds:  {server.taken} reports, {server.policy.window} policies published")
+    print(f"regret:  {message['regret']:.0f}, uniform play {message['uniform']:.0f}")
+    print(local_guarantee(server.policy).statement())
+
+
+def _say(message: dict[str, Any], stream: Any = sys.stdout) -> None:
+    print(json.dumps(message), file=stream, flush=True)
+
+
+def _hear() -> dict[str, Any]:
+    heard: dict[str, Any] = json.loads(sys.stdin.readline())
+    return heard
+
+
+if __name__ == "__main__":
+    people() if sys.argv[1:] == ["people"] else serve()

@@ -1,0 +1,138 @@
+"""The contextual bandit under local trust: devices and server of the protocol in one process.
+
+Rewarded rows are answered through a channel at once, and only the report enters the state. To run
+the two sides apart, use `Device` and `LocalServer` themselves (examples/local_devices.py).
+"""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.bandits.belief import Point
+from discreet.bandits.decisions import Policy
+from discreet.bandits.estimators import Estimator, section
+from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy, report_many
+from discreet.bandits.local_server import LocalServer
+from discreet.privacy import Guarantee, Noise, Release, SeededNoise
+from discreet.privacy.checks import Array
+from discreet.privacy.noise import source
+
+__all__ = [
+    "BanditReport",
+    "Device",
+    "LocalReports",
+    "LocalServer",
+    "PublicPolicy",
+    "local_guarantee",
+    "report_many",
+]
+
+UNPROTECTED = (
+    "the action served, to whoever serves it",
+    "that a report was sent, when, and which question it answers",
+    "decision records: they stay on the device",
+    "the public bounds",
+)
+REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residual reports"
+
+
+def local_guarantee(
+    policy: PublicPolicy, noise: Noise | None = None, *, sent: bool = True
+) -> Guarantee:
+    """What each person is promised who answers the questions of a policy.
+
+    One report answers one question, so the questions are disjoint scopes; k reports of one person
+    run at epsilon/k each and add up to epsilon, whichever questions they answer.
+    """
+    k, drawn, releases = policy.contributions, source(noise), []
+    for question, channel in policy.channels.items() if sent else ():
+        (release,) = channel.guarantee.releases
+        releases.append(
+            Release.pure(
+                what=f"{k} report(s) of one person, on {question}",
+                mechanism=release.mechanism,
+                norm=release.norm,
+                sensitivity=release.sensitivity,
+                scale=release.scale,
+                sampler=drawn.sampler(release.mechanism),
+                scope=question,
+            )
+        )
+    limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
+    return Guarantee(
+        epsilon=policy.epsilon,
+        delta=0.0,
+        trust="local",
+        contributions=k,
+        releases=tuple(releases),
+        unprotected=UNPROTECTED if k == 1 else (*UNPROTECTED, limit),
+        reference=REFERENCE,
+    )
+
+
+class LocalReports(Estimator):
+    """Devices and server in one process: rows are answered at once, and only reports are kept."""
+
+    def __init__(self, server: LocalServer, noise: Noise, *, seed: int | None) -> None:
+        self.server, self._noise = server, noise
+        self._questions = np.random.default_rng(
+            None if seed is None else own_seed(seed, "questions")
+        )
+        self.belief = self._read()
+
+    def _read(self) -> Point:
+        """The server's estimate."""
+        policy = self.server.policy
+        error = float(np.linalg.norm(policy.root)) / math.sqrt(len(policy.theta))
+        return Point(policy.theta, error, policy.window)
+
+    @property
+    def law(self) -> Policy:
+        """What the server publishes: devices decide by it."""
+        return self.server.policy.law
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each person is promised, whatever happens to the reports."""
+        return local_guarantee(self.server.policy, self._noise, sent=self.server.taken > 0)
+
+    def size(self, rounds: int) -> int:
+        """As many people as the server wants."""
+        return self.server.size(self.server.policy.window + (rounds > 0))
+
+    def open(self, size: int) -> None:
+        """The server's policy says what is asked."""
+
+    def add(self, rows: Array, rewards: Array) -> None:
+        """Each person answers one question, through a channel."""
+        coins = self._questions.random(len(rows))
+        self.server.take_many(report_many(rows, rewards, self.server.policy, coins, self._noise))
+
+    def close(self) -> None:
+        """The server learns from its sums and publishes the next policy."""
+        self.server.close()
+        self.belief = self._read()
+
+    def state(self) -> dict[str, Any]:
+        """The server's state, and where the public coins are."""
+        return {
+            **{f"server.{name}": value for name, value in self.server.state_dict().items()},
+            "noise": self._noise.state(),
+            "questions": json.dumps(self._questions.bit_generator.state),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from `state()`."""
+        self.server.load_state_dict(section(state, "server"))
+        self.belief = self._read()
+        if isinstance(self._noise, SeededNoise):
+            self._noise = SeededNoise.restored(state["noise"])
+        self._questions.bit_generator.state = json.loads(state["questions"])
+
+
+def own_seed(seed: int, stream: str) -> int:
+    """Another seed for each stream, that no other learner's seed gives."""
+    tagged = np.random.SeedSequence([seed, *stream.encode()])
+    return int(tagged.generate_state(1, np.uint64)[0])

@@ -1,0 +1,111 @@
+import math
+
+import numpy as np
+import pytest
+
+from discreet.bandits.baselines.local import LocalLinUCB, LocalSGDBandit
+from discreet.environments.linear import linear_world
+from discreet.privacy import SeededNoise
+
+LEARNERS = [LocalLinUCB, LocalSGDBandit]
+
+
+def make(kind, seed=0, epsilon=4.0, **more):
+    return kind(3, None, epsilon, seed=seed, noise=SeededNoise(seed), **more)
+
+
+def play(bandit, rounds, seed=0):
+    world, rng = linear_world("sphere", 3, seed=seed), np.random.default_rng([seed, 1])
+    features = world.contexts(rounds, rng)
+    regret = done = 0
+    while done < rounds:
+        some = features[done : done + bandit.rounds_until_release]
+        decisions = bandit.decide_many(some)
+        bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
+        regret += (world.best(some) - world.means(decisions.rows)).sum()
+        done += len(some)
+    return regret, (world.best(features) - world.means(features).mean(axis=1)).sum()
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_baselines__learning_beats_uniform_play(kind):
+    for seed in range(3):
+        regret, uniform = play(make(kind, seed), 10_000, seed)
+        assert regret < uniform / 2
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_baselines__decide_many_is_many_times_decide(kind):
+    one, many = make(kind), make(kind)
+    play(one, 500)
+    play(many, 500)
+    features = linear_world("sphere", 3, seed=0).contexts(200, np.random.default_rng(0))
+    together = many.decide_many(features)
+    assert [one.decide(each).action for each in features] == together.action.tolist()
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_baselines__saving_and_loading_changes_no_future(kind, tmp_path):
+    bandit = make(kind)
+    play(bandit, 300)
+    bandit.save(tmp_path / "state.npz")
+    again = kind.load(tmp_path / "state.npz")
+    assert play(bandit, 500, 5) == play(again, 500, 5)
+
+
+@pytest.mark.parametrize("k", [1, 4])
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_baselines__the_promise_is_that_of_the_channel(kind, k):
+    bandit = make(kind, epsilon=2.0, contributions=k)
+    assert bandit.guarantee.releases == ()
+    play(bandit, 100)
+    promise = bandit.guarantee
+    assert (promise.trust, promise.epsilon, promise.delta) == ("local", 2.0, 0.0)
+    assert promise.epsilon_at(0.0) == pytest.approx(2.0)
+    assert bandit._vectors.report_epsilon * k == pytest.approx(2.0)
+
+
+class Watched:
+    """A channel that remembers how long its inputs were."""
+
+    def __init__(self, channel):
+        self.channel, self.longest = channel, 0.0
+
+    def __getattr__(self, name):
+        return getattr(self.channel, name)
+
+    def privatize(self, V, noise, clip):
+        self.longest = max(self.longest, np.linalg.norm(V, axis=1).max())
+        return self.channel.privatize(V, noise, clip=clip)
+
+
+@pytest.mark.parametrize("kind", LEARNERS)
+def test_baselines__what_enters_the_channel_has_norm_at_most_one(kind):
+    bandit = make(kind)
+    bandit._sums["theta"] = np.array([100.0, 0.0, 0.0])
+    bandit._vectors = Watched(bandit._vectors)
+    rows = np.repeat([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], 4, axis=0)
+    bandit._report(rows, np.tile([1.0, 1.0, -1.0, -1.0], 3))
+    assert 0.99 < bandit._vectors.longest <= 1.0  # the bound is reached, and holds without clipping
+
+
+def test_baselines__without_privacy_linucb_solves_the_normal_equations():
+    bandit = make(LocalLinUCB, epsilon=math.inf)
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (400, 3)), rng.uniform(-1, 1, 400)
+    bandit._absorb(X, y)
+    bandit._release()
+    A = X[::2].T @ X[::2] / 200 + np.eye(3) / 400
+    assert np.allclose(bandit._policy.mean, np.linalg.solve(A, X[1::2].T @ y[1::2] / 200))
+
+
+def test_baselines__without_privacy_sgd_is_batched_gradient_descent():
+    bandit, theta, seen = make(LocalSGDBandit, epsilon=math.inf), np.zeros(3), 0
+    rng = np.random.default_rng(0)
+    for n in (50, 20, 10):
+        X, y = rng.uniform(-0.5, 0.5, (n, 3)), rng.uniform(-1, 1, n)
+        bandit._absorb(X, y)
+        bandit._release()
+        seen += n
+        theta = theta - min(3 / seen, 1 / n) * X.T @ (np.clip(X @ theta, -1, 1) - y)
+        assert np.allclose(bandit._policy.mean, theta)
