@@ -19,6 +19,9 @@ class Policy(Protocol):
     def choose(self, features: Array, coins: Array) -> Indices:
         """Actions for rounds (n, actions, dim), given one uniform coin for each round."""
 
+    def choose_one(self, offered: Array, coin: float) -> int:
+        """The same for one round (actions, dim)."""
+
     def probabilities(self, features: Array) -> Array:
         """The exact law of `choose`: (n, actions, dim) -> (n, actions)."""
 

@@ -56,6 +56,10 @@ class Estimator(ABC):
     def add(self, rows: Array, rewards: Array) -> None:
         """Take rewarded rows (n, d) in the unit ball and rewards (n,) in [-1, 1]."""
 
+    def add_one(self, row: Array, reward: float) -> None:
+        """`add` for one row."""
+        self.add(row[None], np.array([reward]))
+
     @abstractmethod
     def close(self) -> None:
         """End the window: release, and update the belief."""
@@ -157,6 +161,8 @@ class InformationWeighted(Central):
         self.belief = Belief.prior(dim, NOISE, radius=radius, exact=budget.off)
         self._upper = np.triu_indices(dim + 2)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
+        self._v, self._term = np.empty(dim + 2), np.empty(len(self._isometry) + 1)
+        self._products = self._term[:-1]
 
     def open(self, size: int) -> None:
         """Begin a window: its sum holds its noise from now on."""
@@ -178,10 +184,19 @@ class InformationWeighted(Central):
 
     def add(self, rows: Array, rewards: Array) -> None:
         """Fold rows into the sum; nothing else remembers them."""
-        v, weight = self._lens.look(rows, rewards)
+        v, weights = self._lens.look(rows, rewards)
+        self._fold((v.T @ v)[self._upper], float(weights.sum()))
+
+    def add_one(self, row: Array, reward: float) -> None:
+        """`add` for one row."""
         first, second = self._upper
-        products = v[0, first] * v[0, second] if len(v) == 1 else (v.T @ v)[first, second]
-        self._sum.add(np.append(self._isometry * products, COUNT * weight.sum()))
+        weight = self._lens.look_at(row, reward, self._v)
+        self._fold(self._v.take(first) * self._v.take(second), weight)
+
+    def _fold(self, products: Array, count: float) -> None:
+        np.multiply(products, self._isometry, out=self._products)
+        self._term[-1] = COUNT * count
+        self._sum.add(self._term)
 
     def close(self) -> None:
         """Release the sum; what follows is post-processing."""

@@ -76,6 +76,10 @@ class Bandit(ABC):
     def _absorb(self, rows: Array, rewards: Array) -> None:
         """Fold rewarded rows (n, dim), in the unit ball, and rewards (n,) in [-1, 1] into sums."""
 
+    def _absorb_one(self, row: Array, reward: float) -> None:
+        """The same for one row."""
+        self._absorb(row[None], np.array([reward]))
+
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
@@ -105,7 +109,7 @@ class Bandit(ABC):
         offered = self._offered(np.array(features, dtype=np.float64), 2)
         if self._left == 0:
             self._turn()
-        action = int(self._policy.choose(offered[None], self._coins.random(1))[0])
+        action = self._policy.choose_one(offered, self._coins.random())
         decision = Decision(self.rounds, action, offered[action], self._name, offered, self._policy)
         self._count(1)
         return decision
@@ -198,7 +202,7 @@ class Bandit(ABC):
             )
         self._rewarded[decision.round] = True
         if self.learning:
-            self._absorb(decision.row[None], np.array([value / self._scale]))
+            self._absorb_one(decision.row, value / self._scale)
 
     def learn_many(self, decisions: Decisions | Sequence[Decision], rewards: ArrayLike) -> int:
         """Take many rewards; those `learn` would refuse are left out alone. Returns their number.
@@ -297,8 +301,12 @@ class Bandit(ABC):
                 f"features must have shape ({', '.join(names)}) with at least one action, "
                 f"got {features.shape}"
             )
-        rows = within("features", features, self.norm_bound, norm="l2", clip=True)
-        return rows if self.norm_bound == 1 else rows / self.norm_bound
+        bound = self.norm_bound
+        squares = np.einsum("...i,...i->...", features, features)
+        longest = np.maximum.reduce(squares, axis=None, initial=0.0)
+        if not longest <= bound**2 * (1 + 1e-14):  # too long, or NaN
+            features = within("features", features, bound, norm="l2", clip=True)
+        return features if bound == 1 else features / bound
 
     def _stacked(self, features: Sequence[ArrayLike] | Array) -> Sequence[Array] | Array:
         if isinstance(features, np.ndarray):

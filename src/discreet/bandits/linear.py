@@ -186,6 +186,9 @@ class LinearBandit(Bandit):
     def _absorb(self, rows: np.ndarray[Any, Any], rewards: np.ndarray[Any, Any]) -> None:
         self._estimator.add(rows, rewards)
 
+    def _absorb_one(self, row: np.ndarray[Any, Any], reward: float) -> None:
+        self._estimator.add_one(row, reward)
+
     def _release(self) -> None:
         self._estimator.close()
         belief = self._estimator.belief

@@ -16,11 +16,25 @@ from discreet.privacy.checks import Array, row_norms
 
 def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (..., dim)
     """<phi, weights> for every action."""
+    if weights.ndim == 1:
+        return np.asarray(np.matmul(features, weights))
     return np.asarray(np.matmul(features, weights[..., None])[..., 0])
 
 
+class Single:
+    """One round at a time."""
+
+    def choose(self, features: Array, coins: Array) -> Indices:
+        """Actions for many rounds."""
+        raise TypeError("a policy chooses")
+
+    def choose_one(self, offered: Array, coin: float) -> int:  # (actions, dim)
+        """`choose` for one round."""
+        return int(self.choose(offered[None], np.array([coin]))[0])
+
+
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(Single):
     """Every action alike: before anything is known."""
 
     def choose(self, features: Array, coins: Array) -> Indices:
@@ -32,16 +46,20 @@ class Uniform:
         return np.full(features.shape[:2], 1 / features.shape[1])
 
 
-class Deterministic:
+class Deterministic(Single):
     """The action with the largest value, the first of them in a tie."""
 
-    def values(self, features: Array) -> Array:  # (n, actions, dim) -> (n, actions)
+    def values(self, features: Array) -> Array:  # (..., actions, dim) -> (..., actions)
         """What the policy maximises."""
         raise TypeError("a deterministic policy has values")
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """The largest value."""
         return np.asarray(np.argmax(self.values(features), axis=1))
+
+    def choose_one(self, offered: Array, coin: float) -> int:
+        """The largest value; the coin does not matter."""
+        return int(self.values(offered).argmax())
 
     def probabilities(self, features: Array) -> Array:
         """1 for the largest value."""
@@ -71,12 +89,13 @@ class Ucb(Deterministic):
 
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
-        bonus = row_norms(features @ self.root, "l2")
+        wide = features @ self.root
+        bonus = np.sqrt(np.einsum("...i,...i->...", wide, wide))
         return np.asarray(scores(features, self.mean) + self.width * bonus)
 
 
 @dataclass(frozen=True)
-class Thompson:
+class Thompson(Single):
     """The best action for one of a fixed set of draws of theta; each draw is as likely."""
 
     draws: Array  # (m, d)
@@ -106,13 +125,18 @@ class Mixed:
     def choose(self, features: Array, coins: Array) -> Indices:
         """The coin picks the policy, and what is left of it decides within."""
         first = coins < self.share
-        actions = np.empty(len(coins), dtype=np.intp)
+        left = (coins - self.share) / (1 - self.share)
+        actions = self.other.choose(features, np.clip(left, 0.0, 1 - 2**-53))
         if first.any():
             actions[first] = self.one.choose(features[first], coins[first] / self.share)
-        if not first.all():
-            left = (coins[~first] - self.share) / (1 - self.share)
-            actions[~first] = self.other.choose(features[~first], np.minimum(left, 1 - 2**-53))
         return actions
+
+    def choose_one(self, offered: Array, coin: float) -> int:
+        """`choose` for one round."""
+        if coin < self.share:
+            return self.one.choose_one(offered, coin / self.share)
+        left = (coin - self.share) / (1 - self.share)
+        return self.other.choose_one(offered, min(left, 1 - 2**-53))
 
     def probabilities(self, features: Array) -> Array:
         """The mixture of both laws."""
@@ -121,7 +145,7 @@ class Mixed:
 
 
 @dataclass(frozen=True)
-class SquareCB:
+class SquareCB(Single):
     """1 / (actions + rate gap) for every action but the best (Algorithms 13 and 17)."""
 
     mean: Array  # (d,)
@@ -162,7 +186,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Elimination:
+class Elimination(Single):
     """Uniform over a spanner of the actions that no interval rules out (Algorithms 6 and 7)."""
 
     intervals: tuple[Interval, ...]  # one for each window, the oldest first

@@ -17,7 +17,10 @@ no extra noise, to notice rewards for which clipping is wrong. E bounds every re
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -78,17 +81,45 @@ class Lens:
         v *= np.sqrt(weight)[:, None]
         return v, weight
 
+    @cached_property
+    def _all(self) -> Array:  # (d, 1 + 2 d)
+        return np.column_stack([self.mean, self.spread, self.frame])
+
+    def look_at(self, row: Array, reward: float, v: Array) -> float:
+        """`look` for one row, several times as fast: fills v (d + 2,), returns the weight."""
+        if self.link.name != "identity":
+            many, weights = self.look(row[None], np.array([reward]))
+            v[:] = many[0]
+            return float(weights[0])
+        d, R, E = len(row), self.clip, self.limit
+        seen = row.dot(self._all)
+        wide, x = seen[1 : d + 1], seen[d + 1 :]
+        rho2 = 1 + float(wide.dot(wide))
+        weight = 1 / max(1.0, float(x.dot(x)) / rho2)
+        rho, root = math.sqrt(rho2), math.sqrt(weight)
+        low, high = self.range
+        residual = (reward - min(max(float(seen[0]), low), high)) / rho
+        clipped = residual
+        if abs(residual) > R:
+            clipped = math.copysign(_far(min(abs(residual), E), R, E, math.sqrt), residual)
+        np.multiply(x, root / rho, out=v[:d])
+        v[d], v[d + 1] = root * clipped / R, root * (residual - clipped) / E
+        return weight
+
     def _clipped(self, residual: Array) -> Array:
         """f with (f/R)^2 + ((r - f)/E)^2 = 1 beyond R, and f = r within."""
         R, E = self.clip, self.limit
         size = np.abs(residual)
         if not (size > R).any():
             return residual
-        size = np.minimum(size, E)
-        a = 1 / R**2 + 1 / E**2
-        inside = np.maximum(size**2 / E**4 - a * (size**2 / E**2 - 1), 0.0)
-        far = np.minimum((size / E**2 + np.sqrt(inside)) / a, R)
+        far = _far(np.minimum(np.maximum(size, R), E), R, E, np.sqrt)
         return np.asarray(np.where(size > R, np.copysign(far, residual), residual))
+
+
+def _far(size: Any, R: float, E: float, root: Callable[[Any], Any]) -> Any:
+    """The larger f with (f/R)^2 + ((size - f)/E)^2 = 1, for R <= size <= E."""
+    a = 1 / R**2 + 1 / E**2
+    return (size / E**2 + root(size**2 / E**4 + a * (1 - (size / E) ** 2))) / a
 
 
 def lens(
@@ -107,7 +138,7 @@ def lens(
     if belief.exact:
         clip = limit
     else:  # the least variance of the estimate, for normal residuals and a round Gram matrix
-        slope, second = np.array([clipped_normal(c) for c in CLIPS]).T
+        slope, second = CLIPPED
         cost = (deviation**2 / 2 * CLIPS**2 + second * size / d) / slope**2
         clip = min(float(CLIPS[np.argmin(cost)]) * math.sqrt(belief.noise), limit)
     spread = belief.root / math.sqrt(belief.noise)
@@ -145,7 +176,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         likely, least = _scale(matrix[d, d], count, R / math.sqrt(nu), deviation)
         variance = nu * likely**2
         slope, second = clipped_normal(R / math.sqrt(variance))
-        slope = max(slope, 0.1)
+        slope = max(float(slope), 0.1)
         if energy > 2 * variance + HEAVY * doubt:  # start again, with nothing clipped
             exact, variance, slope, second = True, energy, 1.0, 1.0
             moment, R = moment + beyond, math.hypot(R, E)
@@ -197,7 +228,7 @@ def _count(seen: float, deviation: float, size: int) -> float:
 
 def _scale(squares: float, count: float, clip: float, deviation: float) -> tuple[float, float]:
     """Likely scale of residuals against the expected one, and one that they hardly fall below."""
-    normal = np.array([clipped_normal(clip / s)[1] for s in SCALES]) * (SCALES / clip) ** 2
+    normal = clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2
     variance = deviation**2 + (MISFIT * count) ** 2
     log = -((squares - count * normal) ** 2) / (2 * variance) - (np.log(SCALES) / SPREAD) ** 2 / 2
     share = np.cumsum(np.exp(log - log.max()))
@@ -239,13 +270,17 @@ def _gram(
     return np.asarray((vectors * values) @ vectors.T), noise
 
 
-def clipped_normal(clip: float) -> tuple[float, float]:
+def clipped_normal(clip: Any) -> tuple[Any, Any]:
     """A standard normal variable clipped at +-clip: its slope P(|z| < clip), its second moment.
 
-    >>> clipped_normal(1.0)
-    (0.682..., 0.516...)
+    >>> slope, second = clipped_normal(1.0)
+    >>> f"{slope:.4f} {second:.4f}"
+    '0.6827 0.5161'
     """
-    tail = float(ndtr(-clip))
+    tail = ndtr(-clip)
     slope = 1 - 2 * tail
-    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+    density = np.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
     return slope, slope - 2 * clip * density + 2 * clip**2 * tail
+
+
+CLIPPED = clipped_normal(CLIPS)
