@@ -1,12 +1,14 @@
-"""Forecasts against fits, and the speed of `information_matrix`: the figures of docs/planning.md.
+"""Forecasts against fits and runs, and their speed: the figures of docs/planning.md.
 
-    python benchmarks/planning.py
+    python benchmarks/planning.py [regression] [bandits]
 
 A forecast sees a public sample of 3,000 rows and the numbers n, epsilon, delta and label noise; a
-fit sees other rows of the same world. Prints both, and saves the figure docs/planning.png.
+fit sees other rows of the same world. A bandit's forecast sees stand-ins, a run fresh contexts of
+a world with fresh seeds. Prints both, and saves docs/planning.png and docs/bandit-planning.png.
 """
 
 import math
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,12 +17,18 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from discreet.bandits import LinearBandit
+from discreet.environments import linear_world
+from discreet.experiments import bandit_planning
+from discreet.experiments.bandit_planning import Forecast, Stream, forecast
 from discreet.experiments.planning import Question, figure
+from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.information import expected_error, information_matrix, price_of_privacy
 
 CONSOLE = Console(width=150)
 RUNS = 10
+BANDIT_RUNS = 20
 
 
 def sphere(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -154,7 +162,131 @@ def speed() -> None:
     CONSOLE.print(table)
 
 
-def main() -> None:
+def played(name: str, d: int, T: int, epsilon: float, trust: str, noise: float) -> np.ndarray:
+    """Regret and gap per round of LinearBandit in a world, fresh contexts and seeds: (runs, 2)."""
+    results = []
+    for seed in range(500, 500 + BANDIT_RUNS):
+        world, rng = linear_world(name, dim=d, noise=noise, seed=seed), np.random.default_rng(seed)
+        bandit = LinearBandit(d, T, epsilon, trust=trust, seed=seed, noise=SeededNoise(seed))
+        regret = gap = 0.0
+        while bandit.rounds < T:
+            n = min(bandit.rounds_until_release, T - bandit.rounds, 10_000)
+            features = world.contexts(n, rng)
+            decisions = bandit.decide_many(features)
+            bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
+            means = world.means(features)
+            regret += float(np.sum(means.max(1) - world.means(decisions.rows)))
+            gap += float(np.sum(means.max(1) - means.mean(1)))
+        results.append((regret, gap / T))
+    return np.array(results)
+
+
+def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
+    trust = options.pop("trust", "joint")
+    return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=BANDIT_RUNS)
+
+
+def bandit_accuracy() -> None:
+    table = Table(title=f"Bandits on the sphere: regret, forecast / fresh runs ({BANDIT_RUNS})")
+    for column in ("trust", "d", "rounds", "epsilon", "noise", "forecast", "measured", "ratio",
+                   "standard error", "seconds"):  # fmt: skip
+        table.add_column(column, justify="right")
+    cases = [("joint", d, T, epsilon, noise) for d in (5, 20) for T in (5_000, 50_000)
+             for epsilon, noise in ((0.3, 0.1), (1.0, 0.1), (3.0, 0.1), (1.0, 0.3))]  # fmt: skip
+    cases += [("local", 5, T, epsilon, 0.1) for T in (5_000, 50_000) for epsilon in (1.0, 3.0)]
+    logs = []
+    for trust, d, T, epsilon, noise in cases:
+        start = time.perf_counter()
+        guess = foreseen(d, T, epsilon, trust=trust, noise=noise)
+        seconds = time.perf_counter() - start
+        regret = played("sphere", d, T, epsilon, trust, noise)[:, 0]
+        ratio = guess.expected / regret.mean()
+        spread = math.hypot(*(np.std(each, ddof=1) / np.mean(each) / math.sqrt(BANDIT_RUNS)
+                              for each in (regret, guess.regret[:, -1])))  # fmt: skip
+        logs.append(abs(math.log(ratio)))
+        table.add_row(trust, str(d), f"{T:,}", f"{epsilon:g}", f"{noise:g}",
+                      f"{guess.expected:,.0f}", f"{regret.mean():,.0f}", f"{ratio:.2f}",
+                      f"{spread:.2f}", f"{seconds:.1f}")  # fmt: skip
+    CONSOLE.print(table)
+    CONSOLE.print(f"off by a factor {math.exp(np.mean(logs)):.2f} on average, "
+                  f"{math.exp(max(logs)):.2f} at worst")  # fmt: skip
+
+
+def bandit_worlds() -> None:
+    d, T, epsilon = 5, 50_000, 1.0
+    table = Table(title="Other worlds, d = 5, 50,000 rounds, epsilon = 1: regret and ratio")
+    for column in ("world", "measured", "dimension only", "dimension and gap", "public rows",
+                   "public sets", "sets and gap"):  # fmt: skip
+        table.add_column(column, justify="right")
+    for name in ("sphere", "sign", "half", "tenth", "short", "decay", "basis", "rare", "fixed"):
+        noise = {"sign": 1.0, "half": 0.5, "tenth": 0.3}.get(name, 0.1)
+        regret, gaps = played(name, d, T, epsilon, "joint", noise).mean(axis=0)
+        public = linear_world(name, dim=d, seed=99)  # same features, another parameter
+        n = 1 if name == "fixed" else 500
+        sets = public.contexts(n, np.random.default_rng(99))
+        cells = []
+        for features, weak in ((d, False), (d, True), (sets.reshape(-1, d), False), (sets, False),
+                               (sets, True)):  # fmt: skip
+            gap = None
+            if weak:
+                gap = min(gaps, Stream(features, T).widest_gap)
+            guess = foreseen(features, T, epsilon, noise=noise, gap=gap).expected
+            cells.append(f"{guess:,.0f} ({guess / regret:.2f})")
+        table.add_row(name, f"{regret:,.0f}", *cells)
+    CONSOLE.print(table)
+
+
+def bandit_choices() -> None:
+    table = Table(title="d = 5, 10 actions: better after; regret, and its share of uniform's")
+    lengths = (1_000, 10_000, 100_000, 1_000_000)
+    for column in ("trust", "epsilon", "better after", *(f"{T:,} rounds" for T in lengths)):
+        table.add_column(column, justify="right")
+    settings = [("none", math.inf), *(("joint", e) for e in (0.1, 0.3, 1.0, 3.0)),
+                *(("local", e) for e in (0.3, 1.0, 3.0))]  # fmt: skip
+    for trust, epsilon in settings:
+        model = "local" if trust == "local" else "joint"
+        plans = [foreseen(5, T, epsilon, trust=model) for T in lengths]
+        table.add_row(trust, f"{epsilon:g}", f"{plans[-1].better_after:,.0f}",
+                      *(f"{p.expected:,.0f} ({100 * p.share:.2g}%)" for p in plans))  # fmt: skip
+    CONSOLE.print(table)
+
+    table = Table(title="d = 5, 50,000 rounds: regret by delta (joint) and by contributions")
+    deltas, often = (1e-5, 1e-6, 1e-9, 1e-12), (1, 3, 10)
+    for column in ("epsilon", *(f"delta = {delta:g}" for delta in deltas),
+                   *(f"contributions = {k}" for k in often)):  # fmt: skip
+        table.add_column(column, justify="right")
+    for epsilon in (0.3, 1.0, 3.0):
+        plans = [foreseen(5, 50_000, epsilon, delta=delta) for delta in deltas]
+        plans += [foreseen(5, 50_000, epsilon, contributions=k) for k in often]
+        table.add_row(f"{epsilon:g}", *(f"{p.expected:,.0f}" for p in plans))
+    CONSOLE.print(table)
+
+    table = Table(title="Local trust: rounds until better than uniform (10^6 rounds; joint beside)")
+    for column in ("d", "gap", *(f"epsilon = {e:g}" for e in (1, 3)), "joint, epsilon = 1"):
+        table.add_column(column, justify="right")
+    for d, gap, noise in ((5, None, 0.1), (20, None, 0.1), (5, 0.1, 0.5), (20, 0.1, 0.5)):
+        plans = [foreseen(d, 10**6, e, trust="local", gap=gap, noise=noise) for e in (1.0, 3.0)]
+        plans.append(foreseen(d, 10**6, 1.0, gap=gap, noise=noise))
+        named = "widest, noise .1" if gap is None else f"{gap:g}, noise {noise:g}"
+        table.add_row(str(d), named, *(
+            f"{p.better_after:,.0f} ({100 * p.share:.2g}% of uniform)" for p in plans
+        ))  # fmt: skip
+    CONSOLE.print(table)
+
+
+def bandits() -> None:
+    bandit_accuracy()
+    bandit_worlds()
+    bandit_choices()
+    stream = Stream(5, 50_000)
+    plans = [foreseen(5, 50_000, math.inf)]
+    plans += [foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)]
+    path = Path(__file__).parents[1] / "docs" / "bandit-planning.png"
+    bandit_planning.figure(path, stream, plans)
+    CONSOLE.print(f"Figure: docs/{path.name}")
+
+
+def regression() -> None:
     speed()
     choices()
     accuracy(
@@ -173,4 +305,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    for part in sys.argv[1:] or ("regression", "bandits"):
+        {"regression": regression, "bandits": bandits}[part]()

@@ -42,6 +42,7 @@ CAUTION = 0.6  # quantile of the scale that is believed
 MISFIT = 0.02  # how far residuals may be from normal, as a share of the rows
 HEAVY = 4.0  # deviations above twice the normal energy: residuals are not normal
 LEAST_NOISE = 1e-4  # of nu
+LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
 RECENT = 0.5  # how much of the Gram matrix of earlier windows stays in the frame
 ROUND = 0.3  # the frame stretches no direction by more than about 1/sqrt(ROUND) of the mean
@@ -133,16 +134,21 @@ def lens(
     """The lens of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
     low, high = limits
-    longest = max(abs(low), abs(high)) + float(np.linalg.norm(belief.mean))
-    limit = min(longest, high - low) if link.name == "identity" else high - low
-    if belief.exact:
+    centre, most = belief.mean, max(abs(low), abs(high))
+    length = float(np.linalg.norm(centre))
+    limit = high - low
+    if link.name == "identity":
+        limit = min(limit, most + length)
+    if belief.exact or belief.noise > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
+        if link.name == "identity" and limit**2 > most**2 * (1 + length**2):
+            centre, limit = 0 * centre, most
         clip = limit
     else:  # the least variance of the estimate, for normal residuals and a round Gram matrix
         slope, second = CLIPPED
         cost = (deviation**2 / 2 * CLIPS**2 + second * size / d) / slope**2
         clip = min(float(CLIPS[np.argmin(cost)]) * math.sqrt(belief.noise), limit)
     spread = belief.root / math.sqrt(belief.noise)
-    return Lens(belief.mean, spread, _frame(belief), clip, limit, limits, link, scale)
+    return Lens(centre, spread, _frame(belief), clip, limit, limits, link, scale)
 
 
 def _frame(belief: Belief) -> Array:
@@ -170,7 +176,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     energy, doubt = squares / count, deviation * (R**2 + E**2) / count
     # How large residuals were, against what was expected; and whether they look normal.
     precision, weighted, exact = belief.precision, belief.weighted, belief.exact
-    if exact:
+    if R >= E:  # nothing was clipped
         variance, slope, second = float(np.clip(energy, 0.3 * nu, 4.0)), 1.0, 1.0
     else:
         likely, least = _scale(matrix[d, d], count, R / math.sqrt(nu), deviation)
@@ -185,9 +191,10 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
             precision, weighted = precision / least**2, weighted / least**2
     prior = d / belief.radius**2 * eye
     covariance = np.linalg.inv(precision + prior)
-    back = np.linalg.inv(lens.frame)
-    before = back @ covariance @ back
-    gram, gram_noise = _gram(matrix[:d, :d], before, back @ lens.mean, belief, deviation, size)
+    back, shift = np.linalg.inv(lens.frame), belief.mean - lens.mean
+    apart = covariance + np.outer(shift, shift)  # how far theta may be from the lens's centre
+    before = back @ apart @ back
+    gram, gram_noise = _gram(matrix[:d, :d], before, back @ belief.mean, deviation, size)
     # moment = slope gram back (theta - mean) + noise: of the release, of the Gram matrix (first
     # order), of rewards, and of a slope that is not exactly that of a normal law.
     design = slope * gram @ back
@@ -198,8 +205,9 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     precision = precision + gain.T @ design
     weighted = weighted + gain.T @ (moment + design @ lens.mean)
     seen = back @ gram @ back
-    explained = min(float(np.sum(covariance * seen)) / count, 0.95 * nu)
-    rho2 = 1 / (1 - explained / nu)
+    explained = float(np.sum(covariance * seen)) / count
+    rho2 = 1 / (1 - min(explained / nu, 0.95))
+    signal = float(np.sum(apart * seen)) / count  # of the residuals' energy
     covariance = np.linalg.inv(precision + prior)
     covariance = (covariance + covariance.T) / 2
     mean = covariance @ weighted
@@ -209,7 +217,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         covariance,
         (precision + precision.T) / 2,
         weighted,
-        float(np.clip(max((variance - explained) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
+        float(np.clip(max((variance - signal) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
         RECENT * belief.gram + rho2 * seen,
         RECENT * belief.mass + count,
         math.hypot(RECENT * belief.blur, deviation / longest**2),
@@ -238,7 +246,7 @@ def _scale(squares: float, count: float, clip: float, deviation: float) -> tuple
 
 
 def _gram(
-    noisy: Array, before: Array, along: Array, belief: Belief, deviation: float, size: int
+    noisy: Array, before: Array, along: Array, deviation: float, size: int
 ) -> tuple[Array, Array]:
     """The Gram matrix without most of its noise, and the covariance of its error times delta.
 

@@ -95,10 +95,11 @@ def run(
     return path
 
 
-def read_sample(path: Path, norm_bound: float) -> Array:
+def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
     """Rows of a public .npy or .csv file (a header is skipped), clipped to the bound and scaled.
 
-    Messages never quote the file: what is public today may have been a mistake.
+    With `sets`, a .npy file may also hold action sets (n, actions, d). Messages never quote the
+    file: what is public today may have been a mistake.
     """
     positive("norm_bound", norm_bound)
     if not path.is_file():
@@ -116,8 +117,9 @@ def read_sample(path: Path, norm_bound: float) -> Array:
             "expected"
         ) from None
     rows = finite("the public sample", rows)
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"the public sample must be a matrix (rows, d), got shape {rows.shape}")
+    if rows.ndim not in ((2, 3) if sets else (2,)) or 0 in rows.shape:
+        shapes = "(rows, d) or (sets, actions, d)" if sets else "(rows, d)"
+        raise ValueError(f"the public sample must have shape {shapes}, got {rows.shape}")
     rows = rows[:: math.ceil(len(rows) / MOST_ROWS)]
     return within("the public sample", rows, norm_bound, norm="l2", clip=True) / norm_bound
 
