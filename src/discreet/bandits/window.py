@@ -45,6 +45,7 @@ LEAST_NOISE = 1e-4  # of nu
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
 RECENT = 0.5  # how much of the Gram matrix of earlier windows stays in the frame
+FIT = 0.5  # how far the Gram matrix may be from what the frame expects, relative
 ROUND = 0.3  # the frame stretches no direction by more than about 1/sqrt(ROUND) of the mean
 
 
@@ -260,11 +261,18 @@ def _gram(
         special = np.outer(u, u)
         ahead = float(u @ noisy @ u)
         rest = (float(np.trace(noisy)) - ahead) / (d - 1)
-        target, share = rest * (eye - special) + ahead * special, 1 / (d - 1)
+        share = 1 / (d - 1)
     else:
         u, special = np.zeros(d), 0 * eye
-        target, share = float(np.trace(noisy)) / d * eye, 1 / d
-    odd, square = noisy - target, deviation**2
+        rest, share = float(np.trace(noisy)) / d, 1 / d
+    # A frame that fits makes it size/d times the identity, give or take a half of that.
+    square, even = deviation**2, size / d
+    trust = (FIT * even) ** 2 / ((FIT * even) ** 2 + square * share)
+    target = (trust * rest + (1 - trust) * even) * (eye - special)
+    share *= trust
+    if length > 0 and d > 2:
+        target += max(ahead, 0.0) * special
+    odd = noisy - target
     keep = 1 - min(1.0, square * d * (d + 1) / 2 / max(float(np.sum(odd**2)), 1e-300))
     values, vectors = np.linalg.eigh(target + keep * odd)
     aligned = (vectors.T @ u) ** 2
