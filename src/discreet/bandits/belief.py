@@ -16,10 +16,13 @@ class Belief:
     covariance: Array  # (d, d)
     precision: Array  # (d, d), of the releases without the prior
     weighted: Array  # (d,), precision times the estimate
+    safe: Array  # (d, d + 1), precision and weighted if no residual were clipped
     noise: float  # nu, variance of a reward around its mean
     gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
     mass: float  # how many rows that is
     blur: float  # deviation of the noise in it
+    energy: float  # sum of their squared residuals
+    doubt: float  # deviation of the noise in it
     exact: bool  # whether residuals must not be clipped: rewards are too far from normal
     radius: float  # |theta| is at most this
     windows: int = 0
@@ -29,16 +32,19 @@ class Belief:
         """Before anything was released."""
         zeros, variance = np.zeros((d, d)), radius**2 / d
         return cls(
-            np.zeros(d),
-            variance * np.eye(d),
-            zeros,
-            np.zeros(d),
-            noise,
-            zeros,
-            0.0,
-            0.0,
-            exact,
-            radius,
+            mean=np.zeros(d),
+            covariance=variance * np.eye(d),
+            precision=zeros,
+            weighted=np.zeros(d),
+            safe=np.zeros((d, d + 1)),
+            noise=noise,
+            gram=zeros,
+            mass=0.0,
+            blur=0.0,
+            energy=0.0,
+            doubt=0.0,
+            exact=exact,
+            radius=radius,
         )
 
     @property

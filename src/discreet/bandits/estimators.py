@@ -23,7 +23,7 @@ from discreet.privacy.mechanisms import gaussian
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
-NOISE = 0.1  # variance of a reward around its mean, before anything is known
+NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
 REACH = 2.0  # of residuals inside a gradient: no residual is larger
 UNPROTECTED = (
     "one's own action, to whoever sees it",
@@ -158,7 +158,8 @@ class InformationWeighted(Central):
         self._limits, self._link, self._scale = limits, link, scale
         self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
         radius = 1.0 if link.name == "identity" else link.reach
-        self.belief = Belief.prior(dim, NOISE, radius=radius, exact=budget.off)
+        variance = NOISE * ((limits[1] - limits[0]) / 2) ** 2
+        self.belief = Belief.prior(dim, variance, radius=radius, exact=budget.off)
         self._upper = np.triu_indices(dim + 2)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
         self._v, self._term = np.empty(dim + 2), np.empty(len(self._isometry) + 1)

@@ -40,7 +40,7 @@ SCALES = np.geomspace(0.1, 10.0, 81)  # deviation of residuals against the expec
 SPREAD = 0.5  # prior deviation of log(scale)
 CAUTION = 0.6  # quantile of the scale that is believed
 MISFIT = 0.02  # how far residuals may be from normal, as a share of the rows
-HEAVY = 4.0  # deviations above twice the normal energy: residuals are not normal
+HEAVY = 3.0  # deviations above twice the normal energy: residuals are not normal
 LEAST_NOISE = 1e-4  # of nu
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
@@ -174,21 +174,22 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     count = _count(released[-1] / COUNT, deviation / COUNT, size)
     moment, beyond = matrix[:d, d] * R, matrix[:d, d + 1] * E
     squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
-    energy, doubt = squares / count, deviation * (R**2 + E**2) / count
+    mass = RECENT * belief.mass + count
+    total = RECENT * belief.energy + squares
+    unsure = math.hypot(RECENT * belief.doubt, deviation * (R**2 + E**2))
+    energy, doubt = total / mass, unsure / mass
     # How large residuals were, against what was expected; and whether they look normal.
     precision, weighted, exact = belief.precision, belief.weighted, belief.exact
-    if R >= E:  # nothing was clipped
-        variance, slope, second = float(np.clip(energy, 0.3 * nu, 4.0)), 1.0, 1.0
+    whole = float(np.clip(squares / count, 0.3 * nu, 4.0))  # variance, if nothing was clipped
+    if R >= E:
+        variance, slope, second = whole, 1.0, 1.0
     else:
         likely, least = _scale(matrix[d, d], count, R / math.sqrt(nu), deviation)
         variance = nu * likely**2
-        slope, second = clipped_normal(R / math.sqrt(variance))
-        slope = max(float(slope), 0.1)
-        if energy > 2 * variance + HEAVY * doubt:  # start again, with nothing clipped
-            exact, variance, slope, second = True, energy, 1.0, 1.0
-            moment, R = moment + beyond, math.hypot(R, E)
-            precision, weighted = 0 * precision, 0 * weighted
-        elif least > 1:  # the belief was too sure of itself
+        slope, second = (float(each) for each in clipped_normal(R / math.sqrt(variance)))
+        slope = max(slope, 0.1)
+        exact = exact or energy > 2 * variance + HEAVY * doubt
+        if least > 1:  # the belief was too sure of itself
             precision, weighted = precision / least**2, weighted / least**2
     prior = d / belief.radius**2 * eye
     covariance = np.linalg.inv(precision + prior)
@@ -196,15 +197,27 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     apart = covariance + np.outer(shift, shift)  # how far theta may be from the lens's centre
     before = back @ apart @ back
     gram, gram_noise = _gram(matrix[:d, :d], before, back @ belief.mean, deviation, size)
-    # moment = slope gram back (theta - mean) + noise: of the release, of the Gram matrix (first
-    # order), of rewards, and of a slope that is not exactly that of a normal law.
-    design = slope * gram @ back
-    noise = off * R**2 * eye + slope**2 * gram_noise + second * variance * gram
-    noise += ((1 - slope) * slope) ** 2 * gram @ before @ gram
-    noise += 1e-12 * max(float(np.trace(noise)), 1e-12) * eye
-    gain = np.linalg.solve(noise, design)
-    precision = precision + gain.T @ design
-    weighted = weighted + gain.T @ (moment + design @ lens.mean)
+
+    def added(moment: Array, slope: float, noise: Array) -> Array:  # (d, d + 1)
+        """Precision, and precision times estimate, from moment = slope gram back (theta - centre)
+        + noise: this one, of the Gram matrix (first order), and of a slope that is not known
+        exactly."""
+        design = slope * gram @ back
+        noise = noise + slope**2 * gram_noise + ((1 - slope) * slope) ** 2 * gram @ before @ gram
+        noise = noise + 1e-12 * max(float(np.trace(noise)), 1e-12) * eye
+        observed = np.column_stack([design, moment + design @ lens.mean])
+        return np.asarray(design.T @ np.linalg.solve(noise, observed))
+
+    safe = belief.safe + added(
+        moment + beyond if R < E else moment,
+        1.0,
+        off * (R**2 + E**2 if R < E else E**2) * eye + whole * gram,
+    )
+    if exact and not belief.exact:  # clipped windows mislead: go on with what was never clipped
+        precision, weighted, variance = safe[:, :d], safe[:, d], whole
+    else:
+        term = added(moment, slope, off * R**2 * eye + second * variance * gram)
+        precision, weighted = precision + term[:, :d], weighted + term[:, d]
     seen = back @ gram @ back
     explained = float(np.sum(covariance * seen)) / count
     rho2 = 1 / (1 - min(explained / nu, 0.95))
@@ -214,17 +227,20 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     mean = covariance @ weighted
     longest = max(float(np.linalg.norm(lens.frame, 2)), 1.0)
     return Belief(
-        mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
-        covariance,
-        (precision + precision.T) / 2,
-        weighted,
-        float(np.clip(max((variance - signal) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
-        RECENT * belief.gram + rho2 * seen,
-        RECENT * belief.mass + count,
-        math.hypot(RECENT * belief.blur, deviation / longest**2),
-        exact,
-        belief.radius,
-        belief.windows + 1,
+        mean=mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
+        covariance=covariance,
+        precision=(precision + precision.T) / 2,
+        weighted=weighted,
+        safe=safe,
+        noise=float(np.clip(max((variance - signal) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
+        gram=RECENT * belief.gram + rho2 * seen,
+        mass=mass,
+        blur=math.hypot(RECENT * belief.blur, deviation / longest**2),
+        energy=total,
+        doubt=unsure,
+        exact=exact,
+        radius=belief.radius,
+        windows=belief.windows + 1,
     )
 
 
