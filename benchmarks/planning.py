@@ -162,23 +162,25 @@ def speed() -> None:
     CONSOLE.print(table)
 
 
-def played(name: str, d: int, T: int, epsilon: float, trust: str, noise: float) -> np.ndarray:
-    """Regret and gap per round of LinearBandit in a world, fresh contexts and seeds: (runs, 2)."""
-    results = []
+def played(
+    name: str, d: int, T: int, epsilon: float, trust: str, noise: float, clicks: bool = False
+) -> np.ndarray:
+    """Regret of LinearBandit in a world by name, fresh contexts and seeds: (runs,)."""
+    low = 0.0 if clicks else -1.0
+    regrets = []
     for seed in range(500, 500 + BANDIT_RUNS):
         world, rng = linear_world(name, dim=d, noise=noise, seed=seed), np.random.default_rng(seed)
-        bandit = LinearBandit(d, T, epsilon, trust=trust, seed=seed, noise=SeededNoise(seed))
-        regret = gap = 0.0
+        bandit = LinearBandit(d, T, epsilon, trust=trust, reward_range=(low, 1.0), seed=seed,
+                              noise=SeededNoise(seed))  # fmt: skip
+        regret = 0.0
         while bandit.rounds < T:
             n = min(bandit.rounds_until_release, T - bandit.rounds, 10_000)
             features = world.contexts(n, rng)
             decisions = bandit.decide_many(features)
             bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-            means = world.means(features)
-            regret += float(np.sum(means.max(1) - world.means(decisions.rows)))
-            gap += float(np.sum(means.max(1) - means.mean(1)))
-        results.append((regret, gap / T))
-    return np.array(results)
+            regret += float(np.sum(world.best(features) - world.means(decisions.rows)))
+        regrets.append(regret)
+    return np.array(regrets)
 
 
 def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
@@ -199,7 +201,7 @@ def bandit_accuracy() -> None:
         start = time.perf_counter()
         guess = foreseen(d, T, epsilon, trust=trust, noise=noise)
         seconds = time.perf_counter() - start
-        regret = played("sphere", d, T, epsilon, trust, noise)[:, 0]
+        regret = played("sphere", d, T, epsilon, trust, noise)
         ratio = guess.expected / regret.mean()
         spread = math.hypot(*(np.std(each, ddof=1) / np.mean(each) / math.sqrt(BANDIT_RUNS)
                               for each in (regret, guess.regret[:, -1])))  # fmt: skip
@@ -214,25 +216,21 @@ def bandit_accuracy() -> None:
 
 def bandit_worlds() -> None:
     d, T, epsilon = 5, 50_000, 1.0
-    table = Table(title="Other worlds, d = 5, 50,000 rounds, epsilon = 1: regret and ratio")
-    for column in ("world", "measured", "dimension only", "dimension and gap", "public rows",
-                   "public sets", "sets and gap"):  # fmt: skip
+    table = Table(title="Other worlds, d = 5, 50,000 rounds, epsilon = 1: regret, forecast (ratio)")
+    for column in ("world", "measured", "from the dimension", "public rows", "public action sets"):
         table.add_column(column, justify="right")
     for name in ("sphere", "sign", "half", "tenth", "short", "decay", "basis", "rare", "fixed"):
-        noise = {"sign": 1.0, "half": 0.5, "tenth": 0.3}.get(name, 0.1)
-        regret, gaps = played(name, d, T, epsilon, "joint", noise).mean(axis=0)
+        clicks = {"half": 0.5, "tenth": 0.1}.get(name)
+        noise = 1.0 if name == "sign" else None if clicks else 0.1
+        regret = played(name, d, T, epsilon, "joint", noise or 0.0, clicks is not None).mean()
         public = linear_world(name, dim=d, seed=99)  # same features, another parameter
-        n = 1 if name == "fixed" else 500
-        sets = public.contexts(n, np.random.default_rng(99))
-        cells = []
-        for features, weak in ((d, False), (d, True), (sets.reshape(-1, d), False), (sets, False),
-                               (sets, True)):  # fmt: skip
-            gap = None
-            if weak:
-                gap = min(gaps, Stream(features, T).widest_gap)
-            guess = foreseen(features, T, epsilon, noise=noise, gap=gap).expected
-            cells.append(f"{guess:,.0f} ({guess / regret:.2f})")
-        table.add_row(name, f"{regret:,.0f}", *cells)
+        sets = public.contexts(1 if name == "fixed" else 500, np.random.default_rng(99))
+        if clicks:  # the plan adds the constant itself
+            sets = math.sqrt(2) * sets[:, :, 1:]
+        known = sets.shape[2]
+        guesses = [foreseen(features, T, epsilon, noise=noise, clicks=clicks).expected
+                   for features in (known, sets.reshape(-1, known), sets)]  # fmt: skip
+        table.add_row(name, f"{regret:,.0f}", *(f"{g:,.0f} ({g / regret:.2f})" for g in guesses))
     CONSOLE.print(table)
 
 
@@ -261,16 +259,18 @@ def bandit_choices() -> None:
         table.add_row(f"{epsilon:g}", *(f"{p.expected:,.0f}" for p in plans))
     CONSOLE.print(table)
 
-    table = Table(title="Local trust: rounds until better than uniform (10^6 rounds; joint beside)")
-    for column in ("d", "gap", *(f"epsilon = {e:g}" for e in (1, 3)), "joint, epsilon = 1"):
+    table = Table(title="Better than uniform after so many of 300,000 rounds (share of regret)")
+    settings = [("joint", 1.0), ("local", 3.0), ("local", 1.0)]
+    for column in ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)):
         table.add_column(column, justify="right")
-    for d, gap, noise in ((5, None, 0.1), (20, None, 0.1), (5, 0.1, 0.5), (20, 0.1, 0.5)):
-        plans = [foreseen(d, 10**6, e, trust="local", gap=gap, noise=noise) for e in (1.0, 3.0)]
-        plans.append(foreseen(d, 10**6, 1.0, gap=gap, noise=noise))
-        named = "widest, noise .1" if gap is None else f"{gap:g}, noise {noise:g}"
-        table.add_row(str(d), named, *(
-            f"{p.better_after:,.0f} ({100 * p.share:.2g}% of uniform)" for p in plans
-        ))  # fmt: skip
+    kinds = {"noise .1": {}, "noise .5, gap .1": {"noise": 0.5, "gap": 0.1},
+             "10% clicks": {"clicks": 0.1}, "10% clicks, gap .02": {"clicks": 0.1, "gap": 0.02},
+             }  # fmt: skip
+    for d in (5, 20):
+        for kind, options in kinds.items():
+            plans = [foreseen(d, 300_000, e, trust=trust, **options) for trust, e in settings]
+            table.add_row(str(d), kind, *(f"{p.better_after:,.0f} ({100 * p.share:.2g}%)"
+                                          for p in plans))  # fmt: skip
     CONSOLE.print(table)
 
 

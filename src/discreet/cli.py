@@ -67,7 +67,8 @@ how to choose
            depend on your own data). local: nobody may, and errors and regret are 10 times as
            large or more.
   noise    spread of labels or rewards around their mean, relative to their bound. Ratings in
-           [0, 1] that scatter by .1: 0.1. Clicks, yes or no: 0.5.
+           [0, 1] that scatter by .1: 0.1.
+  clicks   instead of noise, for rewards that are yes or no: how many are yes on average.
   gap      how much more the best action is worth than the average one, relative to the reward
            bound. The default is the most that such features allow; take less if effects are weak.
   contributions   rounds in which one person may appear. The promise is for all of them together.
@@ -77,7 +78,7 @@ examples
   discreet plan --rows 20000 --dim 8 --epsilon 0.3 1 3 --target 0.005
   discreet plan --rows 100000 --public-sample census.csv --norm-bound 5 --trust both
   discreet plan --rounds 50000 --dim 5
-  discreet plan --rounds 50000 --dim 5 --actions 4 --epsilon 0.3 1 3 --gap 0.1 --noise 0.5
+  discreet plan --rounds 100000 --dim 5 --actions 4 --epsilon 0.3 1 3 --clicks 0.1 --gap 0.02
   discreet plan --rounds 200000 --public-sample items.csv --norm-bound 5 --trust both
 """,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -95,7 +96,7 @@ examples
                       help="privacy budgets to compare; less hides more (0.5 1 2)")  # fmt: skip
     plan.add_argument("--delta", type=float, default=1e-6,
                       help="chance that epsilon may fail; local trust has 0 (1e-6)")  # fmt: skip
-    plan.add_argument("--noise", type=float, default=0.1, metavar="S",
+    plan.add_argument("--noise", type=float, metavar="S",
                       help="of labels or rewards, relative to their bound (0.1)")  # fmt: skip
     plan.add_argument("--trust", metavar="T",
                       help="local, both, or central (--rows), joint (--rounds)")  # fmt: skip
@@ -108,6 +109,8 @@ examples
                       help="actions to choose from in a round (10)")  # fmt: skip
     only.add_argument("--gap", type=float, metavar="G",
                       help="best action against the average one (as large as can be)")  # fmt: skip
+    only.add_argument("--clicks", type=float, metavar="P",
+                      help="rewards are 0 or 1, so many of them 1 on average")  # fmt: skip
     only.add_argument("--contributions", type=int, metavar="K",
                       help="rounds in which one person may appear (1)")  # fmt: skip
     plan.set_defaults(run=_plan)
@@ -130,7 +133,7 @@ def _plan(options: argparse.Namespace) -> int:
     bandit = options.rounds is not None
     if bandit and options.rows is not None:
         raise ValueError("give --rows to plan a regression or --rounds to plan a bandit, not both")
-    for name in ("target",) if bandit else ("actions", "gap", "contributions"):
+    for name in ("target",) if bandit else ("actions", "gap", "clicks", "contributions"):
         if getattr(options, name) is not None:
             right = "--rows" if bandit else "--rounds"
             raise ValueError(f"--{name} goes with {right}; leave it out, or give {right}")
@@ -148,12 +151,14 @@ def _plan(options: argparse.Namespace) -> int:
             options.delta,
             1 if options.contributions is None else options.contributions,
             options.gap,
+            options.clicks,
         )
         trust = options.trust or "joint"
         bandit_planning.run(stream, options.epsilon, trust=trust, out=options.out)
     else:
         rows = 10_000 if options.rows is None else options.rows
-        question = planning.Question(features, rows, options.noise, options.delta)
+        noise = 0.1 if options.noise is None else options.noise
+        question = planning.Question(features, rows, noise, options.delta)
         trust = options.trust or "central"
         planning.run(question, options.epsilon, trust=trust, target=options.target, out=options.out)
     return 0

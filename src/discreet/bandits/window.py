@@ -41,7 +41,7 @@ SPREAD = 0.5  # prior deviation of log(scale)
 CAUTION = 0.6  # quantile of the scale that is believed
 MISFIT = 0.02  # how far residuals may be from normal, as a share of the rows
 HEAVY = 3.0  # deviations above twice the normal energy: residuals are not normal
-LEAST_NOISE = 1e-4  # of nu
+FALL = 0.3  # nu falls no faster than this, from window to window
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
 RECENT = 0.5  # how much of the Gram matrix of earlier windows stays in the frame
@@ -58,7 +58,6 @@ class Lens:
     frame: Array  # (d, d)
     clip: float  # R
     limit: float  # E
-    range: tuple[float, float]  # of rewards
     link: Link
     scale: float  # rewards are in units of this
 
@@ -66,7 +65,7 @@ class Lens:
         """v (n, d + 2) and weights (n,) of rewarded rows."""
         t = rows @ self.mean
         if self.link.name == "identity":
-            expected = np.minimum(np.maximum(t, self.range[0]), self.range[1])
+            expected = t
         else:  # one step of Gauss-Newton: the slope times phi takes the place of phi
             expected = self.link.mean(t) / self.scale
             rows = rows * (self.link.slope(t) / self.scale)[:, None]
@@ -76,7 +75,7 @@ class Lens:
         x = np.matmul(rows, self.frame, out=v[:, :-2])
         x /= rho[:, None]
         weight = 1 / np.maximum(1.0, np.einsum("ij,ij->i", x, x))
-        residual = (rewards - expected) / rho
+        residual = np.clip((rewards - expected) / rho, -self.limit, self.limit)
         clipped = self._clipped(residual)
         np.divide(clipped, self.clip, out=v[:, -2])
         np.divide(residual - clipped, self.limit, out=v[:, -1])
@@ -99,11 +98,10 @@ class Lens:
         rho2 = 1 + float(wide.dot(wide))
         weight = 1 / max(1.0, float(x.dot(x)) / rho2)
         rho, root = math.sqrt(rho2), math.sqrt(weight)
-        low, high = self.range
-        residual = (reward - min(max(float(seen[0]), low), high)) / rho
+        residual = min(max((reward - float(seen[0])) / rho, -E), E)
         clipped = residual
         if abs(residual) > R:
-            clipped = math.copysign(_far(min(abs(residual), E), R, E, math.sqrt), residual)
+            clipped = math.copysign(_far(abs(residual), R, E, math.sqrt), residual)
         np.multiply(x, root / rho, out=v[:d])
         v[d], v[d + 1] = root * clipped / R, root * (residual - clipped) / E
         return weight
@@ -114,7 +112,7 @@ class Lens:
         size = np.abs(residual)
         if not (size > R).any():
             return residual
-        far = _far(np.minimum(np.maximum(size, R), E), R, E, np.sqrt)
+        far = _far(np.maximum(size, R), R, E, np.sqrt)
         return np.asarray(np.where(size > R, np.copysign(far, residual), residual))
 
 
@@ -137,11 +135,9 @@ def lens(
     low, high = limits
     centre, most = belief.mean, max(abs(low), abs(high))
     length = float(np.linalg.norm(centre))
-    limit = high - low
-    if link.name == "identity":
-        limit = min(limit, most + length)
+    limit = most + length if link.name == "identity" else high - low
     if belief.exact or belief.noise > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
-        if link.name == "identity" and limit**2 > most**2 * (1 + length**2):
+        if link.name == "identity":
             centre, limit = 0 * centre, most
         clip = limit
     else:  # the least variance of the estimate, for normal residuals and a round Gram matrix
@@ -149,7 +145,7 @@ def lens(
         cost = (deviation**2 / 2 * CLIPS**2 + second * size / d) / slope**2
         clip = min(float(CLIPS[np.argmin(cost)]) * math.sqrt(belief.noise), limit)
     spread = belief.root / math.sqrt(belief.noise)
-    return Lens(centre, spread, _frame(belief), clip, limit, limits, link, scale)
+    return Lens(centre, spread, _frame(belief), clip, limit, link, scale)
 
 
 def _frame(belief: Belief) -> Array:
@@ -232,7 +228,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         precision=(precision + precision.T) / 2,
         weighted=weighted,
         safe=safe,
-        noise=float(np.clip(max((variance - signal) * rho2, 0.3 * variance), LEAST_NOISE, 1.0)),
+        noise=float(np.clip(max((variance - signal) * rho2, 0.3 * variance), FALL * nu, 1.0)),
         gram=RECENT * belief.gram + rho2 * seen,
         mass=mass,
         blur=math.hypot(RECENT * belief.blur, deviation / longest**2),
