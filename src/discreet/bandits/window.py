@@ -41,6 +41,7 @@ SPREAD = 0.5  # prior deviation of log(scale)
 CAUTION = 0.6  # quantile of the scale that is believed
 MISFIT = 0.02  # how far residuals may be from normal, as a share of the rows
 HEAVY = 3.0  # deviations above twice the normal energy: residuals are not normal
+QUIET = 1e-3  # the least nu; less would gain nothing
 FALL = 0.3  # nu falls no faster than this, from window to window
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
@@ -228,7 +229,9 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         precision=(precision + precision.T) / 2,
         weighted=weighted,
         safe=safe,
-        noise=float(np.clip(max((variance - signal) * rho2, 0.3 * variance), FALL * nu, 1.0)),
+        noise=float(
+            np.clip((variance - signal) * rho2, max(0.3 * variance, FALL * nu, QUIET), 1.0)
+        ),
         gram=RECENT * belief.gram + rho2 * seen,
         mass=mass,
         blur=math.hypot(RECENT * belief.blur, deviation / longest**2),
