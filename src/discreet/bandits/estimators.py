@@ -24,6 +24,7 @@ from discreet.privacy.mechanisms import gaussian
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
+STEEP = 3.0  # largest |theta| for other links than the identity
 REACH = 2.0  # of residuals inside a gradient: no residual is larger
 UNPROTECTED = (
     "one's own action, to whoever sees it",
@@ -157,7 +158,7 @@ class InformationWeighted(Central):
         super().__init__(budget, noise)
         self._limits, self._link, self._scale = limits, link, scale
         self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
-        radius = 1.0 if link.name == "identity" else link.reach
+        radius = 1.0 if link.name == "identity" else STEEP
         variance = NOISE * ((limits[1] - limits[0]) / 2) ** 2
         self.belief = Belief.prior(dim, variance, radius=radius, exact=budget.off)
         self._upper = np.triu_indices(dim + 2)
