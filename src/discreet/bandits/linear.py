@@ -39,7 +39,6 @@ from discreet.privacy.noise import source, source_named
 POLICIES = ("ucb", "thompson", "elimination", "squarecb", "greedy")
 ESTIMATORS = ("auto", "information-weighted", "sgd")
 DRAWS = 64  # of theta in a window, for Thompson sampling
-CURIOSITY = 0.5  # deviations of a Thompson draw; 1 is the posterior itself
 OPTIMISM = 2.5  # deviations by which exploring rounds are optimistic
 EXPLORING = 0.3  # most rounds of a window that explore; fewer when the window is long
 CONFIDENCE = 2.0  # deviations of an interval, for elimination
@@ -218,7 +217,7 @@ class LinearBandit(Bandit):
                 np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
             )
             normal = coins.standard_normal((DRAWS, self.dim))
-            return Thompson(belief.mean + CURIOSITY * normal @ belief.root.T)
+            return Thompson(belief.mean + normal @ belief.root.T)
         share = min(EXPLORING, self._estimator.size(0) / size)
         return Mixed(share, Ucb(belief.mean, belief.root, OPTIMISM), Greedy(belief.mean))
 
