@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array, finite, whole
+from discreet.privacy.checks import Array, finite
 
 Indices = NDArray[np.intp]
 
@@ -26,7 +26,7 @@ class Policy(Protocol):
         """The exact law of `choose`: (n, actions, dim) -> (n, actions)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decision:
     """One choice. Keep it, or its `to_dict()`, until the reward comes.
 
@@ -65,23 +65,25 @@ class Decision:
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> "Decision":
         """A decision from `to_dict`; a damaged record raises ValueError."""
-        try:
-            decision = cls(
-                whole("round", record["round"], least=0),
-                whole("action", record["action"], least=0),
-                finite("features", record["features"]),
-                str(record["learner"]),
-            )
-            probabilities = finite("probabilities", record["probabilities"])
-        except KeyError as missing:
-            raise ValueError(f"a decision record needs {missing}; use Decision.to_dict") from None
-        if decision.row.ndim != 1 or not decision.action < probabilities.size:
+        needed = ("round", "action", "features", "learner", "probabilities")
+        if not isinstance(record, dict) or not all(name in record for name in needed):
+            raise ValueError(f"a decision record holds {', '.join(needed)}; use Decision.to_dict")
+        t, action = record["round"], record["action"]
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in (t, action)):
+            raise ValueError("not a decision record: round and action must be whole numbers")
+        row = finite("features", record["features"])
+        probabilities = finite("probabilities", record["probabilities"])
+        decision = cls(t, action, row, str(record["learner"]))
+        law = probabilities.ndim == 1 and abs(float(probabilities.sum()) - 1) < 1e-9
+        if row.ndim != 1 or not law or not decision.action < probabilities.size:
             raise ValueError("not a decision record: its features or probabilities do not fit")
+        if not (probabilities >= 0).all():
+            raise ValueError("not a decision record: a probability is negative")
         decision.__dict__["probabilities"] = probabilities  # what the cached property would hold
         return decision
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decisions:
     """Many choices at once, as arrays over rounds; iterating gives single decisions.
 
@@ -119,6 +121,8 @@ class Decisions:
         if not isinstance(self.offered, np.ndarray):
             return np.array([decision.probability for decision in self])
         chosen = np.empty(len(self))
+        if not len(self):
+            return chosen
         ends = [first for first, _ in self.policies[1:]] + [len(self)]
         for (first, policy), end in zip(self.policies, ends, strict=True):
             law = policy.probabilities(self.offered[first:end])

@@ -5,6 +5,7 @@ release, from which the next policy follows. Windows count decisions, never rewa
 the window that is open when it arrives.
 """
 
+import copy
 import json
 import os
 import secrets
@@ -17,10 +18,11 @@ from numpy.typing import ArrayLike
 
 from discreet.bandits.decisions import Decision, Decisions, Indices, Policy
 from discreet.privacy import Guarantee
-from discreet.privacy.checks import Array, finite, positive, whole, within
+from discreet.privacy.checks import Array, finite, numbers, positive, whole, within
 from discreet.privacy.state import expect, load_state, save_state
 
 FOREVER = 2**62  # rounds
+LONGEST = 1 + 1e-9  # |row|^2, up to rounding
 
 
 class Bandit(ABC):
@@ -49,9 +51,10 @@ class Bandit(ABC):
         low, high = (float(end) for end in reward_range)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
-        self.reward_range, self.clip, self.seed = (low, high), bool(clip), seed
+        self.reward_range, self.clip = (low, high), bool(clip)
+        self.seed = None if seed is None else whole("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
-        self._coins = np.random.default_rng(seed)
+        self._coins = np.random.default_rng(self.seed)
         self._name = secrets.token_hex(8)
         self.rounds = 0  # decisions made
         self.learning = True  # whether rewards still count: not past the horizon
@@ -106,7 +109,11 @@ class Bandit(ABC):
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
-        offered = self._offered(np.array(features, dtype=np.float64), 2)
+        try:
+            copied = np.array(features, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("features must be numbers, one row for each action") from None
+        offered = self._offered(copied, 2)
         if self._left == 0:
             self._turn()
         action = self._policy.choose_one(offered, self._coins.random())
@@ -192,7 +199,14 @@ class Bandit(ABC):
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if self._rewarded[decision.round]:
             raise ValueError("this decision has had its reward; each counts once")
-        value, (low, high) = float(reward), self.reward_range
+        row = decision.row
+        if not row.dot(row) <= LONGEST:
+            raise ValueError("this decision record is damaged: its features are too long")
+        try:
+            value = float(reward)
+        except (TypeError, ValueError):
+            raise ValueError("reward must be a number") from None
+        low, high = self.reward_range
         if self.clip:
             value = min(max(value, low), high) if value == value else value
         if not low <= value <= high:
@@ -202,14 +216,14 @@ class Bandit(ABC):
             )
         self._rewarded[decision.round] = True
         if self.learning:
-            self._absorb_one(decision.row, value / self._scale)
+            self._absorb_one(row, value / self._scale)
 
     def learn_many(self, decisions: Decisions | Sequence[Decision], rewards: ArrayLike) -> int:
         """Take many rewards; those `learn` would refuse are left out alone. Returns their number.
 
         NaN means that the reward has not come: it may still come later.
         """
-        values = np.array(rewards, dtype=np.float64)
+        values = numbers("rewards", rewards).copy()
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
         if len(values) == 0:
@@ -226,6 +240,7 @@ class Bandit(ABC):
         if self.clip:
             values = np.clip(values, low, high)
         fine = (values >= low) & (values <= high) & ~self._rewarded[rounds]
+        fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
         _, first = np.unique(rounds, return_index=True)
         if len(first) < len(rounds):  # a decision twice in one call: its first good reward counts
             order = np.nonzero(fine)[0]
@@ -266,15 +281,22 @@ class Bandit(ABC):
                 f"the state is at round {state['rounds']}, this learner at {self.rounds}: "
                 "releasing again would spend the budget twice"
             )
-        self._recall(state)  # the last step that can fail
-        self._name, self.rounds, self._left = state["name"], state["rounds"], state["left"]
-        self.learning = state["learning"]
-        self._rewarded = np.zeros(max(64, self.rounds), dtype=bool)
-        self._rewarded[: self.rounds] = np.unpackbits(state["rewarded"], count=self.rounds)
-        self._coins.bit_generator.state = json.loads(state["coins"])
+        other = copy.deepcopy(self)  # so that a damaged state changes nothing
+        other._recall(state)
+        other._name, other.rounds, other._left = state["name"], state["rounds"], state["left"]
+        other.learning = state["learning"]
+        other._rewarded = np.zeros(max(64, other.rounds), dtype=bool)
+        other._rewarded[: other.rounds] = np.unpackbits(state["rewarded"], count=other.rounds)
+        other._coins.bit_generator.state = json.loads(state["coins"])
+        self.__dict__.update(other.__dict__)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, for the owner's eyes only."""
+        """Write the state to a file, for the owner's eyes only.
+
+        A file that is older than decisions already shown is not to be loaded: its open window
+        would be released a second time, with the same noise and perhaps with other rewards, and
+        the difference of the two is exact. Save after decisions, before they are shown.
+        """
         save_state(path, self.state_dict())
 
     @classmethod
@@ -310,5 +332,5 @@ class Bandit(ABC):
 
     def _stacked(self, features: Sequence[ArrayLike] | Array) -> Sequence[Array] | Array:
         if isinstance(features, np.ndarray):
-            return self._offered(np.asarray(features, dtype=np.float64), 3)
+            return self._offered(numbers("features", features), 3)
         return [self._offered(finite("features", each), 2) for each in features]

@@ -106,12 +106,16 @@ class LinearBandit(Bandit):
         )
         self.trust = one_of("trust", trust, ("joint", "local"))
         self.link = one_of("link", link, tuple(LINKS))
-        one_of("policy", policy, ("auto", *POLICIES))
-        self.policy = policy
-        if policy == "auto":
-            self.policy = "thompson" if trust == "local" else "ucb"
         self.estimator = one_of("estimator", estimator, ESTIMATORS)
+        self._many = estimator == "sgd" or (estimator == "auto" and self.dim > MANY)
+        self.policy = one_of("policy", policy, ("auto", *POLICIES))
+        if policy == "auto":
+            self.policy = "thompson" if trust == "local" else "squarecb" if self._many else "ucb"
         self.width = one_of("width", width, ("computed", "theory"))
+        if width == "theory" and self.policy != "elimination":
+            raise ValueError(
+                "width='theory' is for policy='elimination'; others have no use for it"
+            )
         self._budget = Budget(epsilon, self._delta(delta), contributions)
         self._source = source(noise)
         self._estimator = self._make()
@@ -130,8 +134,9 @@ class LinearBandit(Bandit):
     def _make(self) -> Estimator:
         budget, noise = self._budget, self._source
         limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
-        many = self.estimator == "sgd" or (self.estimator == "auto" and self.dim > MANY)
         if self.trust == "local":
+            if self.estimator != "auto":
+                raise ValueError("trust='local' has one estimator: leave it at 'auto'")
             self._allow(LOCAL_POLICIES, "trust='local'")
             server = LocalServer(
                 self.dim,
@@ -143,7 +148,7 @@ class LinearBandit(Bandit):
                 seed=None if self.seed is None else own_seed(self.seed, "draws"),
             )
             return LocalReports(server, noise, seed=self.seed)
-        if many:
+        if self._many:
             self._allow(("squarecb", "greedy"), "estimator='sgd' (no confidence widths)")
             return Descent(self.dim, budget, noise, limits=limits)
         link = link_named(self.link)
@@ -152,10 +157,9 @@ class LinearBandit(Bandit):
         )
 
     def _allow(self, policies: tuple[str, ...], where: str) -> None:
-        if self.policy not in policies or self.link != "identity" or self.width != "computed":
+        if self.policy not in policies or self.link != "identity":
             raise ValueError(
-                f"{where} knows the policies {', '.join(policies)}, link='identity' and "
-                "width='computed'"
+                f"{where} knows the policies {', '.join(policies)} and link='identity'"
             )
 
     @property

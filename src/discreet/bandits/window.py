@@ -223,6 +223,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     covariance = (covariance + covariance.T) / 2
     mean = covariance @ weighted
     longest = max(float(np.linalg.norm(lens.frame, 2)), 1.0)
+    floor = 0.3 if R < E else 0.03  # of the variance that cannot be signal
     return Belief(
         mean=mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
         covariance=covariance,
@@ -230,7 +231,7 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         weighted=weighted,
         safe=safe,
         noise=float(
-            np.clip((variance - signal) * rho2, max(0.3 * variance, FALL * nu, QUIET), 1.0)
+            np.clip((variance - signal) * rho2, max(floor * variance, FALL * nu, QUIET), 1.0)
         ),
         gram=RECENT * belief.gram + rho2 * seen,
         mass=mass,

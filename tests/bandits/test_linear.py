@@ -1,0 +1,595 @@
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import dp_accounting
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from discreet.bandits import Decision, LinearBandit
+from discreet.bandits.estimators import Descent
+from discreet.bandits.linear import POLICIES
+from discreet.bandits.window import SENSITIVITY
+from discreet.environments import linear_world
+from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
+
+D, THETA = 4, np.array([0.5, -0.4, 0.3, 0.1])
+
+
+def make(**more):
+    given = {"dim": D, "epsilon": 3.0, "seed": 1, "noise": SeededNoise(2), **more}
+    return LinearBandit(**given)
+
+
+def contexts(n, actions=5, seed=0, dim=D):
+    z = np.random.default_rng(seed).standard_normal((n, actions, dim))
+    return z / np.linalg.norm(z, axis=2, keepdims=True)
+
+
+def rewards(rows, seed=0):
+    noise = np.random.default_rng(seed).uniform(-0.1, 0.1, len(rows))
+    return np.clip(rows @ np.resize(THETA, rows.shape[1]) + noise, -1, 1)
+
+
+def play(bandit, X, by=None, reward=rewards):
+    actions = []
+    while len(actions) < len(X):
+        n = min(by or bandit.rounds_until_release, len(X) - len(actions))
+        chosen = bandit.decide_many(X[len(actions) : len(actions) + n])
+        assert bandit.learn_many(chosen, reward(chosen.rows, bandit.rounds)) == 0
+        actions.extend(chosen.action.tolist())
+    return actions
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("ragged", [False, True])
+def test_decide_many__equals_decide_across_windows(policy, ragged):
+    X = contexts(700)
+    offered = [x[: 2 + t % 4] for t, x in enumerate(X)] if ragged else X
+    one, many = make(policy=policy), make(policy=policy)
+    t = 0
+    for n in (3, 200, 1, 496):  # windows end inside
+        chosen = many.decide_many(offered[t : t + n])
+        singles = [one.decide(x) for x in offered[t : t + n]]
+        assert chosen.action.tolist() == [each.action for each in singles]
+        assert chosen.round.tolist() == [each.round for each in singles] == list(range(t, t + n))
+        assert np.array_equal(chosen.rows, [each.row for each in singles])
+        assert np.array_equal(chosen.probability, [each.probability for each in singles])
+        y = rewards(chosen.rows, t)
+        many.learn_many(chosen, y)
+        one.learn_many(singles, y)
+        t += n
+    assert len(one.guarantee.releases) == len(many.guarantee.releases) > 3
+    assert np.array_equal(one.theta, many.theta)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+def test_decision__probabilities_are_true(policy, link):
+    # The learner's own coins, 4,000 times the same offer under one policy: every frequency within
+    # 6 deviations of its probability.
+    limits = {} if link == "identity" else {"reward_range": (0.0, 1.0)}
+    bandit = make(policy=policy, link=link, **limits)
+    play(bandit, contexts(400), reward=lambda rows, s: (rewards(rows, s) > 0) * 1.0)
+    while bandit.rounds_until_release < 4000:
+        bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
+    (offered,) = contexts(1, seed=9)
+    chosen = bandit.decide_many(np.broadcast_to(offered, (4000, 5, D)))
+    law = chosen[0].probabilities
+    assert law.sum() == pytest.approx(1)
+    seen = np.bincount(chosen.action, minlength=5) / 4000
+    assert (np.abs(seen - law) <= 6 * np.sqrt(law * (1 - law) / 4000) + 1e-12).all()
+    assert (chosen.probability > 0).all()
+    assert np.array_equal(chosen.probability, law[chosen.action])
+
+
+def test_thompson__draws_from_the_belief():
+    # Whitened, 64 draws of 4 numbers are standard normal; 5 deviations.
+    bandit = make(policy="thompson")
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((D, D)))[0]
+    narrow = replace(
+        bandit._estimator.belief, covariance=turn @ np.diag([1, 0.1, 1e-3, 1e-4]) @ turn.T,
+        mean=THETA, windows=1,
+    )  # fmt: skip
+    bandit._estimator.belief = narrow
+    draws = bandit._plan(100).draws
+    z = (draws - THETA) @ turn / np.sqrt([1, 0.1, 1e-3, 1e-4])
+    assert z.shape == (64, D)
+    assert np.abs((z**2).mean(axis=0) - 1).max() < 5 * math.sqrt(2 / 64)
+    assert np.abs(z.mean(axis=0)).max() < 5 / 8
+
+
+def test_bandit__one_action_and_few_dimensions_work():
+    for dim in (1, 2):
+        for policy in POLICIES:
+            bandit = make(dim=dim, policy=policy)
+            assert set(play(bandit, contexts(300, 1, dim=dim))) == {0}
+            assert np.isfinite(bandit.theta).all()
+            play(bandit, contexts(300, 3, dim=dim))
+            assert bandit.decide(np.zeros((2, dim))).probability > 0
+
+
+def test_bandit__in_one_dimension_it_learns_the_sign():
+    bandit = make(dim=1, epsilon=2.0)
+    X = np.tile([[0.7], [-0.7]], (600, 1, 1))
+    actions = play(bandit, X, reward=lambda rows, _: -rows[:, 0])
+    assert np.mean(np.array(actions[-100:]) == 1) > 0.95
+    assert bandit.theta[0] < -0.5
+
+
+# -- units -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("bound", [3.0, 0.25])
+def test_bandit__a_norm_bound_only_changes_units(bound, estimator):
+    X = contexts(600)
+    one = make(estimator=estimator, policy="squarecb")
+    other = make(estimator=estimator, policy="squarecb", norm_bound=bound)
+    assert play(one, X) == play(other, bound * X)
+    assert np.allclose(one.theta, bound * other.theta)
+    assert np.abs(one.theta).max() > 0.01
+
+
+def test_bandit__rewards_in_other_units_only_change_units():
+    X = contexts(600)
+    one, other = make(), make(reward_range=(-5.0, 5.0))
+    a = play(one, X)
+    b = play(other, X, reward=lambda rows, seed: 5 * rewards(rows, seed))
+    assert a == b
+    assert np.allclose(5 * one.theta, other.theta)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-5.0, 5.0), (0.0, 4.0), (-1.0, 0.0)])
+def test_bandit__finds_theta_in_the_users_units(low, high):
+    # A constant feature carries the middle of the range.
+    middle, half = (low + high) / 2, (high - low) / 2
+    theta = np.array([middle, 0.6 * half, -0.3 * half, 0.0]) * math.sqrt(2)
+    u = contexts(4000, dim=3)
+    X = np.concatenate([np.ones((4000, 5, 1)), u], axis=2) / math.sqrt(2)
+    bandit = make(reward_range=(low, high), epsilon=math.inf)
+    noise = np.random.default_rng(0)
+    play(
+        bandit,
+        X,
+        reward=lambda rows, _: np.clip(
+            rows @ theta + 0.05 * half * noise.uniform(-1, 1, len(rows)), low, high
+        ),
+    )
+    bandit.decide(X[0])
+    largest = max(abs(low), abs(high))
+    if np.linalg.norm(theta) <= largest:  # what the learner supposes
+        assert np.abs(bandit.theta - theta).max() < 0.1 * largest
+    best = np.argmax(X[:500] @ theta, axis=1)
+    assert np.mean(bandit.decide_many(X[:500]).action == best) > 0.8
+
+
+# -- privacy ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("contributions", [1, 3])
+@pytest.mark.parametrize("secure", [False, True])
+def test_guarantee__is_the_budget_and_agrees_with_dp_accounting(estimator, contributions, secure):
+    bandit = make(
+        epsilon=1.0,
+        estimator=estimator,
+        policy="squarecb",
+        contributions=contributions,
+        noise=SecureNoise() if secure else SeededNoise(0),
+    )
+    assert "nothing" in bandit.guarantee.statement()
+    play(bandit, contexts(1200))
+    promise = bandit.guarantee
+    assert (promise.epsilon, promise.delta, promise.trust) == (1.0, 1e-6, "joint")
+    assert promise.contributions == contributions
+    assert promise.neighbours == "replace-one"
+    assert len(promise.releases) >= 3
+    scopes = [each.scope for each in promise.releases]
+    assert scopes == [f"window {k + 1}" for k in range(len(scopes))]
+    assert promise.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-9)
+    for release in promise.releases:
+        accountant = dp_accounting.pld.PLDAccountant(
+            dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+        )
+        accountant.compose(dp_accounting.GaussianDpEvent(release.scale / release.sensitivity))
+        assert accountant.get_epsilon(1e-6) == pytest.approx(1.0, abs=1e-4)
+    assert ("exact lattice" if secure else "simulation only") in promise.sampler
+    text = " ".join(promise.unprotected)
+    for entry in ("own action", "decision records", "horizon", "arrival times", "public bounds"):
+        assert entry in text
+    assert "stolen state" in text
+    assert ("more than 3 rounds" in text) == (contributions == 3)
+    json.dumps(promise.to_dict())
+
+
+def test_guarantee__contributions_multiply_the_noise():
+    scales = []
+    for k in (1, 3):
+        bandit = make(contributions=k)
+        bandit.decide(contexts(1)[0])
+        (release,) = bandit.guarantee.releases
+        scales.append(release.scale)
+        mu = gaussian_mu(3.0, 1e-6)
+        assert release.scale == pytest.approx(k * SENSITIVITY / mu)
+        # And the noise that is really there: the sum before any reward.
+        noise = bandit._estimator._sum.value
+        assert np.array_equal(noise, SeededNoise(2).gaussian(release.scale, len(noise)))
+    assert scales[1] == pytest.approx(3 * scales[0])
+
+
+def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_law):
+    values, bandit = [], make(epsilon=1.0)
+    while len(values) < 20:
+        bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
+        values.append(bandit._estimator._sum.value.copy())
+        scale = bandit.guarantee.releases[-1].scale
+    more = []
+    for seed in range(150):
+        other = make(epsilon=1.0, noise=SeededNoise(100 + seed))
+        other.decide(np.zeros((1, D)))
+        more.append(other._estimator._sum.value)
+    assert len({each[0] for each in values}) == 20
+    assert_law(np.concatenate(values + more), norm(scale=scale).cdf)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("link", ["identity", "logistic"])
+def test_bandit__without_privacy_runs_learns_and_says_so(policy, link):
+    unit = {} if link == "identity" else {"reward_range": (0.0, 1.0)}
+    bandit = make(epsilon=math.inf, policy=policy, link=link, **unit)
+    X = contexts(3000)
+
+    def reward(rows, seed):
+        y = rewards(rows, seed)
+        return y if link == "identity" else np.clip(0.5 + y / 2, 0, 1)
+
+    play(bandit, X, reward=reward)
+    promise = bandit.guarantee
+    assert promise.epsilon == math.inf
+    assert promise.epsilon_at(1e-6) == math.inf
+    assert "NO PRIVACY" in promise.statement()
+    chosen = bandit.decide_many(X[:500])
+    lost = (X[:500] @ THETA).max(axis=1) - chosen.rows @ THETA
+    assert lost.mean() < (0.1 if policy in ("squarecb", "elimination") else 0.02)
+
+
+def test_bandit__with_real_noise_two_runs_differ_and_work():
+    for noise in (None, SecureNoise()):
+        runs = [make(noise=noise) for _ in range(2)]
+        for bandit in runs:
+            play(bandit, contexts(200))
+        assert not np.array_equal(runs[0].theta, runs[1].theta)
+
+
+def test_bandit__coins_and_noise_are_two_streams():
+    X = contexts(300)
+    base = play(make(seed=5, noise=SeededNoise(5)), X)
+    first = make().rounds_until_release
+    other_noise = play(make(seed=5, noise=SeededNoise(6)), X)
+    other_coins = play(make(seed=6, noise=SeededNoise(5)), X)
+    assert base[:first] == other_noise[:first]  # noise does not reach the first window
+    assert base != other_noise
+    assert base[:first] != other_coins[:first]
+
+
+def test_bandit__bad_arguments_are_refused():
+    for change in (
+        {"dim": 0}, {"dim": 2.5}, {"horizon": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
+        {"delta": 1.0}, {"delta": 0.0}, {"trust": "central"}, {"link": "cauchit"},
+        {"policy": "magic"}, {"estimator": "magic"}, {"width": "wide"}, {"norm_bound": 0.0},
+        {"norm_bound": math.inf}, {"reward_range": (1.0, 1.0)}, {"reward_range": (0.0, math.inf)},
+        {"contributions": 0}, {"noise": 3}, {"estimator": "sgd", "policy": "ucb"},
+        {"estimator": "sgd", "policy": "greedy", "link": "logistic"},
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"must|delta|knows"):
+            make(**change)
+
+
+# -- other processes -------------------------------------------------------------------------------
+
+HEAD = """
+import json, os, signal, sys
+import numpy as np
+from discreet.bandits import Decision, LinearBandit
+X = np.load("X.npy")
+"""
+
+
+def elsewhere(code, folder, check=True):
+    done = subprocess.run(
+        [sys.executable, "-c", HEAD + code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0 or not check, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("policy", ["ucb", "thompson", "elimination"])
+def test_other_process__goes_on_to_the_same_decisions(policy, tmp_path):
+    X, bandit = contexts(400), make(policy=policy)
+    play(bandit, X[:150], by=40)
+    waiting = bandit.decide(X[150])
+    record = json.dumps(waiting.to_dict())
+    np.save(tmp_path / "X.npy", X)
+    bandit.save(tmp_path / "state.npz")
+    (tmp_path / "record.json").write_text(record)
+    done = elsewhere(
+        """
+bandit = LinearBandit.load("state.npz")
+decision = Decision.from_dict(json.load(open("record.json")))
+bandit.learn(decision, 0.5)
+try:
+    bandit.learn(decision, 0.5)
+except ValueError as refused:
+    print(refused)
+chosen = bandit.decide_many(X[151:])
+bandit.learn_many(chosen, np.zeros(len(chosen)))
+bandit.save("later.npz")
+print(json.dumps([chosen.action.tolist(), decision.probability, bandit.theta.tolist()]))
+""",
+        tmp_path,
+    )
+    refused, answer = done.stdout.splitlines()
+    assert "counts once" in refused
+    actions, probability, theta = json.loads(answer)
+    bandit.learn(waiting, 0.5)
+    chosen = bandit.decide_many(X[151:])
+    bandit.learn_many(chosen, np.zeros(len(chosen)))
+    assert actions == chosen.action.tolist()
+    assert theta == bandit.theta.tolist()
+    assert probability == waiting.probability
+    # Back again: the reward that came there has come.
+    later = LinearBandit.load(tmp_path / "later.npz")
+    with pytest.raises(ValueError, match="counts once"):
+        later.learn(Decision.from_dict(json.loads(record)), 0.5)
+    assert later.guarantee == bandit.guarantee
+
+
+def test_other_process__killed_in_the_middle_of_a_window_loses_only_what_was_not_saved(tmp_path):
+    X, whole = contexts(300), make()
+    np.save(tmp_path / "X.npy", X)
+    make().save(tmp_path / "state.npz")
+    killed = elsewhere(
+        """
+bandit = LinearBandit.load("state.npz")
+for t in range(300):
+    decision = bandit.decide(X[t])
+    bandit.learn(decision, 0.1 * (-1) ** t)
+    if t == 130:
+        assert bandit.rounds_until_release > 3
+        bandit.save("state.npz")
+    if t == 133:  # three rounds after the last save, in the same window
+        os.kill(os.getpid(), signal.SIGKILL)
+""",
+        tmp_path,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["X.npy", "state.npz"]
+    resumed = LinearBandit.load(tmp_path / "state.npz")
+    assert resumed.rounds == 131
+    for t in range(131):
+        whole.learn(whole.decide(X[t]), 0.1 * (-1) ** t)
+    for t in range(131, 300):
+        a, b = resumed.decide(X[t]), whole.decide(X[t])
+        assert a.action == b.action
+        resumed.learn(a, 0.1 * (-1) ** t)
+        whole.learn(b, 0.1 * (-1) ** t)
+    assert resumed.guarantee == whole.guarantee
+    assert np.array_equal(resumed.theta, whole.theta)
+
+
+# -- regret ----------------------------------------------------------------------------------------
+
+
+def regret(world, bandit, T, seed):
+    rng, lost, uniform = np.random.default_rng(seed), [], 0.0
+    while bandit.rounds < T:
+        X = world.contexts(min(bandit.rounds_until_release, T - bandit.rounds), rng)
+        chosen = bandit.decide_many(X)
+        lost.append(world.best(X) - world.means(chosen.rows))
+        uniform += float(np.sum(world.best(X) - world.means(X).mean(axis=1)))
+        bandit.learn_many(chosen, world.rewards(chosen.rows, rng))
+    return np.concatenate(lost), uniform
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_regret__every_policy_beats_uniform_play_clearly(policy):
+    shares = []
+    for seed in range(4):
+        world = linear_world("sphere", D, seed=seed)
+        bandit = make(epsilon=1.0, horizon=4000, policy=policy, noise=SeededNoise(seed))
+        lost, uniform = regret(world, bandit, 4000, seed)
+        shares.append(lost.sum() / uniform)
+        assert lost[-800:].mean() < 0.2 * lost[:100].mean()
+    most = {"elimination": 0.35, "squarecb": 0.35}.get(policy, 0.12)
+    assert np.mean(shares) < most
+
+
+@pytest.mark.parametrize("policy", ["ucb", "thompson", "elimination"])
+def test_regret__with_a_gap_it_flattens(policy):
+    late = []
+    for seed in range(5):
+        world = linear_world("fixed", D, seed=seed)
+        bandit = make(epsilon=1.0, horizon=30_000, policy=policy, noise=SeededNoise(seed))
+        lost, uniform = regret(world, bandit, 30_000, seed)
+        late.append(lost[-6000:].sum() / (uniform / 5))
+    assert np.median(late) < 0.02
+    assert max(late) < 0.05
+
+
+def test_regret__less_privacy_means_less_regret():
+    total = {}
+    for epsilon in (0.3, 1.0, 10.0):
+        total[epsilon] = sum(
+            regret(
+                linear_world("sphere", D, seed=seed),
+                make(epsilon=epsilon, horizon=4000, noise=SeededNoise(seed)),
+                4000,
+                seed,
+            )[0].sum()
+            for seed in range(4)
+        )
+    assert total[0.3] > 1.5 * total[1.0] > 1.5 * total[10.0]
+
+
+def test_regret__logistic_rewards_are_learnt():
+    world, rng = linear_world("half", 5, seed=0), np.random.default_rng(0)
+    bandit = make(dim=5, epsilon=2.0, link="logistic", reward_range=(0.0, 1.0), horizon=8000)
+    lost, uniform = [], []
+    while bandit.rounds < 8000:
+        X = world.contexts(min(bandit.rounds_until_release, 8000 - bandit.rounds), rng)
+        chosen = bandit.decide_many(X)
+        bandit.learn_many(chosen, world.rewards(chosen.rows, rng))
+        lost.extend(world.best(X) - world.means(chosen.rows))
+        uniform.extend(world.best(X) - world.means(X).mean(axis=1))
+    assert np.mean(lost[-2000:]) < 0.2 * np.mean(uniform[-2000:])
+
+
+# -- gradient steps --------------------------------------------------------------------------------
+
+
+def descent(size, dim=3, epsilon=1.0, contributions=1, start=None):
+    budget = Budget(epsilon, 1e-6, contributions)
+    estimator = Descent(dim, budget, SeededNoise(0), limits=(-1.0, 1.0))
+    if start is not None:
+        estimator.belief = type(estimator.belief)(start, 1.0, 1)
+    estimator.open(size)
+    return estimator
+
+
+def average(estimator, rows, y):
+    """What `close` releases, before its noise."""
+    estimator.add(rows, y)
+    left = estimator._size - estimator._taken
+    return (estimator._total + left * estimator._theta) / estimator._size
+
+
+def claimed(estimator):
+    estimator.close()
+    (release,) = estimator._ledger.releases
+    return release.sensitivity
+
+
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 40),
+    st.sampled_from(["random", "one direction", "orthogonal", "alternating", "zero"]),
+    st.sampled_from([0.1, 1.0, 50.0]),
+)
+def test_sgd__a_row_replaced_removed_or_added_moves_the_average_within_the_claim(
+    seed, size, case, epsilon
+):
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((size + 3, 3))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    y = rng.choice([-1.0, 1.0], size + 3)
+    u, w = rows[0].copy(), np.cross(rows[0], rows[1])
+    if case == "one direction":
+        rows[:], y[:] = u, 1.0
+    elif case == "orthogonal":
+        rows[:] = np.array([u, w / np.linalg.norm(w)])[np.arange(size + 3) % 2]
+    elif case == "alternating":
+        rows[:], y[:] = u, 1.0 - 2 * (np.arange(size + 3) % 2)
+    elif case == "zero":
+        rows[1:] = 0
+    start = rng.choice([0.0, 1.0, -1.0]) * u
+    n = size + int(rng.integers(-min(size - 1, 5), 3))  # fewer, or more than there is room for
+    rows, y = rows[:n], y[:n]
+    base = average(descent(size, epsilon=epsilon, start=start), rows, y)
+    limit = claimed(descent(size, epsilon=epsilon, start=start))
+    step = descent(size, epsilon=epsilon)._step
+    assert limit == pytest.approx(math.sqrt(2) * 4 * step)
+    for i in {0, n // 2, n - 1}:
+        for phi, reward in ((-u, 1.0), (u, -1.0), (-rows[i], y[i]), (rows[i], -y[i]), (0 * u, 0.0)):
+            other, z = rows.copy(), y.copy()
+            other[i], z[i] = phi, reward
+            changed = average(descent(size, epsilon=epsilon, start=start), other, z)
+            assert np.linalg.norm(changed - base) <= limit + 1e-12
+        # Gone, perhaps to another window: each of the two may move by the claim over sqrt(2).
+        other, z = np.delete(rows, i, axis=0), np.delete(y, i)
+        changed = average(descent(size, epsilon=epsilon, start=start), other, z)
+        assert np.linalg.norm(changed - base) <= limit / math.sqrt(2) + 1e-12
+
+
+def test_sgd__the_claim_is_not_idle():
+    # The first row replaced by its opposite, the others orthogonal to it: over 45% of the claim
+    # (which is sqrt(2) larger than a replacement needs, for rows that change windows).
+    size = 50
+    rows = np.tile([0.0, 1.0, 0.0], (size, 1))
+    y = np.zeros(size)
+    values = []
+    for reward in (1.0, -1.0):
+        rows[0], y[0] = [1.0, 0.0, 0.0], reward
+        values.append(average(descent(size), rows, y))
+    moved = np.linalg.norm(values[0] - values[1])
+    assert 0.3 * claimed(descent(size)) < moved <= claimed(descent(size))
+
+
+def test_sgd__iterates_stay_in_the_unit_ball():
+    rows, y = np.tile(np.eye(3), (30, 1)), np.ones(90)  # unprojected they would go to (1, 1, 1)
+    estimator = descent(90, epsilon=50.0)
+    theta = average(estimator, rows, y)
+    assert np.linalg.norm(estimator._theta) == pytest.approx(1)
+    assert np.allclose(estimator._theta, 1 / math.sqrt(3), atol=0.1)
+    assert np.linalg.norm(theta) <= 1
+
+
+def test_sgd__releases_the_average_with_the_claimed_noise():
+    rng, errors = np.random.default_rng(0), []
+    rows = contexts(64, 1, dim=2000)[:, 0]
+    y = rng.uniform(-1, 1, 64)
+    estimator = descent(64, dim=2000)
+    expected = average(estimator, rows, y)
+    estimator.close()
+    (release,) = estimator._ledger.releases
+    errors = estimator.belief.mean - expected
+    assert errors.std() == pytest.approx(release.scale, rel=0.12)  # 7 deviations of 2,000
+    assert release.scale == pytest.approx(release.sensitivity / gaussian_mu(1.0, 1e-6))
+
+
+def test_sgd__thousands_of_features_run_fast_learn_and_need_little_memory():
+    dim, T = 2000, 3000
+    bandit = LinearBandit(dim, T, 3.0, policy="squarecb", seed=0, noise=SeededNoise(0))
+    assert isinstance(bandit._estimator, Descent)
+    theta = np.zeros(dim)
+    theta[:5] = [0.7, -0.5, 0.3, 0.3, 0.2]
+    rng, lost, uniform, start = np.random.default_rng(0), [], [], time.perf_counter()
+    while bandit.rounds < T:
+        n = min(bandit.rounds_until_release, 250, T - bandit.rounds)
+        X = np.zeros((n, 4, dim))
+        X[:, :, :5] = contexts(n, 4, seed=bandit.rounds, dim=5)
+        chosen = bandit.decide_many(X)
+        bandit.learn_many(
+            chosen, np.clip(chosen.rows @ theta + 0.1 * rng.standard_normal(n), -1, 1)
+        )
+        means = X @ theta
+        lost.extend(means.max(axis=1) - chosen.rows @ theta)
+        uniform.extend(means.max(axis=1) - means.mean(axis=1))
+    assert time.perf_counter() - start < 10
+    assert np.mean(lost[-1000:]) < 0.9 * np.mean(uniform[-1000:])
+    state = bandit.state_dict()
+    assert sum(np.asarray(v).nbytes for v in state.values()) < 8 * 8 * dim
+
+
+def test_sgd__is_chosen_for_many_features_only():
+    assert isinstance(make(dim=401, policy="greedy")._estimator, Descent)
+    assert not isinstance(make(dim=400, policy="greedy")._estimator, Descent)
+    with pytest.raises(ValueError, match="squarecb"):
+        make(dim=401, policy="ucb")

@@ -1,0 +1,409 @@
+import copy
+import math
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from discreet.bandits import LinearBandit
+from discreet.bandits.belief import Belief
+from discreet.bandits.window import COUNT, SENSITIVITY, Lens, clipped_normal, learned, lens
+from discreet.environments import linear_world
+from discreet.links import LINKS, link
+from discreet.privacy import SeededNoise
+from discreet.privacy.mechanisms import symmetric_to_vector
+
+NOISES = [1e-4, 0.01, 0.1, 1.0]
+RANGES = [(-1.0, 1.0), (0.0, 1.0), (-1.0, 0.0), (0.5, 1.0), (-0.2, 1.0)]
+SEEDS = st.integers(0, 2**32)
+
+
+def beliefs(rng, d, radius=1.0):
+    """What may be known after many windows: ill-conditioned, far from the truth, nearly sure."""
+    A = rng.standard_normal((d, d)) * np.geomspace(1, 10 ** rng.uniform(-4, 0), d)
+    G = rng.standard_normal((d, d)) * np.geomspace(1, 10 ** rng.uniform(-3, 0), d)
+    mean = rng.standard_normal(d)
+    size = 10 ** rng.uniform(-4, 0)
+    return replace(
+        Belief.prior(d, float(rng.choice(NOISES)), radius=radius, exact=bool(rng.random() < 0.3)),
+        mean=mean * radius * rng.choice([0.0, 0.3, 1.0]) / np.linalg.norm(mean),
+        covariance=size * radius**2 * A @ A.T / d,
+        gram=G @ G.T,
+        mass=float(rng.choice([0.0, 1.0, 1e3, 1e6])),
+        blur=float(rng.choice([0.0, 1.0, 100.0])),
+    )
+
+
+def some_lens(rng, d, name="identity", limits=(-1.0, 1.0), unit=1.0):
+    radius = 1.0 if name == "identity" else link(name).reach
+    size, deviation = int(10 ** rng.uniform(0, 6)), float(rng.choice([0.0, 0.1, 12.0, 300.0]))
+    return lens(beliefs(rng, d, radius), size, deviation, limits, link(name), unit)
+
+
+def worst_rows(rng, view, n=8):
+    """Rows on the edges of the unit ball: along the frame's axes, the mean, zero, tiny, inside."""
+    d = len(view.mean)
+    z = rng.standard_normal((n, d))
+    z /= np.linalg.norm(z, axis=1, keepdims=True)
+    axes = np.linalg.eigh(view.frame)[1].T
+    along = view.mean / max(np.linalg.norm(view.mean), 1e-300)
+    return np.concatenate(
+        [z, -z, axes, -axes, [along, -along, 0 * along], 1e-9 * z, 1e-300 * z, 0.5 * z]
+    )
+
+
+def seen(view, rows, rewards):
+    """The vector that a row adds to the release: isometric vv' and the count."""
+    v, weight = view.look(rows, rewards)
+    return np.concatenate(
+        [symmetric_to_vector(v[:, :, None] * v[:, None, :]), COUNT * weight[:, None]], axis=1
+    )
+
+
+def looked_at(rng, view, limits):
+    rows = worst_rows(rng, view)
+    low, high = limits
+    for y in (low, high, (low + high) / 2):
+        yield rows, np.full(len(rows), y)
+    yield rows, rng.uniform(low, high, len(rows))
+
+
+def assert_bounded(v, weight):
+    assert np.isfinite(v).all()
+    assert ((v[:, :-2] ** 2).sum(axis=1) <= 1 + 1e-12).all(), "features"
+    assert ((v[:, -2:] ** 2).sum(axis=1) <= 1 + 1e-12).all(), "residuals"
+    assert (weight >= 0).all()
+    assert (weight <= 1).all()
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from(RANGES))
+def test_lens__no_row_has_more_than_its_share(seed, d, limits):
+    rng = np.random.default_rng(seed)
+    view = some_lens(rng, d, limits=limits)
+    for rows, rewards in looked_at(rng, view, limits):
+        assert_bounded(*view.look(rows, rewards))
+
+
+@given(SEEDS, st.integers(1, 4), st.sampled_from(["logistic", "probit"]))
+def test_lens__no_row_has_more_than_its_share_when_means_lie_in_the_reward_range(seed, d, name):
+    rng = np.random.default_rng(seed)
+    view = some_lens(rng, d, name, (0.0, 1.0))
+    for rows, rewards in looked_at(rng, view, (0.0, 1.0)):
+        assert_bounded(*view.look(rows, rewards))
+
+
+@pytest.mark.parametrize(
+    ("name", "limits", "unit"),
+    [
+        ("logistic", (0.0, 1.0), 0.5),
+        ("logistic", (0.2, 1.0), 0.5),
+        ("logistic", (-1.0, 1.0), 1.0),
+        ("logistic", (-1.0, 1.0), 5.0),
+        ("probit", (0.0, 1.0), 0.2),
+        ("poisson", (0.0, 1.0), 1.0),
+        ("poisson", (0.0, 1.0), 10.0),
+    ],
+)
+def test_lens__no_row_has_more_than_its_share_when_means_leave_the_reward_range(name, limits, unit):
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        view = some_lens(rng, 3, name, limits, unit)
+        for rows, rewards in looked_at(rng, view, limits):
+            assert_bounded(*view.look(rows, rewards))
+
+
+def test_lens__even_a_row_outside_the_unit_ball_has_no_more_than_its_share():
+    first = np.eye(10)[0]
+    sure = replace(
+        Belief.prior(10, 0.1),
+        mean=0.5 * first,
+        covariance=1e-9 * np.eye(10),
+        gram=1000 * np.diag([0.9] + [0.1 / 9] * 9),
+        mass=1000.0,
+    )
+    view = lens(sure, 1000, 12.0, (-1.0, 1.0), link("identity"), 1.0)
+    assert_bounded(*view.look(first[None], np.array([-1.0])))
+    for length in (1.5, 2.0, 1e3):
+        assert_bounded(*view.look(length * first[None], np.array([-1.0])))
+        one = np.empty(12)
+        weight = view.look_at(length * first, -1.0, one)
+        assert_bounded(one[None], np.array([weight]))
+
+
+@given(SEEDS, st.integers(1, 5), st.sampled_from(["identity", "logistic"]))
+def test_lens__one_row_at_a_time_is_the_same(seed, d, name):
+    rng = np.random.default_rng(seed)
+    limits = (-0.5, 1.0) if name == "identity" else (0.0, 1.0)
+    view = some_lens(rng, d, name, limits)
+    for rows, rewards in looked_at(rng, view, limits):
+        v, weights = view.look(rows, rewards)
+        for i in range(len(rows)):
+            one = np.full(d + 2, np.nan)
+            weight = view.look_at(rows[i], float(rewards[i]), one)
+            assert_bounded(one[None], np.array([weight]))
+            assert weight == pytest.approx(weights[i], rel=1e-9)
+            assert np.allclose(one, v[i], rtol=1e-9, atol=1e-12)
+
+
+@given(
+    st.floats(-1, 1),
+    st.floats(1e-12, 1.0),
+    st.floats(1e-3, 2.0),
+)
+@example(1.0, 1e-12, 1.0)
+@example(-1.0, 1.0, 1.0)
+@example(1.0, 0.5, 1.0)
+@example(0.5, 0.5, 1.0)
+def test_lens__residuals_split_into_two_scales_without_loss(share, ratio, limit):
+    eye = np.eye(2)
+    view = Lens(
+        mean=np.zeros(2), spread=0 * eye, frame=eye, clip=ratio * limit, limit=limit,
+        link=link("identity"), scale=1.0,
+    )  # fmt: skip
+    reward = share * limit
+    v, weight = view.look(np.array([[1.0, 0.0]]), np.array([reward]))
+    assert weight[0] == 1
+    f, g = v[0, 2] * view.clip, v[0, 3] * view.limit
+    assert f + g == pytest.approx(reward, abs=1e-12)
+    size = v[0, 2] ** 2 + v[0, 3] ** 2
+    assert size <= 1 + 1e-12
+    if abs(reward) <= view.clip:
+        assert g == 0
+    else:  # all that is allowed is used, and f keeps the sign
+        assert size == pytest.approx(1, abs=1e-6)
+        assert f * reward > 0
+        assert abs(f) <= view.clip
+
+
+def test_lens__weights_frames_and_deviations_are_the_formulas():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        belief = beliefs(rng, 3)
+        view = lens(belief, 500, 12.0, (-1.0, 1.0), link("identity"), 1.0)
+        rows, rewards = worst_rows(rng, view), rng.uniform(-1, 1, 3 * 3)
+        rows = rows[: len(rewards)]
+        v, weight = view.look(rows, rewards)
+        for i, (phi, y) in enumerate(zip(rows, rewards, strict=True)):
+            rho = math.sqrt(1 + phi @ belief.covariance @ phi / belief.noise)
+            x = view.frame @ phi / rho
+            w = min(1, 1 / max(float(x @ x), 1e-300))
+            assert weight[i] == pytest.approx(w)
+            assert np.allclose(v[i, :-2], math.sqrt(w) * x)
+            r = np.clip((y - phi @ view.mean) / rho, -view.limit, view.limit)
+            split = v[i, -2] * view.clip + v[i, -1] * view.limit
+            assert split == pytest.approx(math.sqrt(w) * r)
+
+
+def test_lens__a_link_gives_the_row_its_slope():
+    rng, logistic = np.random.default_rng(1), link("logistic")
+    belief = beliefs(rng, 3, logistic.reach)
+    view = lens(belief, 500, 12.0, (0.0, 1.0), logistic, 1.0)
+    phi = worst_rows(rng, view)[0]
+    t = phi @ view.mean
+    slope = float(logistic.slope(t))
+    rho = math.sqrt(1 + slope**2 * phi @ belief.covariance @ phi / belief.noise)
+    x = slope * view.frame @ phi / rho
+    v, weight = view.look(phi[None], np.array([1.0]))
+    assert weight[0] == pytest.approx(min(1, 1 / float(x @ x)))
+    assert np.allclose(v[0, :-2], math.sqrt(weight[0]) * x)
+
+
+@given(
+    SEEDS,
+    st.integers(1, 5),
+    st.sampled_from(["random", "opposite reward", "opposite row", "zero", "heavy and light"]),
+)
+def test_window__replacing_a_row_moves_the_sum_by_at_most_the_sensitivity(seed, d, case):
+    rng = np.random.default_rng(seed)
+    limits = RANGES[seed % len(RANGES)]
+    view = some_lens(rng, d, limits=limits)
+    rows = worst_rows(rng, view)
+    low, high = limits
+    one, other = rows[rng.permutation(len(rows))], rows[rng.permutation(len(rows))]
+    y = rng.choice([low, high], len(rows))
+    z = rng.choice([low, high], len(rows))
+    if case == "opposite reward":
+        other, z = one, low + high - y
+    elif case == "opposite row":
+        other, z = -one, y
+    elif case == "zero":
+        other = 0 * one
+    elif case == "heavy and light":
+        other = 1e-6 * one
+    moved = np.linalg.norm(seen(view, one, y) - seen(view, other, z), axis=1)
+    assert moved.max() <= SENSITIVITY * (1 + 1e-12)
+    # A row that comes into one window instead of another moves both: their squares add up.
+    later = some_lens(rng, d, limits=limits)
+    both = np.hypot(
+        np.linalg.norm(seen(view, one, y), axis=1), np.linalg.norm(seen(later, other, z), axis=1)
+    )
+    assert both.max() <= SENSITIVITY * (1 + 1e-12)
+
+
+def test_window__the_sensitivity_is_reached_by_a_row_that_changes_windows():
+    # |vv'| = 2 and a weight of 1 in both windows: a row of norm 1 whose residual is clipped.
+    view = lens(Belief.prior(2, 0.1), 50, 12.0, (-1.0, 1.0), link("identity"), 1.0)
+    term = seen(view, np.array([[1.0, 0.0]]), np.array([1.0]))
+    assert math.hypot(*np.linalg.norm([term, term], axis=(1, 2))) == pytest.approx(SENSITIVITY)
+    # Within one window the opposite reward comes to 97% of it: orthogonal v and equal counts.
+    other = seen(view, np.array([[1.0, 0.0]]), np.array([-1.0]))
+    assert np.linalg.norm(term - other) == pytest.approx(math.sqrt(8))
+    assert math.sqrt(8) / SENSITIVITY == pytest.approx(0.97, abs=0.001)
+    # So nothing smaller would do.
+    assert pytest.approx(math.sqrt(8 + 2 * COUNT**2)) == SENSITIVITY
+
+
+@pytest.mark.parametrize("contributions", [1, 3])
+def test_window__k_rows_of_one_person_move_the_windows_by_at_most_k_times(contributions):
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(200):
+        views = [some_lens(rng, 2) for _ in range(3)]
+        moved = np.zeros((3, 11))  # by window: 4 x 4 symmetric, and the count
+        for _ in range(contributions):
+            for sign in (1, -1):  # leaves one window, enters another
+                k = int(rng.integers(3))
+                row = worst_rows(rng, views[k])[:1]
+                moved[k] += sign * seen(views[k], row, rng.choice([-1.0, 1.0], 1))[0]
+        worst = max(worst, float(np.linalg.norm(moved)))
+    assert worst <= contributions * SENSITIVITY
+    assert worst > 0.5 * SENSITIVITY
+    bandit = LinearBandit(2, contributions=contributions, noise=SeededNoise(0))
+    bandit.decide(np.eye(2))
+    (release,) = bandit.guarantee.releases
+    assert release.sensitivity == contributions * SENSITIVITY
+
+
+def test_window__rows_added_one_by_one_or_together_give_the_same_sum():
+    X = np.random.default_rng(0).standard_normal((40, 1, 3))
+    rewards = np.random.default_rng(1).uniform(-1, 1, 40)
+    values = []
+    for together in (True, False):
+        bandit = LinearBandit(3, noise=SeededNoise(0), seed=0)
+        chosen = bandit.decide_many(X)
+        if together:
+            bandit.learn_many(chosen, rewards)
+        else:
+            for decision, reward in zip(chosen, rewards, strict=True):
+                bandit.learn(decision, reward)
+        values.append(bandit._estimator._sum.value)
+    assert np.allclose(*values, atol=1e-12)
+
+
+# -- what a release teaches ------------------------------------------------------------------------
+
+
+def released(view, rows, rewards):
+    return seen(view, rows, rewards).sum(axis=0)
+
+
+def test_learned__without_noise_is_a_weighted_ridge_regression():
+    # Computed from raw rows, row by row: weights w / (rho^2 variance), prior N(0, I/d).
+    rng, d, n = np.random.default_rng(0), 3, 400
+    theta = np.array([0.5, -0.4, 0.3])
+    belief = Belief.prior(d, 0.1, exact=True)
+    A, b = d * np.eye(d), np.zeros(d)
+    for _ in range(3):
+        rows = rng.standard_normal((n, d)) * [1.0, 0.5, 0.2]
+        rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
+        y = np.clip(rows @ theta + 0.1 * rng.standard_normal(n), -1, 1)
+        view = lens(belief, n, 0.0, (-1.0, 1.0), link("identity"), 1.0)
+        scales, squares, weights = [], 0.0, 0.0
+        for phi, reward in zip(rows, y, strict=True):
+            rho2 = 1 + phi @ belief.covariance @ phi / belief.noise
+            x = view.frame @ phi / math.sqrt(rho2)
+            w = min(1.0, 1 / float(x @ x))
+            scales.append(w / rho2)
+            squares += w * (reward - phi @ view.mean) ** 2 / rho2
+            weights += w
+        variance = min(max(squares / weights, 0.3 * belief.noise), 4.0)
+        belief = learned(belief, view, released(view, rows, y), 0.0, n)
+        for scale, phi, reward in zip(scales, rows, y, strict=True):
+            A += scale / variance * np.outer(phi, phi)
+            b += scale / variance * reward * phi
+        assert np.allclose(belief.mean, np.linalg.solve(A, b), atol=1e-8)
+        assert np.allclose(belief.covariance, np.linalg.inv(A), rtol=1e-6)
+    assert belief.windows == 3
+    assert np.abs(belief.mean - theta).max() < 0.05
+
+
+def test_learned__more_noise_means_a_wider_belief():
+    rng, d, n = np.random.default_rng(0), 3, 2000
+    belief = Belief.prior(d, 0.1)
+    rows = rng.standard_normal((n, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    y = rows @ np.array([0.5, -0.4, 0.3]) + 0.1 * rng.standard_normal(n)
+    sizes = []
+    for deviation in (1.0, 10.0, 100.0, 1000.0):
+        view = lens(belief, n, deviation, (-1.0, 1.0), link("identity"), 1.0)
+        total = released(view, rows, y)
+        noisy = total + deviation * rng.standard_normal(len(total))
+        sizes.append(np.trace(learned(belief, view, noisy, deviation, n).covariance))
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 0.1 * sizes[-1]
+    assert sizes[-1] == pytest.approx(1.0, rel=0.2)  # nothing learnt: the prior's trace
+
+
+@given(SEEDS, st.integers(1, 6), st.sampled_from([0.0, 0.1, 12.0, 1e4]))
+def test_learned__changes_nothing_it_is_given_and_stays_sane_on_any_release(seed, d, deviation):
+    rng = np.random.default_rng(seed)
+    belief, size = beliefs(rng, d), int(10 ** rng.uniform(0, 5))
+    view = lens(belief, size, deviation, (-1.0, 1.0), link("identity"), 1.0)
+    rows = worst_rows(rng, view)
+    total = released(view, rows, rng.uniform(-1, 1, len(rows)))
+    total += deviation * rng.standard_normal(len(total))
+    arguments = (belief, view, total)
+    before = copy.deepcopy([each.__dict__ for each in arguments[:2]]), total.copy()
+    one = learned(*arguments, deviation, size)
+    two = learned(*arguments, deviation, size)
+    for old, now in zip(before[0], arguments[:2], strict=True):
+        for name, value in old.items():
+            assert np.array_equal(value, getattr(now, name)), name
+    assert np.array_equal(total, before[1])
+    for field in fields(Belief):
+        assert np.array_equal(getattr(one, field.name), getattr(two, field.name)), field.name
+        assert np.isfinite(getattr(one, field.name)).all(), field.name
+    assert np.linalg.norm(one.mean) <= one.radius * (1 + 1e-12)
+    assert np.array_equal(one.covariance, one.covariance.T)
+    assert np.linalg.eigvalsh(one.covariance).min() > 0
+    assert 0 < one.noise <= 1
+    assert one.windows == belief.windows + 1
+
+
+def test_clipped_normal__equals_its_integral():
+    z = (np.arange(400_000) + 0.5) / 20_000 - 10
+    density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    for clip in (0.1, 0.7, 1.0, 3.0):
+        slope, second = clipped_normal(clip)
+        step = z[1] - z[0]
+        assert slope == pytest.approx((density * (np.abs(z) < clip)).sum() * step, abs=1e-4)
+        assert second == pytest.approx(
+            (density * np.clip(z, -clip, clip) ** 2).sum() * step, abs=1e-4
+        )
+
+
+@pytest.mark.parametrize(("dim", "epsilon"), [(2, 1.0), (5, 1.0), (5, 4.0)])
+def test_belief__its_covariance_is_the_size_of_its_error(dim, epsilon):
+    # z = (theta - mean)' C^-1 (theta - mean) / d has mean 1 if the belief is right. 40 worlds.
+    z = []
+    for seed in range(40):
+        # A shorter theta: the world cuts rewards to [-1, 1], so that near 1 they are not linear.
+        world, rng = linear_world("sphere", dim, seed=seed), np.random.default_rng(seed)
+        world = replace(world, theta=0.7 * world.theta)
+        bandit = LinearBandit(dim, 3000, epsilon, seed=seed, noise=SeededNoise(seed))
+        while bandit.rounds < 3000:
+            chosen = bandit.decide_many(world.contexts(bandit.rounds_until_release, rng))
+            bandit.learn_many(chosen, world.rewards(chosen.rows, rng))
+        bandit.decide(np.zeros((1, dim)))
+        belief = bandit._estimator.belief
+        assert belief.windows >= 5
+        error = world.theta - belief.mean
+        z.append(error @ np.linalg.solve(belief.covariance, error) / dim)
+    assert 0.3 < np.mean(z) < 3
+    assert 0.2 < np.median(z) < 2
+
+
+def test_links__all_are_known_to_the_lens():
+    assert set(LINKS) == {"identity", "logistic", "probit", "poisson"}, "add it to the tests above"

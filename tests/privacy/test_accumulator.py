@@ -1,0 +1,165 @@
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise, SystemNoise
+from discreet.privacy.accumulator import NoisySum
+from discreet.privacy.ledger import BudgetSpent
+
+
+class Forbidden(SeededNoise):
+    """Noise that must not be drawn."""
+
+    def normal(self, size):
+        raise AssertionError("noise was drawn")
+
+
+@pytest.mark.parametrize(("sensitivity", "mu"), [(1.0, 1.0), (2.0, 0.5), (3.0, 0.1)])
+def test_noisy_sum__holds_gaussian_noise_of_scale_sensitivity_over_mu(sensitivity, mu, assert_law):
+    total = NoisySum(4000, sensitivity=sensitivity, mu=mu, noise=SeededNoise(1))
+    assert total.release.scale == sensitivity / mu
+    assert total.release.mu == pytest.approx(mu)
+    assert_law(total.value, stats.norm(scale=sensitivity / mu).cdf)
+
+
+def test_noisy_sum__secure_noise_has_the_same_law(assert_law):
+    total = NoisySum(6000, sensitivity=2.0, mu=0.5, noise=SecureNoise())
+    assert_law(total.value, stats.norm(scale=4.0).cdf)
+
+
+def test_noisy_sum__the_noise_does_not_depend_on_the_terms_and_is_drawn_once():
+    terms = np.random.default_rng(0).uniform(-1, 1, (50, 7))
+    total = NoisySum(7, sensitivity=2.0, mu=0.5, noise=SeededNoise(3))
+    noise = total.value.copy()
+    for term in terms:
+        total.add(term)
+    assert np.allclose(total.value - noise, terms.sum(axis=0), atol=1e-12)
+    again = NoisySum(7, sensitivity=2.0, mu=0.5, noise=SeededNoise(3))
+    again.add(terms.sum(axis=0))
+    assert np.allclose(again.value, total.value)
+
+
+def test_noisy_sum__does_not_keep_or_change_what_is_added():
+    total, term = NoisySum(2, sensitivity=1.0, mu=math.inf), np.array([1.0, 2.0])
+    total.add(term)
+    term[:] = 9
+    total.add(np.ones(2))
+    assert total.value.tolist() == [2.0, 3.0]
+    assert term.tolist() == [9.0, 9.0]
+
+
+def test_noisy_sum__no_privacy_is_the_plain_sum_and_says_so():
+    ledger = Ledger(Budget(math.inf, 1e-6))
+    total = NoisySum(3, sensitivity=2.0, mu=math.inf, noise=Forbidden(0), ledger=ledger)
+    total.add(np.arange(3.0))
+    assert total.value.tolist() == [0.0, 1.0, 2.0]
+    assert total.release.mu == math.inf
+    assert total.release.scale == 0
+    assert "NO PRIVACY" in ledger.guarantee().statement()
+
+
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_noisy_sum__every_value_lies_on_the_lattice_under_secure_noise(seed, steps):
+    total = NoisySum(3, sensitivity=2.0, mu=0.3, noise=SecureNoise())
+    rng, spacing = np.random.default_rng(seed), total._spacing
+    assert spacing > 0
+    assert math.log2(spacing) % 1 == 0
+    for _ in range(steps):
+        total.add(rng.standard_cauchy(3))
+        assert (total.value % spacing == 0).all()
+
+
+def test_noisy_sum__large_sums_stay_exact_on_the_lattice():
+    # 2^26 terms of norm 1 are promised: the last bit still counts there.
+    total = NoisySum(1, sensitivity=2.0, mu=0.3, noise=SecureNoise())
+    noise = float(total.value[0])
+    for _ in range(4):
+        total.add(np.array([2.0**24]))
+        before = float(total.value[0])
+        total.add(np.array([total._spacing]))
+        assert total.value[0] - before == total._spacing
+        total.add(np.array([-total._spacing]))
+    assert total.value[0] - 2.0**26 == noise
+
+
+@pytest.mark.parametrize("contributions", [1, 3])
+def test_noisy_sum__rounding_grows_the_sensitivity_by_one_spacing_for_each_call(contributions):
+    # One person may be in as many calls of `add` as there are contributions; each is rounded.
+    dim, ledger = 5, Ledger(Budget(1.0, 1e-6, contributions))
+    total = NoisySum(
+        dim, sensitivity=2.0, mu=ledger.budget.mu, noise=SecureNoise(), ledger=ledger
+    )  # fmt: skip
+    spacing = total._spacing
+    rounding = spacing * math.sqrt(dim) * contributions
+    assert total.release.sensitivity == 2.0 + rounding > 2.0
+    assert total.release.scale == total.release.sensitivity / ledger.budget.mu
+    # The worst pair of neighbours: each coordinate on either side of a rounding edge.
+    edge = 0.5 * spacing
+    moved = np.zeros(dim)
+    for _ in range(contributions):
+        one, other = (
+            NoisySum.restored({**total.state(), "value": np.zeros(dim)}) for _ in range(2)
+        )
+        one.add(np.full(dim, 1.5 * edge))
+        other.add(np.full(dim, 0.5 * edge))
+        moved += one.value - other.value
+    assert np.linalg.norm(moved) == pytest.approx(rounding)
+
+
+def test_noisy_sum__float_noise_needs_no_rounding():
+    for noise in (SeededNoise(0), SystemNoise()):
+        assert NoisySum(5, sensitivity=2.0, mu=1.0, noise=noise).release.sensitivity == 2.0
+
+
+@pytest.mark.parametrize(
+    "noise", [SeededNoise(4), SystemNoise(), SecureNoise()], ids=["seeded", "system", "secure"]
+)
+def test_noisy_sum__its_state_draws_nothing_spends_nothing_and_goes_on(noise):
+    ledger = Ledger(Budget(1.0, 1e-6))
+    total = NoisySum(
+        3, sensitivity=2.0, mu=ledger.budget.mu, noise=noise, ledger=ledger, what="w", scope="s"
+    )
+    total.add(np.array([0.1, 0.2, 0.3]))
+    state, position = total.state(), noise.state()
+    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
+    resumed = NoisySum.restored(json.loads(json.dumps(plain)))
+    assert np.array_equal(resumed.value, total.value)
+    assert resumed.release == total.release
+    assert len(ledger.releases) == 1
+    assert noise.state() == position
+    for each in (total, resumed):
+        each.add(np.array([0.4, 0.5, 0.6]))
+    assert np.array_equal(resumed.value, total.value)
+    assert not np.array_equal(state["value"], total.value), "a state is a copy"
+
+
+def test_noisy_sum__a_ledger_refuses_what_overspends_before_noise_is_drawn():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    mu = ledger.budget.mu
+
+    def make(share, noise, scope):
+        NoisySum(2, sensitivity=2.0, mu=share * mu, noise=noise, ledger=ledger, scope=scope)
+
+    with pytest.raises(BudgetSpent):
+        make(1.01, Forbidden(0), "window 1")
+    assert ledger.releases == ()
+    make(1.0, SeededNoise(0), "window 1")
+    with pytest.raises(BudgetSpent):
+        make(0.1, Forbidden(0), "window 1")
+    make(1.0, SeededNoise(0), "window 2")  # other rows
+    assert [each.scope for each in ledger.releases] == ["window 1", "window 2"]
+    assert ledger.spent() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(
+    "change", [{"dim": 0}, {"sensitivity": 0.0}, {"sensitivity": math.inf}, {"mu": 0.0},
+               {"mu": math.nan}, {"noise": 3}], ids=str,
+)  # fmt: skip
+def test_noisy_sum__bad_arguments_are_refused(change):
+    with pytest.raises(ValueError, match="must"):
+        NoisySum(**{"dim": 2, "sensitivity": 1.0, "mu": 1.0, **change})
