@@ -184,8 +184,8 @@ def played(
 
 
 def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
-    trust = options.pop("trust", "joint")
-    return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=BANDIT_RUNS)
+    trust, runs = options.pop("trust", "joint"), options.pop("runs", BANDIT_RUNS)
+    return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=runs)
 
 
 def bandit_accuracy() -> None:
@@ -264,7 +264,9 @@ def bandit_choices() -> None:
         table.add_row(f"{epsilon:g}", *(f"{p.expected:,.0f}" for p in plans))
     CONSOLE.print(table)
 
-    table = Table(title="Better than uniform after so many of 300,000 rounds (share of regret)")
+
+def bandit_trusts() -> None:
+    table = Table(title="Better than uniform after so many of 100,000 rounds (share; 6 runs)")
     settings = [("joint", 1.0), ("local", 3.0), ("local", 1.0)]
     for column in ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)):
         table.add_column(column, justify="right")
@@ -273,8 +275,9 @@ def bandit_choices() -> None:
              }  # fmt: skip
     for d in (5, 20):
         for kind, options in kinds.items():
-            plans = [foreseen(d, 300_000, e, trust=trust, **options) for trust, e in settings]
-            table.add_row(str(d), kind, *(f"{p.better_after:,.0f} ({100 * p.share:.2g}%)"
+            plans = [foreseen(d, 100_000, e, trust=trust, runs=6, **options)
+                     for trust, e in settings]  # fmt: skip
+            table.add_row(str(d), kind, *(f"{p.better_after:,.0f} ({100 * p.share:.3g}%)"
                                           for p in plans))  # fmt: skip
     CONSOLE.print(table)
 
@@ -283,6 +286,11 @@ def bandits() -> None:
     bandit_accuracy()
     bandit_worlds()
     bandit_choices()
+    bandit_trusts()
+    bandit_figure()
+
+
+def bandit_figure() -> None:
     stream = Stream(5, 50_000)
     plans = [foreseen(5, 50_000, math.inf)]
     plans += [foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)]

@@ -1,0 +1,305 @@
+"""Private contextual bandits against continual LinUCB and LinUCB: the tables of docs/bandits.md.
+
+    python benchmarks/bandits.py [joint] [policies] [growth] [free] [speed] [seeds]
+
+Without arguments everything, on 20 seeds, with local trust and the figure in their own scripts
+(bandits_local.py, bandits_figures.py). Regret is pseudo-regret: means of the best minus means of
+the chosen actions, summed over rounds. Set OMP_NUM_THREADS=1: two runs go side by side.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from rich.box import MARKDOWN
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from scipy.special import stdtrit
+
+from discreet.bandits import LinearBandit, baselines
+from discreet.environments import linear_world
+from discreet.privacy import SeededNoise, Tree
+
+CONSOLE = Console(width=150)
+FIRST = 1000  # seed; the defaults were tuned on smaller ones
+PIECE = 50_000  # most rounds at a time
+T = 50_000
+SEEDS = 20  # of every part, unless a number is given
+WIDTHS = (0.1, 0.3, 1.0)  # of non-private LinUCB, where it gets the best of them
+
+
+@dataclass(frozen=True)
+class Case:
+    """A learner in a world."""
+
+    learner: str
+    world: str = "sphere"
+    dim: int = 5
+    noise: float = 0.1
+    epsilon: float = 1.0
+    marks: tuple[int, ...] = (T,)  # rounds at which regret is read; the last is the horizon
+
+
+def make(case: Case, seed: int):
+    """A learner by name, with nothing tuned for the world."""
+    name, _, more = case.learner.partition(" ")
+    d, horizon = case.dim, case.marks[-1]
+    zero_one = case.world in ("half", "tenth")
+    common = {"reward_range": (0.0, 1.0) if zero_one else (-1.0, 1.0), "seed": seed}
+    if name == "LinUCB":
+        return baselines.LinUCB(d, horizon, width=float(more or 0.3), **common)
+    common["noise"] = SeededNoise(seed)
+    if name == "continual":
+        tree = Tree(2, balanced=False)  # as published
+        return baselines.ContinualLinUCB(
+            d, horizon, case.epsilon, mechanism=tree if more == "tree" else more, **common
+        )
+    if name == "LocalLinUCB":
+        return baselines.LocalLinUCB(d, horizon, case.epsilon, **common)
+    if name == "LocalSGD":
+        return baselines.LocalSGDBandit(d, horizon, case.epsilon, **common)
+    if name == "local":
+        return LinearBandit(d, horizon, case.epsilon, trust="local", **common)
+    epsilon = math.inf if more == "without privacy" else case.epsilon
+    if name in ("private", "same"):
+        return LinearBandit(d, horizon, epsilon, **common)
+    width = "theory" if more == "theory" else "computed"
+    return LinearBandit(d, horizon, epsilon, policy=name, width=width, **common)
+
+
+def play(case: Case, seed: int) -> list[float]:
+    """Cumulative regret at the marks, window by window; every learner meets the same people."""
+    world = linear_world(case.world, case.dim, noise=case.noise, seed=seed)
+    people, coins = (np.random.default_rng([seed, stream]) for stream in (1, 2))
+    learner, regret, found = make(case, seed), 0.0, []
+    for mark in case.marks:
+        while learner.rounds < mark:
+            n = min(learner.rounds_until_release, PIECE, mark - learner.rounds)
+            features = world.contexts(n, people)
+            chosen = learner.decide_many(features)
+            regret += float(np.sum(world.best(features) - world.means(chosen.rows)))
+            learner.learn_many(chosen, world.rewards(chosen.rows, coins))
+        found.append(regret)
+    return found
+
+
+def play_job(job: tuple[Case, int]) -> list[float]:
+    return play(*job)
+
+
+def runs(what: str, cases: Iterable[Case], seeds: int) -> dict[Case, np.ndarray]:
+    """Regret of every case: (seeds, marks)."""
+    jobs = [(case, seed) for case in dict.fromkeys(cases) for seed in range(FIRST, FIRST + seeds)]
+    with ProcessPoolExecutor(2) as pool:
+        bar = {"description": what, "total": len(jobs), "console": Console(stderr=True)}
+        found = list(track(pool.map(play_job, jobs), **bar))
+    table: dict[Case, list[list[float]]] = {}
+    for (case, _), regret in zip(jobs, found, strict=True):
+        table.setdefault(case, []).append(regret)
+    return {case: np.array(regrets) for case, regrets in table.items()}
+
+
+def band(values: np.ndarray) -> float:
+    """Half the width of the 95% confidence interval of the mean (Student)."""
+    n = len(values)
+    return float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
+
+
+def shown(values: np.ndarray) -> str:
+    digits = 1 if values.mean() < 10 else 0
+    return f"{values.mean():,.{digits}f} ± {band(values):,.{digits}f}"
+
+
+def new_table(title: str, columns: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=MARKDOWN)  # ready for the docs
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    return table
+
+
+# -- parts ----------------------------------------------------------------------------------------
+
+JOINT = (  # world, dim, noise, the issue's target: at most so much, or continual BLT's regret
+    ("sphere", 5, 0.1, 150), ("sphere", 20, 0.1, 350), ("sphere", 5, 0.3, 190),
+    ("sphere", 20, 0.3, 520), ("short", 5, 0.1, 330), ("decay", 5, 0.1, 200),
+    ("fixed", 5, 0.1, 400), ("rare", 5, 0.1, "blt"), ("basis", 5, 0.1, None),
+    ("sign", 5, 0.1, None), ("half", 5, 0.1, "blt"), ("tenth", 5, 0.1, "blt"),
+)  # fmt: skip
+LEARNERS = ("private", "continual blt", "continual tree", "LinUCB")
+
+
+def joint(seeds: int) -> None:
+    found = runs("joint", (Case(name, world, d, noise) for world, d, noise, _ in JOINT
+                           for name in LEARNERS), seeds)  # fmt: skip
+    table = new_table(
+        f"Regret at T = {T:,}, 10 actions, epsilon = 1, delta = 1e-6: mean ± 95%, {seeds} seeds",
+        ("world", "d", "noise", "private", "largest", "target", "blt", "tree", "LinUCB",
+         "blt / private", "tree / private", "d / epsilon"),
+    )  # fmt: skip
+    for world, d, noise, target in JOINT:
+        ours, blt, tree, plain = (found[Case(name, world, d, noise)][:, 0] for name in LEARNERS)
+        table.add_row(
+            world, str(d), {"sign": "±1", "half": "0/1", "tenth": "0/1"}.get(world, f"{noise:g}"),
+            shown(ours), f"{ours.max():,.0f}",
+            {None: "-", "blt": f"{blt.mean():,.0f} (blt)"}.get(target, str(target)),
+            shown(blt), shown(tree), shown(plain), f"{blt.mean() / ours.mean():.2f}",
+            f"{tree.mean() / ours.mean():.2f}", f"{d:g}",
+        )  # fmt: skip
+    CONSOLE.print(table)
+    CONSOLE.print("Targets on the sphere: 2.3 times below blt, 4.5 times below the tree.")
+
+
+def policies(seeds: int) -> None:
+    names = ("ucb", "thompson", "greedy", "squarecb", "elimination", "elimination theory")
+    worlds = (("sphere", 5), ("sphere", 20), ("fixed", 5))
+    found = runs("policies", (Case(name, *world) for name in names for world in worlds), seeds)
+    table = new_table(
+        f"Regret at T = {T:,} by policy: mean ± 95% (largest), {seeds} seeds; ucb is the default",
+        ("policy", *(f"{world}, d = {d}" for world, d in worlds)),
+    )
+    for name in names:
+        cells = (found[Case(name, *world)][:, 0] for world in worlds)
+        table.add_row(name, *(f"{shown(values)} ({values.max():,.0f})" for values in cells))
+    CONSOLE.print(table)
+
+
+def growth(seeds: int) -> None:
+    worlds = (("sphere", 5), ("sphere", 20), ("rare", 5))
+    marks = (100_000, 200_000)
+    names = ("private", "continual blt")
+    found = runs("growth", (Case(name, *world, marks=marks) for world in worlds for name in names),
+                 seeds)  # fmt: skip
+    table = new_table(
+        f"Regret from 100,000 to 200,000 rounds, {seeds} seeds; target: at most 15% more",
+        ("world", "d", "learner", *(f"{mark:,}" for mark in marks), "growth"),
+    )
+    for case, regret in found.items():
+        first, last = regret.mean(axis=0)
+        table.add_row(case.world, str(case.dim), case.learner, shown(regret[:, 0]),
+                      shown(regret[:, 1]), f"{100 * (last / first - 1):.1f}%")  # fmt: skip
+    CONSOLE.print(table)
+    marks = (9 * T // 10, T)
+    (regret,) = runs("gap", [Case("private", "fixed", marks=marks)], seeds).values()
+    first, last = regret.mean(axis=0)
+    shares = 1 - regret[:, 0] / regret[:, 1]
+    CONSOLE.print(
+        f"fixed actions with a gap, {len(regret)} seeds: the last tenth of {T:,} rounds adds "
+        f"{100 * (1 - first / last):.2f}% of the regret (target: under 3%), in the worst run "
+        f"{100 * shares.max():.1f}%; regret {shown(regret[:, 1])}, largest {regret[:, 1].max():.0f}"
+    )
+
+
+def free(seeds: int) -> None:
+    marks = (10_000, 100_000, 1_000_000)
+    plain = tuple(f"LinUCB {width:g}" for width in WIDTHS)
+    names = ("private", "same without privacy", *plain)
+    found = runs("free", (Case(name, "sign", marks=marks) for name in names), seeds)
+    table = new_table(
+        f"Rewards +1 and -1, d = 5, epsilon = 1: regret, and ratio to LinUCB; {seeds} seeds",
+        ("learner", *(f"T = {mark:,}" for mark in marks)),
+    )
+    regrets = {name: found[Case(name, "sign", marks=marks)] for name in names}
+    for name, regret in regrets.items():
+        table.add_row(name, *(shown(column) for column in regret.T))
+    means = {name: regret.mean(axis=0) for name, regret in regrets.items()}
+    best = np.min([means[name] for name in plain], axis=0)
+    against = {"LinUCB 0.3": means["LinUCB 0.3"], "LinUCB, best width at each T": best,
+               "same without privacy": means["same without privacy"]}  # fmt: skip
+    for name, base in against.items():
+        table.add_row(f"private / {name}", *(f"{r:.2f}" for r in means["private"] / base))
+    CONSOLE.print(table)
+
+
+# -- speed ----------------------------------------------------------------------------------------
+
+
+class _TwelveLines:
+    """Disjoint LinUCB by Sherman-Morrison: what one would write without a library."""
+
+    def __init__(self, actions, dim, alpha=0.3):
+        self.inverse, self.alpha = np.tile(np.eye(dim), (actions, 1, 1)), alpha
+        self.b = np.zeros((actions, dim))
+
+    def decide(self, x):  # (actions, dim)
+        u = np.matmul(self.inverse, x[:, :, None])[:, :, 0]
+        bonus = np.sqrt(np.einsum("ad,ad->a", x, u))
+        return int(np.argmax(np.einsum("ad,ad->a", self.b, u) + self.alpha * bonus))
+
+    def learn(self, x, a, reward):
+        u = self.inverse[a] @ x[a]
+        self.inverse[a] -= np.outer(u, u) / (1 + x[a] @ u)
+        self.b[a] += reward * x[a]
+
+
+def seconds(run: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:
+    start = clock()
+    run()
+    return clock() - start
+
+
+def speed(repeats: int) -> None:
+    d, actions, one, many = 20, 10, 4_000, 100_000
+    world = linear_world("sphere", d, actions=actions, seed=FIRST)
+    rng = np.random.default_rng(FIRST)
+    features = world.contexts(many, rng)
+    rewards = world.rewards(features.reshape(-1, d), rng).reshape(many, actions)
+
+    def twelve() -> None:
+        learner = _TwelveLines(actions, d)
+        for x, y in zip(features[:one], rewards[:one], strict=True):
+            action = learner.decide(x)
+            learner.learn(x, action, y[action])
+
+    def single() -> None:
+        learner = LinearBandit(d, one, seed=0, noise=SeededNoise(0))
+        for x, y in zip(features[:one], rewards[:one], strict=True):
+            decision = learner.decide(x)
+            learner.learn(decision, y[decision.action])
+
+    def windows() -> None:
+        learner = LinearBandit(d, many, seed=0, noise=SeededNoise(0))
+        while (done := learner.rounds) < many:
+            end = min(many, done + learner.rounds_until_release)
+            chosen = learner.decide_many(features[done:end])
+            learner.learn_many(chosen, rewards[np.arange(done, end), chosen.action])
+        learner.decide(features[0])  # the last release
+
+    # Processor time, interleaved: what else the machine does hits all three alike, or none.
+    jobs = ((twelve, one), (single, one), (windows, many))
+    times = np.array([[seconds(run, time.process_time) / rounds for run, rounds in jobs]
+                      for _ in range(repeats)])  # fmt: skip
+    base, single_time, window_time = np.median(times, axis=0) * 1e6
+    ratios = np.median(times[:, :1] / times[:, 1:], axis=0)
+    table = new_table(
+        f"Decide and learn, d = {d}, {actions} actions, one process: median of {len(times)}",
+        ("", "microseconds a round", "times as fast", "target"),
+    )
+    table.add_row("12 lines of numpy, Sherman-Morrison, disjoint", f"{base:.1f}", "1", "")
+    table.add_row("decide, learn", f"{single_time:.1f}", f"{ratios[0]:.2f}", "1.3")
+    table.add_row(f"decide_many, learn_many, {many:,} rounds, releases included",
+                  f"{window_time:.2f}", f"{ratios[1]:.1f}", "20")  # fmt: skip
+    CONSOLE.print(table)
+
+
+PARTS = {"joint": joint, "policies": policies, "growth": growth, "free": free, "speed": speed}
+
+
+def main(parts: dict[str, Callable[[int], None]], arguments: Sequence[str]) -> None:
+    """Run the parts that are named, or all; a number is that of seeds."""
+    asked = [each for each in arguments if not each.isdigit()] or list(parts)
+    seeds = next((int(each) for each in arguments if each.isdigit()), SEEDS)
+    unknown = ", ".join(set(asked) - set(parts))
+    if unknown:
+        sys.exit(f"unknown: {unknown}; parts are {', '.join(parts)}")
+    for name in asked:
+        took = seconds(lambda name=name: parts[name](seeds))
+        CONSOLE.print(f"{name}: {took:.0f} s")
+
+
+if __name__ == "__main__":
+    main(PARTS, sys.argv[1:])
