@@ -31,7 +31,9 @@ UNPROTECTED = (
     "decision records and probabilities, which hold the person's own features",
     "the horizon, the number of rounds and of actions",
     "arrival times",
+    "what `learn` and `learn_many` tell their caller about single rewards",
     "the public bounds",
+    "a saved state that goes on twice: a copy, or one older than what was shown",
 )
 
 
@@ -93,7 +95,7 @@ class Central(Estimator):
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6 and 17",
         )
 
-    _stolen = ("a stolen state",)
+    _stolen: tuple[str, ...] = ("a stolen state",)
 
     def size(self, rounds: int) -> int:
         """As long as the first window, then a share of all rounds."""
@@ -143,7 +145,10 @@ class InformationWeighted(Central):
     """Weighted normal equations around what is known already, in one noisy sum."""
 
     belief: Belief
-    _stolen = ("more than one stolen state, or one beside what is published later",)
+    _stolen = (
+        "which decisions have had their reward, to whoever steals a state",
+        "more than one stolen state, or one beside what is published later",
+    )
 
     def __init__(
         self,

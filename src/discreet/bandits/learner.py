@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.bandits.decisions import Decision, Decisions, Indices, Policy
 from discreet.privacy import Guarantee
@@ -48,6 +48,8 @@ class Bandit(ABC):
         self.dim = whole("dim", dim)
         self.horizon = None if horizon is None else whole("horizon", horizon)
         self.norm_bound = positive("norm_bound", norm_bound)
+        if not 1e-100 < self.norm_bound < 1e100:
+            raise ValueError(f"norm_bound must lie in 1e-100 .. 1e100, got {norm_bound!r}")
         low, high = (float(end) for end in reward_range)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
@@ -195,7 +197,7 @@ class Bandit(ABC):
         """
         if not isinstance(decision, Decision) or decision.learner != self._name:
             raise ValueError("expected a decision that this learner made")
-        if not decision.round < self.rounds or decision.row.shape != (self.dim,):
+        if not 0 <= decision.round < self.rounds or decision.row.shape != (self.dim,):
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if self._rewarded[decision.round]:
             raise ValueError("this decision has had its reward; each counts once")
@@ -204,7 +206,7 @@ class Bandit(ABC):
             raise ValueError("this decision record is damaged: its features are too long")
         try:
             value = float(reward)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("reward must be a number") from None
         low, high = self.reward_range
         if self.clip:
@@ -226,33 +228,43 @@ class Bandit(ABC):
         values = numbers("rewards", rewards).copy()
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
-        if len(values) == 0:
-            return 0
-        if isinstance(decisions, Decisions):
-            mine, rounds, rows = decisions.learner == self._name, decisions.round, decisions.rows
-        else:
-            mine = all(each.learner == self._name for each in decisions)
-            rounds = np.array([each.round for each in decisions])
-            rows = np.array([each.row for each in decisions])
-        if not mine or rows.shape != (len(values), self.dim) or rounds.max() >= self.rounds:
-            raise ValueError("expected decisions that this learner made")
+        rounds, rows, mine = self._records(decisions)
         low, high = self.reward_range
         if self.clip:
             values = np.clip(values, low, high)
-        fine = (values >= low) & (values <= high) & ~self._rewarded[rounds]
+        fine = mine & (values >= low) & (values <= high)
         fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
-        _, first = np.unique(rounds, return_index=True)
-        if len(first) < len(rounds):  # a decision twice in one call: its first good reward counts
-            order = np.nonzero(fine)[0]
-            _, first = np.unique(rounds[order], return_index=True)
+        fine[fine] = ~self._rewarded[rounds[fine]]
+        (places,) = np.nonzero(fine)
+        _, first = np.unique(rounds[places], return_index=True)
+        if len(first) < len(places):  # a decision twice in one call: its first good reward counts
             fine = np.zeros(len(values), dtype=bool)
-            fine[order[first]] = True
+            fine[places[first]] = True
         self._rewarded[rounds[fine]] = True
-        if self.learning:
+        if self.learning and fine.any():
             if not fine.all():
                 rows, values = rows[fine], values[fine]
             self._absorb(rows, values / self._scale)
         return int(len(fine) - fine.sum())
+
+    def _records(
+        self, decisions: Decisions | Sequence[Decision]
+    ) -> tuple[NDArray[np.int64], Array, NDArray[np.bool_]]:
+        """Rounds, rows (n, dim), and which of them this learner made."""
+        if isinstance(decisions, Decisions):
+            rounds, rows = decisions.round, decisions.rows
+            mine = np.full(len(rounds), decisions.learner == self._name)
+            if rows.shape != (len(rounds), self.dim):
+                rows, mine = np.zeros((len(rounds), self.dim)), mine & False
+        else:
+            shape = (self.dim,)
+            fits = [each.learner == self._name and each.row.shape == shape for each in decisions]
+            mine = np.array(fits, dtype=bool)
+            rounds = np.array([each.round for each in decisions], dtype=np.int64)
+            rows = np.zeros((len(rounds), self.dim))
+            for i in np.nonzero(mine)[0]:
+                rows[i] = decisions[int(i)].row
+        return rounds, rows, mine & (rounds >= 0) & (rounds < self.rounds)
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -279,7 +291,7 @@ class Bandit(ABC):
         if state["rounds"] < self.rounds:
             raise ValueError(
                 f"the state is at round {state['rounds']}, this learner at {self.rounds}: "
-                "releasing again would spend the budget twice"
+                "releasing its window again, with the same noise, would show exact differences"
             )
         other = copy.deepcopy(self)  # so that a damaged state changes nothing
         other._recall(state)
@@ -293,9 +305,9 @@ class Bandit(ABC):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, for the owner's eyes only.
 
-        A file that is older than decisions already shown is not to be loaded: its open window
-        would be released a second time, with the same noise and perhaps with other rewards, and
-        the difference of the two is exact. Save after decisions, before they are shown.
+        A state may go on once. A copy that goes on beside it, or a file older than decisions
+        already shown, would release its open window a second time, with the same noise and other
+        rewards: the difference of the two is exact. Save after decisions, before they are shown.
         """
         save_state(path, self.state_dict())
 
@@ -323,7 +335,7 @@ class Bandit(ABC):
                 f"features must have shape ({', '.join(names)}) with at least one action, "
                 f"got {features.shape}"
             )
-        bound = self.norm_bound
+        bound, features = self.norm_bound, np.ascontiguousarray(features)
         squares = np.einsum("...i,...i->...", features, features)
         longest = np.maximum.reduce(squares, axis=None, initial=0.0)
         if not longest <= bound**2 * (1 + 1e-14):  # too long, or NaN

@@ -6,6 +6,7 @@ the two sides apart, use `Device` and `LocalServer` themselves (examples/local_d
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -80,6 +81,7 @@ class LocalReports(Estimator):
         self._questions = np.random.default_rng(
             None if seed is None else own_seed(seed, "questions")
         )
+        self._opened = 0  # windows
         self.belief = self._read()
 
     def _read(self) -> Point:
@@ -96,14 +98,17 @@ class LocalReports(Estimator):
     @property
     def guarantee(self) -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        return local_guarantee(self.server.policy, self._noise, sent=self.server.taken > 0)
+        promise = local_guarantee(self.server.policy, self._noise, sent=self.server.taken > 0)
+        here = "anything, against whoever runs this process: devices and server are one here"
+        return replace(promise, unprotected=(*promise.unprotected, here))
 
     def size(self, rounds: int) -> int:
         """As many people as the server wants."""
-        return self.server.size(self.server.policy.window + (rounds > 0))
+        return self.server.size(self._opened)
 
     def open(self, size: int) -> None:
         """The server's policy says what is asked."""
+        self._opened += 1
 
     def add(self, rows: Array, rewards: Array) -> None:
         """Each person answers one question, through a channel."""
@@ -121,6 +126,7 @@ class LocalReports(Estimator):
             **{f"server.{name}": value for name, value in self.server.state_dict().items()},
             "noise": self._noise.state(),
             "questions": json.dumps(self._questions.bit_generator.state),
+            "opened": self._opened,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -130,6 +136,7 @@ class LocalReports(Estimator):
         if isinstance(self._noise, SeededNoise):
             self._noise = SeededNoise.restored(state["noise"])
         self._questions.bit_generator.state = json.loads(state["questions"])
+        self._opened = int(state["opened"])
 
 
 def own_seed(seed: int, stream: str) -> int:

@@ -189,9 +189,10 @@ def report_many(
 class Device:
     """One person's device: it chooses, keeps the record to itself, and reports each round once.
 
-    It sends at most `contributions` reports and follows no policy that asks for a larger epsilon
-    than the first did. A late reward answers the question that is open when it comes. Features and
-    rewards beyond the public bounds are cut.
+    It sends at most `contributions` reports, `sent` of them already (keep that number when the
+    device restarts), and follows no policy that asks for a larger epsilon than the first did. A late
+    reward answers the question that is open when it comes. Features and rewards beyond the public
+    bounds are cut.
 
     >>> from discreet.privacy import SeededNoise
     >>> device = Device(PublicPolicy.start(2, 1.0), seed=0, noise=SeededNoise(0))
@@ -203,11 +204,16 @@ class Device:
     """
 
     def __init__(
-        self, policy: PublicPolicy, *, seed: int | None = None, noise: Noise | None = None
+        self,
+        policy: PublicPolicy,
+        *,
+        sent: int = 0,
+        seed: int | None = None,
+        noise: Noise | None = None,
     ) -> None:
-        self.policy = policy
+        self.policy, self.sent = policy, whole("sent", sent, least=0)
         self._coins, self._noise = np.random.default_rng(seed), source(noise)
-        self._rounds, self._sent, self._pending = 0, 0, set[int]()
+        self._rounds, self._pending = 0, set[int]()
         self._name = secrets.token_hex(8)
 
     def update(self, policy: PublicPolicy) -> None:
@@ -221,7 +227,7 @@ class Device:
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action; nothing leaves the device."""
-        offered, d = finite("features", features), len(self.policy.theta)
+        offered, d = np.ascontiguousarray(finite("features", features)), len(self.policy.theta)
         if offered.ndim != 2 or offered.shape[1] != d or len(offered) == 0:
             raise ValueError(f"features must have shape (actions, {d}), got {offered.shape}")
         bound = self.policy.norm_bound
@@ -237,11 +243,11 @@ class Device:
         """The one report of a round."""
         if decision.learner != self._name or decision.round not in self._pending:
             raise ValueError("expected a decision of this device that has not been reported")
-        if self._sent == self.policy.contributions:
-            raise ValueError(f"this device has sent its {self._sent} report(s): no budget is left")
+        if self.sent >= self.policy.contributions:
+            raise ValueError(f"this device has sent its {self.sent} report(s): no budget is left")
         low, high = self.policy.reward_range
         value = float(np.clip(finite("reward", reward), low, high)) / max(abs(low), abs(high))
         self._pending.remove(decision.round)
-        self._sent += 1
+        self.sent += 1
         row, y, coin = decision.row[None], np.array([value]), self._coins.random(1)
         return next(report_many(row, y, self.policy, coin, self._noise))

@@ -201,9 +201,13 @@ class LocalServer:
         if channel is None or report.window != self.policy.window or values.shape[1:] != shape:
             return np.empty(0)
         if isinstance(channel, IntervalChannel):
-            # The piecewise channel reaches further than randomised response.
-            reach = 0.5 if channel.off else 0.5 / math.tanh(channel.report_epsilon / 4)
-            return np.asarray(values[np.abs(values - 0.5) <= reach * (1 + 1e-9)])
+            away, response = np.abs(values - 0.5), channel.mechanism == "randomized response"
+            share = channel.report_epsilon / (2 if response else 4)
+            reach = 0.5 if channel.off else 0.5 / math.tanh(share)
+            least = reach * (1 - 1e-9) if response and not channel.off else 0.0  # two values
+            return np.asarray(values[(away >= least) & (away <= reach * (1 + 1e-9))])
+        if report.question == "gram":
+            values = values[np.all(values == np.swapaxes(values, 1, 2), axis=(1, 2))]
         ball = channel.vectors if isinstance(channel, SymmetricChannel) else channel
         norms = np.sqrt(np.sum(values.reshape(len(values), -1) ** 2, axis=1))
         # Private reports lie on the channel's sphere: a bare record is shorter, and is left out.

@@ -35,16 +35,18 @@ COUNT = 0.5  # weight of the count of rows in the release
 # moves from one window to another changes each by at most |v|^4 + COUNT^2 <= 4 + COUNT^2.
 SENSITIVITY = math.sqrt(8 + 2 * COUNT**2)
 
-CLIPS = np.array([0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0])  # R in deviations
+CLIPS = np.array(
+    [0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0]
+)  # R in deviations
 SCALES = np.geomspace(0.1, 10.0, 81)  # deviation of residuals against the expected one
-SPREAD = 0.5  # prior deviation of log(scale)
-CAUTION = 0.6  # quantile of the scale that is believed
+SPREAD = 0.4  # prior deviation of log(scale)
+CAUTION = 0.5  # quantile of the scale that is believed
 MISFIT = 0.02  # how far residuals may be from normal, as a share of the rows
 HEAVY = 3.0  # deviations above twice the normal energy: residuals are not normal
 QUIET = 1e-3  # the least nu; less would gain nothing
 FALL = 0.3  # nu falls no faster than this, from window to window
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
-SURE = 4.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
+SURE = 3.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
 RECENT = 0.5  # how much of the Gram matrix of earlier windows stays in the frame
 FIT = 0.5  # how far the Gram matrix may be from what the frame expects, relative
 ROUND = 0.3  # the frame stretches no direction by more than about 1/sqrt(ROUND) of the mean
@@ -194,6 +196,13 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     apart = covariance + np.outer(shift, shift)  # how far theta may be from the lens's centre
     before = back @ apart @ back
     gram, gram_noise = _gram(matrix[:d, :d], before, back @ belief.mean, deviation, size)
+    seen = back @ gram @ back
+    explained = float(np.sum(covariance * seen)) / count
+    rho2 = 1 / (1 - min(explained / nu, 0.95))
+    signal = float(np.sum(apart * seen)) / count  # of the residuals' energy: not noise
+    whole = max(whole - signal, 0.1 * whole)
+    if R >= E:
+        variance = whole
 
     def added(moment: Array, slope: float, noise: Array) -> Array:  # (d, d + 1)
         """Precision, and precision times estimate, from moment = slope gram back (theta - centre)
@@ -215,24 +224,18 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     else:
         term = added(moment, slope, off * R**2 * eye + second * variance * gram)
         precision, weighted = precision + term[:, :d], weighted + term[:, d]
-    seen = back @ gram @ back
-    explained = float(np.sum(covariance * seen)) / count
-    rho2 = 1 / (1 - min(explained / nu, 0.95))
-    signal = float(np.sum(apart * seen)) / count  # of the residuals' energy
     covariance = np.linalg.inv(precision + prior)
     covariance = (covariance + covariance.T) / 2
     mean = covariance @ weighted
     longest = max(float(np.linalg.norm(lens.frame, 2)), 1.0)
-    floor = 0.3 if R < E else 0.03  # of the variance that cannot be signal
+    rest = max(variance - signal, 0.3 * variance) if R < E else variance
     return Belief(
         mean=mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
         covariance=covariance,
         precision=(precision + precision.T) / 2,
         weighted=weighted,
         safe=safe,
-        noise=float(
-            np.clip((variance - signal) * rho2, max(floor * variance, FALL * nu, QUIET), 1.0)
-        ),
+        noise=float(np.clip(rest * rho2, max(FALL * nu, QUIET), 1.0)),
         gram=RECENT * belief.gram + rho2 * seen,
         mass=mass,
         blur=math.hypot(RECENT * belief.blur, deviation / longest**2),
@@ -295,7 +298,8 @@ def _gram(
     error = square * (keep + (1 - keep) * (aligned + (1 - aligned) * share))
     # Early windows may not lose all: no more than what an even Gram matrix leaves to spare.
     sure = min(SURE, 0.2 * (size / d) ** 2 / max(square * share, 1e-300))
-    values = np.maximum(values - sure * error / np.maximum(values, 1e-300), 0.0) * (values > 0)
+    values = np.maximum(values, 1e-9 * deviation)
+    values = np.maximum(values - sure * error / np.maximum(values, 1e-300), 0.0)
     others = eye - special
     noise = square / 2 * keep * (np.trace(before) * eye + before)
     noise += (1 - keep) * square * (share * others @ before @ others + special @ before @ special)

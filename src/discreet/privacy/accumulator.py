@@ -43,9 +43,9 @@ class NoisySum:
         sensitivity, mu = positive("sensitivity", sensitivity), positive("mu", mu, allow_inf=True)
         self._spacing = noise.spacing("gaussian", sensitivity / mu, largest=_MOST)
         # Each call of `add` that one person is in is rounded to the lattice: for two neighbouring
-        # inputs that is one spacing more per coordinate.
+        # inputs that is one spacing more per coordinate, sqrt(2) for a term that changes sums.
         calls = ledger.budget.contributions if ledger is not None else 1
-        sensitivity += self._spacing * math.sqrt(dim) * calls
+        sensitivity += self._spacing * math.sqrt(2 * dim) * calls
         self.release = Release.gaussian(
             sensitivity=sensitivity,
             scale=sensitivity / mu,
