@@ -235,22 +235,26 @@ def test_learn__refuses_decisions_of_others_and_of_the_future():
     for wrong in (foreign[0], "decision", None, mine[0].to_dict()):
         with pytest.raises(ValueError, match="this learner"):
             one.learn(wrong, 0.5)
-    with pytest.raises(ValueError, match="this learner"):
-        one.learn_many(foreign, np.zeros(5))
-    with pytest.raises(ValueError, match="this learner"):
-        one.learn_many([mine[0], foreign[1]], [0.1, 0.1])
+    assert one.learn_many(foreign, np.zeros(5)) == 5
+    assert one.learn_many([foreign[0], foreign[1]], [0.1, 0.1]) == 2
     future = Decision.from_dict({**mine[0].to_dict(), "round": 5})
     with pytest.raises(ValueError, match="never made"):
         one.learn(future, 0.1)
-    with pytest.raises(ValueError, match="this learner"):
-        one.learn_many([future], [0.1])
+    assert one.learn_many([future], [0.1]) == 1
     short = Decision.from_dict({**mine[0].to_dict(), "features": [0.1, 0.2]})
     with pytest.raises(ValueError, match="never made"):
         one.learn(short, 0.1)
+    assert one.learn_many([short], [0.1]) == 1
+    negative = Decision(-1, 0, mine[0].row, mine[0].learner)
+    with pytest.raises(ValueError, match="never made"):
+        one.learn(negative, 0.1)
+    assert one.learn_many([negative], [0.1]) == 1
     with pytest.raises(ValueError, match="expected 5 rewards"):
         one.learn_many(mine, np.zeros(4))
     assert np.array_equal(total(one), before)
     assert not one._rewarded.any()
+    assert one.learn_many([foreign[1], mine[0]], [0.1, 0.1]) == 1  # alone, never the batch
+    assert one._rewarded[0]
 
 
 @pytest.mark.parametrize("many", [False, True])
@@ -409,7 +413,7 @@ def test_state__an_old_one_or_one_of_another_is_refused():
     old = bandit.state_dict()
     play(bandit, contexts(30))
     now = bandit.state_dict()
-    with pytest.raises(ValueError, match="spend the budget twice"):
+    with pytest.raises(ValueError, match="exact differences"):
         bandit.load_state_dict(old)
     other = make()
     play(other, contexts(90))
@@ -461,3 +465,16 @@ def test_state__real_noise_saves_no_generator_and_keeps_the_noise_drawn(tmp_path
     resumed = LinearBandit.load(tmp_path / "state.npz")
     assert np.array_equal(total(resumed), total(bandit))
     assert re.search("SystemNoise", state["config"])
+
+
+def test_decide__rows_that_tie_have_true_probabilities_whatever_the_memory_order():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((600, 7, 3))
+    X /= 2 * np.linalg.norm(X, axis=2, keepdims=True)
+    X[:, 3:] = X[:, :4]  # duplicates
+    for order in (np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X[:, ::-1][:, ::-1]):
+        one, many = make(), make()
+        play(one, contexts(200)), play(many, contexts(200))
+        chosen = many.decide_many(order)
+        assert (chosen.probability > 0).all()
+        assert [one.decide(each).action for each in order] == chosen.action.tolist()

@@ -407,3 +407,30 @@ def test_local__server_and_devices_run_in_separate_processes():
     mine, uniform = (float(word) for word in regret.replace(",", "").split() if word.isdigit())
     assert mine < uniform / 4
     assert "differentially private (epsilon = 4, delta = 0)" in statement[0]
+
+
+def test_local__the_length_of_a_window_is_said_before_it_opens():
+    learner, server = bandit(), bandit()._estimator.server
+    for window in range(4):
+        said = learner.rounds_until_release
+        assert said == server.size(window)
+        learner.decide(ACTIONS)
+        assert learner.rounds_until_release == said - 1
+        play(learner, said - 1)
+
+
+def test_local_server__refuses_what_no_device_sends():
+    server = LocalServer(3, epsilon=1.0, seed=0)
+    channel = server.policy.channels["gram"].vectors
+    lopsided = np.zeros((1, 3, 3))
+    lopsided[0, 0, 1] = channel.radius
+    assert not server.take(BanditReport(0, "gram", lopsided))
+    assert not server.take(BanditReport(0, "scale", np.array([0.3])))
+    assert server.taken == 0
+
+
+def test_device__counts_the_reports_it_sent_before_a_restart():
+    device = Device(PublicPolicy.start(3, 1.0), sent=1, noise=SeededNoise(0))
+    decision = device.decide(ACTIONS)
+    with pytest.raises(ValueError, match="no budget is left"):
+        device.report(decision, 0.5)

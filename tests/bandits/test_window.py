@@ -310,7 +310,8 @@ def test_learned__without_noise_is_a_weighted_ridge_regression():
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
         y = np.clip(rows @ theta + 0.1 * rng.standard_normal(n), -1, 1)
         view = lens(belief, n, 0.0, (-1.0, 1.0), link("identity"), 1.0)
-        scales, squares, weights = [], 0.0, 0.0
+        scales, squares, weights, signal = [], 0.0, 0.0, 0.0
+        shift = belief.mean - view.mean
         for phi, reward in zip(rows, y, strict=True):
             rho2 = 1 + phi @ belief.covariance @ phi / belief.noise
             x = view.frame @ phi / math.sqrt(rho2)
@@ -318,7 +319,9 @@ def test_learned__without_noise_is_a_weighted_ridge_regression():
             scales.append(w / rho2)
             squares += w * (reward - phi @ view.mean) ** 2 / rho2
             weights += w
-        variance = min(max(squares / weights, 0.3 * belief.noise), 4.0)
+            signal += w * (phi @ belief.covariance @ phi + (phi @ shift) ** 2) / rho2
+        whole = min(max(squares / weights, 0.3 * belief.noise), 4.0)
+        variance = max(whole - signal / weights, 0.1 * whole)
         belief = learned(belief, view, released(view, rows, y), 0.0, n)
         for scale, phi, reward in zip(scales, rows, y, strict=True):
             A += scale / variance * np.outer(phi, phi)

@@ -256,7 +256,7 @@ def test_bandit__refuses_an_old_state(make):
     old = learner.state_dict()
     play(learner, contexts(50))
     now = learner.state_dict()
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="exact differences"):
         learner.load_state_dict(old)
     after = learner.state_dict()
     assert all(np.array_equal(after[k], now[k]) for k in now)

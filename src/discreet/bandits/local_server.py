@@ -209,7 +209,7 @@ class LocalServer:
         if report.question == "gram":
             values = values[np.all(values == np.swapaxes(values, 1, 2), axis=(1, 2))]
         ball = channel.vectors if isinstance(channel, SymmetricChannel) else channel
-        norms = np.sqrt(np.sum(values.reshape(len(values), -1) ** 2, axis=1))
+        norms = np.sqrt(np.sum(values**2, axis=tuple(range(1, values.ndim))))
         # Private reports lie on the channel's sphere: a bare record is shorter, and is left out.
         least = 0.0 if ball.off else ball.radius * (1 - 1e-9)
         return np.asarray(values[(norms >= least) & (norms <= ball.radius * (1 + 1e-9))])
