@@ -28,6 +28,9 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/regression_local.py
 	$(BIN)/python benchmarks/regression_glm.py
 	$(BIN)/python benchmarks/planning.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
