@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
-from discreet.bandits.window import COUNT, SENSITIVITY, Lens, clipped_normal, learned, lens
+from discreet.bandits.learning import learned
+from discreet.bandits.window import COUNT, SENSITIVITY, Lens, clipped_normal, lens
 from discreet.environments import linear_world
 from discreet.links import LINKS, link
 from discreet.privacy import SeededNoise

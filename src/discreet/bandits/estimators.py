@@ -1,6 +1,7 @@
 """Estimators: each makes one private release from the rewarded rows of a window.
 
-    information-weighted   Gram matrix, moment and residuals, weighted (window.py); O(d^2) state
+    information-weighted   Gram matrix, moment and residuals, weighted; O(d^2) state
+                           (window.py looks at rows, learning.py reads the release)
     sgd                    one pass of gradient steps; O(d) state, for very many features
 
 `open` begins a window, `add` folds rows into its sums, `close` releases; `belief` is what is known.
@@ -14,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from discreet.bandits.belief import Belief, Point
-from discreet.bandits.window import COUNT, SENSITIVITY, learned, lens
+from discreet.bandits.learning import learned
+from discreet.bandits.window import COUNT, SENSITIVITY, lens
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.accumulator import NoisySum

@@ -190,9 +190,9 @@ class Device:
     """One person's device: it chooses, keeps the record to itself, and reports each round once.
 
     It sends at most `contributions` reports, `sent` of them already (keep that number when the
-    device restarts), and follows no policy that asks for a larger epsilon than the first did. A late
-    reward answers the question that is open when it comes. Features and rewards beyond the public
-    bounds are cut.
+    device restarts), and follows no policy that asks for a larger epsilon than the first did. A
+    late reward answers the question that is open when it comes. Features and rewards beyond the
+    public bounds are cut.
 
     >>> from discreet.privacy import SeededNoise
     >>> device = Device(PublicPolicy.start(2, 1.0), seed=0, noise=SeededNoise(0))
