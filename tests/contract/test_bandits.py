@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discreet.bandits import Decision, LinearBandit
-from discreet.bandits.baselines import ContinualLinUCB, LinUCB
+from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.linear import POLICIES
 from discreet.privacy import SeededNoise
 
@@ -31,9 +31,12 @@ def linucb(**more):
     return LinUCB(**{"dim": DIM, "seed": 1, "reward_range": (0.0, 1.0), **more})
 
 
-def continual(**more):
-    common = {"dim": DIM, "horizon": T, "epsilon": 3.0, "seed": 1, "noise": SeededNoise(2)}
-    return ContinualLinUCB(**{**common, "reward_range": (0.0, 1.0), **more})
+def baseline(learner):
+    def make(**more):
+        common = {"dim": DIM, "horizon": T, "epsilon": 3.0, "seed": 1, "noise": SeededNoise(2)}
+        return learner(**{**common, "reward_range": (0.0, 1.0), **more})
+
+    return make
 
 
 LEARNERS = {
@@ -45,7 +48,11 @@ LEARNERS = {
     "LinearBandit without privacy": linear(epsilon=math.inf),
     "LinearBandit, 3 contributions": linear(contributions=3),
     "LinUCB": linucb,
-    "ContinualLinUCB": continual,
+    "ContinualLinUCB": baseline(ContinualLinUCB),
+    "LinearBandit local": linear(trust="local"),
+    "LinearBandit local ucb": linear(trust="local", policy="ucb"),
+    "LocalLinUCB": baseline(LocalLinUCB),
+    "LocalSGDBandit": baseline(LocalSGDBandit),
 }
 
 every = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
