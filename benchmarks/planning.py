@@ -19,7 +19,7 @@ from rich.table import Table
 
 from discreet.bandits import LinearBandit
 from discreet.environments import linear_world
-from discreet.experiments import bandit_planning
+from discreet.experiments import bandit_report
 from discreet.experiments.bandit_planning import Forecast, Stream, forecast
 from discreet.experiments.planning import Question, figure
 from discreet.privacy import SeededNoise
@@ -295,7 +295,7 @@ def bandit_figure() -> None:
     plans = [foreseen(5, 50_000, math.inf)]
     plans += [foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)]
     path = Path(__file__).parents[1] / "docs" / "bandit-planning.png"
-    bandit_planning.figure(path, stream, plans)
+    bandit_report.figure(path, stream, plans)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
 

@@ -128,7 +128,7 @@ def _demo(options: argparse.Namespace) -> int:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from discreet.experiments import bandit_planning, planning
+    from discreet.experiments import bandit_planning, bandit_report, planning
 
     bandit = options.rounds is not None
     if bandit and options.rows is not None:
@@ -154,7 +154,7 @@ def _plan(options: argparse.Namespace) -> int:
             options.clicks,
         )
         trust = options.trust or "joint"
-        bandit_planning.run(stream, options.epsilon, trust=trust, out=options.out)
+        bandit_report.run(stream, options.epsilon, trust=trust, out=options.out)
     else:
         rows = 10_000 if options.rows is None else options.rows
         noise = 0.1 if options.noise is None else options.noise

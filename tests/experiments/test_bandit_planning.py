@@ -9,7 +9,8 @@ import pytest
 from discreet.bandits import LinearBandit
 from discreet.cli import main
 from discreet.environments import linear_world
-from discreet.experiments.bandit_planning import Forecast, Stream, _affordable, forecast
+from discreet.experiments.bandit_planning import Forecast, Stream, forecast
+from discreet.experiments.bandit_report import _affordable
 from discreet.privacy import SeededNoise
 
 
@@ -157,7 +158,7 @@ def test_affordable__long_plans_have_fewer_runs():
 
 
 def test_cli__plans_a_bandit(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.experiments.bandit_planning.SECONDS", 1.0)
+    monkeypatch.setattr("discreet.experiments.bandit_report.SECONDS", 1.0)
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ["plan", "--rounds", "3000", "--dim", "4", "--actions", "5", "--trust", "both"]
     assert main([*arguments, "--epsilon", "3", "1", "--out", str(tmp_path / "new")]) == 0
@@ -172,7 +173,7 @@ def test_cli__plans_a_bandit(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("shape", [(50, 3), (20, 4, 3)])
 def test_cli__plans_a_bandit_on_a_public_sample(capsys, tmp_path, monkeypatch, shape):
-    monkeypatch.setattr("discreet.experiments.bandit_planning.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.bandit_report.SECONDS", 0.1)
     np.save(tmp_path / "public.npy", np.random.default_rng(0).standard_normal(shape))
     arguments = ["plan", "--rounds", "500", "--public-sample", str(tmp_path / "public.npy")]
     options = ["--norm-bound", "2", "--epsilon", "1", "--contributions", "2"]
