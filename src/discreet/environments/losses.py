@@ -1,0 +1,107 @@
+"""Loss sequences for online learning, less is better: n experts with losses in [0, 1], and linear
+losses of unit length.
+
+They are fixed before the first round (an oblivious adversary), so that a whole run can be
+vectorised. `LeaderPunisher` answers each decision: an adaptive adversary.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.privacy.checks import Array, one_of, whole
+
+NAMES = ("gap", "shifting", "walk", "coins", "killer")
+
+
+def expert_losses(
+    name: str, rounds: int, n: int = 10, *, gap: float = 0.1, seed: int
+) -> Array:  # (rounds, n)
+    """A sequence by name; the seed decides its coins.
+
+    gap       coins of mean 1/2; those of one expert, drawn at random, have mean 1/2 - gap
+    shifting  the same, and the better expert is another one in each tenth of the rounds
+    walk      coins whose means are random walks reflected in [0, 1], steps of deviation
+              rounds^-1/2: the best expert keeps changing
+    coins     fair coins for all: nothing to learn, any noise costs
+    killer    of the first two experts the one with the smaller total loses 1 and the other
+              nothing (ties: the first); the rest lose 1. Following the leader loses every round.
+
+    >>> expert_losses("gap", 1000, 3, seed=0).mean(axis=0).min() < 0.45
+    np.True_
+    """
+    one_of("name", name, NAMES)
+    T, n = whole("rounds", rounds), whole("n", n, least=2)
+    if not 0 <= gap <= 0.5:
+        raise ValueError(f"gap must lie in [0, 1/2], got {gap!r}")
+    rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C6F7373])
+    if name == "killer":
+        return _killer(T, n)
+    means = np.full((1, n), 0.5)
+    if name == "gap":
+        means[0, rng.integers(n)] -= gap
+    elif name == "shifting":
+        means = np.repeat(means, T, axis=0)
+        means[np.arange(T), _shifting_best(T, n, rng)] -= gap
+    elif name == "walk":
+        means = 0.5 + np.cumsum(rng.standard_normal((T, n)), axis=0) / np.sqrt(T)
+        means = np.abs((means + 1) % 2 - 1)  # reflected at 0 and 1
+    return (rng.random((T, n)) < means).astype(np.float64)
+
+
+def linear_losses(
+    norm: str, rounds: int, n: int, *, drift: float = 0.5, seed: int
+) -> Array:  # (rounds, n)
+    """Losses of unit length in l1 or l2: random directions, pulled by `drift` to one of them.
+
+    >>> linear_losses("l1", 100, 3, seed=0).shape
+    (100, 3)
+    """
+    order = {"l1": 1.0, "l2": 2.0}[one_of("norm", norm, ("l1", "l2"))]
+    T, n = whole("rounds", rounds), whole("n", n)
+    rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C696E65])
+    towards = rng.standard_normal(n)
+    rows = rng.standard_normal((T, n)) + drift * towards / np.linalg.norm(towards)
+    return np.asarray(rows / np.linalg.norm(rows, ord=order, axis=1, keepdims=True))
+
+
+def regret(losses: Array, decisions: Array) -> float:  # (T, n), (T, n)
+    """What the decisions lost beyond the best fixed expert.
+
+    >>> regret(np.array([[0.0, 1.0], [0.0, 1.0]]), np.full((2, 2), 0.5))
+    1.0
+    """
+    suffered = float(np.einsum("ij,ij->", losses, decisions))
+    return suffered - float(losses.sum(axis=0).min())
+
+
+class LeaderPunisher:
+    """Gives loss 1 to the expert on which the decision puts most weight, 0 to the others.
+
+    >>> LeaderPunisher(3).loss([0.2, 0.7, 0.1])
+    array([0., 1., 0.])
+    """
+
+    def __init__(self, n: int) -> None:
+        self.n = whole("n", n, least=2)
+
+    def loss(self, decision: ArrayLike) -> Array:  # (n,) -> (n,)
+        """The answer to a decision."""
+        weights = np.asarray(decision, dtype=np.float64)
+        if weights.shape != (self.n,):
+            raise ValueError(f"a decision must have shape ({self.n},), got {weights.shape}")
+        answer = np.zeros(self.n)
+        answer[np.argmax(weights)] = 1.0
+        return answer
+
+
+def _killer(T: int, n: int) -> Array:
+    losses = np.ones((T, n))
+    losses[0::2, 1] = 0.0  # after an even number of rounds the two are level
+    losses[1::2, 0] = 0.0
+    return losses
+
+
+def _shifting_best(T: int, n: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """One expert for each tenth of the rounds, never the same twice in a row."""
+    moves = np.cumsum(rng.integers(1, n, size=10)) + rng.integers(n)
+    return np.asarray(moves[np.arange(T) * 10 // T] % n, dtype=np.intp)

@@ -1,0 +1,158 @@
+"""Doubling: restarts on fresh rounds with twice the horizon, for the promise of one learner."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.domains import Simplex
+from discreet.environments.losses import expert_losses, regret
+from discreet.online import FTPL, FTRL, AdversarialBandit, Doubling
+from discreet.privacy import SeededNoise
+
+N = 4
+
+
+def factory(kind=FTRL, epsilon=1.0, delta=1e-6, seed=5, **more):
+    noise = SeededNoise(seed)
+    return lambda horizon: kind(Simplex(N), horizon, epsilon, delta, seed=1, noise=noise, **more)
+
+
+def stepped(learner, L):
+    decisions = []
+    for loss in L:
+        decisions.append(learner.decide())
+        learner.learn(loss)
+    return np.array(decisions)
+
+
+@pytest.mark.parametrize("kind", [FTRL, FTPL])
+def test_doubling__is_its_learners_one_after_another(kind):
+    L = expert_losses("coins", 1000, N, seed=0)
+    make = factory(kind)
+    parts = [make(h).run(L[a : a + h]) for a, h in ((0, 64), (64, 128), (192, 256), (448, 512))]
+    parts.append(make(1024).run(L[960:]))
+    expected = np.concatenate(parts)
+    assert np.allclose(Doubling(factory(kind), first=64).run(L), expected, atol=1e-9)
+    learner = Doubling(factory(kind), first=64)
+    assert np.allclose(stepped(learner, L), expected, atol=1e-9)
+    assert (learner.rounds, learner.horizon, learner.learner.horizon) == (1000, 1984, 1024)
+
+
+def test_run__in_pieces_and_of_nothing():
+    L = expert_losses("coins", 500, N, seed=0)
+    whole = Doubling(factory(), first=50).run(L)
+    learner = Doubling(factory(), first=50)
+    assert learner.run(np.empty((0, N))).shape == (0, N)
+    pieces = [learner.run(L[:50]), learner.run(L[50:51]), learner.run(L[51:])]
+    assert np.allclose(np.concatenate(pieces), whole, atol=1e-9)
+
+
+def test_learning_without_deciding__restarts_too():
+    learner = Doubling(factory(), first=10)
+    for loss in expert_losses("coins", 31, N, seed=0):
+        learner.learn(loss)
+    assert (learner.rounds, learner.learner.rounds, learner.learner.horizon) == (31, 1, 40)
+
+
+def test_guarantee__restarts_do_not_add_up():
+    learner = Doubling(factory(epsilon=0.7), first=1000)
+    learner.run(expert_losses("coins", 8000, N, seed=0))
+    promise = learner.guarantee
+    assert (promise.epsilon, promise.delta) == (0.7, 1e-6)
+    assert [release.scope for release in promise.releases] == [f"restart {i}" for i in range(4)]
+    assert promise.epsilon_at(1e-6) == pytest.approx(0.7, rel=1e-6)
+    noise = [release.sensitivity / release.scale for release in promise.releases]
+    assert noise == pytest.approx([noise[0]] * 4)
+
+
+def test_noise__is_fresh_in_every_restart():
+    learner = Doubling(factory(), first=2000)
+    learner.run(np.full((2000, N), 0.5))
+    first = learner.learner._sums.estimate
+    learner.run(np.full((4000, N), 0.5))
+    assert np.abs(np.corrcoef(first, learner.learner._sums.estimate)[0, 1]) < 0.999
+    assert not np.allclose(first, learner.learner._sums.estimate)
+
+
+def test_contributions__of_several_rounds_need_pure_privacy():
+    with pytest.raises(ValueError, match="contributions=1"):
+        Doubling(factory(contributions=2), first=5000)
+    learner = Doubling(factory(delta=0.0, contributions=2), first=64)
+    learner.run(expert_losses("coins", 200, N, seed=0))
+    assert learner.guarantee.contributions == 2
+
+
+def test_bad_losses__change_nothing_even_beyond_a_restart():
+    L = expert_losses("coins", 100, N, seed=0)
+    learner, twin = Doubling(factory(), first=16), Doubling(factory(), first=16)
+    bad = L[:60].copy()
+    bad[50, 0] = math.nan
+    with pytest.raises(ValueError, match="losses"):
+        learner.run(bad)
+    with pytest.raises(ValueError, match="losses"):
+        learner.learn(np.full(N, 2.0))
+    assert np.array_equal(learner.run(L), twin.run(L))
+
+
+@pytest.mark.parametrize("stop", [10, 64, 65, 450])
+def test_state__a_resumed_learner_has_the_same_future_across_restarts(stop, tmp_path):
+    L = expert_losses("coins", 1200, N, seed=0)
+    learner = Doubling(factory(), first=64)
+    learner.run(L[:stop])
+    learner.save(tmp_path / "state.npz")
+    loaded = Doubling.load(tmp_path / "state.npz", factory())
+    assert (loaded.rounds, loaded.horizon) == (learner.rounds, learner.horizon)
+    assert np.array_equal(loaded.run(L[stop:]), learner.run(L[stop:]))
+    assert loaded.guarantee == learner.guarantee
+
+
+def test_state__old_and_foreign_ones_are_refused():
+    L = expert_losses("coins", 300, N, seed=0)
+    learner = Doubling(factory(), first=64)
+    learner.run(L[:70])
+    old = learner.state_dict()
+    learner.run(L[70:80])
+    with pytest.raises(ValueError, match="round 6"):
+        learner.load_state_dict(old)
+    learner.run(L[80:300])
+    with pytest.raises(ValueError, match="older"):
+        learner.load_state_dict(old)
+    with pytest.raises(ValueError, match="first"):
+        Doubling(factory(), first=32).load_state_dict(old)
+    other = Doubling(factory(epsilon=2.0), first=64)
+    before = other.decide()
+    with pytest.raises(ValueError, match="config"):
+        other.load_state_dict(old)
+    assert np.array_equal(other.decide(), before)
+    assert (other.rounds, other.horizon) == (0, 64)
+
+
+@pytest.mark.parametrize("trust", ["local", "central"])
+def test_bandits__are_doubled_too_and_old_decisions_are_refused(trust):
+    noise = SeededNoise(5)
+    learner = Doubling(
+        lambda T: AdversarialBandit(3, T, 1.0, trust=trust, seed=1, noise=noise), first=8
+    )
+    first = learner.decide()
+    for _ in range(30):
+        learner.learn(learner.decide(), 0.5)
+    assert (learner.rounds, learner.learner.horizon) == (31, 32)
+    assert learner.guarantee.epsilon_at(0.0) <= 1.0 + 1e-9
+    with pytest.raises(ValueError, match="decision"):
+        learner.learn(first, 0.5)
+
+
+def test_make_learner__must_keep_to_the_horizon():
+    with pytest.raises(ValueError, match="make_learner"):
+        Doubling(lambda _: factory()(10), first=64)
+    with pytest.raises(ValueError, match="first"):
+        Doubling(factory(), first=0)
+
+
+def test_regret__grows_like_the_root_of_an_unknown_horizon():
+    """Restarts cost at most 1/(1 - 2^-1/2) < 3.5 times a known horizon's bound."""
+    T = 6000
+    L = expert_losses("killer", T, N, seed=0)
+    make = factory(epsilon=math.inf)
+    assert regret(L, Doubling(make, first=64).run(L)) <= 3.5 * math.sqrt(T * math.log(N))
