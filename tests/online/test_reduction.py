@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from discreet.online.adversarial import Exp2
-from discreet.online.reduction import LAPLACE, RESPONSE, PrivateReduction, ScalarChannel
+from discreet.online.feedback import LAPLACE, RESPONSE, ScalarChannel
+from discreet.online.reduction import PrivateReduction
 from discreet.privacy import SecureNoise, SeededNoise
 
 

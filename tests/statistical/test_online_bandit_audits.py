@@ -11,7 +11,7 @@ from discreet.audit import audit_scores
 from discreet.domains import Ball
 from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
-from discreet.online.reduction import LAPLACE, RESPONSE, ScalarChannel
+from discreet.online.feedback import LAPLACE, RESPONSE, ScalarChannel
 from discreet.privacy import SeededNoise
 
 RUNS, EPSILON, SURE = 10_000, 1.0, 0.9999

@@ -25,14 +25,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from discreet.domains import Ball, Cube, Domain, from_spec
-from discreet.online.reduction import (
-    Batches,
-    Decision,
-    PrivateBandit,
-    Reports,
-    ScalarChannel,
-    batch_size,
-)
+from discreet.online.feedback import Batches, Decision, Reports, ScalarChannel
+from discreet.online.reduction import PrivateBandit, batch_size
 from discreet.privacy import Budget, Noise
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.noise import source
