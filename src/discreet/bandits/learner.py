@@ -112,7 +112,7 @@ class Bandit(ABC):
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
         try:
-            copied = np.array(features, dtype=np.float64)
+            copied = np.array(features, dtype=np.float64, order="C")
         except (TypeError, ValueError):
             raise ValueError("features must be numbers, one row for each action") from None
         offered = self._offered(copied, 2)
@@ -235,9 +235,9 @@ class Bandit(ABC):
         fine = mine & (values >= low) & (values <= high)
         fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
         fine[fine] = ~self._rewarded[rounds[fine]]
-        (places,) = np.nonzero(fine)
-        _, first = np.unique(rounds[places], return_index=True)
-        if len(first) < len(places):  # a decision twice in one call: its first good reward counts
+        if not (rounds[1:] > rounds[:-1]).all():  # a decision may come twice: its first counts
+            (places,) = np.nonzero(fine)
+            _, first = np.unique(rounds[places], return_index=True)
             fine = np.zeros(len(values), dtype=bool)
             fine[places[first]] = True
         self._rewarded[rounds[fine]] = True
@@ -335,7 +335,7 @@ class Bandit(ABC):
                 f"features must have shape ({', '.join(names)}) with at least one action, "
                 f"got {features.shape}"
             )
-        bound, features = self.norm_bound, np.ascontiguousarray(features)
+        bound = self.norm_bound
         squares = np.einsum("...i,...i->...", features, features)
         longest = np.maximum.reduce(squares, axis=None, initial=0.0)
         if not longest <= bound**2 * (1 + 1e-14):  # too long, or NaN
@@ -344,5 +344,6 @@ class Bandit(ABC):
 
     def _stacked(self, features: Sequence[ArrayLike] | Array) -> Sequence[Array] | Array:
         if isinstance(features, np.ndarray):
-            return self._offered(numbers("features", features), 3)
-        return [self._offered(finite("features", each), 2) for each in features]
+            return self._offered(np.ascontiguousarray(numbers("features", features)), 3)
+        each_one = (np.ascontiguousarray(finite("features", each)) for each in features)
+        return [self._offered(each, 2) for each in each_one]
