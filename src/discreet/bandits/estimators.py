@@ -176,6 +176,8 @@ class InformationWeighted(Central):
     def open(self, size: int) -> None:
         """Begin a window: its sum holds its noise from now on."""
         self._size = size
+        # A row adds v v' with |v|^2 <= 2 and COUNT times its weight, in this window or another:
+        # replaced or moved, it changes all sums by at most SENSITIVITY (window.py), k rows by k.
         self._sum = NoisySum(
             len(self._isometry) + 1,
             sensitivity=self._contributions * SENSITIVITY,
