@@ -1,0 +1,85 @@
+"""Polytopes by their sides."""
+
+import json
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import linprog, nnls
+
+from discreet.domains.barriers import LogBarrier
+from discreet.domains.base import Domain, power
+from discreet.privacy.checks import Array, finite
+
+
+class Polytope(Domain):
+    """{x : A x <= b}, bounded and with an interior; linear programs by HiGHS.
+
+    `interior_point` is the centre of the largest ball inside.
+
+    >>> triangle = Polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
+    >>> triangle.linear_minimizer(np.array([-2.0, -1.0])).round(3) + 0.0
+    array([1., 0.])
+    >>> triangle.project(np.array([2.0, 2.0])).round(3)
+    array([0.5, 0.5])
+    """
+
+    def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
+        self.A, self.b = finite("A", A).copy(), finite("b", b).copy()
+        if self.A.ndim != 2 or self.b.shape != self.A.shape[:1] or self.A.size == 0:
+            shapes = f"{self.A.shape}, {self.b.shape}"
+            raise ValueError(f"expected A (rows, n) and b (rows,), got {shapes}")
+        self.dim = self.A.shape[1]
+        lengths = np.linalg.norm(self.A, axis=1)
+        if not lengths.min() > 0:
+            raise ValueError("a row of A is zero; leave it out")
+        # max r with <a_i, x> + r |a_i| <= b_i: Chebyshev's centre.
+        centre = self._solve(np.eye(self.dim + 1)[-1] * -1, np.column_stack([self.A, lengths]))
+        self.interior_point, self.radius = centre[:-1], float(centre[-1])
+        if not self.radius > 1e-9:
+            raise ValueError("A x <= b has no interior; describe the set inside its affine hull")
+        axes = np.eye(self.dim)
+        self.low = np.array([self.linear_minimizer(e) @ e for e in axes])
+        self.high = np.array([self.linear_minimizer(-e) @ e for e in axes])
+        # |x - interior_point|^2/2 is at most that of the far corner of the bounding box.
+        far = np.maximum(self.high - self.interior_point, self.interior_point - self.low)
+        self.reach = float(far @ far) / 2
+        self.barrier = LogBarrier(self.A, self.b)
+
+    def linear_minimizer(self, g: Array) -> Array:
+        """A vertex of least <g, x>."""
+        if g.ndim > 1:
+            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
+        return self._solve(g, self.A)
+
+    def project(self, y: Array) -> Array:
+        """Least-distance programming by non-negative least squares (Lawson and Hanson, ch. 23).
+
+        min |z| with G z >= h, z = x - y: solve min |E u - f| over u >= 0 with E = [G^T; h^T],
+        f = (0, ..., 0, 1); then z_j = -r_j/r_{n+1}, r = E u - f.
+        """
+        if y.ndim > 1:
+            return np.array([self.project(row) for row in y]).reshape(y.shape)
+        excess = self.A @ y - self.b
+        size = float(excess.max())
+        if size <= 0:
+            return y.copy()
+        E = np.vstack([-self.A.T, excess / size])
+        f = np.zeros(self.dim + 1)
+        f[-1] = 1.0
+        u, _ = nnls(E, f)
+        r = E @ u - f
+        return np.asarray(y - size * r[:-1] / r[-1])
+
+    def diameter(self, p: float = 2.0) -> float:
+        """Of the bounding box: exact for p = inf, at least the true one otherwise."""
+        return float(np.linalg.norm(self.high - self.low, power(p)))
+
+    def spec(self) -> str:
+        """A and b as text."""
+        return json.dumps({"kind": "Polytope", "A": self.A.tolist(), "b": self.b.tolist()})
+
+    def _solve(self, cost: Array, rows: Array) -> Array:
+        answer = linprog(cost, A_ub=rows, b_ub=self.b, bounds=(None, None), method="highs")
+        if not answer.success:
+            raise ValueError("A x <= b must be bounded and not empty; add the missing rows")
+        return np.asarray(answer.x)

@@ -1,0 +1,119 @@
+"""Sets with closed forms: simplex, cube, ball."""
+
+import functools
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.domains.barriers import BallBarrier, CubeBarrier, LogBarrier
+from discreet.domains.base import AffineHull, Domain, power
+from discreet.privacy.checks import Array, whole
+
+
+class Simplex(Domain):
+    """Probability vectors; R is negative entropy.
+
+    >>> Simplex(3).leader(np.array([0.0, 0.0, 100.0]), 1.0).round(3)
+    array([0.5, 0.5, 0. ])
+    """
+
+    loss_set = "box"
+
+    def __init__(self, n: int) -> None:
+        self.dim = whole("n", n, least=2)
+        self.interior_point, self.reach = np.full(self.dim, 1 / self.dim), math.log(self.dim)
+        self.barrier = LogBarrier(-self.affine_hull.basis, self.interior_point)
+
+    @functools.cached_property
+    def affine_hull(self) -> AffineHull:
+        """Around the uniform vector; Helmert's basis of the vectors of sum zero."""
+        n, k = self.dim, np.arange(1, self.dim)
+        basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
+        basis[k, k - 1] = -k
+        return AffineHull(self.interior_point, basis / np.sqrt(k * (k + 1)))
+
+    def linear_minimizer(self, g: Array) -> Array:
+        """The vertex of the smallest entry (the first of several)."""
+        best = np.argmin(g, axis=-1)
+        if g.ndim == 1:
+            vertex = np.zeros(self.dim)
+            vertex[best] = 1.0
+            return vertex
+        return np.asarray(best[..., None] == np.arange(self.dim), dtype=np.float64)
+
+    def project(self, y: Array) -> Array:
+        """max(y - tau, 0) with tau such that the entries sum to one (Held, Wolfe, Crowder 1974)."""
+        y = y - y.max(axis=-1, keepdims=True)  # moves tau alone, and keeps the digits
+        falling = -np.sort(-y, axis=-1)
+        taus = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, self.dim + 1)
+        last = (falling > taus).sum(axis=-1, keepdims=True) - 1
+        return np.maximum(y - np.take_along_axis(taus, last, axis=-1), 0.0)
+
+    def leader(self, total: Array, rate: Any) -> Array:
+        """argmin <total, x> + sum x log x/rate: softmax(-rate total)."""
+        if total.ndim == 1:
+            weights = np.exp((np.minimum.reduce(total) - total) * rate)
+            return np.asarray(weights / np.add.reduce(weights))
+        low = functools.reduce(np.minimum, total.T)  # several times faster than min(axis=-1)
+        weights = np.exp((low[:, None] - total) * rate)
+        weights /= (weights @ np.ones(self.dim))[:, None]
+        return np.asarray(weights)
+
+    def diameter(self, p: float = 2.0) -> float:
+        """2^(1/p), between two vertices."""
+        return float(2 ** (1 / power(p)))
+
+
+class Cube(Domain):
+    """[-1, 1]^n.
+
+    >>> Cube(2).linear_minimizer(np.array([3.0, -2.0]))
+    array([-1.,  1.])
+    """
+
+    loss_set = "l1"
+
+    def __init__(self, n: int) -> None:
+        self.dim = whole("n", n)
+        self.interior_point, self.reach = np.zeros(self.dim), self.dim / 2
+        self.barrier = CubeBarrier(self.dim)
+
+    def linear_minimizer(self, g: Array) -> Array:
+        """-sign(g); 1 where g is zero."""
+        return np.where(g > 0, -1.0, 1.0)
+
+    def project(self, y: Array) -> Array:
+        """Clip each entry."""
+        return np.minimum(np.maximum(y, -1.0), 1.0)
+
+    def diameter(self, p: float = 2.0) -> float:
+        """2 n^(1/p), between opposite corners."""
+        return float(2 * self.dim ** (1 / power(p)))
+
+
+class Ball(Domain):
+    """The unit ball of l2.
+
+    >>> Ball(2).project(np.array([3.0, 4.0]))
+    array([0.6, 0.8])
+    """
+
+    def __init__(self, n: int) -> None:
+        self.dim = whole("n", n)
+        self.interior_point, self.reach = np.zeros(self.dim), 0.5
+        self.barrier = BallBarrier()
+
+    def linear_minimizer(self, g: Array) -> Array:
+        """-g/|g|; the centre where g is zero."""
+        norms = np.linalg.norm(g, axis=-1, keepdims=True)
+        return np.asarray(-g / np.where(norms > 0, norms, 1.0))
+
+    def project(self, y: Array) -> Array:
+        """Shorten to length one."""
+        norms = np.sqrt(np.einsum("...i,...i->...", y, y))
+        return np.asarray(y / np.maximum(norms, 1.0)[..., None])
+
+    def diameter(self, p: float = 2.0) -> float:
+        """2 max(1, n^(1/p - 1/2))."""
+        return float(2 * max(1.0, self.dim ** (1 / power(p) - 0.5)))
