@@ -17,12 +17,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from discreet.domains import Ball, Cube, Domain, Simplex
+from discreet.domains import Domain, Simplex
 from discreet.environments.losses import (
     NAMES,
     LeaderPunisher,
     expert_losses,
-    linear_losses,
     regret,
 )
 from discreet.online import FTPL, FTRL
@@ -55,11 +54,6 @@ def draws(make: Callable[[int], Any], L: np.ndarray, count: int) -> np.ndarray:
 
 def shown(values: np.ndarray) -> str:
     return f"{values.mean():.0f} ± {values.std(ddof=1):.0f}"
-
-
-def slope(x: list[float], y: list[float]) -> str:
-    """Of log y against log x; none where noise made y negative."""
-    return f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}" if min(y) > 0 else "-"
 
 
 def experts(count: int, T: int) -> None:
@@ -138,56 +132,6 @@ def perturbed(count: int, T: int) -> None:
     CONSOLE.print(table)
 
 
-def curves(count: int, T: int) -> None:
-    """The paper's Table 1 as measured curves: regret and surcharge against T, N and epsilon."""
-    worlds: dict[str, tuple[Callable[[int], Domain], Callable[[int, int], np.ndarray]]] = {
-        "experts, gap": (Simplex, lambda t, n: expert_losses("gap", t, n, seed=0)),
-        "experts, killer": (Simplex, lambda t, n: expert_losses("killer", t, n, seed=0)),
-        "ball": (Ball, lambda t, n: linear_losses("l2", t, n, seed=0)),
-        "ball, no drift": (Ball, lambda t, n: linear_losses("l2", t, n, drift=0, seed=0)),
-        "cube": (Cube, lambda t, n: linear_losses("l1", t, n, seed=0)),
-        "cube, no drift": (Cube, lambda t, n: linear_losses("l1", t, n, drift=0, seed=0)),
-    }
-    table = Table(title="FTRL, decreasing rate, delta 1e-6: regret")
-    for column in ("world", "T", "N", "no privacy", "epsilon 1", "epsilon .1"):
-        table.add_column(column, justify="right")
-    lines = Table(title="Slopes: log regret against log T; log private surcharge")
-    for column in (
-        "world",
-        "T, no privacy",
-        "T, epsilon 1",
-        "N, surcharge",
-        "1/epsilon, surcharge",
-    ):
-        lines.add_column(column, justify="right")
-    for name, (kind, losses) in worlds.items():
-        by_size: dict[tuple[int, int], list[float]] = {}
-        times = [t for t in (10**3, 10**4, 10**5, 10**6) if t <= T]
-        sizes = [(t, N) for t in times] + [(20_000, n) for n in (10, 100, 1000)]
-        for rounds, n in sizes:
-            L, domain, cells, means = losses(rounds, n), kind(n), [], []
-            for epsilon in (math.inf, 1.0, 0.1):
-                values = draws(
-                    lambda s, d=domain, r=rounds, e=epsilon: FTRL(
-                        d, r, e, DELTA, noise=SeededNoise(s)
-                    ),
-                    L,
-                    2 if math.isinf(epsilon) else (count if rounds * n < 10**7 else 3),
-                )
-                cells.append(f"{values.mean():.0f}" if math.isinf(epsilon) else shown(values))
-                means.append(float(values.mean()))
-            by_size[rounds, n] = means
-            table.add_row(name, f"{rounds:,}", str(n), *cells)
-        t_slopes = [slope(times, [by_size[t, N][k] for t in times]) for k in (0, 1)]
-        extra = {size: [m - means[0] for m in means[1:]] for size, means in by_size.items()}
-        n_slope = slope([10, 100, 1000], [extra[20_000, n][0] for n in (10, 100, 1000)])
-        e_slope = slope([1, 10], extra[max(times), N])
-        lines.add_row(name, *t_slopes, n_slope, e_slope)
-    CONSOLE.print(table)
-    lines.add_row("theory", "<= 0.50", "<= 0.50", "0.50 (experts), 0.50 (ball)", "1.00")
-    CONSOLE.print(lines)
-
-
 def adaptive(count: int, T: int) -> None:
     """An adversary that sees the decisions: no theorem for private learners, and it shows."""
     table = Table(title="Loss 1 for the expert with most weight, 0 for the others: regret")
@@ -246,7 +190,7 @@ def speed(count: int, T: int) -> None:
     CONSOLE.print(table)
 
 
-PARTS = {each.__name__: each for each in (experts, pure, perturbed, curves, adaptive, speed)}
+PARTS = {each.__name__: each for each in (experts, pure, perturbed, adaptive, speed)}
 
 
 def main() -> None:

@@ -22,9 +22,7 @@ import numpy as np
 
 from discreet.domains import Domain
 from discreet.online.leader import PrivateLeader
-from discreet.privacy import Budget, Tree
 from discreet.privacy.checks import Array
-from discreet.privacy.noise import Noise
 from discreet.privacy.state import expect
 
 _BLOCK = 1024  # rounds
@@ -49,31 +47,10 @@ class FTPL(PrivateLeader):
 
     _reference = "Agarwal and Singh (2017), Algorithm 3"
 
-    def __init__(
-        self,
-        domain: Domain,
-        horizon: int,
-        epsilon: float,
-        delta: float = 0.0,
-        *,
-        loss_bound: float = 1.0,
-        mechanism: str | Tree = "auto",
-        contributions: int = 1,
-        seed: int | None = None,
-        noise: Noise | None = None,
-    ) -> None:
-        super().__init__(
-            domain,
-            horizon,
-            Budget(epsilon, delta, contributions),
-            loss_bound=loss_bound,
-            mechanism=mechanism,
-            seed=seed,
-            noise=noise,
-        )
+    def _prepare(self) -> None:
         self._start, self._sigmas = -1, np.empty(0)
-        self._needed = self.loss_bound * _unit_deviation(domain)
-        self._direction = np.random.default_rng(self.seed).standard_normal(domain.dim)
+        self._needed = self.loss_bound * _unit_deviation(self.domain)
+        self._direction = np.random.default_rng(self.seed).standard_normal(self.domain.dim)
 
     def perturbation(self, t: Any) -> Any:
         """sigma_t: what the privacy noise in the sum of t - 1 losses lacks, t = 1, 2, ..."""
@@ -92,9 +69,6 @@ class FTPL(PrivateLeader):
             rounds = np.arange(max(start, 1), min(start + _BLOCK, self.horizon + 2))
             self._start, self._sigmas = start, self.perturbation(rounds)
         return float(self._sigmas[t - max(start, 1)])
-
-    def _options(self) -> dict[str, Any]:
-        return {}
 
     def state_dict(self) -> dict[str, Any]:
         """What `load_state_dict` goes on from: as secret as the state of `PrefixSum`."""

@@ -27,7 +27,7 @@ import numpy as np
 
 from discreet.domains import Domain
 from discreet.online.leader import PrivateLeader
-from discreet.privacy import Budget, Tree
+from discreet.privacy import Tree
 from discreet.privacy.checks import Array, one_of
 from discreet.privacy.noise import Noise
 
@@ -79,16 +79,20 @@ class FTRL(PrivateLeader):
         super().__init__(
             domain,
             horizon,
-            Budget(epsilon, delta, contributions),
+            epsilon,
+            delta,
             loss_bound=loss_bound,
             mechanism=mechanism,
+            contributions=contributions,
             seed=seed,
             noise=noise,
         )
+
+    def _prepare(self) -> None:
         # Regret <= D_R/eta + eta T b^2/8 on the simplex (Hoeffding), D_R/eta + eta T b^2/2
         # elsewhere; a decreasing rate c/sqrt(t) pays the second term twice.
-        best = math.sqrt((8 if self._centre else 2) * domain.reach) / self.loss_bound
-        self._scale = best / math.sqrt(self.horizon if rate == "fixed" else 2)
+        best = math.sqrt((8 if self._centre else 2) * self.domain.reach) / self.loss_bound
+        self._scale = best / math.sqrt(self.horizon if self.rate == "fixed" else 2)
 
     def learning_rate(self, t: Any) -> Any:
         """eta at round t = 1, 2, ..."""

@@ -32,16 +32,19 @@ class PrivateLeader(ABC):
         self,
         domain: Domain,
         horizon: int,
-        budget: Budget,
+        epsilon: float,
+        delta: float = 0.0,
         *,
-        loss_bound: float,
-        mechanism: str | Tree,
-        seed: int | None,
-        noise: Noise | None,
+        loss_bound: float = 1.0,
+        mechanism: str | Tree = "auto",
+        contributions: int = 1,
+        seed: int | None = None,
+        noise: Noise | None = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-        self.domain, self.horizon, self.budget = domain, whole("horizon", horizon), budget
+        self.domain, self.horizon = domain, whole("horizon", horizon)
+        self.budget = Budget(epsilon, delta, contributions)
         self.loss_bound = positive("loss_bound", loss_bound)
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self._mechanism, self._noise = mechanism, source(noise)
@@ -51,7 +54,7 @@ class PrivateLeader(ABC):
         self._sums = PrefixSum(
             self.horizon,
             domain.dim,
-            budget,
+            self.budget,
             sensitivity=b if box else 2 * b,
             norm="linf" if box else domain.loss_set,
             mechanism=mechanism,
@@ -60,14 +63,19 @@ class PrivateLeader(ABC):
         # A loss in [0, b]^n enters less b/2, in [-b/2, b/2]^n: to the simplex it is the same.
         self._centre = b / 2 if box else 0.0
         self._total = np.zeros(domain.dim)
+        self._prepare()
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """What the subclass computes once."""
 
     @abstractmethod
     def _leader(self, total: Array, t: Any) -> Array:  # (n,), int or (m, n), (m, 1)
         """The decision of round t = 1, 2, ... from the private sum of the rounds before it."""
 
-    @abstractmethod
     def _options(self) -> dict[str, Any]:
         """The subclass's own arguments, as plain values."""
+        return {}
 
     @property
     def rounds(self) -> int:

@@ -1,0 +1,245 @@
+"""Agarwal and Singh's Tables 1 and 2 as measured curves: regret against T, N and epsilon.
+
+    OMP_NUM_THREADS=1 python benchmarks/online_curves.py [experts ball ...] [--draws 10]
+
+Defaults everywhere, delta = 1e-6 under full information. T runs at N = 10, N at T = 10^5. Prints
+mean and standard deviation over draws of the noise (full information: losses stay the same;
+bandits: losses are drawn again too), fitted slopes beside the theory's, and draws docs/online.png.
+Results are kept in out/online_curves.json: a run that was stopped goes on.
+"""
+
+import argparse
+import functools
+import json
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from discreet.domains import Ball, Cube, Domain, Simplex
+from discreet.environments.losses import expert_losses, linear_losses
+from discreet.online import FTRL, AdversarialBandit, BarrierBandit
+from discreet.privacy import SeededNoise
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+CONSOLE = Console(width=120)
+RESULTS, FIGURE = Path("out/online_curves.json"), Path("docs/online.png")
+TIMES, SIZES, EPSILONS = (10**3, 10**4, 10**5, 10**6), (10, 100, 1000), (math.inf, 1.0, 0.1)
+COLOURS = {math.inf: "#5b8e7d", 1.0: "#2f4b7c", 0.1: "#d08c2f"}
+
+
+@dataclass(frozen=True)
+class World:
+    """A row of the paper's tables; slopes of log regret (or surcharge) that theory has."""
+
+    name: str
+    title: str
+    in_rounds: str  # regret against T
+    in_size: str  # private surcharge against N
+    in_privacy: str  # private surcharge against 1/epsilon
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a curve."""
+
+    world: str
+    rounds: int
+    n: int
+    epsilon: float
+
+
+WORLDS = [
+    World("experts", "experts, one better by .1", "<= .5", ".5", "1"),
+    World("killer", "experts, leader-killer", ".5", ".5", "1"),
+    World("ball", "sphere, drift", "<= .5", ".5", "1"),
+    World("ball still", "sphere, no drift", ".5", ".5", "1"),
+    World("cube", "cube, drift", "<= .5", "1", "1"),
+    World("cube still", "cube, no drift", ".5", "1", "1"),
+    World("arms local", "arms, local", ".5", ".5", "1"),
+    World("arms central", "arms, central", ".5", ".5", ".5"),
+    World("points local", "linear bandit on the ball, local", ".5", "1", "1"),
+    World("points central", "linear bandit on the ball, central", ".5", "1", ".5"),
+]
+LARGEST = {"points local": 100, "points central": 100}  # N; beyond it T = 10^5 teaches nothing
+
+
+@functools.lru_cache(maxsize=1)
+def known_losses(world: str, rounds: int, n: int) -> tuple[Domain, np.ndarray]:
+    if world in ("experts", "killer"):
+        name = "gap" if world == "experts" else "killer"
+        return Simplex(n), expert_losses(name, rounds, n, seed=0)
+    drift = 0.0 if world.endswith("still") else 0.5
+    ball = world.startswith("ball")
+    losses = linear_losses("l2" if ball else "l1", rounds, n, drift=drift, seed=0)
+    return (Ball(n) if ball else Cube(n)), losses
+
+
+def full_information(case: Case, seed: int) -> float:
+    domain, losses = known_losses(case.world, case.rounds, case.n)
+    learner = FTRL(domain, case.rounds, case.epsilon, 1e-6, noise=SeededNoise(seed))
+    total = losses.sum(axis=0)
+    suffered = np.einsum("ij,ij->", losses, learner.run(losses))
+    return float(suffered - total @ domain.linear_minimizer(total))
+
+
+def arms(case: Case, seed: int) -> float:
+    losses = expert_losses("gap", case.rounds, case.n, gap=0.1, seed=seed)
+    bandit = AdversarialBandit(
+        case.n, case.rounds, case.epsilon, trust=case.world.split()[1], seed=seed,
+        noise=SeededNoise(seed),
+    )  # fmt: skip
+    suffered = 0.0
+    for t in range(case.rounds):
+        decision = bandit.decide()
+        loss = losses.item(t, decision.action)
+        suffered += loss
+        bandit.learn(decision, loss)
+    return suffered - float(losses.sum(axis=0).min())
+
+
+def points(case: Case, seed: int) -> float:
+    """Loss vectors z_t u with u a random direction, z_t = 1 with probability 3/4, else -1."""
+    rng = np.random.default_rng([seed, 1])
+    direction = rng.normal(size=case.n)
+    direction /= np.linalg.norm(direction)
+    signs = np.where(rng.random(case.rounds) < 0.75, 1.0, -1.0).tolist()
+    bandit = BarrierBandit(
+        Ball(case.n), case.rounds, case.epsilon, trust=case.world.split()[1], seed=seed,
+        noise=SeededNoise(seed),
+    )  # fmt: skip
+    suffered = 0.0
+    for sign in signs:
+        decision = bandit.decide()
+        loss = sign * float(direction.dot(decision.point))
+        suffered += loss
+        bandit.learn(decision, loss)
+    return suffered + abs(sum(signs))
+
+
+def kind(case: Case) -> Callable[[Case, int], float]:
+    return {"arms": arms, "points": points}.get(case.world.split()[0], full_information)
+
+
+def measured(case: Case, seeds: range) -> list[float]:
+    return [kind(case)(case, seed) for seed in seeds]
+
+
+def cases(world: str) -> list[Case]:
+    sizes = [(t, SIZES[0]) for t in TIMES] + [(TIMES[2], n) for n in SIZES[1:]]
+    most = LARGEST.get(world, SIZES[-1])
+    return [Case(world, t, n, e) for t, n in sizes if n <= most for e in EPSILONS]
+
+
+def key(case: Case) -> str:
+    return json.dumps(asdict(case))
+
+
+def collect(worlds: list[str], draws: int) -> dict[str, list[float]]:
+    """Every case not yet in the file, in blocks of draws, the dearest first."""
+    RESULTS.parent.mkdir(exist_ok=True)
+    found: dict[str, list[float]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    wanted = [case for world in worlds for case in cases(world)]
+    wanted = [case for case in wanted if len(found.get(key(case), [])) < draws]
+    wanted.sort(key=lambda case: -case.rounds * case.n)
+    with ProcessPoolExecutor(os.cpu_count()) as pool, Progress(console=CONSOLE) as progress:
+        bar = progress.add_task("cases", total=len(wanted))
+        # Without noise full information has nothing to draw.
+        count = {
+            case: 1 if math.isinf(case.epsilon) and kind(case) is full_information else draws
+            for case in wanted
+        }
+        running = {pool.submit(measured, case, range(count[case])): case for case in wanted}
+        for done in as_completed(running):
+            values = done.result()
+            found[key(running[done])] = (values * draws)[:draws]
+            RESULTS.write_text(json.dumps(found))
+            progress.advance(bar)
+    return found
+
+
+def slope(x: list[float], y: list[float]) -> str:
+    """Of log y against log x; none where y is not positive."""
+    return f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}" if min(y) > 0 else "-"
+
+
+def show(worlds: list[World], found: dict[str, list[float]], draws: int) -> None:
+    def mean(world: World, rounds: int, n: int, epsilon: float) -> float:
+        return float(np.mean(found[key(Case(world.name, rounds, n, epsilon))]))
+
+    table = Table(title=f"Regret, mean ± standard deviation of {draws} draws")
+    slopes = Table(title="Fitted slopes / theory")
+    for column in ("world", "T", "N", "no privacy", "epsilon 1", "epsilon .1"):
+        table.add_column(column, justify="right")
+    for column in ("world", "T, no privacy", "T, epsilon 1", "T, epsilon .1", "theory",
+                   "surcharge in N", "theory", "surcharge in 1/epsilon", "theory"):  # fmt: skip
+        slopes.add_column(column, justify="right")
+    for world in worlds:
+        for case in cases(world.name)[:: len(EPSILONS)]:
+            cells = []
+            for epsilon in EPSILONS:
+                values = found[key(Case(world.name, case.rounds, case.n, epsilon))]
+                cells.append(f"{np.mean(values):,.0f} ± {np.std(values, ddof=1):,.0f}")
+            table.add_row(world.title, f"{case.rounds:,}", f"{case.n:,}", *cells)
+        in_rounds = [slope(list(TIMES), [mean(world, t, 10, e) for t in TIMES]) for e in EPSILONS]
+        sizes = [n for n in SIZES if n <= LARGEST.get(world.name, SIZES[-1])]
+        extra = [mean(world, 10**5, n, 1.0) - mean(world, 10**5, n, math.inf) for n in sizes]
+        dear = [mean(world, 10**6, 10, e) - mean(world, 10**6, 10, math.inf) for e in (1.0, 0.1)]
+        slopes.add_row(world.title, *in_rounds, world.in_rounds, slope(sizes, extra),
+                       world.in_size, slope([1, 10], dear), world.in_privacy)  # fmt: skip
+    CONSOLE.print(table)
+    CONSOLE.print(slopes)
+
+
+def draw(worlds: list[World], found: dict[str, list[float]]) -> None:
+    columns = math.ceil(len(worlds) / 2)
+    figure, axes = plt.subplots(2, columns, figsize=(3.1 * columns, 5.6), sharex=True)
+    for axis, world in zip(axes.T.flat, worlds, strict=False):
+        for epsilon in EPSILONS:
+            runs = [found[key(Case(world.name, t, 10, epsilon))] for t in TIMES]
+            values = np.maximum([np.mean(each) for each in runs], 1.0)
+            spread = np.array([np.std(each, ddof=1) for each in runs])
+            label = "no privacy" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
+            axis.plot(TIMES, values, marker="o", ms=3, color=COLOURS[epsilon], label=label)
+            low = np.maximum(values - spread, values / 3)
+            axis.fill_between(TIMES, low, values + spread, color=COLOURS[epsilon], alpha=0.15)
+        middle = np.mean(found[key(Case(world.name, 10**4, 10, 1.0))])
+        axis.plot(TIMES, max(middle, 1) * np.sqrt(np.array(TIMES) / 10**4), ":", color="#999999",
+                  lw=1, label="slope 1/2")  # fmt: skip
+        axis.set(xscale="log", yscale="log")
+        axis.set_title(world.title, fontsize=9)
+        axis.grid(alpha=0.2)
+    for axis in axes[-1]:
+        axis.set_xlabel("rounds")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("regret")
+    axes[0, 0].legend(fontsize=7, frameon=False)
+    figure.tight_layout()
+    figure.savefig(FIGURE, dpi=130)
+    CONSOLE.print(f"{FIGURE}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("worlds", nargs="*", default=[world.name for world in WORLDS])
+    parser.add_argument("--draws", type=int, default=10)
+    options = parser.parse_args()
+    worlds = [world for world in WORLDS if world.name in options.worlds]
+    found = collect([world.name for world in worlds], options.draws)
+    show(worlds, found, options.draws)
+    if worlds == WORLDS:
+        draw(worlds, found)
+
+
+if __name__ == "__main__":
+    main()
