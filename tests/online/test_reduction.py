@@ -4,10 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from discreet.online.adversarial import Exp2
-from discreet.online.feedback import LAPLACE, RESPONSE, ScalarChannel
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import SecureNoise, SeededNoise
 
@@ -29,78 +27,6 @@ class Recorder:
 
     def load_state_dict(self, state):
         self.told = [(int(choice), loss) for choice, loss in state["told"]]
-
-
-def reports(epsilon, value, count=20_000, mechanism="auto", seed=0, **about):
-    channel = ScalarChannel(epsilon, low=-1.0, high=3.0, mechanism=mechanism, **about)
-    noise = SeededNoise(seed)
-    return channel, np.array([channel.report(value, noise) for _ in range(count)])
-
-
-@pytest.mark.parametrize("mechanism", [RESPONSE, LAPLACE])
-@pytest.mark.parametrize("value", [-1.0, 0.4, 3.0])
-def test_channel__a_report_is_unbiased_and_within_its_second_moment(mechanism, value):
-    channel, sent = reports(1.5, value, mechanism=mechanism)
-    error = 5 * sent.std() / math.sqrt(len(sent))  # false alarm 6e-7
-    assert abs(sent.mean() - value) < error
-    assert error < 0.2, "no power against a bias of a tenth of half the range"
-    moments = (sent - 1.0) ** 2
-    limit = channel.second_moment
-    assert moments.mean() < limit * (1 + 1e-9) + 5 * moments.std() / math.sqrt(len(sent))
-    if abs(value - 1.0) == 2.0:  # the worst number reaches it
-        assert moments.mean() > 0.9 * limit
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.9])
-def test_channel__response_keeps_exactly_the_ratio_e_to_the_epsilon(epsilon):
-    """P(up | high)/P(up | low) = e^epsilon, from the threshold the coin is compared with."""
-
-    class Coin(SeededNoise):
-        def uniform(self, size):
-            return np.full(size, self.coin)
-
-    channel, noise = ScalarChannel(epsilon, low=0.0, high=1.0), Coin(0)
-    assert channel.mechanism == RESPONSE
-
-    def up(value):
-        low, high = 0.0, 1.0
-        for _ in range(60):
-            noise.coin = (low + high) / 2
-            low, high = (
-                (noise.coin, high) if channel.report(value, noise) > 0.5 else (low, noise.coin)
-            )
-        return low
-
-    ratio = math.log(up(1.0) / up(0.0))
-    assert ratio == pytest.approx(epsilon, rel=1e-9)
-    assert ratio <= epsilon * (1 + 1e-12)
-
-
-def test_channel__laplace_has_scale_width_over_epsilon(assert_law):
-    _, sent = reports(2.0, 0.5, mechanism=LAPLACE, count=4000)
-    assert_law(sent - 0.5, stats.laplace(scale=4.0 / 2.0).cdf)
-
-
-def test_channel__auto_takes_the_smaller_second_moment_of_a_uniform_number():
-    for epsilon in (0.1, 1.0, 2.0, 2.9, 3.1, 5.0, 10.0):
-        c, spread = 1 / math.tanh(epsilon / 2), 2 / epsilon
-        best = RESPONSE if c**2 <= 1 / 3 + 2 * spread**2 else LAPLACE
-        assert ScalarChannel(epsilon, low=0.0, high=1.0).mechanism == best
-    assert ScalarChannel(2.9, low=0.0, high=1.0).mechanism == RESPONSE
-    assert ScalarChannel(3.1, low=0.0, high=1.0).mechanism == LAPLACE
-
-
-def test_channel__k_reports_run_at_epsilon_over_k():
-    one = ScalarChannel(0.5, low=0.0, high=1.0)
-    three = ScalarChannel(1.5, low=0.0, high=1.0, contributions=3)
-    assert three.report_epsilon == pytest.approx(one.report_epsilon)
-    assert three.second_moment == pytest.approx(one.second_moment)
-
-
-@pytest.mark.parametrize(("low", "high"), [(1, 1), (2, 1), (0, math.inf), (math.nan, 1)])
-def test_channel__an_empty_or_endless_range_is_refused(low, high):
-    with pytest.raises(ValueError, match="low < high"):
-        ScalarChannel(1.0, low=low, high=high)
 
 
 def test_reduction__the_bandit_sees_reports_only():

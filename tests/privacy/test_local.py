@@ -161,6 +161,26 @@ def test_interval__picks_the_channel_of_smaller_worst_variance():
     assert "randomized response" in IntervalChannel(1.0).guarantee.releases[0].mechanism
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 3.0, math.inf])
+def test_interval__one_report_is_the_first_of_many(epsilon):
+    channel = IntervalChannel(epsilon, low=-1.0, high=3.0)
+    for seed in range(50):
+        many = channel.privatize([0.4], SeededNoise(seed))
+        assert channel.report(0.4, SeededNoise(seed)) == pytest.approx(many[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("value", [-1.0, 0.4, 3.0])
+def test_interval__reports_keep_to_the_stated_reach_and_second_moment(epsilon, value):
+    channel = IntervalChannel(epsilon, low=-1.0, high=3.0)
+    away = channel.privatize(np.full(20_000, value), SeededNoise(0)) - 1.0
+    assert np.abs(away).max() <= channel.reach * (1 + 1e-12)
+    moment, error = (away**2).mean(), 5 * (away**2).std() / math.sqrt(len(away))  # 6e-7
+    assert moment <= channel.second_moment * (1 + 1e-9) + error
+    if value != 0.4:  # a bound of the interval reaches it
+        assert moment >= 0.95 * channel.second_moment
+
+
 def test_interval__privacy_off_returns_the_values():
     values = np.array([0.0, 0.25, 1.0])
     assert np.allclose(IntervalChannel(math.inf, low=0, high=1).privatize(values), values)

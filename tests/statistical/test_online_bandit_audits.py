@@ -11,7 +11,6 @@ from discreet.audit import audit_scores
 from discreet.domains import Ball
 from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
-from discreet.online.feedback import LAPLACE, RESPONSE, ScalarChannel
 from discreet.privacy import SeededNoise
 
 RUNS, EPSILON, SURE = 10_000, 1.0, 0.9999
@@ -59,20 +58,6 @@ def test_audit__a_report_at_twice_epsilon_is_caught(which):
     make, losses = LOCAL[which]
     found = heard(lambda noise: make(2 * EPSILON, noise), losses)
     assert audit_scores(*found, confidence=SURE).lower_bound > EPSILON
-
-
-@pytest.mark.parametrize("mechanism", [RESPONSE, LAPLACE])
-def test_audit__both_channels_keep_the_claim_and_halved_noise_is_caught(mechanism):
-    def reports(epsilon):
-        channel = ScalarChannel(epsilon, low=0.0, high=1.0, mechanism=mechanism)
-        for seed, value in enumerate((0.0, 1.0)):
-            noise = SeededNoise(seed)
-            yield np.array([channel.report(value, noise) for _ in range(RUNS)])
-
-    found = list(reports(EPSILON))
-    assert audit_scores(*found, confidence=SURE).lower_bound <= EPSILON
-    assert audit_scores(*found, confidence=0.95).lower_bound >= 0.8 * EPSILON
-    assert audit_scores(*reports(2 * EPSILON), confidence=SURE).lower_bound > EPSILON
 
 
 def first_law(make, halve=1.0):

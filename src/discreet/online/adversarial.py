@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from discreet.online.feedback import Batches, Decision, Reports, ScalarChannel
+from discreet.online.feedback import Batches, Decision, Reports
 from discreet.online.reduction import PrivateBandit, batch_size
-from discreet.privacy import Budget, Noise
+from discreet.privacy import Budget, IntervalChannel, Noise
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.noise import source
 
@@ -134,11 +134,11 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     """A bandit on N arms whose losses may be chosen by an adversary.
 
     Requires   losses in [0, 1]; one person's round is one loss.
-    Guarantee  epsilon (pure). trust="local": each loss is randomised (randomised response, or
-               Laplace noise where that has the smaller second moment) before anything else sees
-               it; regret about sqrt(N T log N)/epsilon. trust="central": the sequence of actions,
-               by one Laplace release for each batch of 2 sqrt(8)/epsilon rounds; regret about
-               sqrt(N T log N/epsilon).
+    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `IntervalChannel`
+               (randomised response, above epsilon = 1.3 the piecewise channel) before anything
+               else sees it; regret about sqrt(N T log N)/epsilon. trust="central": the sequence
+               of actions, by one Laplace release for each batch of 2 sqrt(8)/epsilon rounds;
+               regret about sqrt(N T log N/epsilon).
 
     epsilon=inf is EXP2 itself. Reference: Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman
     and Talwar (2025).
@@ -149,7 +149,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     ...     d = bandit.decide()
     ...     _ = bandit.learn(d, 0.1 if d.action == 1 else 0.9)
     >>> int(d.probabilities.argmax()), bandit.guarantee.releases[0].mechanism
-    (1, 'randomized response')
+    (1, 'piecewise channel')
     """
 
     _decision = ArmDecision
@@ -169,8 +169,8 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         budget, noise = Budget(epsilon, 0.0, contributions), source(noise)
         seed = None if seed is None else whole("seed", seed, least=0)
         self.batch_size = batch_size(BATCH, horizon, budget, trust)
-        channel = ScalarChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
-        # What EXP2 is fed, minus 1/2: its second moment, and a size it rarely exceeds.
+        channel = IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+        # What EXP2 is fed, minus 1/2: its second moment, and its size.
         moment, reach = channel.second_moment, channel.reach
         if trust == "central":
             scale = contributions / (self.batch_size * budget.epsilon)

@@ -25,9 +25,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from discreet.domains import Ball, Cube, Domain, from_spec
-from discreet.online.feedback import Batches, Decision, Reports, ScalarChannel
+from discreet.online.feedback import Batches, Decision, Reports
 from discreet.online.reduction import PrivateBandit, batch_size
-from discreet.privacy import Budget, Noise
+from discreet.privacy import Budget, IntervalChannel, Noise
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.noise import source
 
@@ -220,8 +220,8 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         budget, noise = Budget(epsilon, 0.0, contributions), source(noise)
         seed = None if seed is None else whole("seed", seed, least=0)
         self.domain, self.batch_size = domain, batch_size(BATCH, horizon, budget, trust)
-        channel = ScalarChannel(epsilon, low=-bound, high=bound, contributions=contributions)
-        # Of the scalar that SCRiBLe is fed: its second moment, and a size it rarely exceeds.
+        channel = IntervalChannel(epsilon, low=-bound, high=bound, contributions=contributions)
+        # Of the scalar that SCRiBLe is fed: its second moment, and its size.
         moment, reach = channel.second_moment, channel.reach
         if trust == "central" and not budget.off:
             scale = 2 * bound * contributions / (self.batch_size * budget.epsilon)

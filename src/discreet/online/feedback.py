@@ -1,88 +1,22 @@
 """How losses reach a bandit learner in private: as single reports, or as noisy means of batches."""
 
 import json
-import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.privacy import Budget, Guarantee, Noise
-from discreet.privacy.checks import Array, one_of
+from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
+from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.local import _Channel
-from discreet.privacy.mechanisms import laplace
 from discreet.privacy.release import Release
 
-RESPONSE, LAPLACE = "randomized response", "laplace"
 UNPROTECTED = ("that a loss came, and when", "the horizon and the public bounds")
 ONE_PROCESS = (
     "the decision served, to whoever serves it",
     "anything, against whoever runs this process: device and learner are one here",
 )
-
-
-class ScalarChannel(_Channel):
-    """Unbiased, pure epsilon-LDP reports of one number in [low, high].
-
-    Randomised response reports one of two values, c half widths from the middle,
-    c = (e^epsilon + 1)/(e^epsilon - 1); Laplace noise has scale (high - low)/epsilon.
-    mechanism="auto" takes the smaller second moment for a number that is uniform on the interval:
-    randomised response up to epsilon = 3.
-
-    >>> from discreet.privacy import SeededNoise
-    >>> channel = ScalarChannel(1.0, low=0.0, high=1.0)
-    >>> reports = [channel.report(0.3, SeededNoise(seed)) for seed in range(1000)]
-    >>> channel.mechanism, abs(sum(reports) / 1000 - 0.3) < 0.15
-    ('randomized response', True)
-    """
-
-    reference = "Warner (1965); Dwork, McSherry, Nissim and Smith (2006)"
-
-    def __init__(
-        self,
-        epsilon: float,
-        *,
-        low: float,
-        high: float,
-        contributions: int = 1,
-        mechanism: str = "auto",
-    ) -> None:
-        super().__init__(epsilon, contributions)
-        self.low, self.high = float(low), float(high)
-        if not -math.inf < self.low < self.high < math.inf:
-            raise ValueError(f"expected finite low < high, got low={low!r}, high={high!r}")
-        self.middle, self.half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        self._c = 1 / math.tanh(self.report_epsilon / 2)
-        # Two numbers in [-1, 1] differ by at most 2, so Laplace noise has scale 2/epsilon.
-        spread = 2 / self.report_epsilon
-        smaller = RESPONSE if self._c**2 <= 1 / 3 + 2 * spread**2 else LAPLACE
-        one_of("mechanism", mechanism, ("auto", RESPONSE, LAPLACE))
-        self.mechanism = smaller if mechanism == "auto" else mechanism
-        if self.off:
-            moment, reach = 1.0, 1.0
-        elif self.mechanism == RESPONSE:
-            moment, reach = self._c**2, self._c
-        else:
-            moment, reach = 1 + 2 * spread**2, 1 + 2 * spread
-        self.second_moment = self.half**2 * moment  # of report - middle, at the worst number
-        self.reach = self.half * reach  # |report - middle|; Laplace goes beyond it 1 time in 7
-
-    def report(self, value: float, noise: Noise) -> float:
-        """One report of a number that lies in [low, high]."""
-        if self.off:
-            return value
-        if not self._samplers:
-            self._source(noise)
-        if self.mechanism == LAPLACE:
-            # Two numbers in [low, high] differ by at most its length.
-            width = self.high - self.low
-            released = laplace(value, sensitivity=width, epsilon=self.report_epsilon, noise=noise)
-            return float(released.value)
-        x = min(max((value - self.middle) / self.half, -1.0), 1.0)
-        up = float(noise.uniform(1)[0]) < (1 + x / self._c) / 2
-        return self.middle + (self._c if up else -self._c) * self.half
 
 
 class ScalarBandit(Protocol):
@@ -150,7 +84,7 @@ class Feedback(ABC):
 class Reports(Feedback):
     """Local trust: the loss becomes a report at once, and the bandit sees the report."""
 
-    def __init__(self, bandit: ScalarBandit, channel: ScalarChannel, noise: Noise) -> None:
+    def __init__(self, bandit: ScalarBandit, channel: IntervalChannel, noise: Noise) -> None:
         self.bandit, self.channel, self.noise = bandit, channel, noise
 
     def choose(self, t: int) -> Any:
@@ -206,18 +140,18 @@ class Batches(Feedback):
         self.ledger = Ledger(budget)
         low, high = loss_range
         self.middle, k = (low + high) / 2, budget.contributions
-        self._spacing = noise.spacing(LAPLACE, k * (high - low) / budget.epsilon, size * high)
+        self._spacing = noise.spacing("laplace", k * (high - low) / budget.epsilon, size * high)
         # A replaced loss moves its batch's sum by at most high - low, whatever its sign, and by
         # one spacing more when losses are rounded to the lattice; k rounds of one person by k
         # times that, in one batch or spread over several (their costs k_i/k epsilon add up).
         sensitivity = k * (high - low + self._spacing)
         self.release = Release.pure(
             what=f"sum of the losses of {size} round(s), for every batch; a round is in one batch",
-            mechanism=LAPLACE,
+            mechanism="laplace",
             norm="l1",
             sensitivity=sensitivity,
             scale=sensitivity / budget.epsilon,
-            sampler=noise.sampler(LAPLACE),
+            sampler=noise.sampler("laplace"),
         )
         self._open: dict[int, _Batch] = {}
 

@@ -1,7 +1,7 @@
 """From a bandit learner to a private one (Agarwal and Singh 2017, Algorithm 4).
 
     paper   A             x~_t       <l_t, x~_t>   <l_t, x~_t> + <Z_t, x~_t>
-    here    self.bandit   `choice`   `loss`        `ScalarChannel.report(loss)`
+    here    self.bandit   `choice`   `loss`        `IntervalChannel.report(loss)`
 
 Only the scalar <l_t, x~_t> is ever seen, so noise on the scalar is enough: it is smaller than
 <Z_t, x~_t>, leaves the learner unbiased and makes each report private by itself (local trust).
@@ -22,9 +22,8 @@ from discreet.online.feedback import (
     Feedback,
     Reports,
     ScalarBandit,
-    ScalarChannel,
 )
-from discreet.privacy import Budget, Guarantee, Noise, SeededNoise
+from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise, SeededNoise
 from discreet.privacy.checks import one_of
 from discreet.privacy.noise import source, source_named
 from discreet.privacy.state import expect, load_state, save_state
@@ -180,18 +179,14 @@ class PrivateReduction(PrivateBandit[Decision]):
         epsilon: float,
         *,
         loss_range: tuple[float, float] = (0.0, 1.0),
-        mechanism: str = "auto",
         contributions: int = 1,
         noise: Noise | None = None,
     ) -> None:
         noise, (low, high) = source(noise), loss_range
-        self.channel = ScalarChannel(
-            epsilon, low=low, high=high, contributions=contributions, mechanism=mechanism
-        )
+        self.channel = IntervalChannel(epsilon, low=low, high=high, contributions=contributions)
         config = {
             "epsilon": self.channel.epsilon,
             "loss_range": [self.channel.low, self.channel.high],
-            "mechanism": mechanism,
             "contributions": self.channel.contributions,
         }
         bounds = (self.channel.low, self.channel.high)

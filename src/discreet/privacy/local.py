@@ -218,6 +218,8 @@ class IntervalChannel(_Channel):
         plateau = 2 * math.sqrt(self._half / 3) / (self._half - 1)
         self.piecewise = plateau < response
         self._reach = (self._half + 1) / (self._half - 1) if self.piecewise else response
+        if self.off:
+            self._reach = 1.0
         self._deviation = min(plateau, response)
         self.mechanism = "piecewise channel" if self.piecewise else "randomized response"
         self.reference = "Wang et al. (2019)" if self.piecewise else "Warner (1965)"
@@ -226,6 +228,18 @@ class IntervalChannel(_Channel):
     def deviation(self) -> float:
         """The largest root-mean-square error of a report."""
         return 0.0 if self.off else self._deviation * (self.high - self.low) / 2
+
+    @property
+    def reach(self) -> float:
+        """How far a report can be from the middle."""
+        return self._reach * (self.high - self.low) / 2
+
+    @property
+    def second_moment(self) -> float:
+        """The largest mean of (report - middle)^2: at a bound of the interval."""
+        response = self.off or not self.piecewise
+        moment = self._reach**2 if response else 1 + self._deviation**2
+        return moment * ((self.high - self.low) / 2) ** 2
 
     def privatize(
         self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
@@ -237,6 +251,19 @@ class IntervalChannel(_Channel):
             noise = self._source(noise)
             x = self._piecewise(x, noise) if self.piecewise else self._response(x, noise)
         return np.asarray((self.low + self.high) / 2 + (self.high - self.low) / 2 * x)
+
+    def report(self, value: float, noise: Noise) -> float:
+        """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
+        if self.off:
+            return value
+        if not self._samplers:
+            self._source(noise)
+        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
+        x = min(max((value - middle) / half, -1.0), 1.0)
+        if self.piecewise:
+            return middle + half * float(self._piecewise(np.array(x), noise))
+        up = float(noise.uniform(1)[0]) < (1 + x / self._reach) / 2
+        return middle + half * (self._reach if up else -self._reach)
 
     def log_density(self, reports: ArrayLike, value: float) -> Array:
         """log probability (or density, per half width) of reports given a value."""
