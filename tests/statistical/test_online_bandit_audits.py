@@ -95,3 +95,32 @@ def test_audit__central_actions_stay_below_the_claim_and_come_close():
 def test_audit__halved_noise_in_the_centre_is_caught():
     found = first_law(make_central, halve=0.5)
     assert audit_scores(*found, confidence=SURE).lower_bound > EPSILON
+
+
+def first_centre(halve=1.0):
+    """Where a BarrierBandit stands after one batch; the first person's loss is -1 or 1."""
+    for seed, loss in enumerate((-1.0, 1.0)):
+        noise, scores = SeededNoise(seed), []
+        for _ in range(RUNS):
+            bandit = BarrierBandit(Ball(1), 60, 4.0, trust="central", seed=0, noise=noise)
+            scale, draw = bandit._feedback.release.scale, noise.laplace
+            noise.laplace = lambda _, size, spacing, s=scale, draw=draw: draw(s * halve, size)
+            for t in range(bandit.batch_size):
+                d = bandit.decide()
+                bandit.learn(d, loss if t == 0 else 0.0)
+            noise.laplace = draw
+            scores.append(bandit.decide().choice.centre[0])
+        yield np.array(scores)
+
+
+def test_audit__central_points_stay_below_the_claim_and_come_close():
+    found = list(first_centre())
+    assert audit_scores(*found, confidence=SURE).lower_bound <= 4.0
+    best = max(audit_scores(s * found[0], s * found[1]).lower_bound for s in (-1, 1))
+    assert best >= 0.8 * 4.0
+
+
+def test_audit__halved_noise_in_central_points_is_caught():
+    found = list(first_centre(halve=0.5))
+    sure = (audit_scores(s * found[0], s * found[1], confidence=SURE) for s in (-1, 1))
+    assert max(audit.lower_bound for audit in sure) > 4.0

@@ -1,0 +1,296 @@
+"""What every online learner must do. To hold another one to it, add a line to a list.
+
+A learner of `LEADERS` sees whole losses: decide(), learn(loss), run(losses). One of `BANDITS` sees
+one number: decide(), learn(decision, loss); `value` makes that number from a decision.
+"""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from discreet.domains import Ball, Cube, Polytope, Simplex
+from discreet.environments.losses import expert_losses, linear_losses
+from discreet.online import FTPL, FTRL, AdversarialBandit, BarrierBandit, Doubling, PrivateReduction
+from discreet.online.adversarial import Exp2
+from discreet.privacy import SecureNoise, SeededNoise, Tree
+
+T, N = 60, 4
+BOX = Polytope(np.vstack([np.eye(N), -np.eye(N)]), np.ones(2 * N))
+
+
+def leader(kind, domain, **fixed):
+    def make(horizon=T, epsilon=1.0, **more):
+        common = {"delta": 1e-6, "seed": 1, "noise": SeededNoise(2)}
+        return kind(domain, horizon, epsilon, **{**common, **fixed, **more})
+
+    return make
+
+
+LEADERS = {
+    "FTRL simplex": leader(FTRL, Simplex(N)),
+    "FTRL fixed rate, pure": leader(FTRL, Simplex(N), rate="fixed", delta=0.0),
+    "FTRL ball": leader(FTRL, Ball(N)),
+    "FTRL cube, pure": leader(FTRL, Cube(N), delta=0.0),
+    "FTRL polytope": leader(FTRL, BOX),
+    "FTRL on the paper's tree": leader(
+        FTRL, Simplex(N), mechanism=Tree(branching=2, balanced=False, padded=True)
+    ),
+    "FTRL, 3 contributions": leader(FTRL, Simplex(N), contributions=3),
+    "FTPL simplex": leader(FTPL, Simplex(N)),
+    "FTPL cube": leader(FTPL, Cube(N)),
+    "FTPL polytope, pure": leader(FTPL, BOX, delta=0.0),
+}
+
+
+def bandit(kind, *fixed_args, **fixed):
+    def make(horizon=T, epsilon=1.0, **more):
+        return kind(
+            *fixed_args, horizon, epsilon, **{"seed": 1, "noise": SeededNoise(2), **fixed, **more}
+        )
+
+    return make
+
+
+BANDITS = {
+    "arms, local": bandit(AdversarialBandit, N),
+    "arms, central": bandit(AdversarialBandit, N, trust="central"),
+    "arms, local, 2 contributions": bandit(AdversarialBandit, N, contributions=2),
+    "ball, local": bandit(BarrierBandit, Ball(N)),
+    "ball, central": bandit(BarrierBandit, Ball(N), trust="central"),
+    "cube, local": bandit(BarrierBandit, Cube(N)),
+    "simplex, central": bandit(BarrierBandit, Simplex(N), trust="central"),
+    "polytope, local": bandit(BarrierBandit, BOX, loss_bound=4.0),
+}
+
+leaders = pytest.mark.parametrize("make", LEADERS.values(), ids=LEADERS)
+bandits = pytest.mark.parametrize("make", BANDITS.values(), ids=BANDITS)
+
+
+def losses(learner, rounds=T):
+    if learner.domain.loss_set == "box":
+        return expert_losses("walk", rounds, N, seed=0)
+    return linear_losses(learner.domain.loss_set, rounds, N, seed=0)
+
+
+def value(decision):
+    if hasattr(decision, "action"):
+        return 0.2 if decision.action == 1 else 0.7
+    return float(decision.point[0]) / 2
+
+
+def played(decision):
+    return decision.action if hasattr(decision, "action") else decision.point.tolist()
+
+
+def play(learner, rounds):
+    out = []
+    for _ in range(rounds):
+        decision = learner.decide()
+        out.append(played(decision))
+        learner.learn(decision, value(decision))
+    return out
+
+
+def same(one, other):
+    """Whether two states are the same, array by array."""
+    assert one.keys() == other.keys()
+    return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+@leaders
+def test_leader__stepping_and_running_are_the_same(make):
+    stepping, running = make(), make()
+    L, X = losses(stepping), []
+    for loss in L:
+        X.append(stepping.decide())
+        stepping.learn(loss)
+    assert np.allclose(running.run(L), X, atol=1e-9)
+    assert all(stepping.domain.contains(x) for x in X)
+
+
+@leaders
+def test_leader__goes_on_from_a_file_as_if_never_stopped(make, tmp_path):
+    whole, half = make(), make()
+    L = losses(whole)
+    X = whole.run(L)
+    half.run(L[:23])
+    half.save(tmp_path / "learner.npz")
+    loaded = type(half).load(tmp_path / "learner.npz")
+    assert np.allclose(loaded.run(L[23:]), X[23:], atol=1e-9)
+    assert loaded.guarantee == whole.guarantee
+
+
+@leaders
+def test_leader__bad_losses_raise_and_change_nothing(make):
+    learner = make()
+    L = losses(learner)
+    learner.run(L[:5])
+    before = learner.state_dict()
+    for bad in (np.full(N, math.nan), np.full(N, 1e6), np.zeros(N + 1), "no", np.full(N, -1e6)):
+        with pytest.raises(ValueError, match="loss"):
+            learner.learn(bad)
+        with pytest.raises(ValueError, match="loss"):
+            learner.run(np.vstack([L[5:7], np.full((1, N), math.inf)]))
+    with pytest.raises(ValueError, match="horizon"):
+        learner.run(L)
+    assert same(before, learner.state_dict())
+
+
+@leaders
+def test_leader__an_older_or_another_state_is_refused(make):
+    learner = make()
+    L = losses(learner)
+    learner.run(L[:5])
+    old = learner.state_dict()
+    learner.run(L[5:10])
+    with pytest.raises(ValueError, match="round"):
+        learner.load_state_dict(old)
+    with pytest.raises(ValueError, match="config"):
+        make(horizon=T + 1).load_state_dict(old)
+    assert learner.rounds == 10
+
+
+@leaders
+def test_leader__spends_its_budget_and_no_more(make):
+    learner = make()
+    learner.run(losses(learner))
+    promise = learner.guarantee
+    assert promise.trust == "central"
+    assert promise.epsilon_at(promise.delta) <= 1.0 + 1e-9
+    assert promise.epsilon_at(promise.delta) >= 0.99
+
+
+@leaders
+def test_leader__decisions_belong_to_the_caller(make):
+    """Writing into what decide() returned changes no later decision."""
+    learner, twin = make(), make()
+    for loss in losses(learner)[:10]:
+        learner.decide()[:] = 7.0
+        assert np.array_equal(learner.decide(), twin.decide())
+        kept = loss.copy()
+        learner.learn(kept)
+        kept[:] = 9.0
+        twin.learn(loss)
+
+
+@leaders
+def test_leader__doubling_has_no_horizon(make):
+    noise = SeededNoise(3)
+    if make().budget.contributions > 1:
+        with pytest.raises(ValueError, match="contributions=1"):
+            Doubling(lambda horizon: make(horizon, noise=noise), first=8)
+        return
+    learner = Doubling(lambda horizon: make(horizon, noise=noise), first=8)
+    learner.run(losses(learner.learner))
+    assert learner.rounds == T
+    assert learner.guarantee.epsilon == 1.0
+
+
+@bandits
+def test_bandit__goes_on_from_a_file_as_if_never_stopped(make, tmp_path):
+    whole, half = make(), make()
+    actions = play(whole, T)
+    assert play(half, 23) == actions[:23]
+    half.save(tmp_path / "bandit.npz")
+    loaded = type(half).load(tmp_path / "bandit.npz")
+    assert np.allclose(play(loaded, T - 23), actions[23:], atol=1e-12)
+    assert loaded.guarantee == whole.guarantee
+
+
+@bandits
+def test_bandit__a_decision_travels_as_json_and_counts_once(make, tmp_path):
+    learner, twin = make(), make()
+    for _ in range(T):
+        decision, same_one = learner.decide(), twin.decide()
+        record = json.loads(json.dumps(learner.record(decision)))
+        learner.learn(learner.recall(record), value(decision))
+        twin.learn(same_one, value(same_one))
+        with pytest.raises(ValueError, match="once"):
+            learner.learn(learner.recall(record), value(decision))
+        assert played(decision) == played(same_one)
+    for damaged in (
+        {},
+        {**record, "choice": record["choice"][1:]},
+        {**record, "choice": [math.nan] * len(record["choice"])},
+        {**record, "round": "3"},
+    ):
+        with pytest.raises(ValueError, match="record"):
+            learner.recall(damaged)
+
+
+@bandits
+def test_bandit__bad_losses_raise_and_change_nothing(make):
+    learner, other = make(), make()
+    play(learner, 5)
+    decision, foreign = learner.decide(), other.decide()
+    before = learner.state_dict()
+    for bad in (math.nan, math.inf, 1e6, -1e6, "no", None):
+        with pytest.raises(ValueError, match="loss must"):
+            learner.learn(decision, bad)
+    with pytest.raises(ValueError, match="this learner"):
+        learner.learn(foreign, 0.5)
+    assert same(before, learner.state_dict())
+    learner.learn(decision, value(decision))
+
+
+@bandits
+def test_bandit__past_the_horizon_it_says_so(make):
+    learner = make()
+    play(learner, T)
+    before = learner.state_dict()
+    with pytest.raises(ValueError, match="horizon"):
+        learner.decide()
+    assert same(before, learner.state_dict())
+
+
+@bandits
+def test_bandit__spends_its_budget_and_no_more(make):
+    learner = make()
+    play(learner, T)
+    promise = learner.guarantee
+    assert promise.delta == 0
+    assert 0.99 <= promise.epsilon_at(0.0) <= 1.0 + 1e-12
+
+
+@bandits
+def test_bandit__losses_may_come_late_in_any_order_or_never(make):
+    learner = make()
+    waiting = [learner.decide() for _ in range(T - 10)]
+    for decision in waiting[::-2]:
+        assert learner.learn(decision, value(decision)) in (True, False)
+    play(learner, 10)
+
+
+@bandits
+def test_bandit__doubling_has_no_horizon(make):
+    noise = SeededNoise(3)
+    learner = Doubling(lambda horizon: make(horizon, noise=noise), first=8)
+    play(learner, T)
+    assert learner.rounds == T
+
+
+@bandits
+def test_bandit__exact_noise_gives_decisions_too(make):
+    learner = make(noise=SecureNoise(), horizon=20)
+    play(learner, 20)
+    assert learner.guarantee.releases
+
+
+def test_reduction__a_wrapped_bandit_goes_on_from_a_file(tmp_path):
+    def plain():
+        return Exp2(N, rate=0.1, explore=0.1, seed=0)
+
+    whole, half = (PrivateReduction(plain(), 1.0, noise=SeededNoise(0)) for _ in range(2))
+
+    def arms(learner, rounds):
+        return [
+            learner.learn(d := learner.decide(), 0.3) and d.choice.action for _ in range(rounds)
+        ]
+
+    actions = arms(whole, 40)
+    assert arms(half, 15) == actions[:15]
+    half.save(tmp_path / "wrapped.npz")
+    loaded = PrivateReduction.load(tmp_path / "wrapped.npz", plain())
+    assert arms(loaded, 25) == actions[15:]
