@@ -94,7 +94,10 @@ class Exp2:
 
     def unpack(self, numbers: Array) -> Arm:
         """The arm that `pack` wrote."""
-        return Arm(int(numbers[0]), np.array(numbers[1:]))
+        action, law = int(numbers[0]), np.array(numbers[1:])
+        if law.shape != (self.n_arms,) or not (0 <= action < self.n_arms and law[action] > 0):
+            raise ValueError(f"expected an arm of {self.n_arms} and its law")
+        return Arm(action, law)
 
     def state_dict(self) -> dict[str, Any]:
         """Totals and coins."""

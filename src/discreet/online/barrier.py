@@ -148,6 +148,8 @@ class Scrible:
         """The point that `pack` wrote."""
         centre, step, weights = np.array(numbers[:-1]).reshape(3, self.dim)
         sign = int(numbers[-1])
+        if sign not in (-1, 1):
+            raise ValueError("a sign is 1 or -1")
         return Point(self.hull.point(centre + sign * step), centre, step, weights, sign)
 
     def state_dict(self) -> dict[str, Any]:

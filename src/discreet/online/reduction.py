@@ -24,7 +24,7 @@ from discreet.online.feedback import (
     ScalarBandit,
 )
 from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise, SeededNoise
-from discreet.privacy.checks import one_of
+from discreet.privacy.checks import finite, one_of
 from discreet.privacy.noise import source, source_named
 from discreet.privacy.state import expect, load_state, save_state
 
@@ -99,6 +99,21 @@ class PrivateBandit(Generic[Made]):
         # Before the report is drawn: two reports of one loss would cost twice.
         self._learned[decision.round] = 1
         return self._feedback.take(decision, value)
+
+    def record(self, decision: Made) -> dict[str, Any]:
+        """A decision as plain values, ready for JSON: for losses that come in another process."""
+        choice = self.bandit.pack(decision.choice).tolist()
+        return {"round": decision.round, "learner": decision.learner, "choice": choice}
+
+    def recall(self, record: dict[str, Any]) -> Made:
+        """The decision that `record` described; a damaged record raises ValueError."""
+        try:
+            t, name, row = record["round"], record["learner"], finite("choice", record["choice"])
+            if isinstance(t, bool) or not isinstance(t, int):
+                raise ValueError("a round is a whole number")
+            return self._decision(t, str(name), self.bandit.unpack(row))
+        except (KeyError, TypeError, ValueError):
+            raise ValueError("not a decision record of such a learner; use `record`") from None
 
     def state_dict(self) -> dict[str, Any]:
         """Arrays and plain values from which `load_state_dict` goes on."""
