@@ -236,6 +236,35 @@ def test_bandit__bad_losses_raise_and_change_nothing(make):
 
 
 @bandits
+def test_bandit__a_loss_cannot_be_reported_again_from_a_state_before_it(make):
+    learner = make()
+    play(learner, 5)
+    decision = learner.decide()
+    before = learner.state_dict()
+    learner.learn(decision, value(decision))
+    with pytest.raises(ValueError, match="older"):
+        learner.load_state_dict(before)
+    with pytest.raises(ValueError, match="once"):
+        learner.learn(decision, value(decision))
+
+
+@bandits
+def test_bandit__what_a_decision_shows_cannot_be_written(make):
+    learner, twin = make(), make()
+    for _ in range(5):
+        decision, same_one = learner.decide(), twin.decide()
+        for shown in decision.choice:
+            if isinstance(shown, np.ndarray) and not shown.flags.writeable:
+                with pytest.raises(ValueError, match="read-only"):
+                    shown[:] = 7.0
+            elif isinstance(shown, np.ndarray):
+                shown[:] = 7.0
+        learner.learn(decision, value(same_one))
+        twin.learn(same_one, value(same_one))
+    assert played(learner.decide()) == played(twin.decide())
+
+
+@bandits
 def test_bandit__past_the_horizon_it_says_so(make):
     learner = make()
     play(learner, T)
@@ -264,11 +293,18 @@ def test_bandit__losses_may_come_late_in_any_order_or_never(make):
 
 
 @bandits
-def test_bandit__doubling_has_no_horizon(make):
-    noise = SeededNoise(3)
-    learner = Doubling(lambda horizon: make(horizon, noise=noise), first=8)
-    play(learner, T)
-    assert learner.rounds == T
+def test_bandit__doubling_has_no_horizon_and_goes_on_from_a_file(make, tmp_path):
+    def doubling():
+        noise = SeededNoise(3)
+        return lambda horizon: make(horizon, noise=noise)
+
+    whole, half = (Doubling(doubling(), first=8) for _ in range(2))
+    actions = play(whole, T)
+    assert whole.rounds == T
+    assert play(half, 11) == actions[:11]
+    half.save(tmp_path / "doubling.npz")
+    loaded = Doubling.load(tmp_path / "doubling.npz", doubling())
+    assert np.allclose(play(loaded, T - 11), actions[11:], atol=1e-12)
 
 
 @bandits

@@ -107,7 +107,7 @@ def test_central__an_arm_is_held_for_a_batch_and_released_as_one_noisy_mean():
     bandit = make("central", 1.0)
     size = bandit.batch_size
     assert size == math.ceil(2 * math.sqrt(8))
-    noise = SeededNoise(4)
+    noise = SeededNoise(4).spawn(1)[0]
     plain = Exp2(4, rate=bandit.bandit.rate, explore=bandit.bandit.explore, seed=3)
     for _ in range(30):
         arm = plain.decide()

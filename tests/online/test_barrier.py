@@ -149,7 +149,7 @@ def test_local__it_is_the_reduction_around_scrible():
 def test_central__a_batch_holds_centre_and_step_and_releases_one_noisy_mean():
     bandit = make(Cube(2), "central", 4.0)
     assert bandit.batch_size == 8
-    noise, expected = SeededNoise(4), np.zeros(2)
+    noise, expected = SeededNoise(4).spawn(1)[0], np.zeros(2)
     for _ in range(20):
         decisions = [bandit.decide() for _ in range(8)]
         np.testing.assert_allclose(bandit.bandit._total, expected, atol=1e-12)
@@ -284,3 +284,14 @@ def test_it_learns_a_fixed_loss_vector(domain, trust):
             regret += (value - best) / 3
             bandit.learn(d, value)
     assert regret < 0.6 * still * horizon
+
+
+@pytest.mark.parametrize("domain", [Simplex(4), Simplex(2)], ids=["simplex 4", "simplex 2"])
+def test_border__losses_that_drive_it_into_a_corner_do_not_stop_it(domain):
+    """A loss that is no linear function makes totals grow without end."""
+    for seed in range(3):
+        bandit = BarrierBandit(domain, 1500, 1.0, seed=seed, noise=SeededNoise(seed))
+        for _ in range(1500):
+            decision = bandit.decide()
+            assert domain.contains(decision.point)
+            bandit.learn(decision, 1.0 if decision.point[0] > 0 else -1.0)

@@ -67,12 +67,27 @@ def test_guarantee__restarts_do_not_add_up():
 
 
 def test_noise__is_fresh_in_every_restart():
-    learner = Doubling(factory(), first=2000)
-    learner.run(np.full((2000, N), 0.5))
-    first = learner.learner._sums.estimate
-    learner.run(np.full((4000, N), 0.5))
-    assert np.abs(np.corrcoef(first, learner.learner._sums.estimate)[0, 1]) < 0.999
-    assert not np.allclose(first, learner.learner._sums.estimate)
+    """The first white draws of two restarts: equal if a restart made its noise anew."""
+
+    def first_draws(make):
+        learner, drawn = Doubling(make, first=20), []
+        for horizon in (20, 40):
+            drawn.append(learner.learner.run(np.full((1, N), 0.5)))
+            drawn[-1] = learner.learner._sums.estimate / learner.learner.deviation(1)
+            learner.run(np.full((horizon - 1, N), 0.5))
+            learner._turn()
+        return drawn
+
+    def remade(T):
+        return FTRL(Simplex(N), T, 1.0, 1e-6, mechanism="toeplitz", noise=SeededNoise(5))
+
+    shared = SeededNoise(5)
+    fresh = first_draws(
+        lambda T: FTRL(Simplex(N), T, 1.0, 1e-6, mechanism="toeplitz", noise=shared)
+    )
+    assert np.abs(fresh[0] - fresh[1]).min() > 1e-6
+    stale = first_draws(remade)
+    assert np.allclose(stale[0], stale[1]), "the test must see noise that is made anew"
 
 
 def test_contributions__of_several_rounds_need_pure_privacy():
@@ -156,3 +171,46 @@ def test_regret__grows_like_the_root_of_an_unknown_horizon():
     L = expert_losses("killer", T, N, seed=0)
     make = factory(epsilon=math.inf)
     assert regret(L, Doubling(make, first=64).run(L)) <= 3.5 * math.sqrt(T * math.log(N))
+
+
+def test_contributions__are_refused_at_once_although_short_restarts_are_pure():
+    noise = SeededNoise(0)
+    assert FTRL(Simplex(N), 16, 1.0, 1e-6, contributions=2, noise=noise).guarantee.delta == 0
+    with pytest.raises(ValueError, match="contributions=1"):
+        Doubling(lambda T: FTRL(Simplex(N), T, 1.0, 1e-6, contributions=2, noise=noise), first=16)
+
+
+def test_guarantee__every_restart_must_have_the_same_budget():
+    noise = SeededNoise(0)
+    learner = Doubling(
+        lambda T: FTRL(Simplex(N), T, 5.0 if T < 100 else 0.1, 1e-6, noise=noise), first=64
+    )
+    learner.run(np.full((64, N), 0.5))
+    with pytest.raises(ValueError, match="same privacy budget"):
+        learner.decide()
+    assert learner.rounds == 64
+
+
+def test_guarantee__has_the_largest_delta_of_all_restarts(tmp_path):
+    noise = SeededNoise(0)
+
+    def make(T):
+        return FTRL(Simplex(N), T, 1.0, 1e-6 if T < 2000 else 0.0, noise=noise)
+
+    learner = Doubling(make, first=1024)
+    learner.run(np.full((1500, N), 0.5))
+    assert learner.learner.guarantee.delta == 0
+    assert learner.guarantee.delta == 1e-6
+    learner.save(tmp_path / "doubling.npz")
+    assert Doubling.load(tmp_path / "doubling.npz", make).guarantee.delta == 1e-6
+
+
+def test_state__of_another_stream_is_refused():
+    noise = SeededNoise(0)
+    one, other = (
+        Doubling(lambda T: FTRL(Simplex(N), T, 1.0, 1e-6, noise=noise), first=8) for _ in range(2)
+    )
+    one.run(np.full((5, N), 0.5))
+    other.run(np.full((30, N), 0.5))
+    with pytest.raises(ValueError, match="another learner"):
+        one.load_state_dict(other.state_dict())

@@ -69,12 +69,11 @@ def first_law(make, halve=1.0):
         noise, scores = SeededNoise(seed), []
         for _ in range(RUNS):
             bandit = make(noise)
-            scale, draw = bandit._feedback.release.scale, noise.laplace
-            noise.laplace = lambda _, size, spacing, s=scale, draw=draw: draw(s * halve, size)
+            scale, own = bandit._feedback.release.scale, bandit._feedback.noise
+            own.laplace = lambda _, size, spacing, s=scale, draw=own.laplace: draw(s * halve, size)
             for t in range(bandit.batch_size):
                 d = bandit.decide()
                 bandit.learn(d, loss if t == 0 else 0.5)
-            noise.laplace = draw
             after = bandit.decide()
             # The log odds of the arm held in the batch, in the law it published next.
             p = after.probabilities[d.action] - bandit.bandit.explore / 2
@@ -103,12 +102,11 @@ def first_centre(halve=1.0):
         noise, scores = SeededNoise(seed), []
         for _ in range(RUNS):
             bandit = BarrierBandit(Ball(1), 60, 4.0, trust="central", seed=0, noise=noise)
-            scale, draw = bandit._feedback.release.scale, noise.laplace
-            noise.laplace = lambda _, size, spacing, s=scale, draw=draw: draw(s * halve, size)
+            scale, own = bandit._feedback.release.scale, bandit._feedback.noise
+            own.laplace = lambda _, size, spacing, s=scale, draw=own.laplace: draw(s * halve, size)
             for t in range(bandit.batch_size):
                 d = bandit.decide()
                 bandit.learn(d, loss if t == 0 else 0.0)
-            noise.laplace = draw
             scores.append(bandit.decide().choice.centre[0])
         yield np.array(scores)
 

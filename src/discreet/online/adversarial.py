@@ -20,7 +20,6 @@ from discreet.online.feedback import Batches, Decision, Reports
 from discreet.online.reduction import PrivateBandit, batch_size
 from discreet.privacy import Budget, IntervalChannel, Noise
 from discreet.privacy.checks import Array, positive, whole
-from discreet.privacy.noise import source
 
 # Tuned at N = 10, gap 0.1, T = 10^6 (benchmarks/online_bandits.py); the regret bound has 1 and 1.
 # A batch's mean is seldom as far from 1/2 as a single loss: there less exploration will do.
@@ -74,6 +73,7 @@ class Exp2:
             weights = np.exp((self._total.min() - self._total) * self.rate)
             weights *= (1 - self.explore) / weights.sum()
             self._law = weights + self.explore / self.n_arms
+            self._law.setflags(write=False)  # decisions show it
             self._steps = self._law.cumsum()
         coin = self._coins.random() * self._steps[-1]
         return Arm(int(self._steps.searchsorted(coin, side="right")), self._law)
@@ -169,7 +169,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         noise: Noise | None = None,
     ) -> None:
         self.n_arms, horizon = whole("n_arms", n_arms, least=2), whole("horizon", horizon)
-        budget, noise = Budget(epsilon, 0.0, contributions), source(noise)
+        budget = Budget(epsilon, 0.0, contributions)
         seed = None if seed is None else whole("seed", seed, least=0)
         self.batch_size = batch_size(BATCH, horizon, budget, trust)
         channel = IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
@@ -192,9 +192,9 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         }
         super().__init__(bandit, horizon, (0.0, 1.0), noise, config)
         self._feedback = (
-            Reports(bandit, channel, noise)
+            Reports(bandit, channel, self._noise)
             if trust == "local"
-            else Batches(bandit, self.batch_size, horizon, budget, self.loss_range, noise)
+            else Batches(bandit, self.batch_size, horizon, budget, self.loss_range, self._noise)
         )
 
     @classmethod

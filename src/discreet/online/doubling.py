@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -41,9 +42,12 @@ class Doubling:
 
     def __init__(self, make_learner: Callable[[int], Any], first: int = 1024) -> None:
         self.first, self._make = whole("first", first), make_learner
+        self._name = secrets.token_hex(8)
         self._restarts = 0
         self._before = 0  # rounds of learners that are through
+        self._delta = 0.0  # the largest so far: short restarts may need none
         self._past: tuple[Release, ...] = ()
+        self._terms: tuple[Any, ...] | None = None
         self._learner = self._made()
 
     @property
@@ -65,7 +69,8 @@ class Doubling:
     def guarantee(self) -> Guarantee:
         """The promise of one learner; a release's scope names its restart."""
         promise: Guarantee = self._learner.guarantee
-        return dataclasses.replace(promise, releases=self._past + self._scoped())
+        delta = max(promise.delta, self._delta)
+        return dataclasses.replace(promise, delta=delta, releases=self._past + self._scoped())
 
     def decide(self, *features: Any) -> Any:
         """The decision of the learner at work."""
@@ -101,14 +106,20 @@ class Doubling:
         """Arrays and plain values from which `load_state_dict` goes on."""
         past = json.dumps([release.to_dict() for release in self._past])
         inner = {f"learner.{name}": value for name, value in self._learner.state_dict().items()}
-        own = {"format": 1, "kind": "Doubling", "first": self.first, "restarts": self._restarts}
-        return {**own, "before": self._before, "past": past, **inner}
+        own = {
+            "format": 1,
+            "kind": "Doubling",
+            "name": self._name,
+            "first": self.first,
+            "restarts": self._restarts,
+        }
+        return {**own, "before": self._before, "delta": self._delta, "past": past, **inner}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state. Learners in between are made, so that seeds are used up."""
         expect(state, format=1, kind="Doubling", first=self.first)
-        if state["restarts"] < self._restarts:
-            raise ValueError("the state is older than this learner; load it into a new one")
+        if state["restarts"] < self._restarts or (self.rounds and state["name"] != self._name):
+            raise ValueError("the state is older, or of another learner; load it into a new one")
         past = tuple(Release.from_dict(record) for record in json.loads(state["past"]))
         inner = {name[8:]: v for name, v in state.items() if name.startswith("learner.")}
         kept, learner = self._restarts, self._learner
@@ -121,6 +132,7 @@ class Doubling:
             self._restarts = kept
             raise
         self._learner, self._past, self._before = learner, past, state["before"]
+        self._delta, self._name = float(state["delta"]), str(state["name"])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file, for the owner's eyes only. A state may go on once."""
@@ -140,9 +152,14 @@ class Doubling:
         if self._learner.rounds < self._learner.horizon:
             return
         past, before = self._past + self._scoped(), self.rounds
+        delta = max(self._delta, self._learner.guarantee.delta)
         self._restarts += 1
-        self._learner = self._made()
-        self._past, self._before = past, before
+        try:
+            self._learner = self._made()
+        except Exception:
+            self._restarts -= 1
+            raise
+        self._past, self._before, self._delta = past, before, delta
 
     def _made(self) -> Any:
         horizon = self.first * 2**self._restarts
@@ -150,13 +167,18 @@ class Doubling:
         if learner.horizon != horizon or learner.rounds:
             raise ValueError(f"make_learner({horizon}) must return a new learner of that horizon")
         promise: Guarantee = learner.guarantee
+        asked = getattr(learner, "budget", promise)  # a short restart may be pure all the same
         # Pure costs are linear in the number of rounds: k_1 + k_2 + ... = k rounds over the
         # restarts cost epsilon (k_1 + k_2 + ...)/k. Gaussian costs of k rounds are not.
-        if promise.contributions > 1 and promise.delta > 0:
+        if asked.contributions > 1 and asked.delta > 0:
             raise ValueError(
                 "with delta > 0 Doubling protects one round of a person; set contributions=1, "
                 "delta=0, or a horizon"
             )
+        terms = (promise.epsilon, promise.contributions, promise.trust)
+        if self._terms not in (None, terms):
+            raise ValueError("make_learner must give every restart the same privacy budget")
+        self._terms = terms
         return learner
 
     def _scoped(self) -> tuple[Release, ...]:

@@ -42,12 +42,12 @@ class PrivateBandit(Generic[Made]):
         bandit: Any,
         horizon: int | None,
         loss_range: tuple[float, float],
-        noise: Noise,
+        noise: Noise | None,
         config: dict[str, Any],
     ) -> None:
         self.bandit, self.horizon, self.loss_range = bandit, horizon, loss_range
-        self._noise = noise
-        self._config = json.dumps({**config, "noise": type(noise).__name__})
+        self._noise = source(noise).spawn(1)[0]  # its own: a saved state goes on from its place
+        self._config = json.dumps({**config, "noise": type(self._noise).__name__})
         self._name = secrets.token_hex(8)
         self._learned = bytearray()  # one byte for each decision: whether its loss has come
 
@@ -64,9 +64,9 @@ class PrivateBandit(Generic[Made]):
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon it raises ValueError."""
         t = len(self._learned)
-        if t == self.horizon:
+        if self.horizon is not None and t >= self.horizon:
             raise ValueError(
-                f"the horizon of {t} rounds is over; build a learner with a longer one, "
+                f"the horizon of {self.horizon} rounds is over; build a learner with a longer one, "
                 "or use Doubling"
             )
         decision = self._decision(t, self._name, self._feedback.choose(t))
@@ -140,6 +140,11 @@ class PrivateBandit(Generic[Made]):
                 "releasing its batch again, with the same noise, would show exact differences"
             )
         learned = np.unpackbits(state["learned"], count=state["rounds"])
+        if (np.frombuffer(self._learned, dtype=np.uint8) > learned[: self.rounds]).any():
+            raise ValueError(
+                "the state is older than this learner: it lacks losses that were taken, "
+                "and a second report of a loss would cost twice"
+            )
         noise = self._noise
         if isinstance(noise, SeededNoise):
             noise = SeededNoise.restored(state["noise"])
@@ -197,7 +202,7 @@ class PrivateReduction(PrivateBandit[Decision]):
         contributions: int = 1,
         noise: Noise | None = None,
     ) -> None:
-        noise, (low, high) = source(noise), loss_range
+        low, high = loss_range
         self.channel = IntervalChannel(epsilon, low=low, high=high, contributions=contributions)
         config = {
             "epsilon": self.channel.epsilon,
@@ -206,7 +211,7 @@ class PrivateReduction(PrivateBandit[Decision]):
         }
         bounds = (self.channel.low, self.channel.high)
         super().__init__(bandit, None, bounds, noise, config)
-        self._feedback = Reports(bandit, self.channel, noise)
+        self._feedback = Reports(bandit, self.channel, self._noise)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], bandit: ScalarBandit) -> Self:

@@ -67,8 +67,11 @@ def within(name: str, rows: Array, bound: float, *, norm: str, clip: bool) -> Ar
 def numbers(name: str, value: ArrayLike) -> Array:
     """`value` as a float64 array."""
     try:
-        return np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.asarray(value)
+        if array.dtype.kind in "biufO":
+            return np.asarray(array, dtype=np.float64)
+        raise TypeError
+    except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, but they do not convert to floats") from None
 
 

@@ -157,6 +157,7 @@ class PrefixSum:
                 "publishing those rounds again would spend the budget twice"
             )
         sums = {name[4:]: value for name, value in state.items() if name.startswith("sum.")}
+        self._check(sums, state)
         streams = self._streams
         if isinstance(self._source, SeededNoise):
             streams = [SeededNoise.restored(state[f"stream{i}"]) for i in range(len(streams))]
@@ -164,6 +165,18 @@ class PrefixSum:
         self._sum.restore(sums, state["rounds"])  # the last step that can fail
         self._run, self.rounds = state["run"], state["rounds"]
         self._estimate, self._streams = estimate, streams
+
+    def _check(self, sums: dict[str, Any], state: dict[str, Any]) -> None:
+        """Refuse a damaged state whole, before anything is changed."""
+        expected = {"estimate": self._estimate, **self._sum.state()}
+        for name, like in expected.items():
+            found = np.asarray(state.get(name) if name == "estimate" else sums.get(name))
+            grows = name.startswith(("ahead", "past"))  # noise drawn so far
+            shape, wanted = (found.shape[1:], like.shape[1:]) if grows else (found.shape, like.shape)
+            if found.dtype.kind != "f" or shape != wanted or not np.isfinite(found).all():
+                raise ValueError(f"this state is damaged: {name} is missing or does not fit")
+        if not 0 <= state["rounds"] <= self.horizon:
+            raise ValueError("this state is damaged: it has more rounds than the horizon")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file."""
