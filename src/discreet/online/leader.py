@@ -106,7 +106,11 @@ class PrivateLeader(ABC):
             raise
 
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
-        """The decisions of m rounds whose losses are known: the same as m times decide, learn."""
+        """The decisions of m rounds whose losses are known: the same as m times decide, learn.
+
+        One bad loss refuses them all, and nothing is learned: check people's rows one by one with
+        `check` before, if a refusal must not touch others.
+        """
         rows = self._checked(losses, 2)
         self._room(len(rows))
         decisions = np.empty_like(rows)
