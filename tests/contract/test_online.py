@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.domains import Ball, Cube, Polytope, Simplex
+from discreet.domains import Ball, Cube, LpBall, MatroidPolytope, Polytope, Simplex
 from discreet.environments.losses import expert_losses, linear_losses
 from discreet.online import FTPL, FTRL, AdversarialBandit, BarrierBandit, Doubling, PrivateReduction
 from discreet.online.adversarial import Exp2
@@ -330,3 +330,14 @@ def test_reduction__a_wrapped_bandit_goes_on_from_a_file(tmp_path):
     half.save(tmp_path / "wrapped.npz")
     loaded = PrivateReduction.load(tmp_path / "wrapped.npz", plain())
     assert arms(loaded, 25) == actions[15:]
+
+
+def test_learners__say_which_domain_they_need():
+    trees = MatroidPolytope.graphic([(0, 1), (1, 2), (2, 0)], bases=True)
+    with pytest.raises(ValueError, match="ProjectionDomain"):
+        FTRL(trees, 10, 1.0)
+    for domain in (trees, LpBall(1.5, 3)):
+        with pytest.raises(ValueError, match="BarrierDomain"):
+            BarrierBandit(domain, 10, 1.0)
+    assert FTPL(trees, 10, 1.0).decide().sum() == 2
+    assert FTRL(LpBall(1.5, 3), 10, 1.0).decide().tolist() == [0, 0, 0]

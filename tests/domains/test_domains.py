@@ -1,4 +1,4 @@
-"""Each member of each domain against scipy (linprog, SLSQP) or brute force."""
+"""Simplex, cube, ball, polytope: each member against scipy (linprog, SLSQP) or brute force."""
 
 import math
 
@@ -274,3 +274,32 @@ def test_domains__refuse_bad_sizes():
         Simplex(1)
     with pytest.raises(ValueError, match="p must be"):
         Cube(2).diameter(0.5)
+
+
+@every
+def test_inner_radius__is_the_distance_to_the_nearest_side(domain):
+    hull, centre = domain.affine_hull, domain.interior_point
+    if isinstance(domain, Ball):
+        assert domain.inner_radius == 1.0
+        return
+    A, b, _ = rows(domain)
+    slopes = np.linalg.norm(A @ hull.basis, axis=1)
+    assert domain.inner_radius == pytest.approx(((b - A @ centre) / slopes).min())
+
+
+CORNER = Polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-8, 1.0, 1e12, 1e21])
+def test_polytope__the_minimiser_does_not_depend_on_the_size_of_the_loss(size):
+    assert np.allclose(CORNER.linear_minimizer(size * np.array([-2.0, -1.0])), [1, 0])
+
+
+@pytest.mark.parametrize("size", [1e3, 1e6, 1e9, 1e12])
+def test_polytope__points_from_far_away_are_projected_into_it(size):
+    rng = np.random.default_rng(0)
+    for y in size * rng.standard_normal((30, 2)):
+        x = CORNER.project(y)
+        assert (CORNER.A @ x - CORNER.b).max() <= 1e-9
+        best = min(np.linalg.norm(y - v) for v in np.array([[0, 0], [1, 0], [0, 1]]))
+        assert np.linalg.norm(y - x) <= best * (1 + 1e-12)

@@ -7,11 +7,11 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
 from discreet.domains.barriers import LogBarrier
-from discreet.domains.base import Domain, power
+from discreet.domains.base import BarrierDomain, power
 from discreet.privacy.checks import Array, finite
 
 
-class Polytope(Domain):
+class Polytope(BarrierDomain):
     """{x : A x <= b}, bounded and with an interior; linear programs by HiGHS.
 
     `interior_point` is the centre of the largest ball inside.
@@ -37,6 +37,7 @@ class Polytope(Domain):
         self.interior_point, self.radius = centre[:-1], float(centre[-1])
         if not self.radius > 1e-9:
             raise ValueError("A x <= b has no interior; describe the set inside its affine hull")
+        self.inner_radius = self.radius
         axes = np.eye(self.dim)
         self.low = np.array([self.linear_minimizer(e) @ e for e in axes])
         self.high = np.array([self.linear_minimizer(-e) @ e for e in axes])
@@ -49,16 +50,23 @@ class Polytope(Domain):
         """A vertex of least <g, x>."""
         if g.ndim > 1:
             return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
-        return self._solve(g, self.A)
+        size = float(np.abs(g).max())  # tolerances of HiGHS are absolute
+        return self._solve(g / size if size > 0 else g, self.A)
 
     def project(self, y: Array) -> Array:
+        """The nearest point; more passes mend the rounding of one that comes from far away."""
+        if y.ndim > 1:
+            return np.array([self.project(row) for row in y]).reshape(y.shape)
+        for _ in range(3):
+            y = self._nearer(y)
+        return y
+
+    def _nearer(self, y: Array) -> Array:
         """Least-distance programming by non-negative least squares (Lawson and Hanson, ch. 23).
 
         min |z| with G z >= h, z = x - y: solve min |E u - f| over u >= 0 with E = [G^T; h^T],
         f = (0, ..., 0, 1); then z_j = -r_j/r_{n+1}, r = E u - f.
         """
-        if y.ndim > 1:
-            return np.array([self.project(row) for row in y]).reshape(y.shape)
         excess = self.A @ y - self.b
         size = float(excess.max())
         if size <= 0:

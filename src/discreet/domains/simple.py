@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from discreet.domains.barriers import BallBarrier, CubeBarrier, LogBarrier
-from discreet.domains.base import AffineHull, Domain, power
+from discreet.domains.base import BarrierDomain, power
+from discreet.domains.hull import AffineHull, sum_zero_basis
 from discreet.privacy.checks import Array, whole
 
 
-class Simplex(Domain):
+class Simplex(BarrierDomain):
     """Probability vectors; R is negative entropy.
 
     >>> Simplex(3).leader(np.array([0.0, 0.0, 100.0]), 1.0).round(3)
@@ -23,15 +24,13 @@ class Simplex(Domain):
     def __init__(self, n: int) -> None:
         self.dim = whole("n", n, least=2)
         self.interior_point, self.reach = np.full(self.dim, 1 / self.dim), math.log(self.dim)
+        self.inner_radius = 1 / math.sqrt(self.dim * (self.dim - 1))  # to the side x_i = 0
         self.barrier = LogBarrier(-self.affine_hull.basis, self.interior_point)
 
     @functools.cached_property
     def affine_hull(self) -> AffineHull:
-        """Around the uniform vector; Helmert's basis of the vectors of sum zero."""
-        n, k = self.dim, np.arange(1, self.dim)
-        basis = np.where(np.arange(n)[:, None] < k, 1.0, 0.0)
-        basis[k, k - 1] = -k
-        return AffineHull(self.interior_point, basis / np.sqrt(k * (k + 1)))
+        """Around the uniform vector, in Helmert's basis."""
+        return AffineHull(self.interior_point, sum_zero_basis(self.dim))
 
     def linear_minimizer(self, g: Array) -> Array:
         """The vertex of the smallest entry (the first of several)."""
@@ -65,7 +64,7 @@ class Simplex(Domain):
         return float(2 ** (1 / power(p)))
 
 
-class Cube(Domain):
+class Cube(BarrierDomain):
     """[-1, 1]^n.
 
     >>> Cube(2).linear_minimizer(np.array([3.0, -2.0]))
@@ -77,6 +76,7 @@ class Cube(Domain):
     def __init__(self, n: int) -> None:
         self.dim = whole("n", n)
         self.interior_point, self.reach = np.zeros(self.dim), self.dim / 2
+        self.inner_radius = 1.0
         self.barrier = CubeBarrier(self.dim)
 
     def linear_minimizer(self, g: Array) -> Array:
@@ -92,7 +92,7 @@ class Cube(Domain):
         return float(2 * self.dim ** (1 / power(p)))
 
 
-class Ball(Domain):
+class Ball(BarrierDomain):
     """The unit ball of l2.
 
     >>> Ball(2).project(np.array([3.0, 4.0]))
@@ -102,6 +102,7 @@ class Ball(Domain):
     def __init__(self, n: int) -> None:
         self.dim = whole("n", n)
         self.interior_point, self.reach = np.zeros(self.dim), 0.5
+        self.inner_radius = 1.0
         self.barrier = BallBarrier()
 
     def linear_minimizer(self, g: Array) -> Array:

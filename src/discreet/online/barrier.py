@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from discreet.domains import Ball, Cube, Domain, from_spec
+from discreet.domains import Ball, BarrierDomain, Cube, Domain, from_spec
 from discreet.online.feedback import Batches, Decision, Reports
 from discreet.online.reduction import PrivateBandit, batch_size
 from discreet.privacy import Budget, IntervalChannel, Noise
@@ -63,7 +63,7 @@ class Scrible:
     True
     """
 
-    def __init__(self, domain: Domain, *, rate: float, seed: int | None = None) -> None:
+    def __init__(self, domain: BarrierDomain, *, rate: float, seed: int | None = None) -> None:
         self.domain, self.rate = domain, positive("rate", rate)
         self.hull = domain.affine_hull
         self.dim = self.hull.basis.shape[1]
@@ -222,8 +222,8 @@ class BarrierBandit(PrivateBandit[PointDecision]):
     ) -> None:
         if isinstance(domain, str):
             domain = from_spec(domain)
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be one of discreet.domains, got {domain!r}")
+        if not isinstance(domain, BarrierDomain):
+            raise ValueError(f"domain must be a discreet.domains.BarrierDomain, got {domain!r}")
         horizon, bound = whole("horizon", horizon), positive("loss_bound", loss_bound)
         budget = Budget(epsilon, 0.0, contributions)
         seed = None if seed is None else whole("seed", seed, least=0)
@@ -257,7 +257,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         )
 
     @staticmethod
-    def _best_rate(domain: Domain, horizon: int, moments: float, reach: float) -> float:
+    def _best_rate(domain: BarrierDomain, horizon: int, moments: float, reach: float) -> float:
         """sqrt(nu log T/(2 K sum of second moments)), at most 1/(4 sqrt(K) reach) (Theorem 4.5).
 
         K bounds E |l~|^2 for a loss of 1, in the local norm where SCRiBLe is analysed: d^2; d on

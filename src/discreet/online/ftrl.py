@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.domains import Domain
+from discreet.domains import Domain, ProjectionDomain
 from discreet.online.leader import PrivateLeader
 from discreet.privacy import Tree
 from discreet.privacy.checks import Array, one_of
@@ -76,6 +76,12 @@ class FTRL(PrivateLeader):
         noise: Noise | None = None,
     ) -> None:
         self.rate = one_of("rate", rate, ("decreasing", "fixed"))
+        if not isinstance(domain, ProjectionDomain):
+            raise ValueError(
+                f"domain must be a discreet.domains.ProjectionDomain, got {domain!r}; "
+                "FTPL takes any domain"
+            )
+        self._set = domain
         super().__init__(
             domain,
             horizon,
@@ -91,7 +97,7 @@ class FTRL(PrivateLeader):
     def _prepare(self) -> None:
         # Regret <= D_R/eta + eta T b^2/8 on the simplex (Hoeffding), D_R/eta + eta T b^2/2
         # elsewhere; a decreasing rate c/sqrt(t) pays the second term twice.
-        best = math.sqrt((8 if self._centre else 2) * self.domain.reach) / self.loss_bound
+        best = math.sqrt((8 if self._centre else 2) * self._set.reach) / self.loss_bound
         self._scale = best / math.sqrt(self.horizon if self.rate == "fixed" else 2)
 
     def learning_rate(self, t: Any) -> Any:
@@ -101,7 +107,7 @@ class FTRL(PrivateLeader):
         return self._scale / (math.sqrt(t) if isinstance(t, int) else np.sqrt(t))
 
     def _leader(self, total: Array, t: Any) -> Array:
-        return self.domain.leader(total, self.learning_rate(t))
+        return self._set.leader(total, self.learning_rate(t))
 
     def _options(self) -> dict[str, Any]:
         return {"rate": self.rate}
