@@ -75,15 +75,15 @@ def make(case: Case, seed: int):
 def play(case: Case, seed: int) -> list[float]:
     """Cumulative regret at the marks, window by window; every learner meets the same people."""
     world = linear_world(case.world, case.dim, noise=case.noise, seed=seed)
-    people, coins = (np.random.default_rng([seed, stream]) for stream in (1, 2))
+    crowd, coins = (np.random.default_rng([seed, stream]) for stream in (1, 2))
     learner, regret, found = make(case, seed), 0.0, []
     for mark in case.marks:
         while learner.rounds < mark:
             n = min(learner.rounds_until_release, PIECE, mark - learner.rounds)
-            features = world.contexts(n, people)
-            chosen = learner.decide_many(features)
-            regret += float(np.sum(world.best(features) - world.means(chosen.rows)))
-            learner.learn_many(chosen, world.rewards(chosen.rows, coins))
+            people = world.people(n, crowd)
+            chosen = learner.decide_many(people.features)
+            regret += float(people.regret(chosen.action).sum())
+            learner.learn_many(chosen, people.rewards(chosen.action, coins))
         found.append(regret)
     return found
 
@@ -246,8 +246,9 @@ def speed(repeats: int) -> None:
     d, actions, one, many = 20, 10, 4_000, 100_000
     world = linear_world("sphere", d, actions=actions, seed=FIRST)
     rng = np.random.default_rng(FIRST)
-    features = world.contexts(many, rng)
-    rewards = world.rewards(features.reshape(-1, d), rng).reshape(many, actions)
+    people = world.people(many, rng)
+    features = people.features
+    rewards = np.column_stack([people.rewards(np.full(many, a), rng) for a in range(actions)])
 
     def twelve() -> None:
         learner = _TwelveLines(actions, d)

@@ -175,10 +175,10 @@ def played(
         regret = 0.0
         while bandit.rounds < T:
             n = min(bandit.rounds_until_release, T - bandit.rounds, 10_000)
-            features = world.contexts(n, rng)
-            decisions = bandit.decide_many(features)
-            bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-            regret += float(np.sum(world.best(features) - world.means(decisions.rows)))
+            people = world.people(n, rng)
+            decisions = bandit.decide_many(people.features)
+            bandit.learn_many(decisions, people.rewards(decisions.action, rng))
+            regret += float(people.regret(decisions.action).sum())
         regrets.append(regret)
     return np.array(regrets)
 

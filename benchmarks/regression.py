@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
-from real_data import DATA
 from rich.console import Console
 from rich.table import Table
 
+from discreet.environments.regression_data import DATA
 from discreet.regression import (
     OLS,
     SSP,

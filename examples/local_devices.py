@@ -33,13 +33,12 @@ def people() -> None:
     regret = uniform = 0.0
     for person in range(PEOPLE):
         device = Device(policy, seed=person)  # noise=None: the operating system's entropy
-        features = world.contexts(1, rng)
-        decision = device.decide(features[0])
-        reward = float(world.rewards(decision.row[None], rng)[0])
+        one = world.people(1, rng)
+        decision = device.decide(one.features[0])
+        reward = float(one.rewards([decision.action], rng)[0])
         _say({"report": device.report(decision, reward).to_dict()})
-        means = world.means(features[0])
-        regret += float(means.max() - means[decision.action])
-        uniform += float(means.max() - means.mean())
+        regret += float(one.regret([decision.action])[0])
+        uniform += float(one.best[0] - one.means.mean())
         news = _hear()
         if news:
             policy = PublicPolicy.from_dict(news)

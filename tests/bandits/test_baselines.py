@@ -345,10 +345,10 @@ def test_linucb__bad_arguments_are_refused(change):
 def regret(learner, world, T, seed=1):
     rng, total = np.random.default_rng(seed), 0.0
     while learner.rounds < T:
-        X = world.contexts(min(learner.rounds_until_release, T - learner.rounds), rng)
-        chosen = learner.decide_many(X)
-        total += float(np.sum(world.best(X) - world.means(chosen.rows)))
-        learner.learn_many(chosen, world.rewards(chosen.rows, rng))
+        people = world.people(min(learner.rounds_until_release, T - learner.rounds), rng)
+        chosen = learner.decide_many(people.features)
+        total += float(people.regret(chosen.action).sum())
+        learner.learn_many(chosen, people.rewards(chosen.action, rng))
     return total
 
 
@@ -358,8 +358,8 @@ def test_continual_linucb__learns(mechanism):
     world, T = linear_world("sphere", 5, seed=0), 5000
     private = ContinualLinUCB(5, T, 5.0, mechanism=mechanism, noise=SeededNoise(1), seed=2)
     plain = LinUCB(5, seed=2)
-    X = world.contexts(T, np.random.default_rng(3))
-    uniform = np.sum(world.best(X) - world.means(X).mean(axis=1))
+    people = world.people(T, np.random.default_rng(3))
+    uniform = np.sum(people.best - people.means.mean(axis=1))
     assert regret(plain, world, T) < 0.01 * uniform
     assert 0.01 * uniform < regret(private, world, T) < 0.15 * uniform
 

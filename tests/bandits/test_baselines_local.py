@@ -16,15 +16,15 @@ def make(kind, seed=0, epsilon=4.0, **more):
 
 def play(bandit, rounds, seed=0):
     world, rng = linear_world("sphere", 3, seed=seed), np.random.default_rng([seed, 1])
-    features = world.contexts(rounds, rng)
+    people = world.people(rounds, rng)
     regret = done = 0
     while done < rounds:
-        some = features[done : done + bandit.rounds_until_release]
-        decisions = bandit.decide_many(some)
-        bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-        regret += (world.best(some) - world.means(decisions.rows)).sum()
+        some = people[done : done + bandit.rounds_until_release]
+        decisions = bandit.decide_many(some.features)
+        bandit.learn_many(decisions, some.rewards(decisions.action, rng))
+        regret += some.regret(decisions.action).sum()
         done += len(some)
-    return regret, (world.best(features) - world.means(features).mean(axis=1)).sum()
+    return regret, (people.best - people.means.mean(axis=1)).sum()
 
 
 @pytest.mark.parametrize("kind", LEARNERS)
@@ -39,7 +39,7 @@ def test_baselines__decide_many_is_many_times_decide(kind):
     one, many = make(kind), make(kind)
     play(one, 500)
     play(many, 500)
-    features = linear_world("sphere", 3, seed=0).contexts(200, np.random.default_rng(0))
+    features = linear_world("sphere", 3, seed=0).people(200, np.random.default_rng(0)).features
     together = many.decide_many(features)
     assert [one.decide(each).action for each in features] == together.action.tolist()
 

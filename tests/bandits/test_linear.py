@@ -401,11 +401,11 @@ for t in range(300):
 def regret(world, bandit, T, seed):
     rng, lost, uniform = np.random.default_rng(seed), [], 0.0
     while bandit.rounds < T:
-        X = world.contexts(min(bandit.rounds_until_release, T - bandit.rounds), rng)
-        chosen = bandit.decide_many(X)
-        lost.append(world.best(X) - world.means(chosen.rows))
-        uniform += float(np.sum(world.best(X) - world.means(X).mean(axis=1)))
-        bandit.learn_many(chosen, world.rewards(chosen.rows, rng))
+        people = world.people(min(bandit.rounds_until_release, T - bandit.rounds), rng)
+        chosen = bandit.decide_many(people.features)
+        lost.append(people.regret(chosen.action))
+        uniform += float(np.sum(people.best - people.means.mean(axis=1)))
+        bandit.learn_many(chosen, people.rewards(chosen.action, rng))
     return np.concatenate(lost), uniform
 
 
@@ -455,11 +455,11 @@ def test_regret__logistic_rewards_are_learnt():
     bandit = make(dim=5, epsilon=2.0, link="logistic", reward_range=(0.0, 1.0), horizon=8000)
     lost, uniform = [], []
     while bandit.rounds < 8000:
-        X = world.contexts(min(bandit.rounds_until_release, 8000 - bandit.rounds), rng)
-        chosen = bandit.decide_many(X)
-        bandit.learn_many(chosen, world.rewards(chosen.rows, rng))
-        lost.extend(world.best(X) - world.means(chosen.rows))
-        uniform.extend(world.best(X) - world.means(X).mean(axis=1))
+        people = world.people(min(bandit.rounds_until_release, 8000 - bandit.rounds), rng)
+        chosen = bandit.decide_many(people.features)
+        bandit.learn_many(chosen, people.rewards(chosen.action, rng))
+        lost.extend(people.regret(chosen.action))
+        uniform.extend(people.best - people.means.mean(axis=1))
     assert np.mean(lost[-2000:]) < 0.2 * np.mean(uniform[-2000:])
 
 

@@ -59,15 +59,15 @@ def corners(policy, rng):
 def play(bandit, rounds, seed=0, name="sphere", dim=3):
     """Regret of a bandit and of uniform play in the same world."""
     world, rng = linear_world(name, dim, seed=seed), np.random.default_rng([seed, 1])
-    features = world.contexts(rounds, rng)
+    people = world.people(rounds, rng)
     regret = done = 0
     while done < rounds:
-        some = features[done : done + bandit.rounds_until_release]
-        decisions = bandit.decide_many(some)
-        bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-        regret += (world.best(some) - world.means(decisions.rows)).sum()
+        some = people[done : done + bandit.rounds_until_release]
+        decisions = bandit.decide_many(some.features)
+        bandit.learn_many(decisions, some.rewards(decisions.action, rng))
+        regret += some.regret(decisions.action).sum()
         done += len(some)
-    return regret, (world.best(features) - world.means(features).mean(axis=1)).sum()
+    return regret, (people.best - people.means.mean(axis=1)).sum()
 
 
 def bandit(seed=0, **more):
@@ -274,11 +274,12 @@ def test_local__without_privacy_the_first_window_is_a_plain_posterior():
     learner = bandit(epsilon=math.inf)
     world, rng = linear_world("sphere", 3, seed=0), np.random.default_rng(0)
     n = learner.rounds_until_release
-    decisions = learner.decide_many(world.contexts(n, rng))
-    rewards = world.rewards(decisions.rows, rng)
+    people = world.people(n, rng)
+    decisions = learner.decide_many(people.features)
+    rewards = people.rewards(decisions.action, rng)
     asked = np.random.default_rng(own_seed(0, "questions")).random(n)  # the same public coins
     learner.learn_many(decisions, rewards)
-    learner.decide(world.contexts(1, rng)[0])
+    learner.decide(world.people(1, rng).features[0])
     X, y, clip, d = decisions.rows, rewards, 0.5, 3
     moments = X[asked >= 0.25] * np.clip(y[asked >= 0.25, None], -clip, clip)
     G = X[asked < 0.2]
@@ -295,7 +296,7 @@ def test_local__without_privacy_the_first_window_is_a_plain_posterior():
 @pytest.mark.parametrize("kind", ["thompson", "ucb", "greedy"])
 def test_local__decide_many_is_many_times_decide_across_windows(kind):
     one, many = bandit(policy=kind), bandit(policy=kind)
-    features = linear_world("sphere", 3, seed=0).contexts(400, np.random.default_rng(0))
+    features = linear_world("sphere", 3, seed=0).people(400, np.random.default_rng(0)).features
     together = many.decide_many(features)
     apart = [one.decide(each) for each in features]
     assert [d.action for d in apart] == together.action.tolist()

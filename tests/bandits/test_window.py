@@ -398,8 +398,9 @@ def test_belief__its_covariance_is_the_size_of_its_error(dim, epsilon):
         world = replace(world, theta=0.7 * world.theta)
         bandit = LinearBandit(dim, 3000, epsilon, seed=seed, noise=SeededNoise(seed))
         while bandit.rounds < 3000:
-            chosen = bandit.decide_many(world.contexts(bandit.rounds_until_release, rng))
-            bandit.learn_many(chosen, world.rewards(chosen.rows, rng))
+            people = world.people(bandit.rounds_until_release, rng)
+            chosen = bandit.decide_many(people.features)
+            bandit.learn_many(chosen, people.rewards(chosen.action, rng))
         bandit.decide(np.zeros((1, dim)))
         belief = bandit._estimator.belief
         assert belief.windows >= 5

@@ -1,41 +1,38 @@
 import numpy as np
 import pytest
 
-from discreet.environments import linear_world
+from discreet.environments import LinearWorld, linear_world
 from discreet.environments.linear import NAMES
 
 
 def made(name, seed=0, n=4000, **more):
     world = linear_world(name, dim=5, seed=seed, **more)
-    return world, world.contexts(n, np.random.default_rng(1))
+    return world, world.people(n, np.random.default_rng(1))
+
+
+def alone(world, phi):
+    """The same world with this row as its only one, for everybody."""
+    return LinearWorld("alone", world.theta, lambda n, rng: np.tile(phi, (n, 1, 1)), 1, world.law)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_world__features_lie_in_the_unit_ball_and_means_in_the_reward_range(name):
-    world, X = made(name, actions=7)
-    assert X.shape == (4000, 7, 5)
-    assert X.dtype == np.float64
-    assert np.linalg.norm(X, axis=2).max() <= 1 + 1e-12
-    assert world.dim == 5
-    means = world.means(X)
-    assert means.shape == (4000, 7)
-    assert np.abs(means).max() <= 1 + 1e-12
-    if world.law == "zero-one":
-        assert means.min() >= -1e-12, "a mean of zeros and ones"
-    else:
-        assert np.linalg.norm(world.theta) == pytest.approx(1)
+def test_world__means_are_linear_in_the_features(name):
+    world, people = made(name, n=50)
+    expected = [[float(phi @ world.theta) for phi in offered] for offered in people.features]
+    assert np.allclose(people.means, expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_world__rewards_have_the_stated_mean_and_range(name):
     # Four fixed rows, 40,000 rewards each: a mean is within 6 deviations of 1/200 = .03, and where
     # Gaussian rewards are cut at 1 it may be lower by up to .04.
-    world, X = made(name)
+    world, people = made(name)
     rng = np.random.default_rng(2)
-    for phi in X[:4, 0]:
-        y = world.rewards(np.tile(phi, (40_000, 1)), rng)
+    for phi in people.features[:4, 0]:
+        y = alone(world, phi).people(40_000, rng).rewards(np.zeros(40_000, dtype=int), rng)
         assert y.shape == (40_000,)
-        assert np.abs(y).max() <= 1
+        low, high = world.reward_range
+        assert low <= y.min() <= y.max() <= high
         mean = float(phi @ world.theta)
         near = 0.04 if world.law == "gaussian" and abs(mean) > 0.6 else 0.0
         assert y.mean() == pytest.approx(mean, abs=0.03 + near)
@@ -48,57 +45,45 @@ def test_world__rewards_have_the_stated_mean_and_range(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_world__best_is_the_largest_mean(name):
-    world, X = made(name, n=50)
-    expected = [max(float(phi @ world.theta) for phi in offered) for offered in X]
-    assert np.allclose(world.best(X), expected)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_world__the_seed_decides_it_and_the_generator_its_rounds(name):
-    one, X = made(name, seed=3, n=20)
-    same, Y = made(name, seed=3, n=20)
-    other, _ = made(name, seed=4, n=20)
-    assert np.array_equal(one.theta, same.theta)
-    assert np.array_equal(X, Y)
-    assert not np.array_equal(one.theta, other.theta)
-    rows = X[:, 0]
-    for world in (one, same):
-        again = world.rewards(rows, np.random.default_rng(5))
-        assert np.array_equal(again, one.rewards(rows, np.random.default_rng(5)))
+def test_world__theta_is_of_unit_length_unless_rewards_are_zeros_and_ones(name):
+    world, people = made(name)
+    if world.law == "zero-one":
+        assert people.means.min() >= -1e-12
+    else:
+        assert np.linalg.norm(world.theta) == pytest.approx(1)
 
 
 def test_world__each_is_what_its_line_says():
-    norms = {name: np.linalg.norm(made(name)[1], axis=2) for name in NAMES}
+    features = {name: made(name)[1].features for name in NAMES}
+    norms = {name: np.linalg.norm(X, axis=2) for name, X in features.items()}
     assert np.allclose(norms["sphere"], 1)
     assert np.allclose(norms["sign"], 1)
     assert np.allclose(norms["short"], 0.1)
-    _, decay = made("decay")
-    scales = decay.std(axis=(0, 1))
+    scales = features["decay"].std(axis=(0, 1))
     assert (np.diff(scales) < 0).all()
     assert scales[0] > 5 * scales[-1]
-    world, fixed = made("fixed")
-    assert (fixed == fixed[0]).all()
-    second, first = np.sort(fixed[0] @ world.theta)[-2:]
+    _, fixed = made("fixed")
+    assert (fixed.features == fixed.features[0]).all()
+    second, first = np.sort(fixed.means[0])[-2:]
     assert first - second > 0.1
-    _, rare = made("rare", n=40_000)
+    rare = made("rare", n=40_000)[1].features
     odd = (rare[:, :, :3] == 0).all(axis=(1, 2))
     assert 0.007 < odd.mean() < 0.013  # 1%, 6 deviations
     assert (rare[~odd][:, :, 3:] == 0).all()
-    _, basis = made("basis")
+    basis = features["basis"]
     share = basis.mean(axis=(0, 1))
     assert ((basis == 0) | (basis == 1)).all()
     assert np.allclose(share, [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16], atol=0.02)
     for name, mean in (("half", 0.5), ("tenth", 0.1)):
-        world, X = made(name)
-        assert np.allclose(X[:, :, 0], 1 / np.sqrt(2))
-        assert world.means(X).mean() == pytest.approx(mean, abs=0.01)
+        assert np.allclose(features[name][:, :, 0], 1 / np.sqrt(2))
+        assert made(name)[1].means.mean() == pytest.approx(mean, abs=0.01)
 
 
 def test_world__noise_is_the_deviation_of_gaussian_rewards():
-    world = linear_world("sphere", 3, noise=0.3, seed=0)
-    y = world.rewards(np.zeros((20_000, 3)), np.random.default_rng(0))
-    assert y.std() == pytest.approx(0.3, rel=0.05)
+    people = linear_world("short", 3, noise=0.3, seed=0).people(20_000, np.random.default_rng(0))
+    first = np.zeros(20_000, dtype=int)
+    luck = people.rewards(first, np.random.default_rng(0)) - people.means[:, 0]
+    assert luck.std() == pytest.approx(0.3, rel=0.05)
 
 
 @pytest.mark.parametrize(

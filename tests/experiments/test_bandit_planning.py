@@ -20,10 +20,10 @@ def played(seed, *, dim, rounds, epsilon, trust="joint"):
     bandit = LinearBandit(dim, rounds, epsilon, trust=trust, seed=seed, noise=SeededNoise(seed))
     regret = 0.0
     while bandit.rounds < rounds:
-        features = world.contexts(min(bandit.rounds_until_release, rounds - bandit.rounds), rng)
-        decisions = bandit.decide_many(features)
-        bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-        regret += float(np.sum(world.best(features) - world.means(decisions.rows)))
+        people = world.people(min(bandit.rounds_until_release, rounds - bandit.rounds), rng)
+        decisions = bandit.decide_many(people.features)
+        bandit.learn_many(decisions, people.rewards(decisions.action, rng))
+        regret += float(people.regret(decisions.action).sum())
     return regret
 
 
@@ -89,14 +89,14 @@ def test_stream__gap_is_what_a_uniform_choice_loses():
 def test_stream__clicks_are_yes_or_no_of_the_given_mean():
     stream = Stream(4, 1000, clicks=0.1, gap=0.05)
     assert stream.dim == 5  # the constant is one of the learner's features
-    world, rng = stream.world(3), np.random.default_rng(0)
-    features = world.contexts(5000, rng)
-    assert np.linalg.norm(features, axis=2).max() <= 1 + 1e-12
-    means = world.means(features)
+    rng = np.random.default_rng(0)
+    people = stream.world(3).people(5000, rng)
+    assert np.linalg.norm(people.features, axis=2).max() <= 1 + 1e-12
+    means = people.means
     assert 0 <= means.min() < means.max() <= 1
     assert means.mean() == pytest.approx(0.1, abs=0.002)
     assert np.mean(means.max(axis=1) - means.mean(axis=1)) == pytest.approx(0.05, rel=0.1)
-    assert set(world.rewards(features[:, 0], rng)) == {0.0, 1.0}
+    assert set(people.rewards(np.zeros(5000, dtype=int), rng)) == {0.0, 1.0}
     assert forecast(stream, math.inf, runs=2).uniform == pytest.approx(0.05, rel=0.1)
 
 

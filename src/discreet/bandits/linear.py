@@ -66,17 +66,16 @@ class LinearBandit(Bandit):
     >>> from discreet.privacy import SeededNoise
     >>> world, rng = linear_world("sphere", dim=4, seed=0), np.random.default_rng(0)
     >>> bandit = LinearBandit(4, horizon=4000, epsilon=1.0, seed=0, noise=SeededNoise(0))
-    >>> features = world.contexts(4000, rng)
-    >>> for offered in features[:10]:  # one at a time
-    ...     decision = bandit.decide(offered)
-    ...     bandit.learn(decision, world.rewards(decision.row[None], rng)[0])
-    >>> done = 10
-    >>> while done < 4000:  # or a window at a time
-    ...     decisions = bandit.decide_many(features[done : done + bandit.rounds_until_release])
-    ...     _ = bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-    ...     done += len(decisions)
-    >>> regret = world.best(features[-500:]) - world.means(bandit.decide_many(features[-500:]).rows)
-    >>> bool(regret.mean() < 0.05)
+    >>> for _ in range(10):  # one at a time
+    ...     person = world.people(1, rng)
+    ...     decision = bandit.decide(person.features[0])
+    ...     bandit.learn(decision, person.rewards([decision.action], rng)[0])
+    >>> while bandit.rounds < 4000:  # or a window at a time
+    ...     people = world.people(bandit.rounds_until_release, rng)
+    ...     decisions = bandit.decide_many(people.features)
+    ...     _ = bandit.learn_many(decisions, people.rewards(decisions.action, rng))
+    >>> people = world.people(500, rng)
+    >>> bool(people.regret(bandit.decide_many(people.features).action).mean() < 0.05)
     True
     >>> bandit.guarantee.epsilon, bandit.guarantee.trust
     (1.0, 'joint')

@@ -1,5 +1,34 @@
-"""Worlds to act in; they know no learner."""
+"""Worlds to act in, and logs of what others did; they know no learner."""
 
 from discreet.environments.linear import LinearWorld, linear_world
+from discreet.environments.logs import Log, logged_table
+from discreet.environments.off_policy import Estimate, Overlap, evaluate, overlap
+from discreet.environments.people import People, World
+from discreet.environments.registry import LOGS, WORLDS, About, logged, world
+from discreet.environments.regression_data import regression_data
+from discreet.environments.replay import Replay, replay
+from discreet.environments.tables import FeatureTable, TableWorld, table_world
 
-__all__ = ["LinearWorld", "linear_world"]
+__all__ = [
+    "LOGS",
+    "WORLDS",
+    "About",
+    "Estimate",
+    "FeatureTable",
+    "LinearWorld",
+    "Log",
+    "Overlap",
+    "People",
+    "Replay",
+    "TableWorld",
+    "World",
+    "evaluate",
+    "linear_world",
+    "logged",
+    "logged_table",
+    "overlap",
+    "regression_data",
+    "replay",
+    "table_world",
+    "world",
+]

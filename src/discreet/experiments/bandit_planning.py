@@ -129,7 +129,7 @@ class Stream:
         features = self.features
         if not isinstance(features, np.ndarray):
             sphere = linear_world("sphere", dim=features, actions=self.offered, seed=0)
-            return sphere.contexts(n, rng)
+            return sphere.people(n, rng).features
         places = rng.integers(len(features), size=n if features.ndim == 3 else (n, self.offered))
         return np.asarray(features[places])
 
@@ -147,9 +147,9 @@ class Stream:
         theta *= share * self._reach / np.linalg.norm(theta)
         if self.clicks is None:
             noise = NOISE if self.noise is None else self.noise
-            return LinearWorld("stand-in", theta, self.contexts, noise=noise)
+            return LinearWorld("stand-in", theta, self.contexts, self.offered, noise=noise)
         theta = math.sqrt(2) * np.append(self.clicks, theta)
-        return LinearWorld("stand-in", theta, self.contexts, law="zero-one")
+        return LinearWorld("stand-in", theta, self.contexts, self.offered, law="zero-one")
 
 
 @dataclass(frozen=True)
@@ -243,9 +243,8 @@ def _simulated(
     rng = np.random.default_rng([number, 1])
     world = stream.world(number)
     size = int(min(stream.rounds, max(1000, POOL // (stream.offered * stream.dim))))
-    pool = world.contexts(size, rng)
-    values = world.means(pool)
-    losses = values.max(axis=1, keepdims=True) - values  # (size, actions)
+    pool = world.people(size, rng)
+    losses = pool.best[:, None] - pool.means  # (size, actions)
     bandit = LinearBandit(
         stream.dim,
         stream.rounds,
@@ -262,9 +261,10 @@ def _simulated(
     while done < stream.rounds:
         start = done % size
         n = min(bandit.rounds_until_release, size - start, stream.rounds - done)
-        decisions = bandit.decide_many(pool[start : start + n])
-        bandit.learn_many(decisions, world.rewards(decisions.rows, rng))
-        regret[done + 1 : done + n + 1] = losses[np.arange(start, start + n), decisions.action]
+        people = pool[start : start + n]
+        decisions = bandit.decide_many(people.features)
+        bandit.learn_many(decisions, people.rewards(decisions.action, rng))
+        regret[done + 1 : done + n + 1] = people.regret(decisions.action)
         done += n
         tick(n)
     return np.cumsum(regret), float(losses.mean())

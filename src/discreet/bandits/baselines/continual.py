@@ -46,10 +46,10 @@ class ContinualLinUCB(Bandit):
     >>> learner = ContinualLinUCB(5, 20_000, epsilon=3.0, seed=2, noise=SeededNoise(3))
     >>> regret = 0.0
     >>> while learner.rounds < 20_000:
-    ...     features = world.contexts(learner.rounds_until_release, rng)
-    ...     chosen = learner.decide_many(features)
-    ...     regret += float(np.sum(world.best(features) - world.means(chosen.rows)))
-    ...     refused = learner.learn_many(chosen, world.rewards(chosen.rows, rng))
+    ...     people = world.people(learner.rounds_until_release, rng)
+    ...     chosen = learner.decide_many(people.features)
+    ...     regret += float(people.regret(chosen.action).sum())
+    ...     refused = learner.learn_many(chosen, people.rewards(chosen.action, rng))
     >>> regret < 250  # 13,000 for uniform choices
     True
     >>> learner.guarantee.trust, learner.guarantee.epsilon, learner.guarantee.delta

@@ -36,10 +36,10 @@ class LinUCB(Bandit):
     >>> world, rng = linear_world("sphere", dim=5, seed=0), np.random.default_rng(1)
     >>> learner, regret = LinUCB(dim=5, seed=2), 0.0
     >>> for _ in range(200):
-    ...     features = world.contexts(learner.rounds_until_release, rng)
-    ...     chosen = learner.decide_many(features)
-    ...     regret += float(np.sum(world.best(features) - world.means(chosen.rows)))
-    ...     refused = learner.learn_many(chosen, world.rewards(chosen.rows, rng))
+    ...     people = world.people(learner.rounds_until_release, rng)
+    ...     chosen = learner.decide_many(people.features)
+    ...     regret += float(people.regret(chosen.action).sum())
+    ...     refused = learner.learn_many(chosen, people.rewards(chosen.action, rng))
     >>> learner.rounds, regret < 20
     (584, True)
     """
