@@ -1,0 +1,454 @@
+"""ProjectionFreeBandit: Algorithm 1 step by step, its release, its promise, its state."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from discreet.domains import (
+    Ball,
+    BasePolytope,
+    BirkhoffPolytope,
+    Cube,
+    FlowPolytope,
+    MatroidPolytope,
+    Polytope,
+    Simplex,
+    TraceNormBall,
+)
+from discreet.environments.convex import convex_losses
+from discreet.online.projection_free import LEVEL, RATE, ProjectionFreeBandit
+from discreet.online.smoothed_descent import SMOOTH, SmoothedDescent
+from discreet.privacy import SecureNoise, SeededNoise
+
+TREES = MatroidPolytope.graphic([(i, j) for i in range(4) for j in range(i)], bases=True)
+PATHS = FlowPolytope([("s", "a"), ("s", "b"), ("a", "t"), ("b", "t"), ("a", "b")], "s", "t")
+DOMAINS = {
+    "simplex": Simplex(4),
+    "cube": Cube(3),
+    "ball": Ball(3),
+    "triangle": Polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1]),
+    "interval": Cube(1),
+    "trees": TREES,
+    "paths": PATHS,
+    "base": BasePolytope(4, lambda S: math.sqrt(len(S))),
+    "matchings": BirkhoffPolytope(3),
+    "low rank": TraceNormBall(2, 3),
+}
+every_domain = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
+BUDGETS = {"pure": (1.0, 0.0), "approximate": (1.0, 1e-6)}
+every_budget = pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+
+
+def make(domain=TREES, horizon=400, epsilon=1.0, delta=1e-6, **about):
+    about = {"seed": 3, "noise": SeededNoise(4), **about}
+    return ProjectionFreeBandit(domain, horizon, epsilon, delta, **about)
+
+
+def loss_of(point):
+    return 0.5 + 0.2 * math.tanh(float(point.sum() + point[0]))
+
+
+def run(bandit, rounds):
+    points = []
+    for _ in range(rounds):
+        d = bandit.decide()
+        bandit.learn(d, loss_of(d.point))
+        points.append(d.point)
+    return np.array(points)
+
+
+# -- the plain algorithm --------------------------------------------------------------------------
+
+
+def by_hand(domain, T, bandit):
+    """Algorithm 1 written out, with projection by a very long conditional gradient."""
+    from discreet.domains import nearest_point
+
+    hull, zeta, size = domain.affine_hull, bandit.radius, bandit.batch_size
+    n, D = hull.basis.shape[1], domain.diameter()
+    eta = RATE * D * zeta / (n * math.sqrt(n * T))  # losses of range 1
+    coins, centre, baseline = np.random.default_rng(3), domain.interior_point, 0.5
+    s, smooth, losses, points = np.zeros(n), np.zeros(n), [], []
+    for first in range(0, T, size):
+        units = coins.standard_normal((size, n))
+        units /= np.linalg.norm(units, axis=1, keepdims=True)
+        for u in units[: T - first]:
+            x = centre + zeta * hull.basis @ u
+            f = loss_of(x)
+            s = s + n / zeta * (f - baseline) * u
+            losses.append(f)
+            points.append(x)
+        smooth = smooth + SMOOTH * (s - smooth)
+        target = domain.interior_point - eta * hull.basis @ smooth
+        gap = D**2 / math.sqrt(T)
+        centre = nearest_point(domain, target, centre, gap=gap, max_calls=max(size, 10)).point
+        baseline = float(np.mean(losses))
+    return np.array(points)
+
+
+@every_domain
+def test_without_privacy__it_is_algorithm_1_step_by_step(domain):
+    bandit = make(domain, 200, math.inf, 0.0)
+    np.testing.assert_allclose(run(bandit, 200), by_hand(domain, 200, bandit), atol=1e-9)
+    assert not bandit.guarantee.private
+    assert bandit.oracle_calls > 0
+
+
+@every_domain
+@pytest.mark.parametrize("directions", ["independent", "frames"])
+def test_points__are_the_radius_away_from_a_point_of_the_domain_in_its_hull(domain, directions):
+    bandit, hull = make(domain, directions=directions), domain.affine_hull
+    for point in run(bandit, 400):
+        coordinates = hull.coordinates(point)
+        np.testing.assert_allclose(hull.point(coordinates), point, atol=1e-9)
+    middle = bandit.bandit.centre
+    assert domain.contains(middle)
+    assert np.linalg.norm(point - middle) == pytest.approx(bandit.radius)
+    assert bandit.radius <= domain.diameter() / 4
+
+
+@every_domain
+def test_shrink__never_leaves_the_domain_and_reaches_its_border(domain):
+    bandit = make(domain, 60, epsilon=0.1, shrink=True)  # much noise: centres at the border
+    assert bandit.radius <= domain.inner_radius / 2
+    assert all(domain.contains(point) for point in run(bandit, 60))
+    inside = bandit.bandit.inside
+    assert inside == pytest.approx(1 - bandit.radius / domain.inner_radius)
+    assert 0.5 <= inside < 1
+
+
+def test_shrink__the_centre_is_the_nearest_point_of_the_smaller_set():
+    domain = Ball(2)
+    plain = SmoothedDescent(
+        domain, rate=1.0, radius=0.25, size=100, gap=1e-12, baseline=0.0, shrink=True,
+        directions="independent", seed=0,
+    )  # fmt: skip
+    plain.move(np.array([0.6, 0.0]) / SMOOTH, 0.0)  # inside the ball of radius 0.75
+    points = np.array([plain.aim(i).point for i in range(100)])
+    np.testing.assert_allclose(np.linalg.norm(points - [-0.6, 0.0], axis=1), 0.25)
+
+
+def test_line_14__minimises():
+    """A positive gradient moves the centre down."""
+    bandit = make(Ball(2), 4000, math.inf, 0.0)
+    for _ in range(4000):
+        d = bandit.decide()
+        bandit.learn(d, 0.5 + 0.3 * float(d.point[0]))
+    assert bandit.bandit.centre[0] < -0.5
+
+
+# -- directions -----------------------------------------------------------------------------------
+
+
+def directions_of(which, n, count, batches=1):
+    plain = SmoothedDescent(
+        Cube(n), rate=1.0, radius=0.1, size=count, gap=1.0, baseline=0.0, shrink=False,
+        directions=which, seed=1,
+    )  # fmt: skip
+    return np.array([[plain.aim(i).direction for i in range(count)] for _ in range(batches)])
+
+
+@pytest.mark.parametrize("which", ["independent", "frames"])
+@pytest.mark.parametrize("i", [0, 1, 4])
+def test_directions__each_is_uniform_on_the_sphere(which, i):
+    """<u, v> of a fixed v has the law of one coordinate: Beta((n-1)/2, (n-1)/2) on [-1, 1]."""
+    n, v = 4, np.array([0.5, -0.5, 0.5, -0.5])
+    units = directions_of(which, n, 6, batches=4000)[:, i]
+    np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1.0)
+    law = stats.beta((n - 1) / 2, (n - 1) / 2, loc=-1, scale=2)
+    for values in (units @ v, units[:, 2]):
+        assert stats.kstest(values, law.cdf).pvalue > 1e-6
+        assert stats.kstest(np.clip(values * 1.25, -1, 1), law.cdf).pvalue < 1e-6, "no power"
+
+
+def test_frames__are_plus_and_minus_an_orthonormal_basis_and_sum_a_linear_loss_exactly():
+    n = 5
+    (units,) = directions_of("frames", n, 2 * n)
+    np.testing.assert_allclose(units[0::2], -units[1::2])
+    np.testing.assert_allclose(units[0::2] @ units[0::2].T, np.eye(n), atol=1e-12)
+    slope = np.arange(1.0, 6.0)
+    losses = 7.0 + 0.1 * units @ slope  # f(centre + zeta u), zeta = 0.1
+    np.testing.assert_allclose(n / 0.1 * losses @ units / (2 * n), slope)
+
+
+@pytest.mark.parametrize("which", ["independent", "frames"])
+def test_estimate__is_unbiased_for_losses_fixed_in_advance_whatever_the_baseline(which):
+    """(n/zeta)(f_t(x + zeta u_t) - b) u_t averages to the slope of f_t, round by round."""
+    n, zeta, batches = 3, 0.1, 40_000
+    units = directions_of(which, n, 4, batches)
+    slopes = np.random.default_rng(0).normal(size=(4, n))  # another loss in each round
+    losses = 0.3 + zeta * np.einsum("bti,ti->bt", units, slopes)
+    terms = n / zeta * (losses - 0.2)[..., None] * units
+    error = terms.std(axis=0) / math.sqrt(batches)
+    assert (np.abs(terms.mean(axis=0) - slopes) < 5 * error).all()  # 12 tests at 6e-7
+
+
+# -- the release ----------------------------------------------------------------------------------
+
+
+def released_row(losses, seed=3, k=1, budget=(1.0, 1e-6)):
+    """What the first batch gives to the running sum, and the sensitivity that was claimed."""
+    bandit = make(Cube(3), 64, *budget, loss_range=(-1.0, 2.0), contributions=k, seed=seed)
+    rows, add = [], bandit._feedback.sums.add
+    bandit._feedback.sums.add = lambda row: rows.append(row) or add(row)
+    for t in range(bandit.batch_size + 1):
+        bandit.learn(bandit.decide(), losses[t] if t < len(losses) else 0.7)
+    return rows[0], bandit._feedback.sums.sensitivity
+
+
+@every_budget
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("pair", [(-1.0, 2.0), (2.0, -1.0), (0.5, 2.0), (0.5, 0.5)])
+def test_release__a_replaced_loss_moves_the_sum_by_at_most_the_sensitivity(pair, seed, budget):
+    (a, claim), (b, _) = (released_row([loss], seed, budget=budget) for loss in pair)
+    moved = np.linalg.norm(a - b)
+    assert moved <= claim * (1 + 1e-12)
+    assert moved == pytest.approx(claim * abs(pair[0] - pair[1]) / 3)  # tight at opposite ends
+
+
+def test_release__two_rounds_of_one_person_are_within_twice_the_sensitivity():
+    (a, claim), (b, _) = (released_row([loss, loss], k=2) for loss in (-1.0, 2.0))
+    assert np.linalg.norm(a - b) <= 2 * claim
+
+
+def test_release__the_claim_is_n_over_zeta_times_the_range():
+    bandit = make(Cube(3), 64, loss_range=(-1.0, 2.0))
+    expected = 3 / bandit.radius * 3.0 * math.sqrt(1 + LEVEL**2)
+    assert bandit._feedback.sums.sensitivity == pytest.approx(expected)
+    assert bandit._feedback.sums.norm == "l2"
+
+
+def test_release__noise_has_the_law_of_its_scale(assert_law):
+    """With losses at the middle every term is zero: the first release is noise alone."""
+    seen, bandit = [], make(Cube(20), 32)
+    for seed in range(150):
+        bandit = make(Cube(20), 32, noise=SeededNoise(seed))
+        for _ in range(3):
+            bandit.learn(bandit.decide(), 0.5)
+        seen.append(bandit._feedback.sums.estimate)
+    sums = bandit._feedback.sums
+    assert sums.rounds == 1
+    std = sums.deviation(1)
+    assert_law(np.ravel(seen), stats.norm(scale=std).cdf)
+
+
+def test_release__fewer_than_batches_and_none_after_the_last_batch():
+    bandit = make(Cube(2), 100)
+    run(bandit, 100)
+    sums = bandit._feedback.sums
+    assert sums.rounds == sums.horizon == math.ceil(100 / bandit.batch_size) - 1
+
+
+def test_radius__follows_the_paper_and_a_steeper_loss_has_a_smaller_one():
+    domain, T = Ball(4), 10**6
+    paper = 2.0 * math.sqrt(4) / T**0.25
+    assert make(domain, T, loss_range=(0.0, 2.0)).radius == pytest.approx(paper)
+    steep = make(domain, T, loss_range=(0.0, 2.0), lipschitz=4.0)
+    assert steep.radius == pytest.approx(paper / 2)
+
+
+def test_rate__falls_as_noise_grows_and_is_the_plain_one_without():
+    rates = [make(Ball(4), 10**4, e).bandit.rate for e in (0.01, 0.1, 1.0, math.inf)]
+    assert rates == sorted(rates)
+    plain = make(Ball(4), 10**4, math.inf)
+    assert rates[-1] == pytest.approx(RATE * 2.0 * plain.radius / (4 * math.sqrt(4) * 100))
+
+
+# -- what adversaries try -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 7, 16, 17, 97, 1009])
+@every_budget
+def test_any_horizon__every_round_has_a_decision_and_no_more(horizon, budget):
+    bandit = make(Simplex(3), horizon, *budget)
+    run(bandit, horizon)
+    assert bandit.rounds == horizon
+    before = str(bandit.state_dict())
+    with pytest.raises(ValueError, match="horizon"):
+        bandit.decide()
+    assert str(bandit.state_dict()) == before
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, 1.001, -0.001, "x", None])
+def test_a_bad_loss_is_refused_and_changes_nothing(loss):
+    bandit = make()
+    d = bandit.decide()
+    before = str(bandit.state_dict())
+    with pytest.raises(ValueError, match="loss must"):
+        bandit.learn(d, loss)
+    assert str(bandit.state_dict()) == before
+    assert bandit.learn(d, 1 + 1e-12)
+
+
+def test_a_second_loss_and_a_strange_decision_are_refused_and_change_nothing():
+    bandit, other = make(), make()
+    d, strange = bandit.decide(), other.decide()
+    bandit.learn(d, 0.3)
+    before = str(bandit.state_dict())
+    with pytest.raises(ValueError, match="has had its loss"):
+        bandit.learn(d, 0.3)
+    with pytest.raises(ValueError, match="this learner made"):
+        bandit.learn(strange, 0.3)
+    assert str(bandit.state_dict()) == before
+
+
+def test_late_losses__enter_the_open_batch_with_their_own_direction_and_baseline():
+    bandit = make(Cube(2), 400, math.inf)
+    waiting = bandit.decide()
+    run(bandit, bandit.batch_size)  # the batch of `waiting` has been released
+    before = bandit._feedback._gradient.copy()
+    assert bandit.learn(waiting, 0.9)
+    expected = before + (0.9 - 0.5) * waiting.choice.direction
+    np.testing.assert_allclose(bandit._feedback._gradient, expected)
+
+
+def test_late_losses__do_not_count_in_the_last_batch():
+    bandit = make(Cube(2), 400)
+    waiting = [bandit.decide() for _ in range(401 - bandit.batch_size)]
+    before = bandit._feedback._gradient.copy()
+    assert not bandit.learn(waiting[0], 0.9)
+    np.testing.assert_array_equal(bandit._feedback._gradient, before)
+
+
+def test_missing_losses__leave_no_trace():
+    bandit = make(Cube(2), 400, math.inf)
+    for _ in range(400):
+        d = bandit.decide()
+    np.testing.assert_array_equal(bandit._feedback.sums.estimate, 0.0)
+    np.testing.assert_array_equal(bandit.bandit.centre, 0.0)
+    assert d.choice.baseline == 0.5
+
+
+def test_all_losses_in_one_batch__are_within_the_bound_of_the_running_sum():
+    bandit = make(Cube(2), 400)
+    waiting = [bandit.decide() for _ in range(200)]
+    for d in waiting:
+        bandit.learn(d, 1.0 if d.choice.direction[0] > 0 else 0.0)
+    run(bandit, 100)  # does not raise
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"horizon": 0},
+        {"epsilon": -1.0},
+        {"delta": 1.0},
+        {"loss_range": (1.0, 0.0)},
+        {"loss_range": (0.0, math.inf)},
+        {"lipschitz": 0.0},
+        {"directions": "both"},
+        {"contributions": 0},
+        {"seed": 0.5},
+        {"domain": 3},
+        {"domain": FlowPolytope([(0, 1)], 0, 1)},
+    ],
+)
+def test_wrong_parameters_are_refused(wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        ProjectionFreeBandit(**{"domain": Ball(2), "horizon": 10, "epsilon": 1.0, **wrong})
+
+
+# -- promise and state ----------------------------------------------------------------------------
+
+
+@every_budget
+def test_guarantee__is_computed_from_the_running_sums(budget):
+    bandit = make(TREES, 400, *budget, contributions=2)
+    run(bandit, 400)
+    promise, (epsilon, delta) = bandit.guarantee, budget
+    assert (promise.trust, promise.neighbours) == ("central", "replace-one")
+    assert promise.epsilon_at(delta) == pytest.approx(epsilon, rel=1e-6)
+    (release,) = promise.releases
+    assert release.mechanism == ("k-norm" if delta == 0 else "gaussian")
+    assert "Ene" in promise.reference
+
+
+def test_guarantee__agrees_with_dp_accounting():
+    import dp_accounting
+    from dp_accounting.pld import PLDAccountant
+
+    (release,) = make().guarantee.releases
+    accountant = PLDAccountant()
+    accountant.compose(dp_accounting.GaussianDpEvent(release.scale / release.sensitivity))
+    assert accountant.get_epsilon(1e-6) == pytest.approx(1.0, abs=0.01)
+
+
+def test_guarantee__secure_noise_is_exact():
+    bandit = make(Cube(2), 100, noise=SecureNoise())
+    run(bandit, 100)
+    assert bandit.guarantee.sampler == "exact lattice, OS entropy"
+
+
+SAVED = {name: domain for name, domain in DOMAINS.items() if name != "base"}
+
+
+@pytest.mark.parametrize("domain", SAVED.values(), ids=SAVED)
+@every_budget
+@pytest.mark.parametrize("rounds", [0, 130])
+def test_state__a_saved_learner_has_the_same_future(domain, budget, rounds, tmp_path):
+    bandit = make(domain, 400, *budget, directions="frames")
+    run(bandit, rounds)
+    waiting = bandit.decide()
+    bandit.save(tmp_path / "bandit")
+    again = ProjectionFreeBandit.load(tmp_path / "bandit")
+    for each in (bandit, again):
+        assert each.learn(waiting, 0.25)
+    np.testing.assert_array_equal(run(again, 200), run(bandit, 200))
+    assert again.guarantee == bandit.guarantee
+    assert again.oracle_calls == bandit.oracle_calls
+
+
+def test_state__a_domain_made_from_a_function_goes_on_by_load_state_dict(tmp_path):
+    bandit, again = make(DOMAINS["base"]), make(DOMAINS["base"])
+    run(bandit, 130)
+    again.load_state_dict(bandit.state_dict())
+    np.testing.assert_array_equal(run(again, 200), run(bandit, 200))
+    bandit.save(tmp_path / "bandit")
+    with pytest.raises(ValueError, match="load_state_dict"):
+        ProjectionFreeBandit.load(tmp_path / "bandit")
+
+
+def test_state__one_round_takes_no_loss_after_loading():
+    bandit = make(Cube(2), 1)
+    again = make(Cube(2), 1)
+    again.load_state_dict(bandit.state_dict())
+    assert not again.learn(again.decide(), 0.3)
+    assert not bandit.learn(bandit.decide(), 0.3)
+
+
+def test_state__a_damaged_or_older_one_changes_nothing():
+    bandit = make()
+    run(bandit, 20)
+    old = bandit.state_dict()
+    run(bandit, 100)
+    before = str(bandit.state_dict())
+    for state in (old, {**bandit.state_dict(), "bandit.smooth": np.zeros(7)}):
+        with pytest.raises(ValueError, match="state"):
+            bandit.load_state_dict(state)
+        assert str(bandit.state_dict()) == before
+
+
+# -- learning -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["absolute", "linear"])
+@pytest.mark.parametrize("name", ["simplex", "trees", "paths", "base"])
+def test_it_learns(name, kind):
+    """Regret below 60% of what staying in the middle costs, mean of 3 seeds."""
+    domain, horizon, regret, idle = DOMAINS[name], 20_000, 0.0, 0.0
+    for seed in range(3):
+        world = convex_losses(kind, domain, horizon, seed=seed)
+        loss_range = world.loss_range(domain.diameter() / 4)
+        noise = SeededNoise(seed)
+        bandit = make(domain, horizon, 1.0, 1e-6, loss_range=loss_range, seed=seed, noise=noise)
+        points = np.empty((horizon, domain.dim))
+        for t in range(horizon):
+            d = bandit.decide()
+            points[t] = d.point
+            bandit.learn(d, world.loss(t, d.point))
+        regret += world.regret(points)
+        idle += world.regret(domain.interior_point)
+        assert bandit.oracle_calls <= 0.1 * horizon
+    assert regret < 0.6 * idle
