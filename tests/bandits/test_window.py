@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
-from discreet.bandits.learning import learned
+from discreet.bandits.learning import _radius, learned
 from discreet.bandits.window import COUNT, SENSITIVITY, Lens, clipped_normal, lens
 from discreet.environments import linear_world
 from discreet.links import LINKS, link
@@ -412,3 +412,15 @@ def test_belief__its_covariance_is_the_size_of_its_error(dim, epsilon):
 
 def test_links__all_are_known_to_the_lens():
     assert set(LINKS) == {"identity", "logistic", "probit", "poisson"}, "add it to the tests above"
+
+
+def test_radius__grows_only_where_the_releases_leave_no_doubt():
+    d = 6
+    precision = 400.0 * np.eye(d)
+    short, long = np.full(d, 1 / np.sqrt(d)), np.full(d, 2.5 / np.sqrt(d))
+    assert _radius(precision, precision @ short, 1.0) == 1.0
+    assert 1.8 < _radius(precision, precision @ long, 1.0) < 3.5
+    assert (
+        _radius(1e-3 * precision, 1e-3 * precision @ long, 1.0) == 1.0
+    )  # hardly anything is known
+    assert _radius(precision, precision @ long, 4.0) == 4.0  # never shorter than was thought

@@ -29,6 +29,8 @@ QUIET = 1e-3  # the least nu; less would gain nothing
 FALL = 0.3  # nu falls no faster than this, from window to window
 SURE = 2.0  # eigenvalues of the Gram matrix count beyond sqrt(SURE) deviations of their noise
 RECENT = 0.5  # how much of what earlier windows said about rows and energies stays
+EVIDENCE = 30.0  # for a theta that is longer than was thought
+LONGER = 2 ** (np.arange(17) / 4)  # times as long
 FIT = 0.5  # how far the Gram matrix may be from what the frame expects, relative
 
 
@@ -120,14 +122,15 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
     else:
         term = added(sums.moment, found.slope, R**2, found.second * variance)
         precision, weighted = precision + term[:, :d], weighted + term[:, d]
-    covariance = np.linalg.inv(precision + prior)
+    radius = _radius(precision, weighted, belief.radius)
+    covariance = np.linalg.inv(precision + d / radius**2 * eye)
     covariance = (covariance + covariance.T) / 2
     mean = covariance @ weighted
     rho2 = 1 / (1 - min(explained / nu, 0.95))
     rest = max(variance - signal, 0.3 * variance) if R < E else variance
     longest = max(float(np.linalg.norm(lens.frame, 2)), 1.0)
     return Belief(
-        mean=mean * min(1.0, belief.radius / max(float(np.linalg.norm(mean)), 1e-300)),
+        mean=mean * min(1.0, radius / max(float(np.linalg.norm(mean)), 1e-300)),
         covariance=covariance,
         precision=(precision + precision.T) / 2,
         weighted=weighted,
@@ -139,9 +142,24 @@ def learned(belief: Belief, lens: Lens, released: Array, deviation: float, size:
         energy=energy,
         doubt=doubt,
         exact=exact,
-        radius=belief.radius,
+        radius=radius,
         windows=belief.windows + 1,
     )
+
+
+def _radius(precision: Array, weighted: Array, least: float) -> float:
+    """The length of theta, if the releases leave no doubt that it is more than was thought.
+
+    The evidence for theta ~ N(0, radius^2 I / d); a longer theta must be EVIDENCE times as likely.
+    """
+    values, vectors = np.linalg.eigh((precision + precision.T) / 2)
+    values, along = np.maximum(values, 0.0), (vectors.T @ weighted) ** 2
+    lengths = least * LONGER
+    prior = len(values) / lengths[:, None] ** 2
+    evidence = (along / (values + prior) - np.log1p(values / prior)).sum(axis=1) / 2
+    best = int(np.argmax(evidence))
+    sure = evidence[best] - evidence[0] > math.log(EVIDENCE)
+    return float(lengths[best]) if sure else least
 
 
 def _residuals(sums: Sums, lens: Lens, nu: float, energy: float, doubt: float) -> Residuals:

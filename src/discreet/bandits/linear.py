@@ -41,6 +41,7 @@ ESTIMATORS = ("auto", "information-weighted", "sgd")
 DRAWS = 64  # of theta in a window, for Thompson sampling
 OPTIMISM = 2.5  # deviations by which exploring rounds are optimistic
 EXPLORING = 0.3  # most rounds of a window that explore; fewer when the window is long
+TRIES = 8  # optimistic rounds in a window, at least, for each dimension
 CONFIDENCE = 2.0  # deviations of an interval, for elimination
 MANY = 400  # features beyond which "auto" takes gradient steps
 
@@ -221,7 +222,7 @@ class LinearBandit(Bandit):
             )
             normal = coins.standard_normal((DRAWS, self.dim))
             return Thompson(belief.mean + normal @ belief.root.T)
-        share = min(EXPLORING, self._estimator.size(0) / size)
+        share = min(EXPLORING, max(self._estimator.size(0), TRIES * self.dim) / size)
         return Mixed(share, Ucb(belief.mean, belief.root, OPTIMISM), Greedy(belief.mean))
 
     def _interval(self, belief: Belief) -> Interval:
