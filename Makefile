@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 help:  ## What can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
 
-demo: $(VENV)/.runs  ## A private running average beside the truth: a table and a figure
+demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 	$(BIN)/discreet demo
 
 test: $(VENV)/.develops lint  ## All checks and all tests
@@ -31,6 +31,9 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
+	$(BIN)/python benchmarks/online.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_curves.py
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -40,7 +43,7 @@ $(VENV)/.made:
 	touch $@
 
 $(VENV)/.runs: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments]'
+	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,datasets]'
 	touch $@
 
 $(VENV)/.measures: $(VENV)/.made pyproject.toml
@@ -48,5 +51,5 @@ $(VENV)/.measures: $(VENV)/.made pyproject.toml
 	touch $@
 
 $(VENV)/.develops: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,datasets,dev]'
 	touch $@ $(VENV)/.runs

@@ -7,15 +7,23 @@ import pytest
 import discreet
 from discreet.cli import main
 
+COMMANDS = ("demo", "run", "report", "plan", "datasets", "learners", "version")
+
 
 def test_cli__help_names_every_command(capsys):
     assert main([]) == 0
     text = capsys.readouterr().out
-    for word in ("demo", "plan", "version", "discreet demo"):
+    for word in (*COMMANDS, "discreet demo"):
         assert word in text
-    with pytest.raises(SystemExit) as stop:
-        main(["--help"])
-    assert stop.value.code == 0
+    assert main(["--help"]) == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_cli__help_of_every_command_fits_a_terminal(command, capsys):
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert f"discreet {command}" in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_cli__version(capsys):
@@ -23,13 +31,42 @@ def test_cli__version(capsys):
     assert capsys.readouterr().out == f"discreet {discreet.__version__}\n"
 
 
-def test_cli__demo_prints_a_table_and_saves_a_figure(capsys, tmp_path):
-    assert main(["demo", "--rounds", "2000", "--out", str(tmp_path / "new")]) == 0
+def test_cli__demo_prints_a_table_and_writes_a_report(capsys, tmp_path):
+    out = tmp_path / "new"
+    arguments = ["--rounds", "1000", "--seeds", "1", "--workers", "1", "--out", str(out)]
+    assert main(["demo", *arguments]) == 0
     text = capsys.readouterr().out
-    for word in ("truth", "binary tree", "buffered Toeplitz", "Not protected", "SIMULATION ONLY"):
+    for word in ("LinearBandit", "LinUCB", "RAND", "0.3", "What privacy costs here", "Report:"):
         assert word in text
-    picture = (tmp_path / "new" / "running-average.png").read_bytes()
-    assert picture.startswith(b"\x89PNG")
+    page = (out / "report.html").read_text(encoding="utf-8")
+    for word in ("<svg", "NO PRIVACY", "SIMULATION ONLY", "LinUCB", "How options were chosen"):
+        assert word in page
+    assert (out / "results.parquet").exists()
+
+
+def test_cli__run_and_report(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(
+        'rounds = 300\nseeds = 2\nepsilons = [1.0]\n[[environments]]\nname = "sphere"\n'
+        '[[learners]]\nname = "LinearBandit"\n[[learners]]\nname = "LinUCB"\n'
+    )
+    assert main(["run", "mine.toml", "--workers", "1"]) == 0
+    first = (tmp_path / "out/mine/report.html").read_text(encoding="utf-8")
+    (tmp_path / "out/mine/report.html").unlink()
+    assert main(["report", "out/mine"]) == 0
+    assert (tmp_path / "out/mine/report.html").read_text(encoding="utf-8") == first
+    assert "Report: out/mine/report.html" in capsys.readouterr().out
+
+
+def test_cli__lists_data_sets_and_learners(capsys):
+    assert main(["datasets"]) == 0
+    text = capsys.readouterr().out
+    for word in ("randhie", "statsmodels", "sphere", "table", "diabetes", "pip install"):
+        assert word in text
+    assert main(["learners"]) == 0
+    text = capsys.readouterr().out
+    for word in ("LinearBandit", "joint", "Shariff and Sheffet (2018)", "OLS", "FTRL", "policy"):
+        assert word in text
 
 
 def test_cli__plan_prints_a_table_and_saves_a_figure(capsys, tmp_path):
@@ -50,22 +87,20 @@ def test_cli__plan_reads_a_public_sample(capsys, tmp_path):
 
 
 def test_cli__plan_help_teaches(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["plan", "--help"])
-    assert stop.value.code == 0
+    assert main(["plan", "--help"]) == 0
     text = capsys.readouterr().out
     for word in ("how to choose", "delta", "central", "local", "examples", "73%", "leak"):
         assert word in text
-    assert max(map(len, text.splitlines())) <= 100
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["demo", "--rounds", "5"], "rounds must be at least 100"),
-        (["demo", "--epsilon", "0"], "epsilon must be positive"),
-        (["demo", "--delta", "0"], "delta"),
+        (["run", "nowhere.toml"], "cannot read nowhere.toml"),
+        (["report", "nowhere"], "no folder of a run"),
         (["plan"], "give either --dim D or --public-sample FILE"),
+        (["plan", "--rows", "9", "--rounds", "9"], "not both"),
+        (["plan", "--dim", "3", "--gap", "1"], "--gap goes with --rounds"),
         (["plan", "--dim", "0"], "d must be at least 1"),
         (["plan", "--dim", "3", "--rows", "1"], "rows must be at least 10"),
         (["plan", "--dim", "3", "--epsilon", "1", "-2"], "epsilon must be positive"),
@@ -85,13 +120,23 @@ def test_cli__mistakes_are_one_clear_line(arguments, message, capsys):
     assert error.count("\n") == 1
 
 
-def test_cli__says_what_to_install_when_an_extra_is_missing(tmp_path):
+@pytest.mark.parametrize("arguments", [["demo", "--rounds", "5"], ["demos"], ["run"]])
+def test_cli__usage_errors_leave_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(arguments)
+    assert stop.value.code == 2
+    assert "Usage" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("missing", ["typer", "pandas", "matplotlib"])
+def test_cli__says_what_to_install_when_an_extra_is_missing(missing, tmp_path):
     code = (
-        "import sys; sys.modules['rich'] = None; sys.modules['rich.console'] = None\n"
-        "from discreet.cli import main; main(['demo', '--rounds', '200', '--out', sys.argv[1]])"
+        "import sys; sys.modules[sys.argv[1]] = None\n"
+        "from discreet.cli import main\n"
+        "main(['demo', '--rounds', '200', '--seeds', '1', '--workers', '1', '--out', sys.argv[2]])"
     )
-    done = subprocess.run([sys.executable, "-c", code, os.fspath(tmp_path)], capture_output=True,
-                          text=True, check=False)  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code, missing, os.fspath(tmp_path)],
+                          capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 1
     assert "pip install 'discreet[experiments]'" in done.stderr
     assert "Traceback" not in done.stderr

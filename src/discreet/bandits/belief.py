@@ -1,7 +1,7 @@
 """What the releases so far say about theta; public, and all that a policy needs to know."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -52,6 +52,15 @@ class Belief:
         """covariance = root root'."""
         values, vectors = np.linalg.eigh(self.covariance)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+    def hopeful(self, width: float) -> Array:  # (d, d)
+        """`root`, where a unit row of an unknown direction may be worth `radius`.
+
+        That is `width` deviations; the prior of many dimensions alone would expect less.
+        """
+        d = len(self.mean)
+        wide = np.linalg.inv(self.precision + min(d, width**2) / self.radius**2 * np.eye(d))
+        return replace(self, covariance=np.asarray(wide, dtype=np.float64)).root
 
     @property
     def error(self) -> float:

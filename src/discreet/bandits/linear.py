@@ -223,7 +223,8 @@ class LinearBandit(Bandit):
             normal = coins.standard_normal((DRAWS, self.dim))
             return Thompson(belief.mean + normal @ belief.root.T)
         share = min(EXPLORING, max(self._estimator.size(0), TRIES * self.dim) / size)
-        return Mixed(share, Ucb(belief.mean, belief.root, OPTIMISM), Greedy(belief.mean))
+        optimist = Ucb(belief.mean, belief.hopeful(OPTIMISM), OPTIMISM)
+        return Mixed(share, optimist, Greedy(belief.mean))
 
     def _interval(self, belief: Belief) -> Interval:
         if self.width == "computed":

@@ -1,0 +1,204 @@
+"""The pictures of a report, as SVG text: colours that the colour-blind can tell apart, and ink that
+follows the page, light or dark."""
+
+import io
+import math
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from discreet.experiments.results import Results
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
+MARKS = "osD^vP"
+INK = "#123456"  # stands for the colour of the page's text
+GREY = "#8a8a8a"
+PANELS = 3  # side by side
+_STYLE: Any = {
+    "text.color": INK, "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
+    "ytick.color": INK, "axes.facecolor": "none", "figure.facecolor": "none",
+    "font.size": 10, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False,
+    "legend.frameon": False, "svg.hashsalt": "discreet", "axes.grid": True, "grid.alpha": 0.25,
+    "grid.linewidth": 0.6, "lines.linewidth": 1.8, "svg.fonttype": "path",
+}  # fmt: skip
+
+
+def curves(results: Results, environment: str) -> str:
+    """Value against n, a panel for each budget: mean and 95% band of every learner."""
+    found, task = results.curves(environment), results.task
+    private = _private(results)
+    epsilons = sorted({e for learner, e in found if learner in private}, reverse=True) or [math.inf]
+    blind = _blind(results, environment)
+    above = all((mean[1:] > 0).all() for _, mean, _ in found.values())
+    with _panels(len(epsilons), share=True) as (figure, axes):
+        for axis, epsilon in zip(axes, epsilons, strict=False):
+            for (learner, e), (n, mean, half) in found.items():
+                if learner in private and e != epsilon:
+                    continue
+                colour = _colour(results, learner)
+                dashed = {} if learner in private else {"linestyle": (0, (5, 1.5))}
+                axis.plot(n, mean, color=colour, label=learner, **dashed)
+                low, high = mean - half, mean + half
+                floor = mean.clip(min=1e-12) / 10 if above else -np.inf
+                axis.fill_between(n, np.maximum(low, floor), high, color=colour, alpha=0.18, lw=0)
+            axis.plot(*blind, ":", color=GREY, label=task.blind)
+            axis.set(xlabel=task.axis, title=_budget(epsilon))
+            if above:
+                axis.set(xscale="log", yscale="log")
+        for row_start in range(0, len(epsilons), PANELS):
+            axes[row_start].set_ylabel(
+                task.measure if task.logarithmic else f"{task.measure} so far"
+            )
+        _legend(figure, axes[0])
+        return _svg(figure)
+
+
+def against_epsilon(results: Results) -> str:
+    """Value at the end against the budget, a panel for each environment."""
+    summary, task, private = results.summary(), results.task, _private(results)
+    names = [each.title for each in results.plan.environments]
+    with _panels(len(names)) as (figure, axes):
+        for axis, name in zip(axes, names, strict=False):
+            here = summary[summary["environment"] == name]
+            for learner, rows in here.groupby("learner", sort=False):
+                colour = _colour(results, learner)
+                finite = rows[np.isfinite(rows["epsilon"])]
+                if learner in private and len(finite):
+                    axis.errorbar(finite["epsilon"], finite["mean"], finite["half"].fillna(0),
+                                  color=colour, marker=_mark(results, learner), markersize=5,
+                                  capsize=3, label=learner)  # fmt: skip
+                elif learner not in private:
+                    mean, half = rows[["mean", "half"]].iloc[0]
+                    axis.axhline(mean, color=colour, linestyle=(0, (5, 1.5)), label=learner)
+                    if half == half:
+                        axis.axhspan(mean - half, mean + half, color=colour, alpha=0.12, lw=0)
+            axis.axhline(here["blind"].mean(), color=GREY, linestyle=":", label=task.blind)
+            ticks = [e for e in results.plan.epsilons if math.isfinite(e)]
+            axis.set(xscale="log", xlabel="epsilon (less hides more)", title=name)
+            axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
+            axis.minorticks_off()
+            _logarithmic(axis, here["mean"].min(), here[["mean", "blind"]].max(axis=None))
+        axes[0].set_ylabel(f"{task.measure} at the end")
+        _legend(figure, axes[0])
+        return _svg(figure)
+
+
+def waterfall(results: Results, learner: str) -> str:
+    """What a learner pays, step by step: for learning, then for each smaller budget."""
+    summary, task, reference = results.summary(), results.task, results.reference
+    names = [each.title for each in results.plan.environments]
+    with _panels(len(names)) as (figure, axes):
+        for axis, name in zip(axes, names, strict=False):
+            here = summary[summary["environment"] == name]
+            rows = here[here["learner"] == learner].sort_values("epsilon", ascending=False)
+            steps = [(_budget(e), m) for e, m in zip(rows["epsilon"], rows["mean"], strict=True)]
+            if reference is not None:
+                plain = here[here["learner"] == reference.title]["mean"].iloc[0]
+                steps.insert(0, ("without\nprivacy", plain))
+            top = max((level for _, level in steps), default=1.0)
+            digits = min(max(2 - math.floor(math.log10(top)), 0), 6) if top > 0 else 1
+            before = 0.0
+            for place, (_, level) in enumerate(steps):
+                grew = level >= before
+                colour = GREY if place == 0 else COLOURS[1] if grew else COLOURS[2]
+                axis.bar(place, level - before, bottom=before, color=colour, width=0.62)
+                sign = "" if place == 0 else "+" if grew else "\N{MINUS SIGN}"
+                change = f"{sign}{abs(level - before):,.{digits}f}"
+                axis.annotate(change, (place, max(level, before)), (0, 4), ha="center", fontsize=9,
+                              textcoords="offset points")  # fmt: skip
+                if place + 1 < len(steps):
+                    axis.plot([place, place + 1], [level, level], color=INK, lw=0.6)
+                before = level
+            labels = [
+                label.replace("epsilon = ", "ε = ").replace("no ", "no\n") for label, _ in steps
+            ]
+            axis.set_xticks(range(len(steps)), labels, fontsize=9)
+            axis.set(title=name, xlim=(-0.6, len(steps) - 0.4))
+            axis.margins(y=0.14)
+            axis.grid(visible=False, axis="x")
+            axis.set_xlabel(f"{task.blind}: {_number(float(here['blind'].mean()))}")
+        axes[0].set_ylabel(f"{task.measure} at the end")
+        return _svg(figure)
+
+
+def _private(results: Results) -> set[str]:
+    entries = results.task.learners
+    return {each.title for each in results.plan.learners if entries[each.name].private}
+
+
+def _blind(results: Results, environment: str) -> tuple[Any, Any]:
+    here = results.frame[results.frame["environment"] == environment]
+    line = here.groupby("n")["blind"].mean()
+    return line.index.to_numpy(), line.to_numpy()
+
+
+def _place(results: Results, learner: str) -> int:
+    return [each.title for each in results.plan.learners].index(learner)
+
+
+def _colour(results: Results, learner: str) -> str:
+    if results.reference is not None and learner == results.reference.title:
+        return INK
+    return COLOURS[_place(results, learner) % len(COLOURS)]
+
+
+def _mark(results: Results, learner: str) -> str:
+    return MARKS[_place(results, learner) % len(MARKS)]
+
+
+def _budget(epsilon: float) -> str:
+    return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
+
+
+def _number(value: float) -> str:
+    """Three digits, or all of those before the point.
+
+    >>> _number(12345.6), _number(3.14159), _number(0.012345)
+    ('12,346', '3.14', '0.0123')
+    """
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+@contextmanager
+def _panels(count: int, *, share: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
+    columns, rows = min(count, PANELS), math.ceil(count / PANELS)
+    with rc_context(_STYLE):
+        figure = Figure(figsize=(max(3.4 * columns, 5.6), 3.1 * rows + 0.5), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False, sharey=share).ravel()
+        for spare in axes[count:]:
+            spare.set_visible(False)
+        yield figure, list(axes[:count])
+
+
+def _logarithmic(axis: Any, low: float, high: float) -> None:
+    """A logarithmic scale whose ticks are plain numbers, where the range is wide enough for one."""
+    if not 0 < 3 * low < high:
+        return
+    axis.set_yscale("log")
+    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
+    axis.yaxis.set_major_locator(LogLocator(subs=steps))
+    axis.yaxis.set_major_formatter(lambda value, _: _number(value))
+    axis.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _legend(figure: Any, axis: Any) -> None:
+    handles, labels = axis.get_legend_handles_labels()
+    wide = 2 if figure.get_figwidth() < 8 else 3
+    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), wide))
+
+
+def _svg(figure: Any) -> str:
+    """The picture without what only a file needs; ids are made unique by their content."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    # As wide as it was drawn, less where the page is narrower.
+    wide = r'(<svg [^>]*?)width="([\d.]+)pt" height="[\d.]+pt"'
+    return re.sub(wide, r'\1style="max-width: \2pt"', text, count=1)

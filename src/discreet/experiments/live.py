@@ -1,0 +1,82 @@
+"""A live table of a run: means so far, and how much is left."""
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from discreet.experiments.plan import Cell, Plan
+from discreet.experiments.results import interval
+from discreet.experiments.runner import Watch
+from discreet.experiments.tasks import TASKS, cells_of
+
+
+@contextmanager
+def live_table(plan: Plan, console: Console) -> Iterator[Watch]:
+    """While inside, shows what `run` tells it; without a terminal only the last table is printed.
+
+    with live_table(plan, console) as watch:
+        run(plan, out, watch=watch)
+    """
+    cells = cells_of(plan)
+    found: dict[tuple[str, float, str], list[tuple[float, float]]] = {}
+    bar = Progress(
+        TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=console,
+    )  # fmt: skip
+    total = bar.add_task("cells", total=len(cells))
+
+    def view() -> Group | Table:
+        table = _table(plan, found)
+        return Group(table, bar) if console.is_terminal else table
+
+    with Live(console=console, refresh_per_second=4, get_renderable=view):
+
+        def watch(cell: Cell, record: Mapping[str, Any]) -> None:
+            key = (cell.learner.title, cell.epsilon, cell.environment.title)
+            found.setdefault(key, []).append((record["value"][-1], record["blind"][-1]))
+            bar.advance(total)
+
+        yield watch
+
+
+def _table(plan: Plan, found: Mapping[tuple[str, float, str], list[tuple[float, float]]]) -> Table:
+    task = TASKS[plan.task]
+    table = Table(
+        title=f"{plan.name}: {task.measure} after {plan.rounds:,} {task.axis}, mean ± 95%, "
+        f"and share {task.gains[1]} {task.gains[2]}",
+        title_justify="left",
+    )
+    table.add_column("learner")
+    table.add_column("epsilon", justify="right")
+    for environment in plan.environments:
+        table.add_column(environment.title, justify="right", no_wrap=True)
+    for learner in plan.learners:
+        private = task.learners[learner.name].private
+        epsilons = sorted(plan.epsilons, reverse=True) if private else [math.inf]
+        for epsilon in epsilons:
+            keys = ((learner.title, epsilon, each.title) for each in plan.environments)
+            table.add_row(
+                learner.title if epsilon == epsilons[0] else "",
+                f"{epsilon:g}" if private else "-",
+                *(_cell(found.get(key, [])) for key in keys),
+                end_section=epsilon == epsilons[-1],
+            )
+    return table
+
+
+def _cell(pairs: list[tuple[float, float]]) -> str:
+    if not pairs:
+        return "[dim]…[/dim]"
+    values, blind = np.array(pairs).T
+    mean, half = interval(values)
+    digits = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 4
+    spread = "" if half != half else f" ± {half:,.{digits}f}"
+    share = f"  {100 * (1 - mean / blind.mean()):5.1f}%" if blind.mean() > 0 else ""
+    return f"{mean:,.{digits}f}{spread}{share}"

@@ -1,0 +1,315 @@
+"""One HTML page that can be sent to somebody: plain words first, then tables, pictures, details.
+
+It needs nothing from outside: style and pictures are inside.
+"""
+
+import math
+import platform
+from collections.abc import Sequence
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from discreet.experiments import figures
+from discreet.experiments.cells import write_whole
+from discreet.experiments.results import Results
+
+FEW = 5  # seeds; with fewer the intervals say little
+
+
+def write_report(results: Results, out: Path) -> Path:
+    """Write report.html into the folder; returns its path."""
+    path = out / "report.html"
+    write_whole(path, html(results))
+    return path
+
+
+def html(results: Results) -> str:
+    """The page."""
+    plan = results.plan
+    style = files("discreet.experiments").joinpath("report.css").read_text(encoding="utf-8")
+    parts = [
+        f"<h1>{escape(plan.name)}</h1>",
+        f'<p class="soft">{_subtitle(results)}</p>',
+        _warnings(results),
+        _answer(results),
+        _headline(results),
+        _pictures(results),
+        _all_results(results),
+        _statements(results),
+        _notes(results),
+        _made_with(results),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(plan.name)}</title><style>{style}</style></head>\n<body>\n"
+        + "\n".join(filter(None, parts))
+        + "\n</body></html>\n"
+    )
+
+
+# -- words ----------------------------------------------------------------------------------------
+
+
+def headline_learner(results: Results) -> str | None:
+    """The first private learner of the plan: the one the first page speaks of."""
+    entries = results.task.learners
+    private = (each.title for each in results.plan.learners if entries[each.name].private)
+    return next(private, None)
+
+
+def headline(results: Results) -> list[str]:
+    """What privacy costs, a sentence or two for each environment, without mark-up."""
+    learner, task, reference = headline_learner(results), results.task, results.reference
+    summary, sentences = results.summary(), []
+    for environment in dict.fromkeys(summary["environment"]):
+        here = summary[summary["environment"] == environment]
+        verb, _, what = task.gains
+        plain = here[here["learner"] == (reference.title if reference else None)]
+        words = f"{environment}: "
+        if len(plain) and reference is not None:
+            share = _percent(plain["gained"].iloc[0])
+            words += f"without privacy, {reference.title} {verb} {share} {what}. "
+        rows = here[(here["learner"] == learner) & np.isfinite(here["epsilon"])]
+        shares = [f"{_percent(row['gained'])} at {_epsilon(row['epsilon'])}"
+                  for _, row in rows.iterrows()]  # fmt: skip
+        if shares:
+            words += f"With privacy, {learner} {verb} {_listed(shares)}."
+        sentences.append(words)
+    return sentences
+
+
+def _subtitle(results: Results) -> str:
+    plan = results.plan
+    parts = (
+        _count(len(plan.environments), "environment"),
+        _count(len(plan.learners), "learner"),
+        f"{plan.rounds:,} {results.task.axis}",
+        _count(len(plan.seeds), "seed"),
+    )
+    return ", ".join(parts)
+
+
+def _warnings(results: Results) -> str:
+    words = []
+    if not results.complete:
+        words.append("This run is not finished: some cells are missing. Run the plan again.")
+    if len(results.plan.seeds) < FEW:
+        words.append(f"Only {_count(len(results.plan.seeds), 'seed')}: too few to trust the "
+                     "intervals, or to tell close learners apart.")  # fmt: skip
+    return f'<div class="answer warning">{"".join(map(_p, words))}</div>' if words else ""
+
+
+def _answer(results: Results) -> str:
+    learner = headline_learner(results)
+    about = (
+        f"Privacy is that of {learner}, the first private learner of the plan. Privacy hides what "
+        "any one person did; its price is paid in noise, so that more people are needed to learn "
+        "the same. Less epsilon hides more."
+    )
+    sentences = "".join(_p(sentence) for sentence in headline(results))
+    note = f'<p class="note">{escape(results.plan.note)}</p>' if results.plan.note else ""
+    return f'<h2>What privacy costs here</h2><div class="answer">{sentences}</div>{_p(about)}{note}'
+
+
+def _headline(results: Results) -> str:
+    learner, task, reference = headline_learner(results), results.task, results.reference
+    summary, rows = results.summary(), []
+    shown = [learner] if reference is None else [reference.title, learner]
+    for environment in dict.fromkeys(summary["environment"]):
+        here = summary[(summary["environment"] == environment) & summary["learner"].isin(shown)]
+        here = here.sort_values("epsilon", ascending=False, kind="stable")
+        for i, (_, row) in enumerate(here.iterrows()):
+            plain = reference is not None and row["learner"] == reference.title
+            rows.append((
+                i == 0,
+                escape(environment) if i == 0 else "",
+                f"none ({escape(row['learner'])})" if plain else _epsilon(row["epsilon"]),
+                "sees everything" if math.isinf(row["epsilon"]) else _observer(row["epsilon"]),
+                _bar(row["gained"]),
+                _value(row["mean"], row["half"]),
+                "" if plain else _cost(row["cost"], row["cost_half"], row["mean"]),
+            ))  # fmt: skip
+        rows.append((False, "", f"perfect: {escape(task.blind)}", "50%", _bar(0.0),
+                     _value(float(here["blind"].mean()), math.nan), ""))  # fmt: skip
+    columns = ("", "privacy", "an observer's best guess is right", " ".join(task.gains[1:]),
+               f"{task.measure} at the end", "cost of privacy")  # fmt: skip
+    note = (
+        "An observer who sees everything published, and already knows all the others, guesses "
+        "which of two things one person did; a coin would be right 50% of the time. "
+        f"{task.measure.capitalize()}: less is better; ± is a 95% interval of the mean over seeds. "
+        "Cost of privacy: difference to the learner without privacy on the same people; where it "
+        "is another method, the difference is not all noise."
+    )
+    return _table(columns, rows, right=(4, 5)) + f'<p class="note">{note}</p>'
+
+
+def _pictures(results: Results) -> str:
+    task, learner = results.task, headline_learner(results)
+    parts = ["<h2>Pictures</h2>"]
+    if learner is not None:
+        parts += [
+            "<h3>Where the price is paid</h3>",
+            _figure(figures.waterfall(results, learner),
+                    f"Grey: what learning itself costs without privacy. Orange: what each budget "
+                    f"adds for {learner}. Green: less than the step before."),
+            f"<h3>{task.measure.capitalize()} against the budget</h3>",
+            _figure(figures.against_epsilon(results),
+                    f"At the end of {results.plan.rounds:,} {task.axis}; bars are 95% intervals. "
+                    "Dashed: without privacy. Dotted: who learns nothing."),
+        ]  # fmt: skip
+    for environment in results.plan.environments:
+        caption = (f"Mean over seeds, with its 95% band. Dotted: {task.blind}. Both axes are "
+                   "logarithmic where all values are positive.")  # fmt: skip
+        parts.append(f"<h3>{escape(environment.title)}: {task.measure} against {task.axis}</h3>")
+        parts.append(_figure(figures.curves(results, environment.title), caption))
+    return "\n".join(parts)
+
+
+def _all_results(results: Results) -> str:
+    task, rows, before = results.task, [], None
+    for _, row in results.summary().iterrows():
+        rows.append((
+            row["environment"] != before, escape(row["environment"]), escape(row["learner"]),
+            row["trust"], "-" if math.isinf(row["epsilon"]) else f"{row['epsilon']:g}",
+            _value(row["mean"], row["half"]), _value(row["worst"], math.nan),
+            _percent(row["gained"]), str(row["seeds"]),
+        ))  # fmt: skip
+        before = row["environment"]
+    columns = ("environment", "learner", "trust", "epsilon", f"{task.measure}, mean ± 95%",
+               "worst seed", task.gains[1], "seeds")  # fmt: skip
+    return "<h2>All results</h2>" + _table(columns, rows, right=(3, 4, 5, 6, 7))
+
+
+def _statements(results: Results) -> str:
+    parts = [
+        "<h2>What each learner promises</h2>",
+        _p("Computed by the library from the noise that was drawn, not typed by anybody."),
+    ]
+    for (learner, epsilon), statement in results.statements().items():
+        title = learner if math.isinf(epsilon) else f"{learner}, {_epsilon(epsilon)}"
+        parts.append(
+            f"<details><summary>{escape(title)}</summary>"
+            f'<p class="statement">{escape(statement)}</p></details>'
+        )
+    return "\n".join(parts)
+
+
+def _notes(results: Results) -> str:
+    task = results.task
+    notes = [
+        "The noise is seeded so that this page can be made again. Such noise hides nothing from "
+        "whoever knows the seed: for real people use SecureNoise() or leave noise out.",
+        f"“{task.blind.capitalize()}” is computed on the same people: it is what somebody has who "
+        f"never learns. The share {task.gains[1]} is 1 minus the ratio to it.",
+        "Intervals tell how far the mean over seeds may be off. They do not tell how another "
+        "world, other people or another horizon would turn out.",
+        "Learners have the library's defaults where the plan does not set options. Options that "
+        "were chosen by looking at such runs make a learner look better than it is elsewhere.",
+        "The same plan and versions give the same numbers on the same kind of processor, whatever "
+        "the number of processes. Another linear algebra library may round differently.",
+    ]
+    return "<h2>Honest notes</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in notes) + "</ul>"
+
+
+def _made_with(results: Results) -> str:
+    plan, seconds = results.plan, results.seconds()
+    packages = ("discreet", "numpy", "scipy", "pandas", "pyarrow", "matplotlib", "dp-accounting")
+    rows = [(False, "Python", platform.python_version())]
+    rows += [(False, name, _version(name)) for name in packages]
+    rows += [
+        (False, "machine", escape(f"{platform.system()} {platform.machine()}")),
+        (False, "seeds", escape(", ".join(map(str, plan.seeds)))),
+        (False, "processor time", f"{sum(seconds.values()):,.0f} s: " + ", ".join(
+            f"{part} {used:,.1f} s" for part, used in seconds.items())),
+    ]  # fmt: skip
+    table = _table(("", ""), rows, right=())
+    plain = escape(repr(plan.to_dict()))
+    return f"<h2>Made with</h2>{table}<details><summary>The plan</summary><p>{plain}</p></details>"
+
+
+# -- mark-up --------------------------------------------------------------------------------------
+
+
+def _p(text: str) -> str:
+    return f"<p>{escape(text)}</p>"
+
+
+def _figure(svg: str, caption: str) -> str:
+    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
+
+
+def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], right: Sequence[int]) -> str:
+    """Rows begin with whether a line is drawn above them; cells are mark-up already."""
+    side = [' class="right"' if i in right else "" for i in range(len(columns))]
+    head = "".join(f"<th{s}>{escape(c)}</th>" for c, s in zip(columns, side, strict=True))
+    body = ""
+    for first, *cells in rows:
+        inside = "".join(f"<td{s}>{c}</td>" for c, s in zip(cells, side, strict=True))
+        body += f'<tr class="first">{inside}</tr>' if first else f"<tr>{inside}</tr>"
+    head = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
+    return f'<div class="scroll"><table class="wide">{head}<tbody>{body}</tbody></table></div>'
+
+
+def _bar(share: float) -> str:
+    width = 100 * min(max(share, 0.0), 1.0) if share == share else 0.0
+    return f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{_percent(share)}'
+
+
+def _observer(epsilon: float) -> str:
+    right = 100 / (1 + math.exp(-epsilon))
+    return f"at most {right:.0f}%" if right < 99.5 else "nearly always"
+
+
+def _percent(share: float) -> str:
+    return "-" if share != share else f"{100 * share:.1f}%".replace("-", "\N{MINUS SIGN}")
+
+
+def _epsilon(epsilon: float) -> str:
+    return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
+
+
+def _digits(value: float) -> int:
+    """Digits after the point, so that three or so are shown."""
+    return min(max(2 - math.floor(math.log10(abs(value))), 0), 6) if value else 0
+
+
+def _value(mean: float, half: float) -> str:
+    return f"{mean:,.{_digits(mean)}f}{_plus_minus(half, mean)}"
+
+
+def _cost(cost: float, half: float, mean: float) -> str:
+    """A difference, as finely as the mean it is a part of."""
+    if cost != cost:
+        return ""
+    shown = f"{cost:+,.{_digits(mean)}f}".replace("-", "\N{MINUS SIGN}")
+    return shown + _plus_minus(half, mean)
+
+
+def _plus_minus(half: float, mean: float) -> str:
+    return "" if half != half else f" ± {half:,.{_digits(mean)}f}"
+
+
+def _listed(words: Sequence[str]) -> str:
+    """With commas and "and".
+
+    >>> _listed(["one", "two", "three"])
+    'one, two and three'
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "-"

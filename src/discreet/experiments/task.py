@@ -1,0 +1,126 @@
+"""A task: what is run in a cell, and what is measured. Less is better in every task.
+
+A task makes an environment and a learner from their names, and plays one against the other. What
+it hands back is a curve: `value` after `n` rounds (or rows), and what somebody who learns nothing
+would have on the same people (`blind`).
+"""
+
+import inspect
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.privacy import Guarantee
+from discreet.privacy.checks import Array
+
+
+@dataclass(frozen=True)
+class Learner:
+    """An entry of a task's list of learners."""
+
+    make: Callable[..., Any]
+    trust: str  # "joint", "central", "local", or "none" for one without privacy
+    about: str
+    reference: str
+    given: tuple[str, ...]  # arguments that the task gives; a plan may set the others
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """What a plan may set."""
+        return tuple(name for name in inspect.signature(self.make).parameters
+                     if name not in self.given)  # fmt: skip
+
+    @property
+    def private(self) -> bool:
+        """Whether it is run once for each budget."""
+        return self.trust != "none"
+
+
+class Clock:
+    """Processor time by part: that of the learner, of the environment, and of the rest.
+
+    >>> clock = Clock("runner")
+    >>> clock.to("learner")
+    >>> clock.to("runner")
+    >>> sorted(clock.seconds)
+    ['learner', 'runner']
+    """
+
+    def __init__(self, part: str) -> None:
+        self.seconds: dict[str, float] = {}
+        self._part, self._since = part, time.process_time()
+
+    def to(self, part: str) -> None:
+        """From now on, time counts for this part."""
+        now = time.process_time()
+        self.seconds[self._part] = self.seconds.get(self._part, 0.0) + now - self._since
+        self._part, self._since = part, now
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a cell found."""
+
+    n: Array  # (points,), rounds or rows so far
+    value: Array  # (points,), less is better
+    blind: Array  # (points,), of somebody who learns nothing
+    guarantee: Guarantee
+    seconds: Mapping[str, float] = field(default_factory=dict)  # processor time, by part
+
+
+class Task(ABC):
+    """Makes environments and learners by name, and runs a cell."""
+
+    name: ClassVar[str]
+    measure: ClassVar[str]  # what a value is, for people
+    axis: ClassVar[str]  # what n counts
+    gains: ClassVar[tuple[str, str, str]]  # what 1 - value/blind is: "gains", "gained", "of ..."
+    blind: ClassVar[str]  # who learns nothing
+    logarithmic: ClassVar[bool] = False  # axes of the curves
+    learners: ClassVar[Mapping[str, Learner]]
+
+    def learner_entry(self, choice: Choice) -> Learner:
+        """The entry that a plan names; unknown names and options raise ValueError."""
+        if choice.name not in self.learners:
+            raise ValueError(
+                f"no learner {choice.name!r} in the task {self.name!r}"
+                f"{suggestion(choice.name, tuple(self.learners))} See: discreet learners"
+            )
+        return self.learners[choice.name]
+
+    @abstractmethod
+    def environment(self, choice: Choice, rounds: int, seed: int) -> Any:
+        """The environment that a plan names."""
+
+    @abstractmethod
+    def learner(self, cell: Cell, environment: Any) -> Any:
+        """A new learner for this environment."""
+
+    @abstractmethod
+    def play(self, cell: Cell, environment: Any, learner: Any, clock: Clock) -> Outcome:
+        """Run the learner in the environment; the clock is told whose turn it is."""
+
+    def run(self, cell: Cell) -> Outcome:
+        """Run a cell from its values alone."""
+        clock = Clock("environment")
+        environment = self.environment(cell.environment, cell.rounds, cell.seed)
+        clock.to("learner")
+        learner = self.learner(cell, environment)
+        clock.to("runner")
+        outcome = self.play(cell, environment, learner, clock)
+        clock.to("runner")
+        return replace(outcome, seconds=clock.seconds)
+
+
+def marks(rounds: int, points: int, *, first: int = 10) -> Array:
+    """Where a curve is read: geometric from `first` to `rounds`, whole numbers.
+
+    >>> marks(1000, 3)
+    array([  10,  100, 1000])
+    """
+    return np.unique(np.round(np.geomspace(min(first, rounds), rounds, points)).astype(np.int64))

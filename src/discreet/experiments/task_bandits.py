@@ -1,0 +1,106 @@
+"""Contextual bandits: regret against the best action for each person."""
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.bandits import LinearBandit, baselines
+from discreet.environments import WORLDS, World, world
+from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
+from discreet.privacy import SeededNoise
+
+NUMBERS = 1 << 20  # of features drawn at a time; people do not depend on the learner's windows
+_GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
+          "noise", "n_actions")  # fmt: skip
+
+
+def _entry(make: Any, trust: str, about: str, reference: str) -> Learner:
+    return Learner(make, trust, about, reference, _GIVEN)
+
+
+class Bandits(Task):
+    """Every learner meets the same people; regret is the mean reward that it misses, summed up."""
+
+    name = "bandits"
+    measure = "regret"
+    axis = "rounds"
+    gains = ("gains", "gained", "of what there was to gain over choosing blindly")
+    blind = "blind choice"
+    learners: ClassVar[Mapping[str, Learner]] = {
+        "LinearBandit": _entry(
+            LinearBandit, "joint",
+            'windows, one private regression each; trust = "local" for devices that report '
+            "privately; policy, link and estimator are options",
+            "Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6, 15 and 17",
+        ),
+        "ContinualLinUCB": _entry(
+            baselines.ContinualLinUCB, "joint",
+            'LinUCB on private running sums; mechanism = "blt", "tree", "toeplitz"',
+            "Shariff and Sheffet (2018), Algorithm 1",
+        ),
+        "LocalLinUCB": _entry(
+            baselines.LocalLinUCB, "local", "LinUCB on privately reported Gram matrices",
+            "Zheng et al. (2020)",
+        ),
+        "LocalSGDBandit": _entry(
+            baselines.LocalSGDBandit, "local", "greedy on privately reported gradients",
+            "Han et al. (2021)",
+        ),
+        "LinUCB": _entry(
+            baselines.LinUCB, "none", "the usual bandit without privacy: the yardstick",
+            "Li et al. (2010), Algorithm 1; Abbasi-Yadkori, Pal and Szepesvari (2011)",
+        ),
+    }  # fmt: skip
+
+    def environment(self, choice: Choice, rounds: int, seed: int) -> World:
+        """A world by name; one made from data is the same for all seeds."""
+        if choice.name not in WORLDS:
+            known = suggestion(choice.name, tuple(WORLDS))
+            raise ValueError(f"no environment {choice.name!r}{known} See: discreet datasets")
+        seed = seed if WORLDS[choice.name].synthetic else 0
+        return _world(choice.name, json.dumps(choice.options), seed)
+
+    def learner(self, cell: Cell, environment: World) -> Any:
+        """A bandit for the world's features and rewards."""
+        entry, options = self.learner_entry(cell.learner), dict(cell.learner.options)
+        given: dict[str, Any] = {"reward_range": environment.reward_range, "seed": cell.seed}
+        if entry.private:
+            given |= {"epsilon": cell.epsilon, "noise": SeededNoise(cell.seed)}
+            if entry.trust == "joint" and options.get("trust") != "local":
+                given["delta"] = cell.delta
+        return entry.make(environment.dim, cell.rounds, **given, **options)
+
+    def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
+        """Window by window: within one the policy is fixed."""
+        crowd, coins = (np.random.default_rng([cell.seed, stream]) for stream in (1, 2))
+        regret, blind = np.empty(cell.rounds), np.empty(cell.rounds)
+        block = max(1, NUMBERS // (environment.n_actions * environment.dim))
+        for start in range(0, cell.rounds, block):
+            clock.to("environment")
+            people = environment.people(min(block, cell.rounds - start), crowd, start=start)
+            blind[start : start + block] = people.best - people.means.mean(axis=1)
+            done = 0
+            while done < len(people):
+                some = people[done : done + learner.rounds_until_release]
+                clock.to("learner")
+                chosen = learner.decide_many(some.features)
+                clock.to("environment")
+                first, done = start + done, done + len(chosen)
+                regret[first : start + done] = some.regret(chosen.action)
+                rewards = some.rewards(chosen.action, coins)
+                clock.to("learner")
+                learner.learn_many(chosen, rewards)
+                clock.to("runner")
+        n = marks(cell.rounds, cell.points)
+        value, zero = (np.cumsum(each)[n - 1] for each in (regret, blind))
+        return Outcome(n, value, zero, learner.guarantee)
+
+
+@lru_cache(maxsize=8)
+def _world(name: str, options: str, seed: int) -> World:
+    """Kept from cell to cell: data take longer to read than to run through."""
+    return world(name, **{"seed": seed, **json.loads(options)})

@@ -1,0 +1,82 @@
+"""Online learning with experts: regret against the best one in hindsight."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.domains import Simplex
+from discreet.environments.losses import expert_losses
+from discreet.experiments.plan import Cell, Choice
+from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
+from discreet.online import FTPL, FTRL, AdversarialBandit
+from discreet.privacy import SeededNoise
+from discreet.privacy.checks import Array
+
+_GIVEN = ("n_arms", "domain", "horizon", "epsilon", "delta", "loss_bound", "seed", "noise")
+
+
+class Online(Task):
+    """Losses are fixed in advance; the options of an environment are n and gap."""
+
+    name = "online"
+    measure = "regret"
+    axis = "rounds"
+    gains = ("gains", "gained", "of what there was to gain over spreading evenly")
+    blind = "spreading evenly"
+    learners: ClassVar[Mapping[str, Learner]] = {
+        "FTRL": Learner(
+            FTRL, "central", "follow the regularised leader on private running sums",
+            "Agarwal and Singh (2017), Algorithm 1", _GIVEN,
+        ),
+        "FTPL": Learner(
+            FTPL, "central", "follow the perturbed leader on private running sums",
+            "Agarwal and Singh (2017), Algorithm 3", _GIVEN,
+        ),
+        "AdversarialBandit": Learner(
+            AdversarialBandit, "local",
+            'sees the loss of its own choice only, privately reported; trust = "central" too',
+            "Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman and Talwar (2025)", _GIVEN,
+        ),
+        "Hedge": Learner(
+            FTRL, "none", "FTRL without privacy: the yardstick",
+            "Freund and Schapire (1997)", _GIVEN,
+        ),
+    }  # fmt: skip
+
+    def environment(self, choice: Choice, rounds: int, seed: int) -> Array:  # (rounds, n)
+        """A loss sequence by name."""
+        return expert_losses(choice.name, rounds, **{"seed": seed, **choice.options})
+
+    def learner(self, cell: Cell, environment: Array) -> Any:
+        """A learner for so many experts."""
+        entry, n = self.learner_entry(cell.learner), environment.shape[1]
+        common = {"seed": cell.seed, "noise": SeededNoise(cell.seed), **cell.learner.options}
+        if entry.make is AdversarialBandit:
+            return entry.make(n, cell.rounds, cell.epsilon, **common)
+        delta = cell.delta if entry.private else 0.0
+        return entry.make(Simplex(n), cell.rounds, cell.epsilon, delta, **common)
+
+    def play(self, cell: Cell, environment: Array, learner: Any, clock: Clock) -> Outcome:
+        """The loss of every decision, against the expert that is best so far."""
+        follow = _arms if isinstance(learner, AdversarialBandit) else _weights
+        clock.to("learner")
+        suffered = follow(learner, environment)
+        clock.to("environment")
+        n = marks(cell.rounds, cell.points)
+        best = np.cumsum(environment, axis=0)[n - 1].min(axis=1)
+        even = np.cumsum(environment.mean(axis=1))[n - 1]
+        return Outcome(n, np.cumsum(suffered)[n - 1] - best, even - best, learner.guarantee)
+
+
+def _weights(learner: Any, losses: Array) -> Array:  # (T, n) -> (T,)
+    return np.asarray(np.einsum("ij,ij->i", learner.run(losses), losses))
+
+
+def _arms(learner: AdversarialBandit, losses: Array) -> Array:  # (T, n) -> (T,)
+    suffered = np.empty(len(losses))
+    for t, loss in enumerate(losses):
+        decision = learner.decide()
+        suffered[t] = loss[decision.action]
+        learner.learn(decision, suffered[t])
+    return suffered

@@ -1,0 +1,116 @@
+"""Linear regression: squared error on rows that were held out, against the number of rows."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from discreet.environments.regression_data import DATA
+from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.experiments.regression_table import regression_table
+from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
+from discreet.privacy import SeededNoise
+from discreet.privacy.checks import Array, whole
+from discreet.regression import PrivateLinearRegression
+from discreet.regression.baselines import OLS, SSP, AdaSSP
+
+HELD_OUT = 0.2  # of a table's rows; as many rows again for a synthetic one, at most MOST
+MOST = 10_000
+FEWEST = 50  # rows to begin a curve with
+_GIVEN = ("epsilon", "delta", "norm_bound", "label_bound", "fit_intercept", "public_X",
+          "bounds_from", "noise", "random_state")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows to learn from, in the order they come, and rows to be judged by."""
+
+    X: Array  # (n, d), in the unit ball
+    y: Array  # (n,), in [-1, 1]
+    test_X: Array
+    test_y: Array
+
+
+class Regression(Task):
+    """A fit on the first n rows for each n; predictions have an intercept."""
+
+    name = "regression"
+    measure = "squared error"
+    axis = "rows"
+    gains = ("explains", "explained", "of the labels' variance")
+    blind = "predicting the mean"
+    logarithmic = True
+    learners: ClassVar[Mapping[str, Learner]] = {
+        "PrivateLinearRegression": Learner(
+            PrivateLinearRegression, "central",
+            'information-weighted stages; trust = "local" and method are options',
+            "Chen, Li, Rakhlin and Simchi-Levi (2025)", _GIVEN,
+        ),
+        "AdaSSP": Learner(AdaSSP, "central", "noisy second moments and a ridge as large as needed",
+                          "Wang (2018), Algorithm 2", _GIVEN),
+        "SSP": Learner(SSP, "central", "noisy second moments", "Vu and Slavkovic (2009)", _GIVEN),
+        "OLS": Learner(OLS, "none", "least squares without privacy: the yardstick", "Gauss (1809)",
+                       _GIVEN),
+    }  # fmt: skip
+
+    def environment(self, choice: Choice, rounds: int, seed: int) -> Rows:
+        """Synthetic rows ("sphere": dim, noise), real data, or your own (`regression_table`)."""
+        rng = np.random.default_rng([seed, 0x726F7773])
+        name, options = choice.name, dict(choice.options)
+        if name == "sphere":
+            return _sphere(rounds, rng, **options)
+        if name == "table":
+            X, y = regression_table(**options)
+        elif name in DATA:
+            X, y = DATA[name](**options)
+            X = X / np.sqrt(X.shape[1])  # from the cube into the unit ball
+        else:
+            known = suggestion(name, ("sphere", "table", *DATA))
+            raise ValueError(f"no environment {name!r} in the task 'regression'{known}")
+        order = rng.permutation(len(y))
+        kept = len(y) - int(HELD_OUT * len(y))
+        if kept < rounds:
+            raise ValueError(
+                f"the table has {kept:,} rows besides those held out and the plan wants "
+                f"{rounds:,}; set rounds = {kept} or less"
+            )
+        first, last = order[:rounds], order[kept:]
+        return Rows(X[first], y[first], X[last], y[last])
+
+    def learner(self, cell: Cell, environment: Rows) -> Any:
+        """An estimator for rows in the unit ball and labels in [-1, 1]."""
+        entry, options = self.learner_entry(cell.learner), cell.learner.options
+        if not entry.private:
+            return entry.make(fit_intercept=True, **options)
+        return entry.make(
+            cell.epsilon,
+            None if options.get("trust") == "local" else cell.delta,
+            fit_intercept=True,
+            noise=SeededNoise(cell.seed),
+            random_state=cell.seed,
+            **options,
+        )
+
+    def play(self, cell: Cell, environment: Rows, learner: Any, clock: Clock) -> Outcome:
+        """Fit, predict, compare; once for each number of rows."""
+        n = marks(cell.rounds, cell.points, first=FEWEST)
+        value, blind = np.empty(len(n)), np.empty(len(n))
+        X, y, test_y = environment.X, environment.y, environment.test_y
+        for i, rows in enumerate(n):
+            clock.to("learner")
+            learner.fit(X[:rows], y[:rows])
+            clock.to("environment")
+            value[i] = np.mean((learner.predict(environment.test_X) - test_y) ** 2)
+            blind[i] = np.mean((y[:rows].mean() - test_y) ** 2)
+        return Outcome(n, value, blind, learner.guarantee_)
+
+
+def _sphere(n: int, rng: np.random.Generator, dim: int = 5, noise: float = 0.1) -> Rows:
+    """Features uniform on the unit sphere, labels linear in them plus Gaussian noise, cut to 1."""
+    d, extra = whole("dim", dim), min(n, MOST)
+    theta, X = rng.standard_normal(d), rng.standard_normal((n + extra, d))
+    theta /= np.linalg.norm(theta)
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = np.clip(X @ theta + noise * rng.standard_normal(n + extra), -1.0, 1.0)
+    return Rows(X[:n], y[:n], X[n:], y[n:])

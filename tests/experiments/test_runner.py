@@ -1,0 +1,171 @@
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from discreet.experiments import runner
+from discreet.experiments.cells import run_cell, write_whole
+from discreet.experiments.plan import Choice, Plan
+from discreet.experiments.results import COLUMNS, interval
+from discreet.experiments.runner import load, run
+from discreet.experiments.tasks import TASKS, cells_of
+
+SMALL = Plan(
+    environments=(Choice("sphere", {"dim": 3, "actions": 4}),),
+    learners=(Choice("LinearBandit"), Choice("LinUCB")),
+    epsilons=(0.5, 2.0),
+    rounds=600,
+    seeds=(1, 2, 3),
+    points=5,
+)
+
+
+def test_run__the_frame_is_tidy_and_saved(tmp_path):
+    results = run(SMALL, tmp_path, workers=1)
+    frame = results.frame
+    assert tuple(frame.columns) == COLUMNS
+    assert len(frame) == 9 * 5
+    assert not frame.isna().any().any()
+    pd.testing.assert_frame_equal(frame, pd.read_parquet(tmp_path / "results.parquet"))
+    pd.testing.assert_frame_equal(frame, load(tmp_path).frame)
+    assert results.complete
+    assert set(frame["trust"]) == {"joint", "none"}
+    assert (frame.groupby(["seed", "n"])["blind"].nunique() == 1).all()  # the same people for all
+
+
+def test_run__finished_cells_are_not_run_again_and_a_larger_plan_adds_to_them(
+    tmp_path, monkeypatch
+):
+    ran = []
+    monkeypatch.setattr(
+        runner, "run_cell", lambda cell, folder: ran.append(cell) or run_cell(cell, folder)
+    )
+    first = run(SMALL, tmp_path, workers=1).frame
+    assert len(ran) == 9
+    again = run(SMALL, tmp_path, workers=1).frame
+    assert len(ran) == 9
+    pd.testing.assert_frame_equal(first, again)
+    larger = Plan(**{**vars(SMALL), "seeds": (1, 2, 3, 4)})
+    run(larger, tmp_path, workers=1)
+    assert [cell.seed for cell in ran[9:]] == [4, 4, 4]
+
+
+def test_run__a_damaged_cell_is_run_again(tmp_path):
+    first = run(SMALL, tmp_path, workers=1).frame
+    damaged = next((tmp_path / "cells").glob("*.json"))
+    damaged.write_text(damaged.read_text()[:40])
+    pd.testing.assert_frame_equal(first, run(SMALL, tmp_path, workers=1).frame)
+
+
+def test_run__does_not_depend_on_the_number_of_processes(tmp_path):
+    watched = []
+    alone = run(SMALL, tmp_path / "one", workers=1).frame
+    two = run(SMALL, tmp_path / "two", workers=2, watch=lambda cell, _: watched.append(cell)).frame
+    pd.testing.assert_frame_equal(alone, two)
+    assert sorted(cell.key for cell in watched) == sorted(cell.key for cell in cells_of(SMALL))
+
+
+MANY = Plan(**{**vars(SMALL), "rounds": 2000, "seeds": tuple(range(25))})
+SCRIPT = """
+import json, sys
+from pathlib import Path
+from discreet.experiments.plan import Plan
+from discreet.experiments.runner import run
+if __name__ == "__main__":
+    run(Plan.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]), workers=2)
+"""
+
+
+def test_run__killed_three_times_ends_with_the_frame_of_an_undisturbed_run(tmp_path):
+    script = tmp_path / "go.py"
+    script.write_text(SCRIPT)
+    killed = tmp_path / "killed"
+    command = [sys.executable, script, json.dumps(MANY.to_dict()), killed]
+    moments, finished = random.Random(5), []
+    for _ in range(3):
+        process = subprocess.Popen(command, start_new_session=True)
+        target = len(finished) + moments.randrange(1, 20)  # at some moment after so many cells
+        while len(list((killed / "cells").glob("[!.]*.json"))) < target:
+            assert process.poll() is None, "it ended before it could be killed"
+            time.sleep(0.005)
+        time.sleep(moments.random() * 0.02)
+        os.kill(process.pid, signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+        assert not (killed / "results.parquet").exists()
+        finished = list((killed / "cells").glob("[!.]*.json"))
+    _wait_until_gone(process.pid)
+    before = {path: path.stat().st_mtime_ns for path in (killed / "cells").glob("[!.]*.json")}
+    assert 3 <= len(before) < 75
+    subprocess.run(command, check=True)
+    assert all(path.stat().st_mtime_ns == changed for path, changed in before.items())
+    calm = run(MANY, tmp_path / "calm", workers=1).frame
+    assert len(calm) == 25 * 3 * 5
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(killed / "results.parquet"), calm, check_exact=True
+    )
+
+
+def _wait_until_gone(group: int) -> None:
+    """Workers of a killed runner end by themselves."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("workers outlive a killed runner")
+
+
+def test_write_whole__leaves_the_old_file_when_it_fails(tmp_path):
+    path = tmp_path / "file"
+    write_whole(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "\ud800")
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_run__the_runner_takes_little_beside_the_learners():
+    # Processor time, so that what else the machine does hardly counts. LinUCB is the worst case of
+    # the bandit benchmark: little work in many windows.
+    plan = Plan((Choice("sphere", {"dim": 10}),), (Choice("LinUCB"),), rounds=100_000, seeds=(0,))
+    (cell,) = cells_of(plan)
+    shares = []
+    for _ in range(2):
+        seconds = TASKS["bandits"].run(cell).seconds
+        shares.append(seconds["runner"] / seconds["learner"])
+    assert min(shares) < 0.05
+
+
+def test_load__says_what_is_wrong(tmp_path):
+    with pytest.raises(ValueError, match="no folder of a run"):
+        load(tmp_path)
+    run(SMALL, tmp_path, workers=1)
+    for path in (tmp_path / "cells").glob("*.json"):
+        path.unlink()
+    with pytest.raises(ValueError, match="no finished cell"):
+        load(tmp_path)
+
+
+def test_summary__means_intervals_and_costs_are_those_of_the_frame(tmp_path):
+    results = run(SMALL, tmp_path, workers=1)
+    summary = results.summary()
+    assert list(summary["epsilon"]) == [2.0, 0.5, np.inf]  # as in the plan, budgets falling
+    last = results.frame[results.frame["n"] == 600]
+    private = last[last["epsilon"] == 0.5].sort_values("seed")["value"].to_numpy()
+    plain = last[last["learner"] == "LinUCB"].sort_values("seed")["value"].to_numpy()
+    line = summary[summary["epsilon"] == 0.5].iloc[0]
+    assert line["mean"] == pytest.approx(private.mean())
+    assert line["half"] == pytest.approx(4.302653 * private.std(ddof=1) / np.sqrt(3))
+    assert line["cost"] == pytest.approx((private - plain).mean())
+    assert line["cost_half"] == pytest.approx(interval(private - plain)[1])
+    assert line["gained"] == pytest.approx(1 - private.mean() / last["blind"].unique().mean())
+    assert summary[summary["learner"] == "LinUCB"]["cost"].iloc[0] == 0
