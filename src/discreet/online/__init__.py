@@ -10,6 +10,7 @@ from discreet.online.ftpl import FTPL
 from discreet.online.ftrl import FTRL
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.online.reduction import PrivateReduction
+from discreet.online.sparse import SparseBandit
 from discreet.online.streaming import StreamingFrankWolfe
 
 __all__ = [
@@ -20,5 +21,6 @@ __all__ = [
     "Doubling",
     "PrivateReduction",
     "ProjectionFreeBandit",
+    "SparseBandit",
     "StreamingFrankWolfe",
 ]
