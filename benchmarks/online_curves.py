@@ -225,8 +225,10 @@ def draw(worlds: list[World], found: dict[str, list[float]]) -> None:
         axis.set_xlabel("rounds")
     for axis in axes[:, 0]:
         axis.set_ylabel("regret")
-    axes[0, 0].legend(fontsize=7, frameon=False)
-    figure.tight_layout()
+    figure.legend(
+        *axes[0, 0].get_legend_handles_labels(), loc="lower center", ncol=4, frameon=False
+    )
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(FIGURE, dpi=130)
     CONSOLE.print(f"{FIGURE}")
 

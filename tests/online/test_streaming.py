@@ -10,6 +10,7 @@ from discreet.domains import Ball, Cube, LpBall, Polytope, Simplex
 from discreet.online.directions import VertexDirection
 from discreet.online.generalized import GeneralizedGaussianSum
 from discreet.online.losses import named_loss
+from discreet.online.problem import clipped, norm
 from discreet.online.streaming import StreamingFrankWolfe
 from discreet.privacy import Budget, SecureNoise, SeededNoise, Tree, gaussian_mu
 from discreet.privacy.gaussian import zcdp_epsilon
@@ -17,6 +18,7 @@ from discreet.privacy.gaussian import zcdp_epsilon
 DOMAINS = [LpBall(p, 4, 1.5) for p in (1, 1.2, 1.5, 2, 3, math.inf)]
 DOMAINS += [Ball(4), Cube(4), Simplex(4)]
 LOSSES = ("squared", "logistic", "huber")
+BINARY = Tree(branching=2)
 
 
 class Absolute:
@@ -111,6 +113,69 @@ def test_clip__bounds_every_moment_in_its_norm(domain, mechanism):
         learner.learn(x, y)
     assert max(seen) <= 0.01 * (1 + 1e-12)
     assert np.mean(np.array(seen) > 0.0099) > 0.5
+
+
+@pytest.mark.parametrize("q", [1.0, 1.5, 2.0, 3.0, 21.0, 334.0, 1001.0, math.inf])
+@pytest.mark.parametrize("size", [1e-100, 0.02, 0.3, 1.0, 1e5, 1e100])
+def test_norm__is_right_where_powers_would_vanish_or_overflow(q, size):
+    alike, alone = np.full(10, size), size * np.eye(10)[3]
+    assert norm(alike, q) == pytest.approx(size * 10 ** (1 / q), rel=1e-12)
+    assert norm(alone, q) == pytest.approx(size, rel=1e-12)
+    assert norm(np.zeros(3), q) == 0
+    for g in (alike, -alike, alone):
+        assert norm(clipped(g, 0.01, q), q) <= 0.01 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("p", [1.001, 1.003, 1.01, 1.05])
+def test_clip__bounds_moments_near_p_of_1(p):
+    """q up to 1001, where 0.4^q is 0 in floats."""
+    learner = StreamingFrankWolfe(
+        LpBall(p, 10), 9, 1.0, 1e-6, mechanism="generalized-gaussian", noise=SeededNoise(0)
+    )
+    for label in (0.02, 0.1, 0.3, 0.5, 1.0):
+        g = learner._moment(learner.problem.row(np.ones(10)), label, 1)
+        assert np.abs(g).max() <= learner.clip
+
+
+class Overflowing:
+    """Gradients so long that (t + 1) of them are beyond all floats."""
+
+    lipschitz, smoothness = 1.0, 1.0
+
+    def gradient(self, theta, x, y):
+        return x * y * 1.7e308
+
+
+@pytest.mark.parametrize("q", [1.0, 1.5, 2.0, 7.0, math.inf])
+@pytest.mark.parametrize("bad", [math.inf, -math.inf, math.nan])
+def test_clip__what_has_no_length_counts_as_zeros(q, bad):
+    assert not clipped(np.array([0.1, bad, 0.2]), 1.0, q).any()
+
+
+@pytest.mark.parametrize(
+    ("domain", "mechanism"),
+    [(LpBall(1, 3), "auto"), (LpBall(1.2, 3), "generalized-gaussian"), (Ball(3), "auto")],
+    ids=str,
+)
+def test_learn__an_overflow_in_a_loss_of_ones_own_changes_no_sum(domain, mechanism):
+    learner, twin = (
+        StreamingFrankWolfe(
+            domain, 10, 1.0, 1e-6, loss=Overflowing(), mechanism=mechanism, noise=SeededNoise(0)
+        )
+        for _ in range(2)
+    )
+    for t in range(10):
+        learner.learn([1.0, 0.5, -1.0], 1.0 if t < 2 else 0.0)
+        twin.learn([0.0, 0.0, 0.0], 0.0)
+        assert np.array_equal(learner.theta, twin.theta)
+        assert np.isfinite(learner.theta).all()
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64])
+def test_clip__of_any_number_type_can_be_saved(kind, tmp_path):
+    learner = StreamingFrankWolfe(Ball(2), 9, 1.0, clip=kind(1), noise=SeededNoise(0))
+    learner.save(tmp_path / "state.npz")
+    assert StreamingFrankWolfe.load(tmp_path / "state.npz").clip == 1.0
 
 
 def test_clip__default_depends_on_public_quantities_only():
@@ -331,6 +396,78 @@ def test_state__goes_on_to_the_same_future(domain, mechanism, tmp_path):
         wrong.load_state_dict(old)
 
 
+class Steep:
+    """A loss of one's own: its bound is not in the state's configuration."""
+
+    smoothness = 0.0
+
+    def __init__(self, lipschitz):
+        self.lipschitz = lipschitz
+
+    def gradient(self, theta, x, y):
+        return self.lipschitz * x * np.sign(y)
+
+
+@pytest.mark.parametrize(("domain", "name"), [(LpBall(1, 3), "moved"), (Ball(3), "sensitivity")])
+def test_state__of_longer_moments_is_refused(domain, name):
+    """Else their sum would go on with 100 times too little noise."""
+    steep, flat = (
+        StreamingFrankWolfe(domain, 100, 1.0, loss=Steep(size), noise=SeededNoise(0))
+        for size in (4.0, 0.04)
+    )
+    steep.learn([1.0, 1.0, 1.0], 1.0)
+    with pytest.raises(ValueError, match=name):
+        flat.load_state_dict(steep.state_dict())
+
+
+def test_state__with_another_number_of_choices_is_refused():
+    about = {"bound": 1.0, "noise": SeededNoise(0)}
+    many, few = (VertexDirection(3, 9, Budget(1.0, 1e-6), choices=n, **about) for n in (9, 4))
+    with pytest.raises(ValueError, match="choices"):
+        few.load_state_dict(many.state_dict())
+
+
+PIECES = ("before", "path", "theta", "direction.total", "direction.vertex", "direction.stream")
+PIECES += ("direction.run", "direction.rounds", "direction.stream0", "direction.sum.open")
+PIECES += ("direction.sum.reached", "direction.sum.total", "direction.sum.ahead0")
+VALUES = (np.full(3, math.nan), np.zeros(7), np.full((5, 3), "a"), 99, -1, 0.5, "{}", None)
+
+
+@pytest.mark.parametrize(
+    ("domain", "mechanism"),
+    [
+        (LpBall(1, 3), "auto"),
+        (LpBall(1.5, 3), "generalized-gaussian"),
+        (Ball(3), "blt"),
+        (Ball(3), BINARY),
+    ],
+    ids=str,
+)
+def test_state__a_damaged_piece_is_refused_and_changes_nothing(domain, mechanism):
+    learner, again = (
+        StreamingFrankWolfe(domain, 50, 1.0, 1e-6, mechanism=mechanism, noise=SeededNoise(0))
+        for _ in range(2)
+    )
+    for _ in range(10):
+        learner.learn([0.1, 0.2, 0.3], 0.5)
+    before, seen = str(again.state_dict()), 0
+    for name in set(PIECES) & set(learner.state_dict()):
+        # A run is any text; PrefixSum reads the noise itself.
+        for value in (99, None) if name in ("direction.run", "direction.stream0") else VALUES:
+            state = {**learner.state_dict(), name: value}
+            if value is None:
+                del state[name]
+            elif name in ("direction.run", "direction.stream0") and mechanism in ("blt", BINARY):
+                continue
+            with pytest.raises(ValueError, match="damaged"):
+                again.load_state_dict(state)
+            assert str(again.state_dict()) == before
+            seen += 1
+    assert seen > 40
+    again.load_state_dict(learner.state_dict())
+    assert np.array_equal(again.theta, learner.theta)
+
+
 def test_state__a_loss_of_ones_own_is_not_in_the_file(tmp_path):
     learner = StreamingFrankWolfe(Ball(2), 10, 1.0, loss=Absolute(), noise=SeededNoise(0))
     learner.learn([0.5, 0.5], 1.0)
@@ -357,6 +494,7 @@ def test_rows__beyond_the_bounds_are_shortened_and_labels_clipped(domain):
         (["a", "b"], 0.0, "numbers"),
         ([0.5, 0.5], math.nan, "finite"),
         ([0.5, 0.5], None, "one number"),
+        ([0.5, 0.5], 10**400, "one number"),
     ],
 )
 @pytest.mark.parametrize("domain", [LpBall(1, 2), Ball(2)], ids=str)

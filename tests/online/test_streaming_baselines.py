@@ -40,7 +40,7 @@ def test_batch__replacing_a_row_moves_the_first_mean_by_the_stated_sensitivity(k
     X[0], means = [1.0, 0.0, 0.0], []
     for label in (-1.0, 1.0):
         y[0] = label
-        learner = kind(Ball(3), math.inf, loss="logistic" if label > 2 else "squared")
+        learner = kind(Ball(3), math.inf)
         seen = []
         learner._mean_of = learner._mean
         learner._mean = lambda terms, *rest, of=learner, at=seen: (
@@ -85,6 +85,7 @@ def test_local__reports_are_pure_and_theta_is_near(domain):
     assert np.linalg.norm(learner.theta - theta) < 0.5 * np.linalg.norm(theta)
     promise = learner.guarantee
     assert (promise.epsilon, promise.delta, promise.trust) == (4.0, 0.0, "local")
+    assert any("whoever runs this process" in line for line in promise.unprotected)
     with pytest.raises(ValueError, match="horizon"):
         learner.learn(X[0], y[0])
 
@@ -95,6 +96,13 @@ def test_local__a_bad_row_changes_nothing():
         learner.learn([math.nan, 0.0], 0.0)
     assert learner.rounds == 0
     assert not learner.theta.any()
+
+
+@pytest.mark.parametrize("kind", [NoisySFW, NoisySGD])
+def test_batch__needs_delta_from_the_start(kind):
+    with pytest.raises(ValueError, match="delta"):
+        kind(Ball(2), 1.0, 0.0)
+    kind(Ball(2), math.inf, 0.0)
 
 
 def test_batch__refuses_what_does_not_fit():

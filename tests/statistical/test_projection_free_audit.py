@@ -6,6 +6,7 @@ learner takes small exact steps, so that no point is cut off at the border. Step
 release and have no part in the promise. A claim is refuted, or a bug caught, at 99.99% confidence.
 """
 
+import copy
 import math
 
 import numpy as np
@@ -16,7 +17,7 @@ from discreet.domains import Cube, Nearest
 from discreet.online import smoothed_descent
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.online.smoothed_descent import SMOOTH
-from discreet.privacy import PrefixSum, SeededNoise, gaussian_mu, prefix
+from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_mu, prefix
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.mechanisms import draw_k_norm
 from discreet.privacy.plan import best_plan
@@ -126,6 +127,37 @@ def test_audit__halved_noise_is_caught(delta):
 @every_sum
 def test_audit__noise_drawn_at_each_read_is_caught(delta):
     assert bound(scores(EPSILON, delta, seed=3, fresh=True, runs=1500), delta) > EPSILON
+
+
+def first_sum(k, runs, bug=False):
+    """The first sum, if one person has all k losses of the first batch, for two sets of losses.
+
+    The bug is to leave k to the running sum, which takes it for k different rows.
+    """
+    noise, sides = SeededNoise(5), []
+    for canary in (0.0, 1.0):
+        bandit = ProjectionFreeBandit(Cube(1), 16 * k, EPSILON, DELTA, contributions=k, seed=0)
+        bandit.bandit.rate = 1e-4
+        assert bandit.batch_size == k
+        for _ in range(k):
+            d = bandit.decide()
+            bandit.learn(d, canary if d.choice.direction[0] > 0 else 1 - canary)
+        sums = bandit._feedback.sums
+        if bug:
+            sums.sensitivity, sums.budget = sums.sensitivity / k, Budget(EPSILON, DELTA, k)
+        side = []
+        for _ in range(runs):
+            run = copy.copy(bandit._feedback)
+            run.bandit, run.sums = copy.copy(bandit.bandit), filtered(sums, noise)
+            run.choose(k)
+            side.append(-run.bandit.centre[0])
+        sides.append(np.array(side))
+    return sides
+
+
+def test_audit__all_losses_of_a_batch_from_one_person_stay_below_the_claim():
+    assert bound(first_sum(100, 2500), DELTA) <= EPSILON
+    assert bound(first_sum(100, 2500, bug=True), DELTA) > EPSILON
 
 
 def test_audit__the_attack_reads_the_sums_that_were_released():

@@ -32,7 +32,7 @@ class Nearest(NamedTuple):
     """What `nearest_point` found."""
 
     point: Array  # (n,), in the domain
-    gap: float  # |point - target|^2/2 is at most this above its least value
+    gap: float  # |point - target|^2/2 is at most this above its least value, rounding included
     calls: int  # of the linear minimiser
 
 
@@ -63,18 +63,15 @@ def nearest_point(
     for call in range(1, whole("max_calls", max_calls) + 1):
         slope = atoms.point - goal
         vertex = domain.linear_minimizer(slope)
-        bound = float(slope @ (atoms.point - vertex))
-        if bound <= max(gap, _rounding(atoms.point, goal, vertex)):
-            return Nearest(atoms.point, max(bound, 0.0), call)
+        found = max(float(slope @ (atoms.point - vertex)), 0.0)
+        noise = 4e-15 * float(np.linalg.norm(atoms.point) + np.linalg.norm(goal))
+        # Point and vertex are in the domain up to rounding of their own size.
+        bound = found + noise * float(np.linalg.norm(atoms.point) + np.linalg.norm(vertex))
+        if found <= max(gap, noise * float(np.linalg.norm(atoms.point - vertex))):
+            return Nearest(atoms.point, bound, call)
         atoms.approach(vertex, slope)
         atoms.correct(goal)
-    return Nearest(atoms.point, max(bound, 0.0), whole("max_calls", max_calls))
-
-
-def _rounding(x: Array, goal: Array, vertex: Array) -> float:
-    """A gap below this is noise of floating point."""
-    size = float(np.linalg.norm(x) + np.linalg.norm(goal))
-    return 4e-15 * size * float(np.linalg.norm(x - vertex))
+    return Nearest(atoms.point, bound, whole("max_calls", max_calls))
 
 
 class _Atoms:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from discreet.domains import LpBall
 from discreet.links import Link
 from discreet.online.directions import VertexDirection
+from discreet.online.restore import array, count
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
@@ -250,15 +251,16 @@ class WindowArms:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state_dict`."""
+        """Go on from `state_dict`; if it raises, this object is not to be used any more."""
         ledger = Ledger(self.budget, "zcdp")
         ledger.load_state_dict(json.loads(state["ledger"]))
         if isinstance(self._noise, SeededNoise):
             self._noise = SeededNoise.restored(state["stream"])
         for name in ("moment", "curvature", "along", "step", "slope", "pace"):
-            setattr(self, f"_{name}", np.array(state[name]))
-        self.theta, self.window = np.array(state["theta"]), int(state["window"])
-        self._ledger = ledger
+            shape = getattr(self, f"_{name}").shape
+            setattr(self, f"_{name}", array(state, name, shape))
+        self.theta = array(state, "theta", self.theta.shape)
+        self.window, self._ledger = count(state, "window", len(self.ends)), ledger
 
 
 class VertexArms:
@@ -337,8 +339,10 @@ class VertexArms:
             head = f"arm {i}."
             inner = {k.removeprefix(head): v for k, v in state.items() if k.startswith(head)}
             each.load_state_dict(inner)
-        self.theta, self._before = np.array(state["theta"]), np.array(state["before"])
-        self._new = np.array(state["new"])
+        shape = self.theta.shape
+        self.theta, self._before, self._new = (
+            array(state, name, shape) for name in ("theta", "before", "new")
+        )
 
 
 def _window_ends(first: int, horizon: int) -> list[int]:

@@ -5,16 +5,20 @@
     NoisySGD   noisy projected gradient descent, several passes (Bassily et al. 2020, Algorithm 2)
     LocalMD    mirror descent under local privacy: every row is reported through `BallChannel`
 
-The first two see the whole data set and release one theta; the third learns row by row.
+The first two see the whole data set and release one theta; the third learns row by row. They need
+delta > 0, and one row with NaN or infinity refuses the whole `fit`, which an onlooker would see:
+drop or impute such rows first.
 """
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.domains import Domain, ProjectionDomain
+from discreet.online.feedback import ONE_PROCESS
 from discreet.online.losses import Loss
 from discreet.online.problem import Problem, ball_shape, clipped
 from discreet.privacy import BallChannel, Budget, Guarantee
@@ -45,6 +49,7 @@ class _Batch:
         self.domain, self.budget = domain, Budget(epsilon, delta, contributions)
         self._noise = source(noise)
         self._ledger = Ledger(self.budget)
+        self._mu = self.budget.mu  # an error for delta = 0: noise is Gaussian
         # The l2 norm of one gradient; clip may be lower, and then it is the bound.
         worst = self.problem.loss.lipschitz * self.problem.stretch
         self.clip = worst if clip is None else min(worst, positive("clip", clip))
@@ -115,7 +120,7 @@ class NoisySFW(_Batch):
         eta = min(1.0, self.step / math.sqrt(n))
         # Batches are disjoint: each is a scope with the whole budget. k rows of one person in one
         # batch are covered by the k in `_mean`; spread over batches they cost sum (k_i/k)^2 <= 1.
-        mu = self.budget.mu
+        mu = self._mu
         theta = before = self.theta
         first = [gradient(theta, rows[i], labels[i]) for i in range(half)]
         d = self._mean(first, self.clip, mu, "batch 0")
@@ -168,7 +173,7 @@ class NoisySGD(_Batch):
     def fit(self, X: ArrayLike, y: ArrayLike) -> "NoisySGD":
         """`passes` steps, each on the noisy mean gradient of all rows."""
         rows, labels = self._data(X, y)
-        mu, theta, kept = self.budget.mu / math.sqrt(self.passes), self.theta, []
+        mu, theta, kept = self._mu / math.sqrt(self.passes), self.theta, []
         # A step of diameter/(gradient sqrt(passes)), in l2.
         rate = self.step * self.domain.diameter() / (self.clip * math.sqrt(self.passes))
         for _ in range(self.passes):
@@ -234,7 +239,8 @@ class LocalMD:
     @property
     def guarantee(self) -> Guarantee:
         """The promise for every report by itself."""
-        return self._channel.guarantee
+        promise = self._channel.guarantee
+        return replace(promise, unprotected=(*promise.unprotected, *ONE_PROCESS))
 
     def learn(self, x: ArrayLike, y: float) -> None:
         """Take one row; only its report is kept."""

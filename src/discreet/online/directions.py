@@ -9,6 +9,7 @@ as the noise asks for, so that noise alone moves v little; without noise it is t
 in the noise, only its logarithm.
 """
 
+import copy
 import math
 import secrets
 from typing import Any, Protocol
@@ -16,12 +17,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.domains import Domain, LpBall
+from discreet.online import restore
 from discreet.online.problem import ball_shape, clipped
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.noise import Noise, SeededNoise
+from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
+from discreet.privacy.state import expect
 
 
 class RunningSum(Protocol):
@@ -100,15 +103,18 @@ class SmoothedDirection:
         return self._sums.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
-        self._sums.load_state_dict(state)
+        """Go on from a saved state; a damaged one changes nothing."""
+        sums = copy.deepcopy(self._sums)
+        sums.load_state_dict(state)
+        self._sums = sums
 
 
 class VertexDirection:
     """A vertex of low <S, v> by the exponential mechanism; S is the exact sum of gradients.
 
     The vertices are +-radius e_j (`signed`), or radius e_j. P(v) is proportional to
-    exp(-<S, v>/scale), drawn by inversion of one uniform: the law of Gumbel noise on 2 n scores.
+    exp(-<S, v>/(radius scale)), drawn by inversion of one uniform: the law of Gumbel noise on 2 n
+    scores.
 
     choices=None holds a vertex for a while and chooses anew at a public number of evenly spaced
     rounds, about (horizon sqrt(8 rho)/(4 ln 2n))^(2/3): few choices that are mostly right, where
@@ -119,6 +125,7 @@ class VertexDirection:
     Guarantee  all choices together are (epsilon, delta)-DP: selections have bounded range, each
                costs rho = epsilon_t^2/8. delta=0 is pure. The state holds S in the clear.
 
+    >>> from discreet.privacy import SeededNoise
     >>> choice = VertexDirection(3, 1000, Budget(4.0, 1e-6), bound=1.0, noise=SeededNoise(0))
     >>> for _ in range(1000):
     ...     v = choice.add(np.array([0.1, -0.9, 0.2]))
@@ -219,15 +226,12 @@ class VertexDirection:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; one that is older than this object is refused."""
-        if self.rounds and (state["run"] != self._run or state["rounds"] < self.rounds):
-            raise ValueError(
-                "the state is older than this object, or of another stream: publishing those "
-                "rounds again would spend the budget twice"
-            )
-        if isinstance(self._noise, SeededNoise):
-            self._noise = SeededNoise.restored(state["stream"])
-        self._run, self.rounds = state["run"], state["rounds"]
-        self._total, self._vertex = state["total"].copy(), state["vertex"].copy()
+        # Sums of longer gradients, or paid for with another number of choices, need other noise.
+        expect(state, moved=self._moved, choices=self.choices)
+        run, rounds = restore.later(state, self._run, self.rounds, self.horizon)
+        total, vertex = (restore.array(state, name, (self.dim,)) for name in ("total", "vertex"))
+        (self._noise,) = restore.streams(state, ["stream"], [self._noise])  # the last that can fail
+        self._run, self.rounds, self._total, self._vertex = run, rounds, total, vertex
 
     def _best_choices(self) -> int:
         if self.budget.off:

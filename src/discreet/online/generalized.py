@@ -15,10 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.online import restore
 from discreet.privacy import Budget, Guarantee, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.noise import Noise, SeededNoise
+from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
 from discreet.privacy.state import expect
 from discreet.privacy.tree import TreeSum
@@ -31,6 +32,7 @@ class GeneralizedGaussianSum:
                depend on earlier sums. The Gaussian noise of `PrefixSum` is far smaller; this is
                the paper's mechanism, to compare with.
 
+    >>> from discreet.privacy import SeededNoise
     >>> budget = Budget(1.0, 1e-6)
     >>> sums = GeneralizedGaussianSum(100, 3, budget, bound=1.0, q=3.0, noise=SeededNoise(0))
     >>> sums.add(np.ones(3) / 3).shape
@@ -63,7 +65,7 @@ class GeneralizedGaussianSum:
                 sampler=noise.sampler("generalized gaussian"),
             )
         )
-        self._run, self._source = secrets.token_hex(8), noise
+        self._run = secrets.token_hex(8)
         self._streams = noise.spawn(self._tree.depth + 1)
         self._sum = TreeSum(self._tree, horizon, dim, self._draw)
 
@@ -95,17 +97,15 @@ class GeneralizedGaussianSum:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; one that is older than this object is refused."""
         expect(state, scale=self._scale)
-        if self.rounds and (state["run"] != self._run or state["rounds"] < self.rounds):
-            raise ValueError(
-                "the state is older than this object, or of another stream: publishing those "
-                "rounds again would spend the budget twice"
-            )
-        streams = self._streams
-        if isinstance(self._source, SeededNoise):
-            streams = [SeededNoise.restored(state[f"stream{i}"]) for i in range(len(streams))]
-        sums = {name[4:]: value for name, value in state.items() if name.startswith("sum.")}
-        self._sum.restore(sums, state["rounds"])  # the last step that can fail
-        self._run, self.rounds, self._streams = state["run"], state["rounds"], streams
+        run, rounds = restore.later(state, self._run, self.rounds, self.horizon)
+        names = [f"stream{i}" for i in range(len(self._streams))]
+        streams = restore.streams(state, names, self._streams)
+        sums = {
+            name: restore.array(state, f"sum.{name}", like.shape)  # no node is drawn ahead
+            for name, like in self._sum.state().items()
+        }
+        self._sum.restore(sums, rounds)
+        self._run, self.rounds, self._streams = run, rounds, streams
 
     def _draw(self, level: int, count: int) -> Array:  # (count, dim)
         if self._scale == 0:

@@ -56,7 +56,7 @@ class Problem:
         """One label, clipped to the public range."""
         try:
             label = float(y)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("y must be one number") from None
         if not math.isfinite(label):
             raise ValueError("y must be finite: it is NaN or infinity; drop or impute first")
@@ -86,17 +86,21 @@ def norm(x: Array, q: float) -> float:
     if q == 2:
         return math.sqrt(x.dot(x))
     size = np.abs(x)
-    if math.isinf(q):
-        return float(np.maximum.reduce(size))
     if q == 1:
         return float(np.add.reduce(size))
-    return math.pow(float((size ** (q - 1)).dot(size)), 1 / q)  # size^(q-1): fast for q = 3
+    top = float(np.maximum.reduce(size))
+    if math.isinf(q) or top == 0 or not top < math.inf:
+        return top
+    size = size / top  # else powers of small entries vanish: 0.4^1001 is 0
+    return top * math.pow(float((size ** (q - 1)).dot(size)), 1 / q)  # size^(q-1): fast for q = 3
 
 
 def clipped(g: Array, bound: float, q: float = 2.0) -> Array:
-    """g, scaled so that |g|_q <= bound."""
+    """g, scaled so that |g|_q <= bound; zeros if its length is no number, or beyond all floats."""
     length = norm(g, q)
-    return g if length <= bound else np.asarray(g * (bound / length))
+    if length <= bound:
+        return g
+    return np.asarray(g * (bound / length)) if length < math.inf else np.zeros_like(g)
 
 
 def _round(domain: Domain) -> tuple[float, float]:

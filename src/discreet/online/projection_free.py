@@ -29,8 +29,9 @@ from typing import Any, Self
 import numpy as np
 
 from discreet.domains import Domain, from_spec
+from discreet.online import restore
 from discreet.online.barrier import PointDecision
-from discreet.online.feedback import Decision, Feedback
+from discreet.online.feedback import UNPROTECTED, Decision, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent
 from discreet.privacy import Budget, Guarantee, Noise, PrefixSum
@@ -58,8 +59,10 @@ class GradientSums(Feedback):
         sums: PrefixSum,
         horizon: int,
         loss_range: tuple[float, float],
+        contributions: int,
     ) -> None:
-        self.bandit, self.sums = bandit, sums
+        self.bandit, self.sums, self.contributions = bandit, sums, contributions
+        self.horizon = horizon
         self.middle, self.half = sum(loss_range) / 2, (loss_range[1] - loss_range[0]) / 2
         self.scale = bandit.dim / bandit.radius  # n/zeta
         self._last = (horizon - 1) // bandit.size * bandit.size  # where the last batch begins
@@ -82,15 +85,22 @@ class GradientSums(Feedback):
         """Add one term to the open batch (lines 10 and 11), which awaits its factor n/zeta."""
         if self._open:
             aim: Aim = decision.choice
-            self._gradient += (loss - aim.baseline) * aim.direction
+            # Within the range, also if a record of the decision was damaged on its way.
+            b = min(max(aim.baseline, self.middle - self.half), self.middle + self.half)
+            self._gradient += (loss - b) * aim.direction
             self._level += loss - self.middle
         return self._open
 
     def guarantee(self, taken: bool) -> Guarantee:
         """That of the running sums: points are post-processing of them and of coins."""
-        promise = self.sums.guarantee
-        paper = "Ene, Nguyen and Vladu (2021), Algorithm 1"
-        return replace(promise, reference=f"{paper}; {promise.reference}")
+        promise, k = self.sums.guarantee, self.contributions
+        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+        return replace(
+            promise,
+            contributions=k,
+            unprotected=(*UNPROTECTED, *((limit,) if k > 1 else ())),
+            reference=f"Ene, Nguyen and Vladu (2021), Algorithm 1; {promise.reference}",
+        )
 
     def state(self) -> dict[str, Any]:
         """The running sums and the open batch, which holds no noise yet."""
@@ -98,14 +108,25 @@ class GradientSums(Feedback):
         return {"gradient": self._gradient.copy(), "level": self._level, **sums}
 
     def read(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The attributes that `state` described."""
-        sums = copy.deepcopy(self.sums)
-        sums.load_state_dict({k[5:]: value for k, value in state.items() if k.startswith("sums.")})
+        """The attributes that `state` described; a damaged one raises ValueError."""
+        sums, rounds = copy.deepcopy(self.sums), restore.count(state, "rounds", self.horizon)
+        inner = {k[5:]: value for k, value in state.items() if k.startswith("sums.")}
+        try:
+            sums.load_state_dict(inner)
+        except (KeyError, TypeError):
+            raise restore.damaged("a part of the sums") from None
+        if sums.rounds != max(0, rounds - 1) // self.bandit.size:
+            raise restore.damaged("the number of releases")
+        baseline = float(restore.array(state, "bandit.baseline", ()))
+        if abs(baseline - self.middle) > self.half * (1 + 1e-9):
+            raise restore.damaged("baseline")
+        if state.get("bandit.drawn") != (rounds > 0):
+            raise restore.damaged("the batch at hand")
         return {
             "sums": sums,
-            "_gradient": np.array(state["gradient"]),
-            "_level": float(state["level"]),
-            "_open": 0 < self._last >= state["rounds"],
+            "_gradient": restore.array(state, "gradient", self._gradient.shape),
+            "_level": float(restore.array(state, "level", ())),
+            "_open": 0 < self._last >= rounds,
         }
 
 
@@ -193,10 +214,21 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         releases = max(1, math.ceil(T / size) - 1)
         # A replaced loss changes one term (n/zeta) (f - b) (u, .) of one batch: |u| = 1, and b was
         # released before, so it moves by (n/zeta) M (u, LEVEL), of that length in l2. A batch holds
-        # at most all losses, |f - b| <= M each.
-        term = n / radius * M * math.hypot(1.0, LEVEL)
-        about = {"sensitivity": term, "bound": T * term}
-        sums = PrefixSum(releases, n + 1, budget, noise=noise, **about)
+        # at most all losses, |f - b| <= M each. When losses come, hence which batch they enter, is
+        # public: a replaced loss comes when the old one did.
+        term, k = n / radius * M * math.hypot(1.0, LEVEL), budget.contributions
+
+        def running(sensitivity: float) -> PrefixSum:
+            plain, about = Budget(budget.epsilon, budget.delta), {"bound": T * term}
+            return PrefixSum(releases, n + 1, plain, sensitivity=sensitivity, noise=noise, **about)
+
+        # k rounds of one person may fall into one batch, which is one row of the running sum: the
+        # row moves by k terms. (PrefixSum's own k supposes k different rows.)
+        sums = running(k * term)
+        if k > 1 and (spacing := sums._plan.spacing):
+            # k rows are rounded to the lattice of exact noise, sqrt(n+1) spacings each in l2, and
+            # PrefixSum adds that for one row; twice, as the lattice grows with the noise.
+            sums = running(k * (term + 2 * math.sqrt(n + 1) * spacing))
         spread = float(sums.deviation(releases)) / term  # of the noise, in units of a term
         bandit = SmoothedDescent(
             domain,
@@ -223,7 +255,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         }
         super().__init__(bandit, T, (low, high), noise, config)
         self.domain, self.radius, self.batch_size = domain, radius, size
-        self._feedback = GradientSums(bandit, sums, T, (low, high))
+        self._feedback = GradientSums(bandit, sums, T, (low, high), k)
 
     @property
     def oracle_calls(self) -> int:

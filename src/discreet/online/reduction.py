@@ -134,12 +134,20 @@ class PrivateBandit(Generic[Made]):
         expect(state, format=1, kind=type(self).__name__, config=self._config)
         if self.rounds and state["name"] != self._name:
             raise ValueError("the state is of another learner; load it into a new one")
-        if state["rounds"] < self.rounds:
+        rounds, bits = state.get("rounds"), np.asarray(state.get("learned"))
+        if (
+            not isinstance(rounds, int)
+            or not 0 <= rounds <= (rounds if self.horizon is None else self.horizon)
+            or bits.dtype != np.uint8
+            or bits.shape != ((rounds + 7) // 8,)
+        ):
+            raise ValueError("this state is damaged: rounds or learned are missing or do not fit")
+        if rounds < self.rounds:
             raise ValueError(
-                f"the state is at round {state['rounds']}, this learner at {self.rounds}: "
+                f"the state is at round {rounds}, this learner at {self.rounds}: "
                 "releasing its batch again, with the same noise, would show exact differences"
             )
-        learned = np.unpackbits(state["learned"], count=state["rounds"])
+        learned = np.unpackbits(bits, count=rounds)
         if (np.frombuffer(self._learned, dtype=np.uint8) > learned[: self.rounds]).any():
             raise ValueError(
                 "the state is older than this learner: it lacks losses that were taken, "

@@ -7,12 +7,14 @@ Ene, Nguyen and Vladu (2021), Algorithm 1 without its sums, after Flaxman, Kalai
 """
 
 import json
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from discreet.domains import Domain
 from discreet.domains.conditional_gradient import nearest_point
+from discreet.online import restore
 from discreet.privacy.checks import Array
 
 SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned with the rate
@@ -94,6 +96,24 @@ class SmoothedDescent:
         units.flags.writeable = False
         middle = self.origin + self.inside * (self.centre - self.origin)
         self._units, self._points = units, middle + self.radius * (units @ self.basis.T)
+        self._points.flags.writeable = False
+
+    def pack(self, aim: Aim) -> Array:
+        """Point, direction and baseline in a row."""
+        return np.concatenate([aim.point, aim.direction, [aim.baseline]])
+
+    def unpack(self, numbers: Array) -> Aim:
+        """What `pack` wrote. A direction is a unit vector: what a loss can change rests on that."""
+        n, row = self.domain.dim, np.array(numbers)
+        if row.shape != (n + self.dim + 1,):
+            raise ValueError(f"expected {n + self.dim + 1} numbers")
+        error = abs(float(np.linalg.norm(row[n:-1])) - 1)
+        if not error <= 1e-9:
+            raise ValueError("a direction has length 1")
+        if error > 1e-14:  # what was packed comes back bit by bit
+            row[n:-1] /= np.linalg.norm(row[n:-1])
+        row.flags.writeable = False
+        return Aim(row[:n], row[n:-1], float(row[-1]))
 
     def state_dict(self) -> dict[str, Any]:
         """Centre, smoothed sum and the coins from which the batch at hand was drawn."""
@@ -108,11 +128,18 @@ class SmoothedDescent:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from `state_dict`: the directions of the batch at hand are drawn again."""
-        centre, smooth = np.array(state["centre"]), np.array(state["smooth"])
-        if centre.shape != self.centre.shape or smooth.shape != (self.dim,):
-            raise ValueError(f"expected a state in {self.dim} dimensions, got {smooth.shape}")
-        self._coins.bit_generator.state = self._before = json.loads(state["coins"])
-        self.centre, self._smooth = centre, smooth
-        self.baseline, self.oracle_calls = float(state["baseline"]), int(state["calls"])
+        centre = restore.array(state, "centre", self.centre.shape)
+        smooth = restore.array(state, "smooth", (self.dim,))
+        baseline = float(restore.array(state, "baseline", ()))
+        calls, coins = restore.count(state, "calls", math.inf), np.random.default_rng()
+        try:
+            coins.bit_generator.state = before = json.loads(state["coins"])
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise restore.damaged("coins") from None
+        if not isinstance(state.get("drawn"), bool):
+            raise restore.damaged("drawn")
+        self._coins, self._before = coins, before
+        self.centre, self._smooth, self.baseline = centre, smooth, baseline
+        self.oracle_calls = calls
         if state["drawn"]:
             self._draw()

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.domains import Domain, from_spec
+from discreet.online import restore
 from discreet.online.directions import SmoothedDirection, VertexDirection
 from discreet.online.generalized import GeneralizedGaussianSum
 from discreet.online.losses import Loss
@@ -87,7 +88,8 @@ class StreamingFrankWolfe:
         self.problem = Problem(domain, loss, label_bound)
         self.domain, self.horizon = domain, whole("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
-        self._asked_clip, self._mechanism = clip, mechanism
+        self._asked_clip = None if clip is None else positive("clip", clip)
+        self._mechanism = mechanism
         self._noise = source(noise)
         p, f = self.problem.p, self.problem.loss
         # With steps 1/(t+1): g_t = grad f(theta_t) + t (grad f(theta_t) - grad f(theta_{t-1})),
@@ -148,10 +150,14 @@ class StreamingFrankWolfe:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; one that is older than this learner is refused."""
         expect(state, format=1, kind=type(self).__name__, config=self._config())
-        points = [np.array(state[name]) for name in ("before", "path", "theta")]
-        self._direction.load_state_dict(
-            {k[10:]: value for k, value in state.items() if k.startswith("direction.")}
-        )
+        restore.count(state, "direction.rounds", self.horizon)
+        shape = self._theta.shape
+        points = [restore.array(state, name, shape) for name in ("before", "path", "theta")]
+        inner = {k[10:]: value for k, value in state.items() if k.startswith("direction.")}
+        try:
+            self._direction.load_state_dict(inner)  # the last that can fail
+        except (KeyError, TypeError):
+            raise restore.damaged("a part of the sums") from None
         self._before, self._path, self._theta = points
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -240,7 +246,7 @@ class StreamingFrankWolfe:
 
     def _clip(self, worst: float, rule: float) -> float:
         if self._asked_clip is not None:
-            return min(worst, positive("clip", self._asked_clip))
+            return min(worst, self._asked_clip)
         return worst if self.budget.off else min(worst, rule)
 
     def _moment(self, x: Array, y: float, t: int) -> Array:
@@ -251,6 +257,7 @@ class StreamingFrankWolfe:
             g = x * ((t + 1) * slope(now, y) - t * slope(before, y))
         else:
             gradient = self.problem.gradient
-            g = (t + 1) * gradient(self._path, x, y) - t * gradient(self._before, x, y)
+            with np.errstate(over="ignore", invalid="ignore"):  # `clipped` makes zeros of them
+                g = (t + 1) * gradient(self._path, x, y) - t * gradient(self._before, x, y)
         # Never longer than clip, whatever the row and the label: two of them are 2 clip apart.
         return clipped(g, self.clip, self._norm)

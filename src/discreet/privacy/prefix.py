@@ -149,11 +149,14 @@ class PrefixSum:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; one that is older than this object is refused."""
         expect(state, **self._config())
-        if self.rounds and state["run"] != self._run:
+        run, rounds = state.get("run"), state.get("rounds")
+        if not isinstance(run, str) or not isinstance(rounds, int) or rounds > self.horizon:
+            raise ValueError("this state is damaged: run or rounds are missing or do not fit")
+        if self.rounds and run != self._run:
             raise ValueError("the state is of another stream; load it into a new PrefixSum")
-        if state["rounds"] < self.rounds:
+        if rounds < self.rounds:
             raise ValueError(
-                f"the state is at round {state['rounds']}, this object at {self.rounds}: "
+                f"the state is at round {rounds}, this object at {self.rounds}: "
                 "publishing those rounds again would spend the budget twice"
             )
         sums = {name[4:]: value for name, value in state.items() if name.startswith("sum.")}
@@ -162,8 +165,8 @@ class PrefixSum:
         if isinstance(self._source, SeededNoise):
             streams = [SeededNoise.restored(state[f"stream{i}"]) for i in range(len(streams))]
         estimate = state["estimate"].copy()
-        self._sum.restore(sums, state["rounds"])  # the last step that can fail
-        self._run, self.rounds = state["run"], state["rounds"]
+        self._sum.restore(sums, rounds)  # the last step that can fail
+        self._run, self.rounds = run, rounds
         self._estimate, self._streams = estimate, streams
 
     def _check(self, sums: dict[str, Any], state: dict[str, Any]) -> None:
@@ -175,8 +178,6 @@ class PrefixSum:
             fits = found.shape[grows:] == like.shape[grows:] and found.ndim == like.ndim
             if found.dtype.kind != "f" or not fits or not np.isfinite(found).all():
                 raise ValueError(f"this state is damaged: {name} is missing or does not fit")
-        if not 0 <= state["rounds"] <= self.horizon:
-            raise ValueError("this state is damaged: it has more rounds than the horizon")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file."""

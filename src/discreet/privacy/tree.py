@@ -55,9 +55,9 @@ class Tree:
 
     def __post_init__(self) -> None:
         if self.branching is not None:
-            whole("branching", self.branching, least=2)
+            object.__setattr__(self, "branching", whole("branching", self.branching, least=2))
         if self.levels is not None:
-            whole("levels", self.levels)
+            object.__setattr__(self, "levels", whole("levels", self.levels))
             if self.branching is None:
                 raise ValueError("levels needs a branching; leave both out to choose the best")
 
