@@ -75,6 +75,9 @@ class Domain(ABC):
         found = nearest_point(self, y, start, gap=_FAR**2 / 4, max_calls=200 + 20 * self.dim)
         return bool(np.linalg.norm(found.point - y) <= _FAR)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.dim})"
+
     def spec(self) -> str:
         """The constructor's arguments as text, for `from_spec`."""
         return json.dumps({"kind": type(self).__name__, "n": self.dim})
