@@ -132,7 +132,7 @@ def table(seeds: range) -> None:
 
 
 def excess(T: int, d: int, p: float, seed: int, size: float, epsilon: float) -> float:
-    """E (x . (theta^ - theta))^2 on fresh rows, beyond the best in the ball; no label noise in it."""
+    """E (x . (theta^ - theta))^2 on fresh rows, beyond that of the best in the ball."""
     world = World(T, d, p, seed, size)
     learner = StreamingFrankWolfe(
         LpBall(p, d), T, epsilon, 1 / T, label_bound=max(1.0, size), noise=SeededNoise(seed)
