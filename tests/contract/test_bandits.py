@@ -326,3 +326,15 @@ def test_bandit__one_action_and_ties_are_fine(make):
     assert (zero.probability > 0).all()
     assert learner.learn_many(zero, np.zeros(60)) == 0
     assert learner.decide(np.zeros((3, DIM))).probability > 0
+
+
+@every
+def test_state__from_before_a_reward_was_taken_is_refused(make):
+    """Under local trust the reward would be reported a second time, with fresh noise."""
+    learner = make(horizon=T)
+    X = contexts(5)
+    decision = learner.decide(X[0])
+    before = learner.state_dict()
+    learner.learn(decision, 0.5)
+    with pytest.raises(ValueError, match="older"):
+        learner.load_state_dict(before)

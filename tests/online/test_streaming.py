@@ -26,6 +26,9 @@ class Absolute:
 
     lipschitz, smoothness = 1.0, 1.0
 
+    def __repr__(self):
+        return "absolute"
+
     def gradient(self, theta, x, y):
         r = x @ theta - y
         return x * r / math.sqrt(1 + r * r)

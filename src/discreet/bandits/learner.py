@@ -293,12 +293,18 @@ class Bandit(ABC):
                 f"the state is at round {state['rounds']}, this learner at {self.rounds}: "
                 "releasing its window again, with the same noise, would show exact differences"
             )
+        rewarded = np.unpackbits(state["rewarded"], count=state["rounds"]).astype(bool)
+        if (self._rewarded[: self.rounds] & ~rewarded[: self.rounds]).any():
+            raise ValueError(
+                "the state is older than this learner: it lacks rewards that were taken, "
+                "and a second report of a reward would cost twice"
+            )
         other = copy.deepcopy(self)  # so that a damaged state changes nothing
         other._recall(state)
         other._name, other.rounds, other._left = state["name"], state["rounds"], state["left"]
         other.learning = state["learning"]
         other._rewarded = np.zeros(max(64, other.rounds), dtype=bool)
-        other._rewarded[: other.rounds] = np.unpackbits(state["rewarded"], count=other.rounds)
+        other._rewarded[: other.rounds] = rewarded
         other._coins.bit_generator.state = json.loads(state["coins"])
         self.__dict__.update(other.__dict__)
 
