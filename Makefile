@@ -34,6 +34,12 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/online.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_curves.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_bandits.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_streaming.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_sparse.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
+	$(BIN)/python benchmarks/mutations.py
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
@@ -51,5 +57,5 @@ $(VENV)/.measures: $(VENV)/.made pyproject.toml
 	touch $@
 
 $(VENV)/.develops: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,datasets,dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
 	touch $@ $(VENV)/.runs

@@ -9,7 +9,7 @@ _MANY = "--epsilon"  # takes all numbers that follow it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 0, or leaves with another exit status."""
     try:
-        from discreet.experiments.commands import app
+        from discreet.reproduce.command import app
 
         app(args=_spread(sys.argv[1:] if arguments is None else arguments), prog_name="discreet")
     except SystemExit as stop:

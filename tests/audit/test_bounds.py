@@ -1,12 +1,15 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from discreet import __version__
 from discreet.audit import AuditReport, audit_scores, clopper_pearson
-from discreet.privacy import gaussian_epsilon
+from discreet.audit.counted import Curve, refuted_below, split_bounds
+from discreet.privacy import Budget, PrefixSum, gaussian_epsilon
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.999])
@@ -28,14 +31,14 @@ def test_clopper_pearson__covers_as_often_as_it_says():
 
 @pytest.mark.parametrize("method", ["clopper-pearson", "gdp"])
 def test_audit__exceeds_the_truth_no_more_often_than_it_says(method):
-    # An ideal attack on mu-GDP at mu = 1: 400 audits at 90%, at most 10% may exceed the truth.
+    # An ideal attack on mu-GDP at mu = 1: 200 audits at 90%, at most 10% may exceed the truth.
     truth, over = gaussian_epsilon(1.0, 1e-3), 0
-    for seed in range(400):
+    for seed in range(200):
         rng = np.random.default_rng(seed)
         a, b = rng.normal(0, 1, 400), rng.normal(1, 1, 400)
         report = audit_scores(a, b, delta=1e-3, confidence=0.9, method=method)
         over += report.lower_bound > truth
-    assert over <= stats.binom.ppf(1 - 1e-6, 400, 0.1)
+    assert over <= stats.binom.ppf(1 - 1e-6, 200, 0.1)
 
 
 def test_audit__comes_close_to_the_truth():
@@ -58,10 +61,64 @@ def test_audit__finds_low_scores_too_and_nothing_where_there_is_nothing():
 
 
 def test_audit__report_is_plain_and_complete():
-    report = AuditReport(0.5, 1e-6, "Clopper-Pearson", 100, 0.95)
-    assert list(json.loads(json.dumps(report.to_dict()))) == [
-        "lower_bound", "delta", "method", "runs", "confidence", "version",
-    ]  # fmt: skip
+    report = AuditReport(0.5, 1e-6, "exact test of two counts", 100, 0.95)
+    plain = ["lower_bound", "delta", "method", "runs", "confidence", "version", "attack"]
+    assert list(json.loads(json.dumps(report.to_dict()))) == plain
+    held = replace(report, attack="laplace", claim=0.4)
+    assert list(json.loads(json.dumps(held.to_dict()))) == [*plain, "claim", "verdict"]
+    assert held.verdict == "BROKEN"
+    assert replace(held, claim=0.6).verdict == "within the claim"
+
+
+def test_audit__a_guarantee_keeps_its_audits_and_says_so():
+    promise = PrefixSum(10, 1, Budget(1.0, 1e-6), sensitivity=1.0).guarantee
+    report = AuditReport(0.7, 1e-6, "GDP bound", 20_000, 0.95, attack="prefix sum", claim=1.0)
+    held = promise.with_audit(report)
+    assert held.audits[0]["verdict"] == "within the claim"
+    assert "at least 0.7" in held.statement()
+    assert json.loads(json.dumps(held.to_dict()))["audits"][0]["version"] == __version__
+
+
+def test_counts__the_pair_is_tested_as_often_right_as_it_says_and_beats_two_single_bounds():
+    # 3000 runs a side at mu = 0.3, exact binomial counts, 50 audits at 90%.
+    rng, n, mu, curve = np.random.default_rng(0), 3000, 0.3, Curve(True, 1e-6)
+    q = 0.4
+    alarms = rng.binomial(n, q, 50)
+    hits = rng.binomial(n, float(curve.power(np.array(q), mu)), 50)
+    pairs = [(int(a), int(h)) for a, h in zip(alarms, hits, strict=True)]
+    exact = np.array([refuted_below(a, h, n, curve, 0.9) for a, h in pairs])
+    simple = np.maximum(split_bounds(alarms, hits, n, curve, 0.9), 0.0)
+    assert (exact >= simple - 1e-12).all()
+    assert np.sum(exact > mu) <= stats.binom.ppf(1 - 1e-6, 50, 0.1)
+    assert exact.mean() > simple.mean() + 0.01
+
+
+@pytest.mark.parametrize("curve", [Curve(False), Curve(False, 0.01), Curve(True, 1e-6)], ids=str)
+def test_counts__the_p_value_bounds_the_exact_chance(curve):
+    # Every pair of counts of a small experiment, summed up exactly under the claim itself.
+    n, theta, risk, q = 14, 0.7, 0.1, 0.3
+    p = float(curve.power(np.array(q), theta))
+    chance = np.outer(stats.binom.pmf(range(n + 1), n, q), stats.binom.pmf(range(n + 1), n, p))
+    wrong = sum(
+        chance[a, h]
+        for a in range(0, n + 1)
+        for h in range(a, n + 1)
+        if chance[a, h] > 1e-7 and refuted_below(a, h, n, curve, 1 - risk) > theta
+    )
+    assert wrong <= risk
+
+
+def test_audit__views_are_chosen_where_nothing_is_counted():
+    rng, n = np.random.default_rng(5), 4000
+    noise = [rng.normal(0, 1, (n, 3)) for _ in range(2)]
+    assert audit_scores(*noise).lower_bound < 0.15  # three useless views prove nothing
+    noise[1][:, 2] += 3.0
+    assert audit_scores(*noise).lower_bound > 3  # the third is the best
+    mixed = [rng.normal(0, 1, (n, 2)) for _ in range(2)]
+    common = rng.normal(0, 5, n)
+    for world, side in enumerate(mixed):
+        side += np.column_stack([common, -common]) + world
+    assert audit_scores(*mixed).lower_bound > 1.0  # only their sum tells
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from discreet import __version__
+from discreet.experiments.command_audit import audit
 from discreet.experiments.command_plan import plan
 from discreet.experiments.plan import Plan
 
@@ -22,10 +23,15 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("plan")(plan)
+app.command("audit")(audit)
 
 Out = Annotated[Path, typer.Option(help="Folder for everything that is written.")]
 Workers = Annotated[
     int | None, typer.Option(min=1, help="Processes; as many as there are cores, unless told.")
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="A Dask scheduler, tcp://HOST:PORT: its workers run the cells."),
 ]
 Show = Annotated[
     bool, typer.Option("--open/--no-open", help="Open the report where there is a display.")
@@ -41,6 +47,7 @@ def start(context: typer.Context) -> None:
       discreet demo                          what privacy costs, in a minute
       discreet plan --rounds 50000 --dim 5   what it would cost you
       discreet run plan.toml                 your own comparison
+      discreet audit                         attacks: do the promises hold?
     """
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -75,6 +82,7 @@ def run(
         Path | None, typer.Option(help="Folder; out/NAME OF THE FILE, unless told.")
     ] = None,
     workers: Workers = None,
+    cluster: Cluster = None,
     show: Show = True,
 ) -> None:
     """Run a plan: environments x learners x budgets x seeds, in parallel.
@@ -101,7 +109,7 @@ def run(
     """
     from discreet.experiments.plan_file import read_plan
 
-    _run(read_plan(plan_file), out or Path("out") / plan_file.stem, workers, show)
+    _run(read_plan(plan_file), out or Path("out") / plan_file.stem, workers, show, cluster)
 
 
 @app.command()
@@ -113,7 +121,7 @@ def report(
     from discreet.experiments.report import write_report
     from discreet.experiments.runner import load
 
-    _show(write_report(load(folder), folder), show)
+    show_page(write_report(load(folder), folder), show)
 
 
 @app.command()
@@ -170,22 +178,24 @@ def version() -> None:
     print(f"discreet {__version__}")
 
 
-def _run(plan: Plan, out: Path, workers: int | None, show: bool) -> None:
+def _run(
+    plan: Plan, out: Path, workers: int | None, show: bool, cluster: str | None = None
+) -> None:
     from discreet.experiments.live import live_table
     from discreet.experiments.report import headline, write_report
     from discreet.experiments.runner import run as run_plan
 
     console = Console()
     with live_table(plan, console) as watch:
-        results = run_plan(plan, out, workers=workers, watch=watch)
+        results = run_plan(plan, out, workers=workers, cluster=cluster, watch=watch)
     console.print("\n[bold]What privacy costs here[/bold]")
     for sentence in headline(results):
         console.print(sentence, highlight=False)
     console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False)
-    _show(write_report(results, out), show)
+    show_page(write_report(results, out), show)
 
 
-def _show(path: Path, show: bool) -> None:
+def show_page(path: Path, show: bool) -> None:
     """Open a page where there is a display; tell its path in any case."""
     print(f"Report: {path}")
     display = sys.platform in ("darwin", "win32") or any(

@@ -36,7 +36,7 @@ def curves(results: Results, environment: str) -> str:
     epsilons = sorted({e for learner, e in found if learner in private}, reverse=True) or [math.inf]
     blind = _blind(results, environment)
     above = all((mean[1:] > 0).all() for _, mean, _ in found.values())
-    with _panels(len(epsilons), share=True) as (figure, axes):
+    with panels(len(epsilons), share=True) as (figure, axes):
         for axis, epsilon in zip(axes, epsilons, strict=False):
             for (learner, e), (n, mean, half) in found.items():
                 if learner in private and e != epsilon:
@@ -55,15 +55,15 @@ def curves(results: Results, environment: str) -> str:
             axes[row_start].set_ylabel(
                 task.measure if task.logarithmic else f"{task.measure} so far"
             )
-        _legend(figure, axes[0])
-        return _svg(figure)
+        legend(figure, axes[0])
+        return svg(figure)
 
 
 def against_epsilon(results: Results) -> str:
     """Value at the end against the budget, a panel for each environment."""
     summary, task, private = results.summary(), results.task, _private(results)
     names = [each.title for each in results.plan.environments]
-    with _panels(len(names)) as (figure, axes):
+    with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
             for learner, rows in here.groupby("learner", sort=False):
@@ -83,17 +83,17 @@ def against_epsilon(results: Results) -> str:
             axis.set(xscale="log", xlabel="epsilon (less hides more)", title=name)
             axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
             axis.minorticks_off()
-            _logarithmic(axis, here["mean"].min(), here[["mean", "blind"]].max(axis=None))
+            logarithmic(axis, here["mean"].min(), here[["mean", "blind"]].max(axis=None))
         axes[0].set_ylabel(f"{task.measure} at the end")
-        _legend(figure, axes[0])
-        return _svg(figure)
+        legend(figure, axes[0])
+        return svg(figure)
 
 
 def waterfall(results: Results, learner: str) -> str:
     """What a learner pays, step by step: for learning, then for each smaller budget."""
     summary, task, reference = results.summary(), results.task, results.reference
     names = [each.title for each in results.plan.environments]
-    with _panels(len(names)) as (figure, axes):
+    with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
             rows = here[here["learner"] == learner].sort_values("epsilon", ascending=False)
@@ -122,9 +122,9 @@ def waterfall(results: Results, learner: str) -> str:
             axis.set(title=name, xlim=(-0.6, len(steps) - 0.4))
             axis.margins(y=0.14)
             axis.grid(visible=False, axis="x")
-            axis.set_xlabel(f"{task.blind}: {_number(float(here['blind'].mean()))}")
+            axis.set_xlabel(f"{task.blind}: {number(float(here['blind'].mean()))}")
         axes[0].set_ylabel(f"{task.measure} at the end")
-        return _svg(figure)
+        return svg(figure)
 
 
 def _private(results: Results) -> set[str]:
@@ -156,17 +156,18 @@ def _budget(epsilon: float) -> str:
     return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Three digits, or all of those before the point.
 
-    >>> _number(12345.6), _number(3.14159), _number(0.012345)
+    >>> number(12345.6), number(3.14159), number(0.012345)
     ('12,346', '3.14', '0.0123')
     """
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 @contextmanager
-def _panels(count: int, *, share: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
+def panels(count: int, *, share: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
+    """A picture with so many panels, in the style of all pictures."""
     columns, rows = min(count, PANELS), math.ceil(count / PANELS)
     with rc_context(_STYLE):
         figure = Figure(figsize=(max(3.4 * columns, 5.6), 3.1 * rows + 0.5), layout="constrained")
@@ -176,24 +177,28 @@ def _panels(count: int, *, share: bool = False) -> Iterator[tuple[Any, Sequence[
         yield figure, list(axes[:count])
 
 
-def _logarithmic(axis: Any, low: float, high: float) -> None:
+def logarithmic(axis: Any, low: float, high: float) -> None:
     """A logarithmic scale whose ticks are plain numbers, where the range is wide enough for one."""
     if not 0 < 3 * low < high:
         return
     axis.set_yscale("log")
     steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
     axis.yaxis.set_major_locator(LogLocator(subs=steps))
-    axis.yaxis.set_major_formatter(lambda value, _: _number(value))
+    axis.yaxis.set_major_formatter(lambda value, _: number(value))
     axis.yaxis.set_minor_formatter(NullFormatter())
 
 
-def _legend(figure: Any, axis: Any) -> None:
-    handles, labels = axis.get_legend_handles_labels()
+def legend(figure: Any, *axes: Any) -> None:
+    """One legend below all panels; each label once, from the first panel that has it."""
+    known: dict[str, Any] = {}
+    for axis in axes:
+        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
+            known.setdefault(label, handle)
     wide = 2 if figure.get_figwidth() < 8 else 3
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), wide))
+    figure.legend(known.values(), known, loc="outside lower center", ncols=min(len(known), wide))
 
 
-def _svg(figure: Any) -> str:
+def svg(figure: Any) -> str:
     """The picture without what only a file needs; ids are made unique by their content."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})

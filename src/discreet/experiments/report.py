@@ -4,18 +4,15 @@ It needs nothing from outside: style and pictures are inside.
 """
 
 import math
-import platform
 from collections.abc import Sequence
 from html import escape
-from importlib.metadata import PackageNotFoundError, version
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from discreet.experiments import figures
 from discreet.experiments.cells import write_whole
+from discreet.experiments.markup import figure, page, paragraph, table, versions
 from discreet.experiments.results import Results
 
 FEW = 5  # seeds; with fewer the intervals say little
@@ -31,7 +28,6 @@ def write_report(results: Results, out: Path) -> Path:
 def html(results: Results) -> str:
     """The page."""
     plan = results.plan
-    style = files("discreet.experiments").joinpath("report.css").read_text(encoding="utf-8")
     parts = [
         f"<h1>{escape(plan.name)}</h1>",
         f'<p class="soft">{_subtitle(results)}</p>',
@@ -44,13 +40,7 @@ def html(results: Results) -> str:
         _notes(results),
         _made_with(results),
     ]
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(plan.name)}</title><style>{style}</style></head>\n<body>\n"
-        + "\n".join(filter(None, parts))
-        + "\n</body></html>\n"
-    )
+    return page(plan.name, parts)
 
 
 # -- words ----------------------------------------------------------------------------------------
@@ -102,7 +92,7 @@ def _warnings(results: Results) -> str:
     if len(results.plan.seeds) < FEW:
         words.append(f"Only {_count(len(results.plan.seeds), 'seed')}: too few to trust the "
                      "intervals, or to tell close learners apart.")  # fmt: skip
-    return f'<div class="answer warning">{"".join(map(_p, words))}</div>' if words else ""
+    return f'<div class="answer warning">{"".join(map(paragraph, words))}</div>' if words else ""
 
 
 def _answer(results: Results) -> str:
@@ -112,9 +102,10 @@ def _answer(results: Results) -> str:
         "any one person did; its price is paid in noise, so that more people are needed to learn "
         "the same. Less epsilon hides more."
     )
-    sentences = "".join(_p(sentence) for sentence in headline(results))
+    sentences = "".join(paragraph(sentence) for sentence in headline(results))
     note = f'<p class="note">{escape(results.plan.note)}</p>' if results.plan.note else ""
-    return f'<h2>What privacy costs here</h2><div class="answer">{sentences}</div>{_p(about)}{note}'
+    answer = f'<div class="answer">{sentences}</div>{paragraph(about)}{note}'
+    return f"<h2>What privacy costs here</h2>{answer}"
 
 
 def _headline(results: Results) -> str:
@@ -146,7 +137,7 @@ def _headline(results: Results) -> str:
         "Cost of privacy: difference to the learner without privacy on the same people; where it "
         "is another method, the difference is not all noise."
     )
-    return _table(columns, rows, right=(4, 5)) + f'<p class="note">{note}</p>'
+    return table(columns, rows, right=(4, 5)) + f'<p class="note">{note}</p>'
 
 
 def _pictures(results: Results) -> str:
@@ -155,11 +146,11 @@ def _pictures(results: Results) -> str:
     if learner is not None:
         parts += [
             "<h3>Where the price is paid</h3>",
-            _figure(figures.waterfall(results, learner),
+            figure(figures.waterfall(results, learner),
                     f"Grey: what learning itself costs without privacy. Orange: what each budget "
                     f"adds for {learner}. Green: less than the step before."),
             f"<h3>{task.measure.capitalize()} against the budget</h3>",
-            _figure(figures.against_epsilon(results),
+            figure(figures.against_epsilon(results),
                     f"At the end of {results.plan.rounds:,} {task.axis}; bars are 95% intervals. "
                     "Dashed: without privacy. Dotted: who learns nothing."),
         ]  # fmt: skip
@@ -167,7 +158,7 @@ def _pictures(results: Results) -> str:
         caption = (f"Mean over seeds, with its 95% band. Dotted: {task.blind}. Both axes are "
                    "logarithmic where all values are positive.")  # fmt: skip
         parts.append(f"<h3>{escape(environment.title)}: {task.measure} against {task.axis}</h3>")
-        parts.append(_figure(figures.curves(results, environment.title), caption))
+        parts.append(figure(figures.curves(results, environment.title), caption))
     return "\n".join(parts)
 
 
@@ -183,13 +174,13 @@ def _all_results(results: Results) -> str:
         before = row["environment"]
     columns = ("environment", "learner", "trust", "epsilon", f"{task.measure}, mean ± 95%",
                "worst seed", task.gains[1], "seeds")  # fmt: skip
-    return "<h2>All results</h2>" + _table(columns, rows, right=(3, 4, 5, 6, 7))
+    return "<h2>All results</h2>" + table(columns, rows, right=(3, 4, 5, 6, 7))
 
 
 def _statements(results: Results) -> str:
     parts = [
         "<h2>What each learner promises</h2>",
-        _p("Computed by the library from the noise that was drawn, not typed by anybody."),
+        paragraph("Computed by the library from the noise that was drawn, not typed by anybody."),
     ]
     for (learner, epsilon), statement in results.statements().items():
         title = learner if math.isinf(epsilon) else f"{learner}, {_epsilon(epsilon)}"
@@ -219,41 +210,18 @@ def _notes(results: Results) -> str:
 
 def _made_with(results: Results) -> str:
     plan, seconds = results.plan, results.seconds()
-    packages = ("discreet", "numpy", "scipy", "pandas", "pyarrow", "matplotlib", "dp-accounting")
-    rows = [(False, "Python", platform.python_version())]
-    rows += [(False, name, _version(name)) for name in packages]
-    rows += [
-        (False, "machine", escape(f"{platform.system()} {platform.machine()}")),
+    rows = [
+        *versions(),
         (False, "seeds", escape(", ".join(map(str, plan.seeds)))),
         (False, "processor time", f"{sum(seconds.values()):,.0f} s: " + ", ".join(
             f"{part} {used:,.1f} s" for part, used in seconds.items())),
     ]  # fmt: skip
-    table = _table(("", ""), rows, right=())
+    made = table(("", ""), rows, right=())
     plain = escape(repr(plan.to_dict()))
-    return f"<h2>Made with</h2>{table}<details><summary>The plan</summary><p>{plain}</p></details>"
+    return f"<h2>Made with</h2>{made}<details><summary>The plan</summary><p>{plain}</p></details>"
 
 
 # -- mark-up --------------------------------------------------------------------------------------
-
-
-def _p(text: str) -> str:
-    return f"<p>{escape(text)}</p>"
-
-
-def _figure(svg: str, caption: str) -> str:
-    return f"<figure>{svg}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _table(columns: Sequence[str], rows: Sequence[tuple[Any, ...]], right: Sequence[int]) -> str:
-    """Rows begin with whether a line is drawn above them; cells are mark-up already."""
-    side = [' class="right"' if i in right else "" for i in range(len(columns))]
-    head = "".join(f"<th{s}>{escape(c)}</th>" for c, s in zip(columns, side, strict=True))
-    body = ""
-    for first, *cells in rows:
-        inside = "".join(f"<td{s}>{c}</td>" for c, s in zip(cells, side, strict=True))
-        body += f'<tr class="first">{inside}</tr>' if first else f"<tr>{inside}</tr>"
-    head = f"<thead><tr>{head}</tr></thead>" if any(columns) else ""
-    return f'<div class="scroll"><table class="wide">{head}<tbody>{body}</tbody></table></div>'
 
 
 def _bar(share: float) -> str:
@@ -306,10 +274,3 @@ def _listed(words: Sequence[str]) -> str:
 
 def _count(n: int, what: str) -> str:
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return "-"

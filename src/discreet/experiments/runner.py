@@ -1,4 +1,4 @@
-"""Runs the cells of a plan in parallel processes. A killed run goes on where it was.
+"""Runs the cells of a plan in parallel processes, or on a cluster. A killed run goes on.
 
 Every finished cell is one small file, written whole or not at all (a temporary file, renamed), and
 named by what decides its numbers. So whoever runs the plan again finds what is done, and a plan
@@ -8,13 +8,16 @@ that was made larger runs only what is new.
 import json
 import os
 import signal
+import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from discreet.experiments.cells import Record, read_record, run_cell, write_whole
 from discreet.experiments.plan import Cell, Plan
@@ -22,16 +25,33 @@ from discreet.experiments.results import Results
 from discreet.experiments.tasks import cells_of, check
 
 Watch = Callable[[Cell, Record], object]  # told of every finished cell, old ones first
+
+
+class Keyed(Protocol):
+    """Whatever can be run once and found again by its key."""
+
+    @property
+    def key(self) -> str:
+        """The name of its file."""
+
+
+C = TypeVar("C", bound=Keyed)
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
 def run(
-    plan: Plan, out: Path, *, workers: int | None = None, watch: Watch | None = None
+    plan: Plan,
+    out: Path,
+    *,
+    workers: int | None = None,
+    cluster: str | None = None,
+    watch: Watch | None = None,
 ) -> Results:
     """Run what is not yet done, write results.parquet into `out`, return the results.
 
-    `workers` is the number of processes: as many as there are cores, unless told. Numbers depend
-    on the plan alone, never on `workers` or on the order in which cells finish. Each process starts
+    `workers` is the number of processes: as many as there are cores, unless told. `cluster` is the
+    address of a Dask scheduler ("tcp://..."), whose workers take their place. Numbers depend on the
+    plan alone, never on who runs a cell or on the order in which cells finish. Each process starts
     afresh, so a script calls this under `if __name__ == "__main__":`.
     """
     check(plan)
@@ -39,13 +59,7 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     write_whole(out / "plan.json", json.dumps(plan.to_dict(), indent=2))
     cells, records = cells_of(plan), dict[str, Record]()
-    for cell in cells:
-        if (record := read_record(folder / f"{cell.key}.json")) is not None:
-            records[cell.key] = record
-            if watch:
-                watch(cell, record)
-    waiting = [cell for cell in cells if cell.key not in records]
-    for cell, record in _finished(waiting, folder, workers or os.cpu_count() or 1):
+    for cell, record in finished(cells, folder, run_cell, workers=workers, cluster=cluster):
         records[cell.key] = record
         if watch:
             watch(cell, record)
@@ -67,17 +81,39 @@ def load(out: Path) -> Results:
     return Results(plan, done)
 
 
-def _finished(cells: list[Cell], folder: Path, workers: int) -> Iterator[tuple[Cell, Record]]:
-    """Cells and their records as they come."""
-    if not cells:
+def finished(
+    cells: Sequence[C],
+    folder: Path,
+    run: Callable[[C, Path], Record],
+    *,
+    workers: int | None,
+    cluster: str | None = None,
+) -> Iterator[tuple[C, Record]]:
+    """Cells and their records: first those that have a file, then the others as they come.
+
+    `run` takes a cell and the folder, writes the cell's file, and returns what is in it; it is
+    called in other processes, so it stands at the top of a module.
+    """
+    if cluster is not None and workers is not None:
+        raise ValueError("--workers counts processes here, --cluster has its own: give one of them")
+    waiting = []
+    for cell in cells:
+        if (record := read_record(folder / f"{cell.key}.json")) is not None:
+            yield cell, record
+        else:
+            waiting.append(cell)
+    if not waiting:
         return
-    workers = min(workers, len(cells))
+    if cluster is not None:
+        yield from _far(waiting, folder, run, cluster)
+        return
+    workers = min(workers or os.cpu_count() or 1, len(waiting))
     if workers == 1:
-        yield from ((cell, run_cell(cell, folder)) for cell in cells)
+        yield from ((cell, run(cell, folder)) for cell in waiting)
         return
     context = get_context("spawn")  # a fork would share the parent's threads and random state
     with _one_thread_each(), ProcessPoolExecutor(workers, context, _die_with_parent) as pool:
-        jobs = {pool.submit(run_cell, cell, folder): cell for cell in cells}
+        jobs = {pool.submit(run, cell, folder): cell for cell in waiting}
         try:
             for job in as_completed(jobs):
                 yield jobs[job], job.result()
@@ -89,6 +125,25 @@ def _finished(cells: list[Cell], folder: Path, workers: int) -> Iterator[tuple[C
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _far(
+    cells: Sequence[C], folder: Path, run: Callable[[C, Path], Record], cluster: str
+) -> Iterator[tuple[C, Record]]:
+    """Cells and their records from a cluster: records travel, files are written here."""
+    try:
+        from discreet.distributed.cluster import results_of
+    except ImportError:
+        raise ValueError("--cluster needs Dask: pip install 'discreet[distributed]'") from None
+    for cell, record in results_of(partial(_run_far, run), cells, cluster):
+        write_whole(folder / f"{cell.key}.json", json.dumps(record))
+        yield cell, record
+
+
+def _run_far(run: Callable[[C, Path], Record], cell: C) -> Record:
+    """On a worker, which may not see our files: what it returns is what counts."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run(cell, Path(folder))
 
 
 @contextmanager

@@ -9,7 +9,8 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import partial
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy.special import ndtri
@@ -17,7 +18,13 @@ from scipy.special import ndtri
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.checks import Array, one_of, positive, within
 from discreet.privacy.noise import source
-from discreet.regression.validation import checked_labels, checked_rows, not_fitted
+from discreet.regression.rows import elsewhere
+from discreet.regression.validation import (
+    checked_labels,
+    checked_rows,
+    not_fitted,
+    remember_names,
+)
 
 
 class PrivacyLeakWarning(UserWarning):
@@ -37,7 +44,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Problem:
-    """A regression problem inside the public bounds, and the means to solve it privately."""
+    """A regression problem inside the public bounds, and the means to solve it privately.
+
+    X and y may be stand-ins for rows in blocks elsewhere; `rows.py` says what may be asked of them.
+    """
 
     X: Array  # (n, d), rows in the unit ball
     y: Array  # (n,), in [-1, 1]
@@ -81,6 +91,10 @@ class PrivateRegressor:
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         """The methods for this trust model, by name."""
         raise TypeError("a regressor lists its methods")
+
+    def _by_sums(self) -> tuple[str, ...]:
+        """The methods that see rows through sums only, and so run on blocks elsewhere."""
+        return ()
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         """What method="auto" means, from public quantities only."""
@@ -132,43 +146,41 @@ class PrivateRegressor:
     # -- fitting ----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds."""
-        rows, labels = checked_rows(X, self), checked_labels(y)
-        if len(rows) != len(labels):
-            raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
-        norm_bound, label_bound = self._bounds(rows, labels)
+        """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds.
+
+        Both may be dask arrays or data frames: rows stay in their blocks, each stage is one pass of
+        partial sums, and releases happen here, once.
+        """
+        apart = elsewhere(X) or elsewhere(y)
+        rows, labels, norm_bound, label_bound = (self._blocks if apart else self._rows)(X, y)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
-        units, scale = self._unit_rows(rows, norm_bound)
+        scale = norm_bound * math.sqrt(2) if self.fit_intercept else norm_bound
+        d = rows.shape[1] - int(self.fit_intercept)
         public = None
         if self.public_X is not None:
-            public = self._unit_rows(checked_rows(self.public_X, None, rows.shape[1]), norm_bound)[
-                0
-            ]
+            public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, self.fit_intercept)
         available = self._methods()
         name = self.method
         if name == "auto":
-            name = self._choose(len(units), units.shape[1], budget)
+            name = self._choose(len(rows), rows.shape[1], budget)
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
+        if apart and name not in self._by_sums():
+            can = ", ".join(self._by_sums()) or "no method"
+            raise ValueError(
+                f"method={name!r} (trust={self.trust!r}) needs the rows themselves, one after the "
+                f"other, not sums over blocks; on dask collections: {can}"
+            )
         noise, coins = self._randomness()
         ledger = Ledger(budget, self._accounting())
-        problem = Problem(
-            units,
-            np.clip(labels, -label_bound, label_bound) / label_bound,
-            ledger,
-            noise,
-            coins,
-            public,
-        )
-        self._estimate = available[name](problem)
+        self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
         theta = self._estimate.theta
         self._scale, self._label_scale = scale, label_bound
-        d = rows.shape[1]
         self.coef_ = theta[:d] * (label_bound / scale)
         self.intercept_ = (
             float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
         )
         self.n_features_in_, self.method_ = d, name
-        self.guarantee_ = self._promise(ledger)
+        self.guarantee_ = self._promise(ledger, apart)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -209,6 +221,32 @@ class PrivateRegressor:
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
+        """Rows and labels in their units, and their bounds."""
+        rows, labels = checked_rows(X, self), checked_labels(y)
+        if len(rows) != len(labels):
+            raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
+        norm_bound, label_bound = self._bounds(rows, labels)
+        units = unit_rows(rows, norm_bound, self.fit_intercept)
+        return units, unit_labels(labels, label_bound), norm_bound, label_bound
+
+    def _blocks(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
+        """The same in blocks of dask collections: the same checks and clips, block by block."""
+        if not (elsewhere(X) and elsewhere(y)):
+            raise ValueError("X and y must both be dask collections, or both be in memory")
+        if self.bounds_from is not None:
+            raise ValueError("bounds_from='data' needs rows in memory; state public bounds instead")
+        checked_rows(np.zeros((1,) * X.ndim), None)  # the shapes' errors and warnings, without data
+        checked_labels(np.zeros((1, *y.shape[1:])))
+        from discreet.distributed.rows import open_blocks
+
+        norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
+        d, intercept = int(X.shape[1]), self.fit_intercept
+        prepare = partial(_units, d, norm_bound, label_bound, intercept)
+        rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
+        remember_names(X, self)
+        return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
+
     def _delta(self) -> float:
         if self.delta is not None:
             return self.delta
@@ -217,7 +255,7 @@ class PrivateRegressor:
     def _accounting(self) -> str | None:
         return "pure" if self.trust == "local" else None
 
-    def _promise(self, ledger: Ledger) -> Guarantee:
+    def _promise(self, ledger: Ledger, apart: bool) -> Guarantee:
         return ledger.guarantee(
             trust=self.trust,
             unprotected=(
@@ -228,6 +266,7 @@ class PrivateRegressor:
                 if self.bounds_from is None
                 else "THE LARGEST NORM AND LABEL, read off the data without noise",
                 "fits repeated on the same rows (each fit spends its own budget)",
+                *(("rows and sums without noise inside the cluster",) if apart else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
         )
@@ -250,7 +289,7 @@ class PrivateRegressor:
                 "bounds_from='data' reads the largest norm and label off private data without "
                 "noise: the guarantee does not cover that. State public bounds instead.",
                 PrivacyLeakWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
             largest = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X))))
             return max(largest, 1e-300), max(float(np.abs(y).max()), 1e-300)
@@ -264,18 +303,32 @@ class PrivateRegressor:
             "label_bound", self.label_bound or 0
         )
 
-    def _unit_rows(self, X: Array, bound: float) -> tuple[Array, float]:
-        """Rows clipped to the bound, in units in which they fit the unit ball; and the unit."""
-        rows = within("X", X, bound, norm="l2", clip=True)
-        if not self.fit_intercept:
-            return (rows / bound if bound != 1 else rows), bound
-        # A constant feature as long as the others may be: sqrt(2) times the bound in all.
-        units = np.empty((len(rows), rows.shape[1] + 1))
-        np.divide(rows, bound * math.sqrt(2), out=units[:, :-1])
-        units[:, -1] = 1 / math.sqrt(2)
-        return units, bound * math.sqrt(2)
-
     def _fitted_rows(self, X: Any) -> Array:
         if not hasattr(self, "coef_"):
             raise not_fitted(self)
         return checked_rows(X, self, self.n_features_in_)
+
+
+def unit_rows(X: Array, bound: float, intercept: bool) -> Array:
+    """Rows clipped to the bound, in units in which they fit the unit ball."""
+    rows = within("X", X, bound, norm="l2", clip=True)
+    if not intercept:
+        return rows / bound if bound != 1 else rows
+    # A constant feature as long as the others may be: sqrt(2) times the bound in all.
+    units = np.empty((len(rows), rows.shape[1] + 1))
+    np.divide(rows, bound * math.sqrt(2), out=units[:, :-1])
+    units[:, -1] = 1 / math.sqrt(2)
+    return units
+
+
+def unit_labels(y: Array, bound: float) -> Array:
+    """Labels clipped to the bound, in its units."""
+    return np.asarray(np.clip(y, -bound, bound) / bound)
+
+
+def _units(
+    columns: int, norm_bound: float, label_bound: float, intercept: bool, X: Any, y: Any
+) -> tuple[Array, Array]:
+    """A block's rows and labels in their units, from public parameters alone."""
+    rows, labels = checked_rows(X, None, columns), checked_labels(np.asarray(y).reshape(len(y)))
+    return unit_rows(rows, norm_bound, intercept), unit_labels(labels, label_bound)

@@ -11,6 +11,7 @@ from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, PrivateRegressor, Problem
 from discreet.regression.central import least_squares
+from discreet.regression.rows import Parts, sums
 
 
 class _Baseline(PrivateRegressor):
@@ -46,7 +47,12 @@ class _Baseline(PrivateRegressor):
         return "auto"
 
 
-class OLS(_Baseline):
+class _BySums(_Baseline):
+    def _by_sums(self) -> tuple[str, ...]:
+        return ("auto",)
+
+
+class OLS(_BySums):
     """Ordinary least squares: no privacy, whatever epsilon says, and the guarantee says so.
 
     >>> OLS().fit([[0.5], [1.0]], [0.25, 0.5]).coef_.round(3)
@@ -65,7 +71,7 @@ class OLS(_Baseline):
         )
 
 
-class SSP(_Baseline):
+class SSP(_BySums):
     """Sufficient statistics perturbation: one noisy matrix, as it is (Vu, Slavkovic 2009).
 
     Eigenvalues are only kept positive: where the noise exceeds the signal it fails badly, which
@@ -77,7 +83,7 @@ class SSP(_Baseline):
         return _ridge(gram, moment, deviation, 0.0)
 
 
-class AdaSSP(_Baseline):
+class AdaSSP(_BySums):
     """Adaptive sufficient statistics perturbation (Wang 2018): a ridge as large as needed.
 
     A tenth of mu^2 is spent on the smallest eigenvalue; the ridge tops it up to the noise level.
@@ -93,7 +99,7 @@ class AdaSSP(_Baseline):
         budget, d = problem.budget, problem.X.shape[1]
         # Replacing a row moves the Gram matrix by aa' - bb', of operator norm at most 1.
         least, record = gaussian(
-            np.linalg.eigvalsh(problem.X.T @ problem.X)[0],
+            np.linalg.eigvalsh(sums(_products, problem.X, problem.y)[0][:d, :d])[0],
             sensitivity=budget.contributions * 1.0,
             mu=budget.mu * math.sqrt(0.1),
             noise=problem.noise,
@@ -162,11 +168,11 @@ class DPGradientDescent(_Baseline):
 
 
 def _second_moments(problem: Problem, mu: float) -> tuple[Array, Array, float]:
-    rows = np.column_stack([problem.X, problem.y])
+    (products,) = sums(_products, problem.X, problem.y)
     d = problem.X.shape[1]
     # |phi|^2 + y^2 <= 2, and |vv' - ww'|_F <= sqrt(2) max |v|^2 (replace-one, PSD terms).
     total, record = gaussian_symmetric(
-        rows.T @ rows,
+        products,
         sensitivity=problem.budget.contributions * math.sqrt(2) * 2,
         mu=mu,
         noise=problem.noise,
@@ -174,6 +180,11 @@ def _second_moments(problem: Problem, mu: float) -> tuple[Array, Array, float]:
         what="second moments",
     )
     return total[:d, :d], total[:d, d], record.scale
+
+
+def _products(X: Array, y: Array) -> Parts:
+    rows = np.column_stack([X, y])
+    return (rows.T @ rows,)
 
 
 def _ridge(gram: Array, moment: Array, deviation: float, ridge: float) -> Estimate:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array
 from discreet.regression.base import Estimate, Problem
+from discreet.regression.rows import compressed, some_places
 from discreet.regression.stages import (
     Posterior,
     Stage,
@@ -62,7 +63,8 @@ def information_weighted(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    order = problem.coins.permutation(n) if n > SKETCH_ROWS else np.arange(n)
+    size = min(n, max(SKETCH_ROWS, EARLY_ROWS))
+    order = some_places(problem.coins, n, size) if n > SKETCH_ROWS else np.arange(n)
     few = np.sort(order[:SKETCH_ROWS])
     early: Rows = np.sort(order[:EARLY_ROWS]) if n > MANY_ROWS else slice(None)
     sketch_share = _sketch_share(len(few), problem.budget.mu)
@@ -98,10 +100,12 @@ def single_pass(problem: Problem) -> Estimate:
 
 def least_squares(problem: Problem) -> Estimate:
     """Ordinary least squares: what every method is without privacy."""
-    X, y = problem.X, problem.y
-    theta = np.asarray(np.linalg.lstsq(X, y, rcond=None)[0], dtype=np.float64)
+    n, d = problem.X.shape
+    X, y = compressed(problem.X, problem.y)
+    rcond = np.finfo(np.float64).eps * max(n, d)
+    theta = np.asarray(np.linalg.lstsq(X, y, rcond=rcond)[0], dtype=np.float64)
     residual = y - X @ theta
-    freedom = max(len(y) - X.shape[1], 1)
+    freedom = max(n - d, 1)
     return Estimate(theta, float(residual @ residual) / freedom * np.linalg.pinv(X.T @ X))
 
 
@@ -110,7 +114,7 @@ def public_covariates(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    rows: Rows = problem.coins.permutation(n)[:SKETCH_ROWS] if n > SKETCH_ROWS else slice(None)
+    rows: Rows = some_places(problem.coins, n, SKETCH_ROWS) if n > SKETCH_ROWS else slice(None)
     sketch_share = _sketch_share(min(n, SKETCH_ROWS), problem.budget.mu)
     total = sum(PUBLIC_SHARES) + sketch_share * (len(PUBLIC_SHARES) - 1)
     return _run(

@@ -119,6 +119,9 @@ class PrivateGLM(PrivateRegressor):
         link(self.link)
         return {name: partial(self._solve, solver) for name, solver in METHODS[trust].items()}
 
+    def _by_sums(self) -> tuple[str, ...]:
+        return ("newton",) if self.trust == "central" else ()
+
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         return "newton" if self.trust == "central" else "sgd"
 

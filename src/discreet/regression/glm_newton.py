@@ -20,6 +20,7 @@ data and perturb a minimiser.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from discreet.links import BoundedLink
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian, symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
+from discreet.regression.rows import Parts, sums
 
 SHARES = (0.06, 0.1, 0.2, 0.64)  # of mu^2; early stages find the frame and a starting point
 PLAIN_STAGES = 40  # without noise: until Newton's method has converged
@@ -102,6 +104,11 @@ def statistics(
     return g, (u * (w * model.slope(t))[:, None]).T @ u
 
 
+def _look(model: BoundedLink, frame: Frame, theta: Array, X: Array, y: Array) -> Parts:
+    """The statistics of a block of rows, labels clipped to what the link allows."""
+    return statistics(X, np.clip(y, *model.labels), model, frame, theta)
+
+
 def half_range(model: BoundedLink) -> float:
     """h, half the range of labels: for every t some label is at least so far from nu(t)."""
     least, most = model.labels
@@ -120,8 +127,7 @@ def _stage(
     problem: Problem, model: BoundedLink, frame: Frame, theta: Array, mu: float, what: str
 ) -> Stage:
     d = len(theta)
-    y = np.clip(problem.y, *model.labels)
-    g, H = statistics(problem.X, y, model, frame, theta)
+    g, H = sums(partial(_look, model, frame, theta), problem.X, problem.y)
     moves_g, moves_H = sensitivities(model, frame)
     k = problem.budget.contributions
     if problem.public_X is None:

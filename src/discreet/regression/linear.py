@@ -86,6 +86,12 @@ class PrivateLinearRegression(PrivateRegressor):
             methods["public-covariates"] = central.public_covariates
         return methods
 
+    def _by_sums(self) -> tuple[str, ...]:
+        if self.trust == "local":
+            return ()
+        known = ("public-covariates",) if self.public_X is not None else ()
+        return ("information-weighted", "single-pass", "reweighted", *known)
+
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         known = self.public_X is not None
         if self.trust == "local":

@@ -30,6 +30,7 @@ from discreet.privacy import BallChannel, IntervalChannel, Noise, SymmetricChann
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole
 from discreet.regression.base import Estimate
 from discreet.regression.matrices import power
+from discreet.regression.tally import Tally as Tally
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # share of the people
 GRAM = (0.5, 0.5, 0.4, 0.2)  # of them, who report the Gram term
@@ -126,32 +127,6 @@ def report(
     return Report(state.round, state.number, values)
 
 
-class Tally:
-    """The number of reports, their sum and the sum of their squares: O(d^2) numbers."""
-
-    def __init__(self) -> None:
-        self.count, self.total, self.squares = 0, np.zeros(()), np.zeros(())
-
-    def add(self, values: Array) -> None:
-        """Add reports, one in each row."""
-        self.count += len(values)
-        self.total = self.total + values.sum(axis=0)
-        products = values.T @ values if values.ndim == 2 else np.sum(values * values)
-        self.squares = self.squares + products
-
-    @property
-    def mean(self) -> Array:
-        """The mean report."""
-        return np.asarray(self.total / self.count)
-
-    @property
-    def variance(self) -> Array:
-        """Of the mean: a matrix for vectors, the sum over all entries otherwise."""
-        mean = self.mean
-        square = np.outer(mean, mean) if mean.ndim == 1 else np.sum(mean * mean)
-        return np.asarray((self.squares / self.count - square) / max(self.count - 1, 1))
-
-
 class Server:
     """Asks, adds up, estimates; sees reports only.
 
@@ -204,9 +179,11 @@ class Server:
         """Add reports on a question of the open round."""
         if not isinstance(report, Report):
             raise TypeError(f"the server takes a Report, never records: {type(report).__name__}")
-        if report.round != self._round or not 0 <= report.number < len(self._asked):
-            raise ValueError(f"expected a report on an open question of round {self._round}")
-        self._tallies[report.number].add(report.values)
+        self._open_tally(report.round, report.number).add(report.values)
+
+    def absorb(self, tally: Tally, state: PublicState) -> None:
+        """Add reports on an open question that were added up elsewhere, from files say."""
+        self._open_tally(state.round, state.number).merge(tally)
 
     def close(self) -> None:
         """End the round: learn from its sums, and publish the next questions."""
@@ -244,6 +221,11 @@ class Server:
                 if people:
                     self._put(question, clip, people)
         self._tallies = [Tally() for _ in self._asked]
+
+    def _open_tally(self, round: int, number: int) -> Tally:
+        if round != self._round or not 0 <= number < len(self._asked):
+            raise ValueError(f"expected a report on an open question of round {self._round}")
+        return self._tallies[number]
 
     def _put(self, question: str, clip: float, people: int) -> None:
         state = PublicState(

@@ -8,6 +8,7 @@ all rows with the budget split over the spectral iterations.
 """
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from discreet.privacy.mechanisms import (
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
 from discreet.regression.matrices import power, symmetrised
+from discreet.regression.rows import Parts, sums
 
 SHARES = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
 
@@ -34,10 +36,10 @@ def reweighted(problem: Problem) -> Estimate:
     k = budget.contributions
     U = np.eye(d)
     for share in SHARES[:-1]:
-        z, _ = _views(X, U)
+        total, _ = sums(partial(_moments, U), X, y)
         # |z|^2 = phi' U phi / |U phi| <= |phi| <= 1; replace-one of PSD terms: sqrt(2).
         gram, record = gaussian_symmetric(
-            z.T @ z,
+            total,
             sensitivity=k * math.sqrt(2),
             mu=budget.mu * math.sqrt(share),
             noise=problem.noise,
@@ -50,10 +52,10 @@ def reweighted(problem: Problem) -> Estimate:
         values, vectors = np.linalg.eigh(balance)
         values = np.maximum(values, ridge * np.linalg.eigvalsh(U)[0])
         U = symmetrised(((vectors * values**-0.5) @ vectors.T) @ U)
-    z, direction = _views(X, U)
+    total, moment = sums(partial(_moments, U), X, y)
     # moment: |direction y| <= 1, so 2; Gram: sqrt(2); together sqrt(4 + 2).
     released, record = gaussian(
-        np.concatenate([direction.T @ y, symmetric_to_vector(z.T @ z)]),
+        np.concatenate([moment, symmetric_to_vector(total)]),
         sensitivity=k * math.sqrt(6),
         mu=budget.mu * math.sqrt(SHARES[-1]),
         noise=problem.noise,
@@ -66,6 +68,11 @@ def reweighted(problem: Problem) -> Estimate:
     inverse = (vectors / np.maximum(values, record.scale)) @ vectors.T
     solve = root @ inverse @ back
     return Estimate(solve @ released[:d], None)  # the ridge's bias is not known
+
+
+def _moments(U: Array, X: Array, y: Array) -> Parts:
+    z, direction = _views(X, U)
+    return z.T @ z, direction.T @ y
 
 
 def _views(X: Array, U: Array) -> tuple[Array, Array]:

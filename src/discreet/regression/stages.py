@@ -7,6 +7,7 @@ plan and the posterior are computed from what those released.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from discreet.privacy.mechanisms import (
     vector_to_symmetric,
 )
 from discreet.regression.base import Problem
+from discreet.regression.rows import Parts, sums
 
 KNOWN = 30.0  # times the prior's precision: what counts as known
 SLOPE = 0.8  # share of the residuals that must not be cut: the slope of discrete labels is 1
@@ -103,7 +105,7 @@ def second_moments(
     """Gram, moment and mean square of the labels, in one release of [phi; y][phi; y]^T."""
     d = X.shape[1]
     total = np.empty((d + 1, d + 1))
-    total[:d, :d], total[:d, d], total[d, d] = X.T @ X, X.T @ y, y @ y
+    total[:d, :d], total[:d, d], total[d, d] = sums(_moments, X, y)
     total[d, :d] = total[:d, d]
     # |phi|^2 + y^2 <= 2, and |vv' - ww'|_F <= sqrt(2) max |v|^2 (replace-one, PSD terms).
     sensitivity = problem.budget.contributions * math.sqrt(2) * 2
@@ -131,11 +133,7 @@ def sketch_rows(
     public: Array | None,
 ) -> "Sketch":
     """Histograms of |x| and of r over its standard deviation, as shares of the rows."""
-    lengths, up, down = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS)), np.zeros(len(LEVELS))
-    for x, r, spread in _looks(X, y, frame, posterior):
-        lengths += _histogram(row_norms(x, "l2"), LENGTHS)
-        up += _histogram((r / spread)[r >= 0], LEVELS)
-        down += _histogram((-r / spread)[r < 0], LEVELS)
+    lengths, up, down = sums(partial(_counts, frame, posterior), X, y)
     if public is not None:
         lengths = _histogram(row_norms(public @ frame, "l2"), LENGTHS) * (len(X) / len(public))
     # A row is one count in each histogram: replacing it moves two counts by one in each.
@@ -220,16 +218,9 @@ def statistics(
 ) -> tuple[Array, Array, tuple[float, float]]:
     """Weighted Gram matrix and clipped residual moment, in one release."""
     d, root = X.shape[1], math.sqrt(posterior.noise)
-    gram, moment = np.zeros((d, d)), np.zeros(d)
-    for x, r, spread in _looks(X, y, stage.frame, posterior):
-        cut = np.minimum(stage.clip * spread, posterior.limit)
-        weighted = x * _weights(x, spread / root, stage.reach)[:, None]
-        moment += weighted.T @ np.clip(r, -cut, cut)
-        if public is None:
-            gram += weighted.T @ x
+    moment, gram = sums(partial(_weighted, stage, posterior, public is None), X, y)
     if public is not None:
-        for x, _, spread in _looks(public, np.zeros(len(public)), stage.frame, posterior):
-            gram += (x * _weights(x, spread / root, stage.reach)[:, None]).T @ x
+        gram = _weighted(stage, posterior, True, public, np.zeros(len(public)))[1]
         gram *= len(X) / len(public)
     # |w x| spread <= root <= spread, so |w x clip(r)| <= min(c root, limit) =: R, and
     # |w x x'|_F <= reach. Replacing a row moves moment / R by at most 2 and g * gram by at most
@@ -250,6 +241,36 @@ def statistics(
         return gram, released * R, (0.0, record.scale * R)
     deviations = record.scale / g, record.scale * R
     return vector_to_symmetric(released[d:]) / g, released[:d] * R, deviations
+
+
+# -- what is asked of a block of rows: sums, from public parameters -------------------------------
+
+
+def _moments(X: Array, y: Array) -> Parts:
+    return X.T @ X, X.T @ y, y @ y
+
+
+def _counts(frame: Array, posterior: Posterior, X: Array, y: Array) -> Parts:
+    """How many rows have which length, residuals above and residuals below zero which size."""
+    lengths, up, down = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS)), np.zeros(len(LEVELS))
+    for x, r, spread in _looks(X, y, frame, posterior):
+        lengths += _histogram(row_norms(x, "l2"), LENGTHS)
+        up += _histogram((r / spread)[r >= 0], LEVELS)
+        down += _histogram((-r / spread)[r < 0], LEVELS)
+    return lengths, up, down
+
+
+def _weighted(stage: Stage, posterior: Posterior, with_gram: bool, X: Array, y: Array) -> Parts:
+    """The clipped residual moment and the Gram matrix, which stays zero if it is not asked for."""
+    d, root = X.shape[1], math.sqrt(posterior.noise)
+    gram, moment = np.zeros((d, d)), np.zeros(d)
+    for x, r, spread in _looks(X, y, stage.frame, posterior):
+        cut = np.minimum(stage.clip * spread, posterior.limit)
+        weighted = x * _weights(x, spread / root, stage.reach)[:, None]
+        moment += weighted.T @ np.clip(r, -cut, cut)
+        if with_gram:
+            gram += weighted.T @ x
+    return moment, gram
 
 
 def _weights(x: Array, inflation: Array, reach: float) -> Array:

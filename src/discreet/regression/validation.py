@@ -32,7 +32,6 @@ def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -
     """X as a finite float64 matrix; remembers a data frame's column names on the estimator."""
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("sparse matrices are not supported; pass X.toarray()")
-    names = getattr(X, "columns", None)
     array = np.asarray(X)
     if np.iscomplexobj(array):
         raise ValueError("Complex data not supported")
@@ -57,10 +56,16 @@ def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -
         raise ValueError(
             f"X has {rows.shape[1]} features, but {known} is expecting {columns} features as input"
         )
-    fitting = estimator is not None and columns is None
-    if fitting and names is not None and all(isinstance(name, str) for name in names):
-        vars(estimator)["feature_names_in_"] = np.asarray(names, dtype=object)
+    if estimator is not None and columns is None:
+        remember_names(X, estimator)
     return rows
+
+
+def remember_names(X: Any, estimator: object) -> None:
+    """A data frame's column names, kept on the estimator as scikit-learn's users expect."""
+    names = getattr(X, "columns", None)
+    if names is not None and all(isinstance(name, str) for name in names):
+        vars(estimator)["feature_names_in_"] = np.asarray(names, dtype=object)
 
 
 def checked_labels(y: Any) -> Array:

@@ -1,0 +1,125 @@
+"""What an attack is: two neighbouring worlds, and a score that tells them apart.
+
+    world 0, world 1   the same stream but for one person's rounds, at their worst
+    score              large where the attacker believes in world 1
+    claim              what the learner promises: the attack must not prove more
+
+An attack runs the public code of the library, nothing of its own: break the library and it shows.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discreet.privacy import Budget, SeededNoise, gaussian_mu
+from discreet.privacy.checks import Array, one_of, whole
+
+KINDS = ("pure", "gaussian", "zcdp", "approximate")
+ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "convex")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What is promised: (epsilon, delta), and through which calculus.
+
+    pure         epsilon-DP
+    gaussian     mu-GDP, mu the largest that implies (epsilon, delta)
+    zcdp         rho-zCDP, rho the largest that implies (epsilon, delta)
+    approximate  (epsilon, delta)-DP and nothing finer
+
+    >>> round(Claim(1.0, 1e-6, "gaussian").mu, 4)
+    0.2367
+    """
+
+    epsilon: float
+    delta: float = 0.0
+    kind: str = "pure"
+
+    def __post_init__(self) -> None:
+        one_of("kind", self.kind, KINDS)
+        Budget(self.epsilon, self.delta)
+        if (self.kind == "pure") != (self.delta == 0):
+            raise ValueError("a pure claim has delta = 0, every other claim has delta > 0")
+
+    @property
+    def mu(self) -> float:
+        """The promise as Gaussian privacy; infinite where it is not Gaussian."""
+        return gaussian_mu(self.epsilon, self.delta) if self.kind == "gaussian" else math.inf
+
+    @property
+    def method(self) -> str:
+        """The bound of `audit_scores` that is valid against this claim."""
+        return "gdp" if self.kind == "gaussian" else "clopper-pearson"
+
+
+Draw = Callable[[Claim, int, int, SeededNoise], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attack on one mechanism or learner.
+
+    `draw(claim, runs, world, noise)` runs the learner `runs` times in a world (0 or 1) with
+    privacy noise from `noise`, and returns one score for each run, or several views of it as
+    columns (the audit chooses between them on runs that it does not count). `near` is the share of
+    the claim that the best attacker can reach here, for the reader of a table; `effort` the share
+    of the runs asked for that a slow learner makes.
+    """
+
+    name: str
+    room: str
+    claim: Claim
+    description: str
+    draw: Draw
+    near: float = 1.0
+    effort: float = 1.0
+
+    def __post_init__(self) -> None:
+        one_of("room", self.room, ROOMS)
+
+    def at(self, epsilon: float) -> "Attack":
+        """The same attack on the same learner with another epsilon."""
+        return replace(self, claim=replace(self.claim, epsilon=epsilon))
+
+    def scores(self, runs: int, world: int, seed: int) -> Array:  # (runs,) or (runs, views)
+        """The scores of `runs` independent runs in one world; the same for the same seed."""
+        whole("runs", runs)
+        one_of("world", str(world), ("0", "1"))
+        out = self.draw(self.claim, runs, world, noise_of(seed, world))
+        scores = np.asarray(out, dtype=np.float64)
+        if scores.shape[:1] != (runs,) or scores.ndim > 2:
+            raise ValueError(f"{self.name}: expected {runs} scores, got shape {scores.shape}")
+        return scores
+
+
+def noise_of(seed: int, world: int) -> SeededNoise:
+    """Privacy noise for one block of runs: independent between worlds and seeds."""
+    words = np.random.SeedSequence([whole("seed", seed, least=0), world]).generate_state(4)
+    return SeededNoise(sum(int(word) << (32 * i) for i, word in enumerate(words)))
+
+
+ATTACKS: dict[str, Attack] = {}
+
+
+def attack(
+    name: str,
+    *,
+    room: str,
+    kind: str,
+    delta: float = 1e-6,
+    near: float = 1.0,
+    effort: float = 1.0,
+) -> Callable[[Draw], Draw]:
+    """Register a function `draw(claim, runs, world, noise)`; its docstring is the description."""
+
+    def register(draw: Draw) -> Draw:
+        if name in ATTACKS:
+            raise ValueError(f"there is an attack {name!r} already")
+        claim = Claim(1.0, 0.0 if kind == "pure" else delta, kind)
+        words = " ".join((draw.__doc__ or "").split())
+        ATTACKS[name] = Attack(name, room, claim, words, draw, near, effort)
+        return draw
+
+    return register

@@ -1,0 +1,149 @@
+"""Attacks on contextual bandits.
+
+Joint trust: the attacker sees everything but the canary's own action, hence every release. The
+canary is offered one action, so that its own choice tells nothing; everybody else is known and has
+nothing to say. Local trust: the attacker hears one report.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.attack import Claim, attack
+from discreet.audit.attacks_sums import whitening
+from discreet.audit.transcript import likelihood_ratio
+from discreet.audit.wire import listening
+from discreet.bandits import LinearBandit
+from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
+from discreet.bandits.window import COUNT, Lens
+from discreet.privacy import Noise, SeededNoise
+from discreet.privacy.checks import Array
+from discreet.privacy.mechanisms import symmetric_to_vector
+
+E1 = np.eye(2)[:1]  # on the boundary of the ball
+NOBODY = np.zeros((1, 2))  # features that tell nothing
+
+
+def _term(view: Lens, reward: float) -> Array:
+    """What the canary adds to a window's sum under a lens; the attacker knows both."""
+    v, weight = view.look(E1, np.array([reward]))
+    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
+
+
+def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Lens, Array]:
+    """One window with the canary first: its decision, the lens, and the sum as released."""
+    rest = learner.rounds_until_release - 1
+    first = learner.decide(E1)
+    if reward is not None:
+        learner.learn(first, reward)
+    if late is not None:
+        learner.learn(*late)
+    learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
+    view, total = learner._estimator._lens, learner._estimator._sum
+    learner.decide(NOBODY)  # the release happens here
+    return first, view, total.value
+
+
+def _joint(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
+    return LinearBandit(2, epsilon=claim.epsilon, delta=claim.delta, seed=0, noise=noise, **options)
+
+
+@attack("linear bandit", room="bandits", kind="gaussian", near=0.97)
+def linear_bandit(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """Reward 1 or -1 for a row on the boundary: the window's sum, theta, others' later actions."""
+    scores = []
+    for _ in range(runs):
+        learner = _joint(claim, noise, policy="greedy")
+        _, view, value = _window(learner, 2.0 * world - 1.0)
+        direction = _term(view, 1.0) - _term(view, -1.0)
+        later = learner.decide_many(np.tile([-E1[0], E1[0]], (3, 1, 1)))
+        scores.append((value @ direction, learner.theta[0], later.action.sum()))
+    return np.array(scores)
+
+
+@attack("linear bandit, reward in another window", room="bandits", kind="gaussian")
+def other_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """The reward comes at once, or after the first release: likelihood ratio of both releases."""
+    scores = []
+    for _ in range(runs):
+        learner = _joint(claim, noise)
+        first, view, value = _window(learner, None if world else 1.0)
+        _, later, second = _window(learner, None, (first, 1.0) if world else None)
+        early, late = _term(view, 1.0), _term(later, 1.0)
+        # log p(both | late) - log p(both | at once), up to what is the same in both worlds
+        ratio = (value - early) @ (value - early) + second @ second
+        ratio -= value @ value + (second - late) @ (second - late)
+        scores.append(ratio / (2 * learner.guarantee.releases[0].scale ** 2))
+    return np.array(scores)
+
+
+@attack("linear bandit sgd", room="bandits", kind="gaussian", near=0.35)
+def linear_bandit_sgd(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """Gradient steps: the likelihood of the average that a window releases, reward 1 or -1."""
+
+    def run(which: int, source: Noise) -> None:
+        learner = _joint(claim, source, estimator="sgd", policy="greedy")
+        rest = learner.rounds_until_release - 1
+        learner.learn(learner.decide(E1), 2.0 * which - 1.0)
+        learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
+        learner.decide(NOBODY)
+
+    return np.array([likelihood_ratio(run, world, noise) for _ in range(runs)])
+
+
+def _continual(mechanism: str) -> None:
+    @attack(f"continual linucb {mechanism}", room="bandits", kind="gaussian")
+    def continual(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """Features e1 or -e1 with reward 1, the worst pair: all sums, whitened by their noise."""
+        rounds, out = 3, []
+        for _ in range(runs):
+            learner = ContinualLinUCB(
+                2, rounds, claim.epsilon, claim.delta, mechanism=mechanism, noise=noise
+            )
+            seen = []
+            for t in range(rounds):
+                features = NOBODY if t else (2 * world - 1) * E1
+                learner.learn(learner.decide(features), 0.0 if t else 1.0)
+                seen.append(learner._sums.estimate[2])  # the moment of the first feature
+            out.append(seen)
+        weights = whitening(learner._sums._plan.design, np.eye(rounds)[0])
+        sums = np.array(out)
+        return np.column_stack([sums @ weights, sums[:, 0], sums.mean(axis=1)])
+
+
+_continual("blt")
+
+
+def _wiretapped(name: str, make: Callable[[Claim, Noise], Any], near: float) -> None:
+    @attack(name, room="bandits", kind="pure", near=near)
+    def wiretap(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """Everybody is the same person, reward 1 or -1: reports of moments, as the wire has them.
+
+        Only the first window: later questions depend on what was reported before.
+        """
+        scores: list[Array] = []
+        while sum(map(len, scores)) < runs:
+            learner = make(claim, noise)
+            people = learner.rounds_until_release
+            with listening() as heard:
+                decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
+                learner.learn_many(decisions, np.full(people, 2.0 * world - 1.0))
+            scores += [sent @ E1[0] for sent in heard if sent.shape[-1] == 2]
+        return np.concatenate(scores)[:runs]
+
+
+_wiretapped(
+    "linear bandit local",
+    lambda claim, noise: LinearBandit(2, 10**5, claim.epsilon, trust="local", seed=0, noise=noise),
+    1.0,
+)
+_wiretapped(
+    "local linucb", lambda claim, noise: LocalLinUCB(2, 10**5, claim.epsilon, noise=noise), 1.0
+)
+# Half the gradient enters the channel, and at theta = 0 that is half as long as it may be.
+_wiretapped(
+    "local sgd bandit",
+    lambda claim, noise: LocalSGDBandit(2, 10**5, claim.epsilon, noise=noise),
+    0.5,
+)

@@ -1,0 +1,140 @@
+"""What two counts prove: hits among n runs with the canary, false alarms among n runs without.
+
+    theta             what is claimed: epsilon (at delta), or mu
+    Curve.power       the largest power that the claim allows at a false alarm rate
+    p-value of theta  the worst chance, over all tests the claim allows, of counts as telling
+
+Bounding the two rates one by one, each with half the risk, is valid and wasteful: both would have
+to be unlucky at once. `refuted_below` tests the pair. The false alarm rate q is not known: it is
+confined with a fiftieth of the risk, and the p-value is the worst over that interval (Berger, Boos
+1994). Within a cell of the interval the chance is bounded by the cell's ends, by monotonicity: the
+statistic grows with the hits and falls with the alarms. So the bound is exact, not a grid search.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import betainc, betaincinv, gammaln, ndtr, ndtri
+
+from discreet.privacy.checks import Array, whole
+
+_CELLS = 48
+_REACH = 6.0  # standard deviations of a count that are summed; what is beyond counts as telling
+
+
+def clopper_pearson(
+    successes: ArrayLike, trials: int, confidence: float = 0.95
+) -> tuple[Array, Array]:
+    """One-sided bounds (low, high) on a success probability, each valid with `confidence`.
+
+    >>> low, high = clopper_pearson(0, 100, 0.95)
+    >>> float(low), round(float(high), 4)
+    (0.0, 0.0295)
+    """
+    k = np.asarray(successes, dtype=np.float64)
+    whole("trials", trials)
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    if k.size and not (k.min() >= 0 and k.max() <= trials):
+        raise ValueError(f"successes must lie in 0..{trials}")
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1), trials - k + 1, 1 - confidence), 0.0)
+    high = np.where(k < trials, betaincinv(k + 1, np.maximum(trials - k, 1), confidence), 1.0)
+    return low, high
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The tests that a claim allows: (epsilon, delta)-DP, or mu-GDP."""
+
+    gaussian: bool
+    delta: float = 0.0
+
+    def power(self, false_alarm: Array, theta: float) -> Array:
+        """The largest power at a false alarm rate."""
+        if self.gaussian:
+            return np.asarray(ndtr(ndtri(false_alarm) + theta))
+        return np.minimum(1.0, math.exp(theta) * false_alarm + self.delta)
+
+    def parameter(self, power: Any, false_alarm: Any) -> Array:
+        """The claim under which these rates are just allowed; -inf where any claim allows them."""
+        power, false_alarm = np.asarray(power), np.asarray(false_alarm)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            if self.gaussian:
+                theta = ndtri(power) - ndtri(false_alarm)
+            else:
+                theta = np.log(np.maximum(power - self.delta, 0.0)) - np.log(false_alarm)
+        return np.asarray(np.nan_to_num(theta, nan=-math.inf, posinf=math.inf, neginf=-math.inf))
+
+
+def split_bounds(
+    alarms: ArrayLike, hits: ArrayLike, trials: int, curve: Curve, confidence: float
+) -> Array:
+    """Simple lower bounds on the claim: each of the two rates is bounded with half the risk."""
+    each = 1 - (1 - confidence) / 2
+    false_alarm = clopper_pearson(alarms, trials, each)[1]
+    power = clopper_pearson(hits, trials, each)[0]
+    return curve.parameter(power, false_alarm)
+
+
+def refuted_below(alarms: int, hits: int, trials: int, curve: Curve, confidence: float) -> float:
+    """Every claim below this is refuted by the two counts, with `confidence`; at least 0.
+
+    >>> simple = float(split_bounds(3000, 4000, 10_000, Curve(False), 0.95))
+    >>> exact = refuted_below(3000, 4000, 10_000, Curve(False), 0.95)
+    >>> 0 < simple < exact < math.log(4 / 3)
+    True
+    """
+    risk = 1 - confidence
+    seen = float(curve.parameter((hits + 0.5) / (trials + 1), (alarms + 0.5) / (trials + 1)))
+    if not seen > 0:
+        return 0.0
+    low, high = max(float(split_bounds(alarms, hits, trials, curve, confidence)), 0.0), seen
+    if _p_value(alarms, hits, trials, curve, low, seen, risk) > risk:
+        return low  # rare counts: the simple bound is as good
+    for _ in range(10):
+        middle = (low + high) / 2
+        if _p_value(alarms, hits, trials, curve, middle, seen, risk) <= risk:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _p_value(
+    alarms: int, hits: int, trials: int, curve: Curve, theta: float, seen: float, risk: float
+) -> float:
+    """An upper bound on the chance of counts as telling as these under the claim `theta`."""
+    aside = risk / 50
+    low, high = clopper_pearson(alarms, trials, 1 - aside / 2)
+    edges = np.linspace(float(low), float(high), _CELLS + 1)
+    # Worst in a cell: the fewest alarms (its lower end), the most power (at its upper end).
+    q, p = edges[:-1], np.clip(curve.power(edges[1:], theta), 0.0, 1.0)
+    spread = _REACH * math.sqrt(trials * edges[-1] * (1 - edges[0]) + 1) + 4
+    first = max(0, math.floor(trials * edges[0] - spread))
+    last = min(trials, math.ceil(trials * edges[-1] + spread))
+    k = np.arange(first, last + 1, dtype=np.float64)
+    needed = _hits_needed(k, trials, curve, seen)
+    chance = _binomial(k, trials, q[:, None])
+    with np.errstate(invalid="ignore"):
+        telling = betainc(np.maximum(needed, 1), np.maximum(trials - needed + 1, 1), p[:, None])
+    telling = np.where(needed <= 0, 1.0, np.where(needed > trials, 0.0, telling))
+    beyond = np.maximum(1 - chance.sum(axis=1), 0.0)
+    return float(np.max(np.sum(chance * telling, axis=1) + beyond)) + aside
+
+
+def _hits_needed(alarms: Array, trials: int, curve: Curve, seen: float) -> Array:
+    """The fewest hits that are as telling as what was seen, for each count of alarms."""
+    rate = curve.power((alarms + 0.5) / (trials + 1), seen)
+    return np.ceil(rate * (trials + 1) - 0.5 - 1e-6)
+
+
+def _binomial(k: Array, trials: int, rate: Array) -> Array:
+    """P(count = k), for rates that may be 0 or 1."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = k * np.log(rate) + (trials - k) * np.log1p(-rate)
+    log = np.where((rate == 0) & (k == 0) | (rate == 1) & (k == trials), 0.0, log)
+    choose = gammaln(trials + 1) - gammaln(k + 1) - gammaln(trials - k + 1)
+    return np.asarray(np.exp(np.nan_to_num(log, nan=-math.inf) + choose))

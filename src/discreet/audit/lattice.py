@@ -1,0 +1,68 @@
+"""The floating-point attack: outputs that are possible for one input and not for its neighbour.
+
+Float noise z has finer steps near 0 than doubles have near 1. So 0 + z is hardly ever a multiple
+of 2^-53, and 1 + z always is where it falls below 1/4 (Mironov 2012): one output in a few proves
+which input it was, whatever epsilon says. Lattice noise rounds the value first and adds multiples
+of one step: both inputs reach the same outputs.
+"""
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from discreet.audit.bounds import AuditReport, audit_scores
+from discreet.privacy import Noise, mechanisms
+from discreet.privacy.checks import Array
+from discreet.privacy.mechanisms import Released
+
+GRID = 2.0**-53
+Sampler = Callable[[Array, Noise], Released]
+
+# Values are zeros or ones, n at once: each coordinate is a draw. Scales are about 1.
+SAMPLERS: dict[str, Sampler] = {
+    "gaussian": lambda x, noise: mechanisms.gaussian(x, sensitivity=1.0, mu=1.0, noise=noise),
+    "laplace": lambda x, noise: mechanisms.laplace(x, sensitivity=1.0, epsilon=1.0, noise=noise),
+    "k-norm": lambda x, noise: mechanisms.k_norm(
+        x, sensitivity=1.0, epsilon=len(x) + 1.0, norm="linf", noise=noise
+    ),
+    "generalised gaussian": lambda x, noise: mechanisms.generalized_gaussian(
+        x, sensitivity=1.0, q=math.inf, rho=8.0 * len(x), noise=noise
+    ),
+}
+
+
+class FloatAudit(NamedTuple):
+    """A sampler, how the library labels it, and the epsilon that its last bits prove."""
+
+    mechanism: str
+    label: str
+    report: AuditReport
+
+    @property
+    def safe(self) -> bool:
+        """Whether the last bits prove nothing."""
+        return self.report.lower_bound == 0
+
+
+def off_grid(outputs: Array) -> Array:
+    """1 where an output below 1/4 is not a multiple of 2^-53: it cannot come from 1 + z."""
+    fine = outputs / GRID != np.rint(outputs / GRID)
+    return np.asarray((np.abs(outputs) < 0.25) & fine, dtype=np.float64)
+
+
+def float_attack(mechanism: str, noise: Noise, runs: int = 4000) -> FloatAudit:
+    """Look at the last bits of `runs` draws around 0, and as many around 1.
+
+    >>> from discreet.privacy import SeededNoise
+    >>> found = float_attack("laplace", SeededNoise(0))
+    >>> found.label, found.safe
+    ('float, simulation only', False)
+    """
+    sides, label = [], ""
+    for value in (1.0, 0.0):
+        released = SAMPLERS[mechanism](np.full(runs, value), noise)
+        sides.append(off_grid(np.asarray(released.value)))
+        label = released.release.sampler
+    return FloatAudit(mechanism, label, audit_scores(*sides, confidence=0.9999))

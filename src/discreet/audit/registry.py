@@ -1,0 +1,28 @@
+"""All attacks by name. Importing it imports every learner."""
+
+from discreet.audit import (
+    attacks_bandits,
+    attacks_convex,
+    attacks_local,
+    attacks_mechanisms,
+    attacks_online,
+    attacks_regression,
+    attacks_snapshot,
+    attacks_sparse,
+    attacks_sums,
+)
+from discreet.audit.attack import ATTACKS
+
+ROOMS = (
+    attacks_bandits,
+    attacks_convex,
+    attacks_local,
+    attacks_mechanisms,
+    attacks_online,
+    attacks_regression,
+    attacks_snapshot,
+    attacks_sparse,
+    attacks_sums,
+)  # each has put its attacks into ATTACKS
+
+__all__ = ["ATTACKS", "ROOMS"]

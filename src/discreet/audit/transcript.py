@@ -1,0 +1,124 @@
+"""The strongest attack on a learner with Gaussian releases: the likelihood of all it released.
+
+A learner is a chain: every release is a function of the rows and of what was released before, plus
+noise. Whoever knows both candidate data sets can compute, for each, what every release would have
+been before its noise, given the releases that were seen. With v the values seen, a0 and a1 those
+centres and s the noise,
+
+    log-likelihood ratio = sum over releases of (|v - a0|^2 - |v - a1|^2) / (2 s^2)
+
+and by Neyman and Pearson no score of the releases is better. The learner runs twice: once in the
+true world with real noise (`Tapped`), once on the other data with the same releases (`Forced`).
+Both are ordinary noise sources: the learner's code runs as it is.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from discreet.privacy import Noise, SeededNoise
+from discreet.privacy.checks import Array
+from discreet.privacy.noise import Size
+
+
+class Seen(NamedTuple):
+    """One release: its centre before the noise, its value, its scale."""
+
+    centre: Array
+    value: Array
+    scale: float
+
+
+class _Draw:
+    """Noise that notices what it is added to: `centre + draw` is the release."""
+
+    __array_ufunc__ = None  # arrays leave the addition to us
+
+    def __init__(self, source: "Tapped", scale: float, drawn: Array) -> None:
+        self._source, self._scale, self._drawn = source, scale, drawn
+
+    def __radd__(self, centre: Array) -> Array:
+        return self._source.released(np.asarray(centre), self._scale, self._drawn)
+
+
+class Enough(Exception):  # noqa: N818 - not an error
+    """The releases that concern the canary have been made; what follows cannot depend on it."""
+
+
+class Tapped(SeededNoise):
+    """Real noise; keeps a record of every Gaussian release that a mechanism makes with it.
+
+    After `limit` releases the run is cut short: rows of later batches are not the canary's.
+    """
+
+    def __init__(self, noise: Noise, limit: int | None = None) -> None:
+        self._noise, self._limit, self.seen = noise, limit, list[Seen]()
+
+    def released(self, centre: Array, scale: float, drawn: Array) -> Array:
+        """The release, as the mechanism would have computed it."""
+        value = np.asarray(centre + drawn)
+        self.seen.append(Seen(centre.copy(), value.copy(), scale))
+        return value
+
+    def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Any:
+        """Noise that is recorded together with the value it hides."""
+        if self._limit is not None and len(self.seen) >= self._limit:
+            raise Enough
+        return _Draw(self, std, self._noise.gaussian(std, size, spacing))
+
+    def uniform(self, size: Size) -> Array:
+        """Floats strictly between 0 and 1."""
+        return self._noise.uniform(size)
+
+    def normal(self, size: Size) -> Array:
+        """Standard normal floats."""
+        return self._noise.normal(size)
+
+
+class Forced(Tapped):
+    """The releases of another run, whatever the data: only the centres are this run's own."""
+
+    def __init__(self, script: list[Seen], limit: int | None = None) -> None:
+        self._script, self._limit, self.seen = script, limit, list[Seen]()
+
+    def released(self, centre: Array, scale: float, drawn: Array) -> Array:
+        """The value that was seen in the other run."""
+        value = drawn.reshape(centre.shape)
+        self.seen.append(Seen(centre.copy(), value, scale))
+        return value.copy()
+
+    def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Any:
+        """The next value of the script."""
+        if len(self.seen) >= len(self._script):
+            raise Enough
+        return _Draw(self, std, self._script[len(self.seen)].value)
+
+    def uniform(self, size: Size) -> Array:
+        """Selections are not in the script: only for choices that do not matter."""
+        return np.full(size, 0.5)
+
+
+def likelihood_ratio(
+    run: Callable[[int, Noise], Any], world: int, noise: Noise, limit: int | None = None
+) -> float:
+    """log p(releases | world 1) - log p(releases | world 0) of one run of `run(world, noise)`."""
+    here = Tapped(noise, limit)
+    with suppress(Enough):
+        run(world, here)
+    there = Forced(here.seen, limit)
+    with suppress(Enough):
+        run(1 - world, there)
+    if len(here.seen) != len(there.seen) or not here.seen:
+        raise ValueError("expected the same releases, at least one, whatever the data")
+    ratio = 0.0
+    for mine, other in zip(here.seen, there.seen, strict=True):
+        # A scale that depends on the data would itself be a release: compared by its density.
+        ratio += _log_density(mine) - _log_density(other)
+    return ratio if world else -ratio
+
+
+def _log_density(seen: Seen) -> float:
+    z = (seen.value - seen.centre) / seen.scale
+    return float(-0.5 * np.sum(z * z) - z.size * np.log(seen.scale))

@@ -1,0 +1,198 @@
+"""Last bits, executed lines, and many canaries in one run."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from discreet.audit.branches import executed, first_difference
+from discreet.audit.lattice import SAMPLERS, float_attack, off_grid
+from discreet.audit.one_run import audit_one_run, coins, p_value, surest
+from discreet.audit.wire import listening
+from discreet.bandits import LinearBandit
+from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
+from discreet.domains import Ball, Cube, LpBall, Simplex
+from discreet.online import (
+    FTPL,
+    FTRL,
+    AdversarialBandit,
+    BarrierBandit,
+    ProjectionFreeBandit,
+    SparseBandit,
+    StreamingFrankWolfe,
+)
+from discreet.privacy import BallChannel, SecureNoise, SeededNoise, SystemNoise
+
+# -- the last bits of floats ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mechanism", SAMPLERS)
+@pytest.mark.parametrize("noise", [SeededNoise(0), SystemNoise()], ids=["seeded", "system"])
+def test_float_noise__fails_the_floating_point_attack_and_says_float(mechanism, noise):
+    found = float_attack(mechanism, noise)
+    assert found.report.lower_bound > 1.0
+    assert found.label.startswith("float")
+
+
+@pytest.mark.parametrize("mechanism", SAMPLERS)
+def test_secure_noise__withstands_it_or_says_float(mechanism):
+    found = float_attack(mechanism, SecureNoise())
+    exact = mechanism in SecureNoise.exact
+    assert exact == (mechanism in ("gaussian", "laplace"))
+    assert found.safe == exact
+    assert found.label.startswith("exact lattice" if exact else "float")
+
+
+def test_off_grid__sees_what_a_sum_with_one_cannot_be():
+    assert off_grid(np.array([2.0**-60, 2.0**-53, 0.3, 1.0 - 0.9])).tolist() == [1, 0, 0, 0]
+
+
+# -- executed lines -------------------------------------------------------------------------------
+
+ROW = np.array([[1.0, 0.0], [0.0, 1.0]])
+
+
+def bandit(make):
+    """Decisions after another reward, before any release."""
+
+    def way(world):
+        learner = make()
+        learner.learn(learner.decide(ROW), (-1.0, 0.8)[world])
+        learner.learn(learner.decide(ROW), (1.0, 0.0)[world])
+        return executed(lambda: (learner.decide(ROW), learner.decide_many(np.tile(ROW, (3, 1, 1)))))
+
+    return way
+
+
+def leader(kind, domain, canary, **options):
+    def way(world):
+        learner = kind(domain, 50, 1.0, 1e-6, seed=0, noise=SeededNoise(0), **options)
+        learner.learn(canary[world])
+        return executed(learner.decide)
+
+    return way
+
+
+def central(make, losses):
+    """A batch that is not yet full; its losses differ."""
+
+    def way(world):
+        learner = make()
+        for loss in losses[world]:
+            learner.learn(learner.decide(), loss)
+        return executed(learner.decide)
+
+    return way
+
+
+def sparse(world):
+    learner = SparseBandit(2, 3, 200, 1.0, 1e-6, forced=8, seed=0, noise=SeededNoise(0))
+    for t in range(4):
+        x = np.array([(1.0, -0.3)[world], 0.0, float(t == 2) * world])
+        learner.learn(learner.decide(x), (1.0, -0.2)[world])
+    return executed(lambda: learner.decide(np.ones(3)))
+
+
+WAYS = {
+    "linear bandit": bandit(
+        lambda: LinearBandit(2, 1000, seed=0, noise=SeededNoise(0))
+    ),
+    "linear bandit, thompson": bandit(
+        lambda: LinearBandit(2, 1000, policy="thompson", seed=0, noise=SeededNoise(0))
+    ),
+    "linear bandit, local": bandit(
+        lambda: LinearBandit(2, 10**4, trust="local", seed=0, noise=SeededNoise(0))
+    ),
+    "local linucb": bandit(lambda: LocalLinUCB(2, 10**4, 1.0, seed=0, noise=SeededNoise(0))),
+    "ftrl": leader(FTRL, Simplex(2), ([0.0, 1.0], [1.0, 0.2])),
+    "ftrl on a ball": leader(FTRL, Ball(2), ([0.0, 1.0], [-0.5, 0.2])),
+    "ftpl": leader(FTPL, Simplex(2), ([0.0, 1.0], [1.0, 0.2])),
+    "adversarial bandit": central(
+        lambda: AdversarialBandit(2, 60, 1.0, trust="central", seed=0, noise=SeededNoise(0)),
+        ([0.0, 0.5], [1.0, 0.1]),
+    ),
+    "barrier bandit": central(
+        lambda: BarrierBandit(Ball(2), 60, 1.0, trust="central", seed=0, noise=SeededNoise(0)),
+        ([0.0, -0.5], [1.0, 0.1]),
+    ),
+    "projection-free bandit": central(
+        lambda: ProjectionFreeBandit(Cube(2), 1000, 1.0, seed=0, noise=SeededNoise(0)),
+        ([0.0, 0.5], [1.0, 0.1]),
+    ),
+    "sparse bandit": sparse,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_decide__takes_the_same_way_whatever_is_in_the_private_buffer(name):
+    first, second = WAYS[name](0), WAYS[name](1)
+    assert len(first) > 5
+    assert first_difference(first, second) is None
+
+
+def test_executed__notices_another_way():
+    def noisy(scale):
+        return executed(lambda: BallChannel(2, scale))
+
+    assert first_difference(noisy(1.0), noisy(float("inf"))) is not None
+    assert first_difference([("a", 1)], [("a", 1), ("a", 2)]) == (("end", 0), ("a", 2))
+
+
+def test_continual_linucb__policy_between_releases_takes_the_same_way():
+    ways = []
+    for world in (0, 1):
+        learner = ContinualLinUCB(2, 4000, 1.0, seed=0, noise=SeededNoise(0))
+        while learner.rounds_until_release < 3:
+            learner.learn(learner.decide(np.zeros((2, 2))), 0.0)
+        learner.learn(learner.decide(ROW), (1.0, -0.5)[world])
+        ways.append(executed(lambda one=learner: one.decide(ROW)))
+    assert first_difference(*ways) is None
+
+
+# -- one run --------------------------------------------------------------------------------------
+
+
+def test_one_run__p_value_is_the_binomial_tail_and_delta_only_adds_to_it():
+    plain = p_value(1.0, 800, 1000, 1000, 0.0)
+    assert plain == pytest.approx(stats.binom.sf(799, 1000, np.e / (1 + np.e)))
+    assert plain < p_value(1.0, 800, 1000, 1000, 1e-5) < 1
+
+
+def test_one_run__covers_as_often_as_it_says():
+    rng, truth = np.random.default_rng(0), 1.0
+    right = rng.binomial(500, np.e / (1 + np.e), 2000)
+    over = np.mean([audit_one_run(int(k), 500, 500).lower_bound > truth for k in right])
+    assert over <= 0.05 + 4 * np.sqrt(0.05 / 2000)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_one_run__of_a_local_bandit_comes_close_and_twice_epsilon_is_caught(epsilon):
+    people = 2500
+    learner = LocalLinUCB(2, 10**5, epsilon, noise=SeededNoise(4))
+    truth = np.array(coins(people, 1))
+    with listening() as heard:
+        for world in truth:
+            d = learner.decide(ROW[:1])
+            learner.learn(d, 2.0 * world - 1.0)
+    # Every other report is a moment, and those tell the reward.
+    told = [(k, float(sent.ravel()[0])) for k, sent in enumerate(heard) if sent.shape[-1] == 2]
+    guesses = surest([score for _, score in told])
+    right = sum(truth[told[place][0]] == guess for place, guess in guesses)
+    report = audit_one_run(int(right), len(guesses), people, confidence=0.9999)
+    assert 0.5 * epsilon < report.lower_bound <= epsilon
+    assert (report.lower_bound > 1.0) == (epsilon > 1.0)
+
+
+def test_one_run__bad_counts_are_clear_errors():
+    for wrong in ((5, 4, 10), (1, 11, 10)):
+        with pytest.raises(ValueError, match="right <= guesses <= canaries"):
+            audit_one_run(*wrong)
+    with pytest.raises(ValueError, match="confidence"):
+        audit_one_run(1, 2, 3, confidence=1.0)
+
+
+def test_streaming__rows_take_the_same_way_into_the_sum():
+    ways = []
+    for label in (1.0, -1.0):
+        learner = StreamingFrankWolfe(LpBall(2, 2), 50, 1.0, 1e-6, noise=SeededNoise(0))
+        ways.append(executed(lambda one=learner, y=label: one.learn([0.6, 0.8], y)))
+    assert first_difference(*ways) is None

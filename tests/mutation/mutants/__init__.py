@@ -1,0 +1,26 @@
+"""The planted bugs of all rooms, in one table.
+
+privacy      mechanisms, the ledger, local channels
+sums         PrefixSum: trees and filtered noise
+regression   central and local
+bandits      LinearBandit, joint and local; ContinualLinUCB
+online       FTRL, AdversarialBandit, BarrierBandit, Doubling
+convex       ProjectionFreeBandit, StreamingFrankWolfe
+sparse       SparseBandit
+"""
+
+from mutants import bandits, convex, local_bandits, online, privacy, regression, sparse, sums
+from mutants.kit import SURE, Edit, Mutant, by_registry, words
+
+MUTANTS: list[Mutant] = [
+    *privacy.MUTANTS,
+    *sums.MUTANTS,
+    *regression.MUTANTS,
+    *bandits.MUTANTS,
+    *local_bandits.MUTANTS,
+    *online.MUTANTS,
+    *convex.MUTANTS,
+    *sparse.MUTANTS,
+]
+
+__all__ = ["MUTANTS", "SURE", "Edit", "Mutant", "by_registry", "words"]

@@ -1,0 +1,310 @@
+"""Planted bugs in contextual bandits under joint trust: LinearBandit and ContinualLinUCB."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.bandits import LinearBandit, estimators
+from discreet.bandits.baselines import ContinualLinUCB
+from discreet.bandits.window import COUNT, SENSITIVITY
+from discreet.privacy import SeededNoise
+from discreet.privacy.mechanisms import symmetric_to_vector
+from mutants.kit import (
+    DELTA,
+    EPSILON,
+    Edit,
+    Mutant,
+    best_linear_attack,
+    both,
+    gaussian_proved,
+    moved,
+    proved,
+    spied,
+)
+
+DIM = 2
+E1 = np.eye(DIM)[:1]  # on the boundary
+
+
+def bandit(seed: int, epsilon: float = EPSILON, **more: Any) -> LinearBandit:
+    return LinearBandit(DIM, epsilon=epsilon, delta=DELTA, seed=0, noise=SeededNoise(seed), **more)
+
+
+def silent(learner: LinearBandit) -> Any:
+    """The rest of the window, people with nothing to say; then the release, which is returned."""
+    learner.decide_many(np.zeros((learner.rounds_until_release, 1, DIM)))
+    total = learner._estimator._sum
+    learner.decide(np.zeros((1, DIM)))  # the release happens here
+    return total.value
+
+
+def term(learner: LinearBandit, reward: float) -> Any:
+    """What a row e1 adds to the open window's sum; the lens is public."""
+    v, weight = learner._estimator._lens.look(E1, np.array([reward]))
+    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
+
+
+def opposite_rewards(people: int = 1, windows: int = 1, **more: Any) -> float:
+    """A person's rewards are all 1 or all -1; each may be given again in later windows."""
+
+    def run(world: int, seed: int) -> float:
+        learner, reward, score = bandit(seed, **more), (1.0, -1.0)[world], 0.0
+        decisions = [learner.decide(E1) for _ in range(people)]
+        for _ in range(windows):
+            for each in decisions:
+                try:
+                    learner.learn(each, reward)
+                except ValueError:  # it has had its reward
+                    break
+            direction = term(learner, -1.0) - term(learner, 1.0)
+            score += float(silent(learner) @ direction)
+        return score
+
+    return gaussian_proved(*both(run, 300))
+
+
+def four_rounds_of_one_person() -> float:
+    return opposite_rewards(people=4, contributions=4)
+
+
+def a_row_in_four_windows() -> float:
+    return opposite_rewards(windows=4)
+
+
+def longest_row() -> float:
+    """The longest row v over frames that a window may have, against the bound |v|^2 <= 2.
+
+    Two such rows at right angles are sqrt(2) |v|^2 apart: in units of what noise is made for.
+    """
+    learner = bandit(0, policy="greedy")
+    learner.learn(learner.decide(E1), 1.0)
+    for _ in range(3):
+        silent(learner)
+    estimator: Any = learner._estimator
+    v, longest = np.empty(DIM + 2), 0.0
+    for angle in np.linspace(0, math.pi, 64):
+        estimator._lens.look_at(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
+        longest = max(longest, math.sqrt(2) * float(v @ v))
+    return longest / SENSITIVITY
+
+
+def a_row_that_changes_windows() -> float:
+    """A reward that comes in this window, or in a later one of the same lens: both sums move."""
+    learner = bandit(0)
+    learner.decide(E1)
+    estimator: Any = learner._estimator
+    move = math.sqrt(2) * float(np.linalg.norm(term(learner, 1.0)))
+    return move / float(estimator._sum.release.sensitivity)
+
+
+def averaged_steps() -> float:
+    """The first reward is 1 or -1, all others are zero; the exact averages compared."""
+    with spied(estimators) as seen:
+        for reward in (1.0, -1.0):
+            learner = bandit(0, estimator="sgd", policy="greedy")
+            learner.learn(learner.decide(E1), reward)
+            learner.decide_many(np.zeros((learner.rounds_until_release + 1, 1, DIM)))
+    return moved(seen)
+
+
+def stolen_state() -> float:
+    """One state, stolen before the release: its sum along the canary."""
+
+    def run(world: int, seed: int) -> float:
+        learner = bandit(seed)
+        learner.learn(learner.decide(E1), (1.0, -1.0)[world])
+        direction = term(learner, -1.0) - term(learner, 1.0)
+        return float(learner.state_dict()["estimator.sums.value"] @ direction)
+
+    return gaussian_proved(*both(run, 300))
+
+
+def length_of_the_next_window() -> float:
+    """When the policy changes next, as everybody sees; one person's reward is 1 or -1."""
+
+    def run(world: int, seed: int) -> float:
+        learner = bandit(seed, epsilon=1.0)
+        learner.learn(learner.decide(E1), (1.0, -1.0)[world])
+        learner.decide_many(np.zeros((learner.rounds_until_release, 1, DIM)))
+        return float(learner.rounds_until_release)
+
+    return proved(*both(run, 100), delta=DELTA)
+
+
+def others_who_lose_their_reward() -> float:
+    """One person's reward is no number; how many of the nine others' rewards are lost."""
+    learner = bandit(0, clip=True)
+    decisions = learner.decide_many(np.zeros((10, 1, DIM)))
+    rewards = np.full(10, 0.5)
+    rewards[3] = math.nan
+    try:
+        refused = learner.learn_many(decisions, rewards)
+    except ValueError:
+        refused = 10
+    return float(refused - 1)
+
+
+def running_sums() -> float:
+    """The sum after each of three rounds; [phi; y] and [-phi; y] are at right angles."""
+    B = ContinualLinUCB(2, 3, EPSILON, DELTA, mechanism="blt")._sums._plan.design
+    weights = best_linear_attack(B.filter(3).steps(np.eye(3)), np.ones(3))
+    rows = np.array([[1.0, 0.0], [-1.0, 0.0]])
+
+    def run(world: int, seed: int) -> float:
+        learner = ContinualLinUCB(
+            2, 3, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed), seed=0
+        )
+        seen = []
+        for t in range(3):
+            decision = learner.decide(np.zeros((1, 2)) if t else rows[[world]])
+            learner.learn(decision, 0.0 if t else 1.0)
+            seen.append(learner._sums.estimate[2])  # the moment of coordinate 0
+        return float(weights @ seen)
+
+    return gaussian_proved(*both(run, 300))
+
+
+MUTANTS = [
+    Mutant(
+        "contributions ignored by a window",
+        "LinearBandit, joint",
+        "A window's noise is for one row, whatever a person may contribute to it.",
+        "audit",
+        EPSILON,
+        four_rounds_of_one_person,
+        (
+            Edit(
+                "bandits.estimators:InformationWeighted.open",
+                "self._contributions * SENSITIVITY",
+                "SENSITIVITY",
+            ),
+        ),
+    ),
+    Mutant(
+        "two windows share a row",
+        "LinearBandit, joint",
+        "Nobody remembers that a decision has had its reward: it enters one window after another.",
+        "audit",
+        EPSILON,
+        a_row_in_four_windows,
+        (Edit("bandits.learner:Bandit.learn", "self._rewarded[decision.round] = True", "pass"),),
+    ),
+    Mutant(
+        "a row weighs too much",
+        "LinearBandit, joint",
+        "Rows that are long in the window's frame are not weighed down.",
+        "sensitivity",
+        1.0,
+        longest_row,
+        (
+            Edit(
+                "bandits.window:Lens.look_at",
+                "weight = 1 / max(1.0, float(x.dot(x)) / rho2)",
+                "weight = 1.0",
+            ),
+        ),
+        unit="of the booked move",
+    ),
+    Mutant(
+        "the count is not priced",
+        "LinearBandit, joint",
+        "The count of rows in the release is left out of its sensitivity: 3% too little noise.",
+        "sensitivity",
+        1.0,
+        a_row_that_changes_windows,
+        (
+            Edit(
+                "bandits.estimators:InformationWeighted.open",
+                "self._contributions * SENSITIVITY",
+                "self._contributions * math.sqrt(8)",
+            ),
+        ),
+        unit="of the booked move",
+        tried="linear bandit, reward in another window",
+    ),
+    Mutant(
+        "residual taken for 1 in a gradient",
+        "LinearBandit, joint",
+        "Gradient steps: the reach of a residual and the replacement's factor 2 are left out.",
+        "sensitivity",
+        1.0,
+        averaged_steps,
+        (
+            Edit(
+                "bandits.estimators:Descent.close",
+                "math.sqrt(2) * 2 * REACH * step",
+                "math.sqrt(2) * step",
+            ),
+        ),
+        unit="of the booked move",
+    ),
+    Mutant(
+        "noise drawn at the release",
+        "LinearBandit, joint",
+        "The window's sum is exact until it is released: a stolen state shows it.",
+        "audit",
+        EPSILON,
+        stolen_state,
+        (
+            Edit(
+                "privacy.accumulator:NoisySum.__init__",
+                "noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)",
+                "np.zeros(dim)",
+            ),
+            Edit(
+                "bandits.estimators:InformationWeighted.close",
+                "self._sum.value,",
+                "self._sum.value + self._noise.gaussian(deviation, len(self._sum.value)),",
+            ),
+        ),
+    ),
+    Mutant(
+        "window length by private values",
+        "LinearBandit, joint",
+        "The next window is one decision longer if the last residual was positive.",
+        "audit",
+        1.0,
+        length_of_the_next_window,
+        (
+            Edit(
+                "bandits.estimators:Central.size",
+                "math.ceil(GROWTH * rounds))",
+                "math.ceil(GROWTH * rounds)) + int(self._v[-2] > 0) * (rounds > 0)",
+            ),
+        ),
+    ),
+    Mutant(
+        "an exception that tells",
+        "LinearBandit, joint",
+        "One reward that is refused makes the whole batch fail.",
+        "trace",
+        0.0,
+        others_who_lose_their_reward,
+        (
+            Edit(
+                "bandits.learner:Bandit.learn_many",
+                "self._rewarded[rounds[fine]] = True",
+                'if not fine.all():\n        raise ValueError("a reward was refused")\n'
+                "    self._rewarded[rounds[fine]] = True",
+            ),
+        ),
+        unit="people",
+    ),
+    Mutant(
+        "reward forgotten in |v|^2",
+        "ContinualLinUCB",
+        "Noise for |phi|^2 <= 1 where rows are [phi; y] with |v|^2 <= 2.",
+        "audit",
+        EPSILON,
+        running_sums,
+        (
+            Edit(
+                "bandits.baselines.continual:ContinualLinUCB.__init__",
+                "sensitivity=math.sqrt(2) * 2",
+                "sensitivity=math.sqrt(2)",
+            ),
+        ),
+        attack="continual linucb blt",
+    ),
+]

@@ -1,0 +1,270 @@
+"""Planted bugs in ProjectionFreeBandit and StreamingFrankWolfe."""
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+
+from discreet.domains import Ball, Cube, LpBall
+from discreet.online.directions import VertexDirection
+from discreet.online.projection_free import ProjectionFreeBandit
+from discreet.online.streaming import StreamingFrankWolfe
+from discreet.privacy import Budget, SeededNoise, Tree
+from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
+from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, exact_mu, gaussian_proved, proved
+
+
+def cost_of_sums(sums: Any, move: Any) -> float:
+    """The exact epsilon of a running sum whose first row moves so; no later row costs more."""
+    plan, length = sums._plan, float(np.linalg.norm(move))
+    if isinstance(plan.design, Tree):  # one node of each level
+        if plan.pure:
+            return plan.design.depth * length / plan.release.scale
+        mu = math.sqrt(plan.design.depth) * length / plan.release.scale
+    else:  # sums of A x with noise B z
+        B = plan.design.filter(sums.horizon).steps(np.eye(sums.horizon))
+        mu = exact_mu(B, np.full(sums.horizon, length), plan.release.scale)
+    return gaussian_epsilon(mu, DELTA)
+
+
+def rows_released(losses: tuple[float, float], people: int, dim: int, k: int) -> float:
+    """One person's losses, all in one batch, are one or the other: how far sums move.
+
+    The same coins and the same noise in both worlds, so that the difference is the move.
+    """
+    seen, horizon = [], 400
+    for loss in losses:
+        bandit = ProjectionFreeBandit(
+            Cube(dim), horizon, EPSILON, DELTA, contributions=k, seed=0, noise=SeededNoise(1)
+        )
+        sums = bandit._feedback.sums
+        size, kept, rows = bandit.batch_size, sums.add, []
+
+        def add(row: Any, rows: Any = rows, kept: Any = kept) -> Any:
+            rows.append(np.array(row))
+            return kept(row)
+
+        sums.add = add
+        decisions = [bandit.decide() for _ in range(size * math.ceil(people / size))]
+        rows.clear()  # of batches in which nothing came: losses come late, into one batch
+        for each in decisions[:people]:
+            along = float(each.choice.direction[0]) > 0
+            bandit.learn(each, loss if along else losses[0] + losses[1] - loss)
+        bandit.decide()  # the release
+        seen.append(rows[0])
+    return cost_of_sums(sums, seen[1] - seen[0])
+
+
+def many_rounds_in_one_batch() -> float:
+    return rows_released((0.0, 1.0), people=25, dim=1, k=25)
+
+
+def one_term() -> float:
+    return rows_released((0.0, 1.0), people=1, dim=9, k=1)
+
+
+def one_label() -> float:
+    """One round: a sign of noise around +-clip shows all there is to see."""
+
+    def run(world: int, seed: int) -> float:
+        learner = StreamingFrankWolfe(
+            Cube(1), 1, EPSILON, DELTA, clip=0.1, mechanism="blt", noise=SeededNoise(seed)
+        )
+        learner.learn([1.0], (-1.0, 1.0)[world])
+        return float(learner.theta[0])
+
+    return gaussian_proved(*both(run, 400))
+
+
+def longest_moment() -> float:
+    """The two moments furthest apart that rows of the first rounds can give, in epsilon."""
+    learner = StreamingFrankWolfe(
+        Ball(1), 50, EPSILON, DELTA, clip=0.1, mechanism="blt", noise=SeededNoise(1)
+    )
+    longest = 0.0
+    for t in range(1, 9):
+        labels = np.linspace(-1, 1, 41)
+        found = [float(learner._moment(np.ones(1), float(y), t)[0]) for y in labels]
+        longest = max(longest, max(found) - min(found), 2 * max(np.abs(found)))  # rows x and -x
+        learner.learn([1.0], (-1.0) ** t)
+    return cost_of_sums(learner._direction._sums, longest)
+
+
+def overlong_by_underflow() -> float:
+    """|g|_q over clip, for q = 1001 where powers of small entries are zero."""
+    learner = StreamingFrankWolfe(
+        LpBall(1.001, 10), 100, 1.0, DELTA, mechanism="generalized-gaussian", noise=SeededNoise(0)
+    )
+    longest = 0.0
+    for y in (0.02, 0.1, 0.3, 0.5, 1.0):
+        with np.errstate(all="ignore"):
+            g = learner._moment(np.full(10, 0.4), y, 1)
+        longest = max(longest, float(np.abs(g).max()) / learner.clip)  # |g|_inf <= |g|_q
+    return longest
+
+
+def nodes_of_the_generalised_tree() -> float:
+    """rho of all levels that a round is in, for a move of 2 clip; what zCDP makes of it."""
+    learner = StreamingFrankWolfe(
+        LpBall(1.1, 40), 64, 1.0, DELTA, mechanism="generalized-gaussian", noise=SeededNoise(0)
+    )
+    sums: Any = learner._direction._sums
+    q, r = 11.0, max(2.0, min(11.0, math.log(40)))
+    moved = 2 * learner.clip * 40 ** (1 / r - 1 / q)
+    levels = sums._tree.depth
+    return zcdp_epsilon(levels * (r - 1) * moved**2 / (2 * sums._scale**2), DELTA)
+
+
+def sign_of_a_vertex() -> float:
+    """One pure choice between 1 and -1 on a line; claim 1."""
+    unused = StreamingFrankWolfe(LpBall(1, 1), 1, 1.0, 0.0, clip=0.1, noise=SeededNoise(0))
+
+    def run(world: int, seed: int) -> float:
+        learner = copy.copy(unused)
+        learner._direction = copy.copy(unused._direction)
+        learner._direction._noise = SeededNoise(seed)
+        learner._direction._total = np.zeros(1)
+        learner.learn([1.0], (-1.0, 1.0)[world])
+        return float(learner.theta[0])
+
+    return proved(*both(run, 1500))
+
+
+def all_choices() -> float:
+    """What the choices of a whole run cost together: each has rho = epsilon_t^2/8."""
+    choice = VertexDirection(8, 500, Budget(1.0, DELTA), bound=1.0, noise=SeededNoise(0))
+    rounds = [t for t in range(1, 501) if choice.due(t)]
+    rho = sum((2 * 2.0 / choice.scale(t)) ** 2 / 8 for t in rounds)  # entries move by 2 bound
+    return zcdp_epsilon(rho, DELTA)
+
+
+MUTANTS = [
+    Mutant(
+        "contributions k in one batch",
+        "ProjectionFreeBandit",
+        "k rounds of a person are priced as k different rows of the sum; they may be one row.",
+        "sensitivity",
+        EPSILON,
+        many_rounds_in_one_batch,
+        (
+            Edit(
+                "online.projection_free:ProjectionFreeBandit.__init__",
+                "sums = running(k * term)",
+                "sums = PrefixSum(releases, n + 1, budget, sensitivity=term, noise=noise, "
+                "bound=T * term)",
+            ),
+        ),
+    ),
+    Mutant(
+        "the factor n of n/zeta",
+        "ProjectionFreeBandit",
+        "Noise for terms f u / zeta, where they are n f u / zeta.",
+        "sensitivity",
+        EPSILON,
+        one_term,
+        (
+            Edit(
+                "online.projection_free:ProjectionFreeBandit.__init__",
+                "term, k = n / radius * M",
+                "term, k = 1 / radius * M",
+            ),
+        ),
+        tried="projection-free bandit",
+    ),
+    Mutant(
+        "clip for 2 clip",
+        "StreamingFrankWolfe, p > 1",
+        "Two moments of length clip are taken to be clip apart.",
+        "audit",
+        EPSILON,
+        one_label,
+        (
+            Edit(
+                "online.streaming:StreamingFrankWolfe._sums",
+                "sensitivity=2 * bound,",
+                "sensitivity=bound,\n            bound=bound,",
+            ),
+        ),
+        attack="streaming frank-wolfe blt",
+    ),
+    Mutant(
+        "gradients clipped, not g",
+        "StreamingFrankWolfe, p > 1",
+        "Each gradient is cut and g = (t+1) grad - t grad' is not; rows are no longer checked.",
+        "sensitivity",
+        EPSILON,
+        longest_moment,
+        (
+            Edit(
+                "online.streaming:StreamingFrankWolfe._moment",
+                "return clipped(g, self.clip, self._norm)",
+                "return (t + 1) * clipped(x * slope(now, y), self.clip, self._norm)"
+                " - t * clipped(x * slope(before, y), self.clip, self._norm)",
+            ),
+            Edit(
+                "online.streaming:StreamingFrankWolfe._sums",
+                "sensitivity=2 * bound,",
+                "sensitivity=2 * bound,\n            bound=1e9,",
+            ),
+        ),
+        tried="streaming frank-wolfe blt, many rounds",
+    ),
+    Mutant(
+        "l_q clip underflow",
+        "StreamingFrankWolfe, p > 1",
+        "|g|_q is computed without scaling: powers of small entries vanish, nothing is cut.",
+        "sensitivity",
+        1.0,
+        overlong_by_underflow,
+        (Edit("online.problem:norm", "size = size / top", "top = 1.0"),),
+        unit="of clip",
+    ),
+    Mutant(
+        "a level too few",
+        "StreamingFrankWolfe, p > 1",
+        "The generalised Gaussian tree pays for log2 T levels; a round is in one more.",
+        "ledger",
+        1.0,
+        nodes_of_the_generalised_tree,
+        (
+            Edit(
+                "online.generalized:GeneralizedGaussianSum.__init__",
+                "self._tree.reach(budget.contributions, pure=False)",
+                "math.sqrt(self._tree.depth - 1)",
+            ),
+        ),
+    ),
+    Mutant(
+        "signs left without noise",
+        "StreamingFrankWolfe, p = 1",
+        "Which coordinate is drawn at random, its sign is that of the exact sum.",
+        "audit",
+        1.0,
+        sign_of_a_vertex,
+        (
+            Edit(
+                "online.directions:VertexDirection._choose",
+                "against = coin < 1 / (1 + math.exp(-2 * abs(float(total[j])) / scale))",
+                "against = True",
+            ),
+        ),
+        tried="streaming frank-wolfe p=1",
+    ),
+    Mutant(
+        "every choice spends the whole budget",
+        "StreamingFrankWolfe, p = 1",
+        "rho is not divided by the number of choices.",
+        "ledger",
+        1.0,
+        all_choices,
+        (
+            Edit(
+                "online.directions:VertexDirection.epsilon",
+                "math.sqrt(8 * self._rho / self.choices)",
+                "math.sqrt(8 * self._rho)",
+            ),
+        ),
+        tried="streaming frank-wolfe p=1",
+    ),
+]

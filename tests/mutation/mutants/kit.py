@@ -1,0 +1,193 @@
+"""What a planted bug is, how it is planted in the library's own code, and how bounds are proved.
+
+A bug is a small edit of the source of one real function: the text to replace must occur exactly
+once, so that a mutant whose target has been rewritten fails aloud instead of planting nothing.
+"""
+
+import contextlib
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import discreet
+from discreet.audit import ATTACKS, audit, audit_scores
+from discreet.privacy.gaussian import gaussian_mu
+
+SURE = 0.9999  # confidence of every bound from an attack
+EPSILON, DELTA = 8.0, 1e-6  # a budget at which few runs have power
+MU = gaussian_mu(EPSILON, DELTA)
+LIBRARY = str(Path(discreet.__file__).parent)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace `old` by `new` in the source of `where`, "module:function" or "module:Class.name"."""
+
+    where: str
+    old: str
+    new: str
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """The library with this edit."""
+        module, _, path = self.where.partition(":")
+        owner: Any = importlib.import_module(f"discreet.{module}")
+        *parents, name = path.split(".")
+        for each in parents:
+            owner = getattr(owner, each)
+        kept = vars(owner)[name]
+        setattr(owner, name, self._rewritten(owner, kept))
+        try:
+            yield
+        finally:
+            setattr(owner, name, kept)
+
+    def _rewritten(self, owner: Any, kept: Any) -> Any:
+        plain = getattr(kept, "__func__", None) or getattr(kept, "fget", None) or kept
+        plain = inspect.unwrap(plain)
+        source = textwrap.dedent(inspect.getsource(plain))
+        found = source.count(self.old)
+        if found != 1:
+            raise LookupError(f"{self.where} holds {self.old!r} {found} times; rewrite the mutant")
+        edited = textwrap.indent(source.replace(self.old, self.new), "    ")
+        # A parameter of this name is what super() without arguments looks for.
+        maker = f"def make(__class__):\n{edited}\n    return {plain.__name__}\n"
+        made: dict[str, Any] = {}
+        exec(compile(maker, f"<mutant of {self.where}>", "exec"), plain.__globals__, made)
+        return made["make"](owner)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A planted bug and the detector that catches it.
+
+    `catch` attacks the library as it stands and returns a number; above `claim` it is an alarm.
+    kind="audit": a lower bound on epsilon at confidence `SURE`; every other kind is computed
+    without chance, so that an alarm is certain.
+    """
+
+    name: str
+    room: str
+    broken: str
+    kind: str  # audit, sensitivity, ledger, state, law or trace
+    claim: float
+    catch: Callable[[], float]
+    edits: tuple[Edit, ...]
+    unit: str = "epsilon"
+    attack: str = ""  # of `discreet.audit.ATTACKS`, which catches it too
+    tried: str = ""  # one of them that misses it, or hardly catches it, at this size
+    open: str = field(default="", compare=False)  # why the library itself is caught today
+
+    @property
+    def where(self) -> str:
+        """The functions that are broken."""
+        return ", ".join(dict.fromkeys(each.where.replace(":", ".") for each in self.edits))
+
+    @contextlib.contextmanager
+    def plant(self) -> Iterator[None]:
+        """The library with this bug."""
+        with contextlib.ExitStack() as stack:
+            for each in self.edits:
+                stack.enter_context(each.planted())
+            yield
+
+    def caught(self, value: float) -> bool:
+        """Whether the detector's number is an alarm; rounding is none."""
+        return value > self.claim * (1 + 1e-9) + 1e-12
+
+
+def by_registry(name: str) -> tuple[float, float]:
+    """(lower bound on epsilon, claim) of an attack of `discreet.audit`."""
+    attack = ATTACKS[name]
+    epsilon, runs = (2.0, 3000) if attack.claim.kind == "pure" else (EPSILON, 600)
+    return audit(attack.at(epsilon), runs, seed=1, confidence=SURE).lower_bound, epsilon
+
+
+def proved(first: Any, second: Any, *, delta: float = 0.0, gdp: bool = False) -> float:
+    """The epsilon that two samples of scores prove. gdp=True holds against Gaussian claims only."""
+    method = "gdp" if gdp else "clopper-pearson"
+    samples = [np.asarray(scores, dtype=np.float64) for scores in (first, second)]
+    return audit_scores(*samples, delta=delta, confidence=SURE, method=method).lower_bound
+
+
+def gaussian_proved(first: Any, second: Any) -> float:
+    """The epsilon at DELTA that two samples prove against a Gaussian claim."""
+    return proved(first, second, delta=DELTA, gdp=True)
+
+
+def both(run: Callable[[int, int], float], runs: int) -> list[np.ndarray[Any, Any]]:
+    """Scores of `run(world, seed)` in two neighbouring worlds, every seed used once."""
+    return [
+        np.array([run(world, 2 * i + world) for i in range(runs)], dtype=np.float64)
+        for world in (0, 1)
+    ]
+
+
+def lines_run(action: Callable[[], Any]) -> set[tuple[str, int]]:
+    """Which lines of the library ran; those of a mutant count too."""
+    seen: set[tuple[str, int]] = set()
+
+    def local(frame: Any, event: str, _: Any) -> Any:
+        if event == "line":
+            seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return local
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        name = frame.f_code.co_filename
+        return local if name.startswith((LIBRARY, "<mutant")) else None
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        action()
+    finally:
+        sys.settrace(before)
+    return seen
+
+
+@contextlib.contextmanager
+def spied(module: Any, name: str = "gaussian") -> Iterator[list[tuple[Any, Any]]]:
+    """(exact value, record) of every release that `module` makes through this mechanism."""
+    kept, seen = getattr(module, name), list[tuple[Any, Any]]()
+
+    def spy(value: Any, **about: Any) -> Any:
+        out = kept(value, **about)
+        seen.append((np.array(value), out.release))
+        return out
+
+    setattr(module, name, spy)
+    try:
+        yield seen
+    finally:
+        setattr(module, name, kept)
+
+
+def moved(seen: list[tuple[Any, Any]]) -> float:
+    """How far apart the first two exact values are, against what was booked."""
+    (first, record), (second, _) = seen[:2]
+    return float(np.linalg.norm(first - second)) / float(record.sensitivity)
+
+
+def words(text: str) -> str:
+    """A name for a test."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def best_linear_attack(outputs_per_noise: Any, moves: Any) -> Any:
+    """Weights over Gaussian outputs that tell a move best; noise that is missing is used."""
+    B = np.asarray(outputs_per_noise)
+    covariance = B @ B.T + 1e-9 * np.eye(len(B))
+    return np.linalg.solve(covariance, np.asarray(moves))
+
+
+def exact_mu(outputs_per_noise: Any, moves: Any, scale: float) -> float:
+    """mu of outputs = data + scale * (B z): the length of B^-1 moves, over the scale."""
+    return float(np.linalg.norm(np.linalg.solve(outputs_per_noise, moves))) / scale

@@ -1,0 +1,250 @@
+"""Planted bugs in private regression, central and local."""
+
+import math
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from discreet.links import link
+from discreet.privacy import Budget, Ledger, SeededNoise
+from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.regression import (
+    PrivateGLM,
+    PrivateLinearRegression,
+    central,
+    glm_erm,
+    glm_newton,
+    information_matrix,
+    local,
+    stages,
+)
+from discreet.regression.base import Problem
+from mutants.kit import DELTA, EPSILON, MU, Edit, Mutant, both, gaussian_proved, moved, spied
+
+
+def problem(X: Any, y: Any, noise: SeededNoise, *, k: int = 1, delta: float = DELTA) -> Problem:
+    """A problem whose ledger books all that is asked and refuses nothing: the detectors add up."""
+    ledger = Ledger(Budget(EPSILON, delta, k), "gaussian" if delta else "pure")
+    ledger._limit = math.inf
+    X, y = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    return Problem(X, y, ledger, noise, np.random.default_rng(0))
+
+
+def second_moments() -> float:
+    """The worst pair: [phi; y] = [1; 1] against [1; -1]; the moment moves by 2, times sqrt(2)."""
+    noise = SeededNoise(1)
+
+    def run(world: int, _: int) -> float:
+        task = problem([[1.0]], [(-1.0, 1.0)[world]], noise)
+        return float(stages.second_moments(task, task.X, task.y, MU, None)[1][0])
+
+    return gaussian_proved(*both(run, 1500))
+
+
+def people_twice() -> float:
+    """A person of two rows, both replaced; promised for contributions=2."""
+    noise = SeededNoise(2)
+
+    def run(world: int, _: int) -> float:
+        task = problem([[1.0]] * 2, [(-1.0, 1.0)[world]] * 2, noise, k=2)
+        return float(stages.second_moments(task, task.X, task.y, MU, None)[1][0])
+
+    return gaussian_proved(*both(run, 1500))
+
+
+def all_stages() -> float:
+    """What a row costs that is in every stage, from what was booked."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(400, 2)) / 4
+    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+    task = problem(X, np.clip(X @ [0.5, -0.5], -1, 1), SeededNoise(3))
+    central.information_weighted(task)
+    mu = math.sqrt(sum(each.mu**2 for each in task.ledger.releases))
+    return gaussian_epsilon(mu, DELTA)
+
+
+def replaced_row() -> float:
+    """A row ten times as long as the public bound, against its opposite; exact sums compared."""
+    with spied(stages, "gaussian_symmetric") as seen:
+        for sign in (-1.0, 1.0):
+            X, y = np.zeros((50, 2)), np.zeros(50)
+            X[0], y[0] = [10.0 * sign, 0.0], 1.0
+            PrivateLinearRegression(
+                EPSILON, DELTA, method="information-weighted", noise=SeededNoise(4), random_state=0
+            ).fit(X, y)
+    return moved(seen)
+
+
+def residual_moment() -> float:
+    """A label of 1 or -1 in a stage that knows theta well and cuts residuals at .2."""
+    posterior = stages.Posterior(np.zeros(1), np.eye(1) * 1e-6, np.eye(1), np.zeros(1), 0.01)
+    stage = stages.Stage(np.eye(1), 2.0, 1.0, 0.01, 1.0, 1.0, 1.0)
+    with spied(stages) as seen:
+        for y in (-1.0, 1.0):
+            task = problem([[1.0]], [y], SeededNoise(5))
+            stages.statistics(task, task.X, task.y, stage, posterior, MU, None, None)
+    return moved(seen)
+
+
+def glm_gradient() -> float:
+    """A label of 0 or 1 of a row on the boundary, in the first stage of a logistic regression."""
+    with spied(glm_newton) as seen:
+        for y in (0.0, 1.0):
+            before = len(seen)
+            labels, X = np.full(30, 0.5), np.zeros((30, 1))
+            X[0], labels[0] = 1.0, y
+            PrivateGLM(EPSILON, DELTA, link="logistic", method="newton", noise=SeededNoise(6)).fit(
+                X, labels
+            )
+            del seen[before + 1 :]
+    return moved(seen)
+
+
+def minimiser_by_hand() -> float:
+    """The move of a weighted minimiser, 4 (2 r + 2 m B) kappa/(m n), against what was booked.
+
+    r = nu(B) bounds |nu - y|, and m is the least slope of the logistic link on [-B, B].
+    """
+    n, bound, rows = 400, 2.0, np.full((400, 1), 0.9)
+    task = replace(problem(rows, np.arange(n) % 2, SeededNoise(7)), public_X=rows)
+    with spied(glm_erm) as seen:
+        glm_erm.erm(task, link("logistic").within(bound, 1.0), bound)
+    gamma, lam = math.sqrt(1 / n) / MU, math.sqrt(1 / n)
+    omega = float(np.linalg.norm(information_matrix(rows, gamma=gamma, lam=lam), 2))
+    least, kappa = 1 / (2 + 2 * math.cosh(bound)), omega / (1 + gamma * omega)
+    residual = 1 / (1 + math.exp(-bound))
+    needed = 4 * (2 * residual + 2 * least * bound) * kappa / (least * n)
+    return needed / float(seen[0][1].sensitivity)
+
+
+def reports_sent() -> float:
+    """The most reports that anyone sends, times the epsilon of one."""
+    people, sent = np.arange(1, 601) / 1000, Counter[float]()
+    task = problem(np.column_stack([people, people * 0]), people * 0, SeededNoise(6), delta=0.0)
+    kept = local.report
+
+    def spy(X: Any, y: Any, state: Any, noise: Any) -> Any:
+        sent.update(np.asarray(X)[:, 0].tolist())
+        return kept(X, y, state, noise)
+
+    local.report = spy
+    try:
+        local.information_weighted(task)
+    finally:
+        local.report = kept
+    return EPSILON * max(sent.values())
+
+
+MUTANTS = [
+    Mutant(
+        "wrong sensitivity of second moments",
+        "regression, central",
+        "|phi|^2 <= 1 is used for |phi|^2 + y^2 <= 2: the label is forgotten.",
+        "audit",
+        EPSILON,
+        second_moments,
+        (
+            Edit(
+                "regression.stages:second_moments",
+                "contributions * math.sqrt(2) * 2",
+                "contributions * math.sqrt(2)",
+            ),
+        ),
+        tried="linear regression information-weighted",
+    ),
+    Mutant(
+        "contributions ignored by a fit",
+        "regression, central",
+        "Noise for one row of a person who has two.",
+        "audit",
+        EPSILON,
+        people_twice,
+        (
+            Edit(
+                "regression.stages:second_moments",
+                "problem.budget.contributions * math.sqrt(2)",
+                "math.sqrt(2)",
+            ),
+        ),
+    ),
+    Mutant(
+        "every stage spends the whole budget",
+        "regression, central",
+        "The stages see the same rows, and each is given all of mu.",
+        "ledger",
+        EPSILON,
+        all_stages,
+        (
+            Edit(
+                "regression.central:_run",
+                "stage_mu = mu * math.sqrt(turn.share)",
+                "stage_mu = mu",
+            ),
+        ),
+    ),
+    Mutant(
+        "unclipped row",
+        "regression, central",
+        "Rows longer than the public bound are taken as they are.",
+        "sensitivity",
+        1.0,
+        replaced_row,
+        (
+            Edit(
+                "regression.base:unit_rows",
+                'within("X", X, bound, norm="l2", clip=True)',
+                "X",
+            ),
+        ),
+        unit="of the booked move",
+    ),
+    Mutant(
+        "unclipped residual",
+        "regression, central",
+        "Residuals enter the moment uncut, with noise for cut ones.",
+        "sensitivity",
+        1.0,
+        residual_moment,
+        (Edit("regression.stages:_weighted", "np.clip(r, -cut, cut)", "r"),),
+        unit="of the booked move",
+        attack="linear regression information-weighted",
+    ),
+    Mutant(
+        "opposite gradients forgotten",
+        "regression, central",
+        "Logistic regression: two gradients of length tau h are taken to be tau h apart.",
+        "sensitivity",
+        1.0,
+        glm_gradient,
+        (
+            Edit(
+                "regression.glm_newton:sensitivities",
+                "gradient = 2 * frame.tau",
+                "gradient = frame.tau",
+            ),
+        ),
+        unit="of the booked move",
+    ),
+    Mutant(
+        "strong convexity forgotten",
+        "regression, central",
+        "DP-ERM: the factor 4 of strong convexity is missing. Attacks prove far less than either.",
+        "sensitivity",
+        1.0,
+        minimiser_by_hand,
+        (Edit("regression.glm_erm:erm", "moves = 4 * (2", "moves = 1 * (2"),),
+        unit="of the booked move",
+        tried="glm erm",
+    ),
+    Mutant(
+        "a person answers in every phase",
+        "regression, local",
+        "Each question goes to the first people in line again: they report many times.",
+        "trace",
+        EPSILON,
+        reports_sent,
+        (Edit("regression.local:_run", "start += people", "start += 0"),),
+    ),
+]

@@ -1,0 +1,172 @@
+"""Planted bugs in SparseBandit."""
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from discreet.links import link
+from discreet.online.arms import WindowArms
+from discreet.online.sparse import SparseBandit
+from discreet.privacy import Budget, SeededNoise
+from discreet.privacy.gaussian import zcdp_epsilon
+from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, proved
+
+CLIP = 0.2
+
+
+def arms(epsilon: float, noise: SeededNoise, dim: int = 1, k: int = 1) -> WindowArms:
+    return WindowArms(
+        2,
+        dim,
+        400,
+        Budget(epsilon, DELTA, k),
+        forced=20,
+        link=link("identity"),
+        clip=CLIP,
+        radius=1.0,
+        noise=noise,
+    )
+
+
+def chosen_entry() -> float:
+    """Scores that all move by 1, the first down and the others up; claim 2 D/scale = 1."""
+    made, scores = arms(1.0, SeededNoise(1), 20), (np.zeros(20), np.ones(20))
+    scores[0][0], scores[1][0] = 1.0, 0.0
+
+    def run(world: int, _: int) -> float:
+        return float(made._peel(scores[world], 1, 2.0)[0] == 0)
+
+    return proved(*both(run, 5000))
+
+
+def largest_move() -> float:
+    """How far one person's reward moves the sums of the arm, against the booked 2 clip."""
+    moments = []
+    for reward in (-1.0, 1.0):
+        learner = SparseBandit(
+            2, 3, 400, EPSILON, DELTA, forced=4, clip=CLIP, seed=0, noise=SeededNoise(2)
+        )
+        learner.learn(learner.decide([1.0, -1.0, 0.5]), reward)
+        moments.append(learner._arms._moment.copy())
+    return float(np.abs(moments[1] - moments[0]).max()) / (2 * CLIP)
+
+
+def which_arms_moved() -> float:
+    """Whether arm 0 was released; the person of this window chose arm 0, or arm 1. Claim 1."""
+    unused = arms(1.0, SeededNoise(3))
+
+    def run(world: int, seed: int) -> float:
+        made: Any = copy.deepcopy(unused)
+        made._noise = SeededNoise(seed)
+        made.take(world, np.ones(1), 0.1)
+        made.advance(made.ends[0])
+        return float(made.theta[0, 0] != 0)
+
+    return proved(*both(run, 200), delta=DELTA)
+
+
+def all_of_a_window() -> float:
+    """What was booked for one window: choices and measurements of the same rows. Claim 1."""
+    made: Any = arms(1.0, SeededNoise(4), 8)
+    made._ledger._limit = np.inf  # the detector adds up by itself
+    made.take(0, np.ones(8), 0.5)
+    made.advance(made.ends[0])
+    return zcdp_epsilon(sum(each.rho for each in made._ledger.releases), DELTA)
+
+
+def rounds_of_one_person() -> float:
+    """Three rows of one person, all rewards 1 or all -1: how far an entry moves, against booked."""
+    moments, booked = [], 0.0
+    for reward in (-1.0, 1.0):
+        made: Any = arms(1.0, SeededNoise(5), k=3)
+        for _ in range(3):
+            made.take(0, np.ones(1), reward)
+        moments.append(made._moment.copy())
+        made.advance(made.ends[0])
+        booked = made._ledger.releases[0].sensitivity
+    return float(np.abs(moments[1] - moments[0]).max()) / booked
+
+
+MUTANTS = [
+    Mutant(
+        "Gumbel noise of the wrong sign",
+        "SparseBandit",
+        "Entries are the greatest of score - Gumbel.",
+        "audit",
+        1.0,
+        chosen_entry,
+        (
+            Edit(
+                "online.arms:WindowArms._peel",
+                "scores = scores - scale * np.log",
+                "scores = scores + scale * np.log",
+            ),
+        ),
+        attack="sparse bandit selection",
+    ),
+    Mutant(
+        "unclipped pull",
+        "SparseBandit",
+        "Residuals enter the sums of their arm uncut.",
+        "sensitivity",
+        1.0,
+        largest_move,
+        (
+            Edit(
+                "online.arms:WindowArms.take",
+                "pull = min(max(residual, -self.clip), self.clip)",
+                "pull = residual",
+            ),
+        ),
+        unit="of the booked move",
+        attack="sparse bandit measurement",
+    ),
+    Mutant(
+        "only arms that were chosen release",
+        "SparseBandit",
+        "An arm without rows stands still: who was in the window shows.",
+        "audit",
+        1.0,
+        which_arms_moved,
+        (
+            Edit(
+                "online.arms:WindowArms._release",
+                "for i in range(len(self.theta)):",
+                "for i in np.nonzero(self._curvature.any(axis=1))[0]:",
+            ),
+        ),
+        tried="sparse bandit, arm switch",
+    ),
+    Mutant(
+        "measurements spend what choices spent",
+        "SparseBandit",
+        "Selections and measurements of one window each take the whole rho.",
+        "ledger",
+        1.0,
+        all_of_a_window,
+        (
+            Edit(
+                "online.arms:WindowArms._measure",
+                "mu=math.sqrt(2 * self._rho * (1 - SELECTING))",
+                "mu=math.sqrt(2 * self._rho)",
+            ),
+        ),
+    ),
+    Mutant(
+        "contributions ignored by choices",
+        "SparseBandit",
+        "Gumbel noise for one row of a person who has three.",
+        "sensitivity",
+        1.0,
+        rounds_of_one_person,
+        (
+            Edit(
+                "online.arms:WindowArms._select",
+                "2 * self.clip * self.budget.contributions",
+                "2 * self.clip",
+            ),
+        ),
+        unit="of the booked move",
+    ),
+]
