@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.bandits.decisions import Decision, Decisions, Indices, Policy
 from discreet.privacy import Guarantee
 from discreet.privacy.checks import Array, finite, numbers, positive, whole, within
-from discreet.privacy.state import expect, load_state, save_state
+from discreet.privacy.state import expect, keeps, load_state, save_state
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
@@ -294,11 +294,7 @@ class Bandit(ABC):
                 "releasing its window again, with the same noise, would show exact differences"
             )
         rewarded = np.unpackbits(state["rewarded"], count=state["rounds"]).astype(bool)
-        if (self._rewarded[: self.rounds] & ~rewarded[: self.rounds]).any():
-            raise ValueError(
-                "the state is older than this learner: it lacks rewards that were taken, "
-                "and a second report of a reward would cost twice"
-            )
+        keeps(self._rewarded[: self.rounds], rewarded)
         other = copy.deepcopy(self)  # so that a damaged state changes nothing
         other._recall(state)
         other._name, other.rounds, other._left = state["name"], state["rounds"], state["left"]

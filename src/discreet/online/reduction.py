@@ -26,7 +26,7 @@ from discreet.online.feedback import (
 from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise, SeededNoise
 from discreet.privacy.checks import finite, one_of
 from discreet.privacy.noise import source, source_named
-from discreet.privacy.state import expect, load_state, save_state
+from discreet.privacy.state import expect, keeps, load_state, save_state
 
 Made = TypeVar("Made", bound=Decision)
 
@@ -148,11 +148,7 @@ class PrivateBandit(Generic[Made]):
                 "releasing its batch again, with the same noise, would show exact differences"
             )
         learned = np.unpackbits(bits, count=rounds)
-        if (np.frombuffer(self._learned, dtype=np.uint8) > learned[: self.rounds]).any():
-            raise ValueError(
-                "the state is older than this learner: it lacks losses that were taken, "
-                "and a second report of a loss would cost twice"
-            )
+        keeps(np.frombuffer(self._learned, dtype=np.uint8), learned)
         noise = self._noise
         if isinstance(noise, SeededNoise):
             noise = SeededNoise.restored(state["noise"])

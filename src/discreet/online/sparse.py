@@ -25,11 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.links import link as link_named
-from discreet.online.arms import SELECTING, SIGNAL, Arms, VertexArms, WindowArms
+from discreet.online.arms import SELECTING, SIGNAL, Arms, WindowArms
+from discreet.online.arms_every_round import VertexArms
 from discreet.privacy import Budget, Guarantee, Noise
 from discreet.privacy.checks import Array, finite, numbers, one_of, positive, whole
 from discreet.privacy.noise import source, source_named
-from discreet.privacy.state import expect, load_state, save_state
+from discreet.privacy.state import expect, keeps, load_state, save_state
 
 METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
 REWARDS = {"identity": (-1.0, 1.0), "logistic": (0.0, 1.0)}
@@ -287,12 +288,12 @@ class SparseBandit:
             raise ValueError("the state is of another learner; load it into a new one")
         rounds = int(state["rounds"])
         rewarded = np.unpackbits(np.asarray(state["rewarded"]), count=rounds)
-        mine = np.frombuffer(self._rewarded, dtype=np.uint8)
-        if rounds < self.rounds or (mine > rewarded[: self.rounds]).any():
+        if rounds < self.rounds:
             raise ValueError(
                 "the state is older than this learner: releasing the same window again would "
                 "spend its budget twice"
             )
+        keeps(np.frombuffer(self._rewarded, dtype=np.uint8), rewarded)
         other = copy.deepcopy(self)  # so that a damaged state changes nothing
         arms = {k.removeprefix("arms."): v for k, v in state.items() if k.startswith("arms.")}
         other._arms.load_state_dict(arms)

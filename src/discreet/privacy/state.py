@@ -36,3 +36,16 @@ def expect(state: dict[str, Any], **wanted: Any) -> None:
                 f"this state was saved with {name}={state.get(name)!r}, expected {value!r}; "
                 "build the object with the arguments that were saved"
             )
+
+
+def keeps(taken: Any, saved: Any) -> None:
+    """Refuse a state that lacks feedback which was taken since: one flag for each round.
+
+    Under local trust a second report of the same feedback, with fresh noise, would cost twice.
+    """
+    before = np.asarray(taken, dtype=bool)
+    if (before & ~np.asarray(saved, dtype=bool)[: len(before)]).any():
+        raise ValueError(
+            "the state is older than this learner: it lacks feedback that was taken, and to take "
+            "it a second time would cost twice"
+        )

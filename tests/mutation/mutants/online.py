@@ -225,8 +225,8 @@ MUTANTS = [
         (
             Edit(
                 "online.reduction:PrivateBandit.load_state_dict",
-                "if (np.frombuffer(",
-                "if False and (np.frombuffer(",
+                "keeps(np.frombuffer(",
+                "(lambda *flags: None)(np.frombuffer(",
             ),
         ),
     ),
