@@ -13,7 +13,7 @@ demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 	$(BIN)/discreet demo
 
 test: $(VENV)/.develops lint  ## All checks and all tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/ruff check .
