@@ -28,7 +28,8 @@ from discreet.bandits import LinearBandit
 from discreet.distributed.rows import open_blocks
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateGLM, PrivateLinearRegression
-from discreet.regression.local_protocol import Server, report
+from discreet.regression.local_protocol import report
+from discreet.regression.local_server import Server
 from discreet.regression.report_files import aggregate_files
 from discreet.regression.rows import sums
 

@@ -12,7 +12,8 @@ from discreet.bandits.local_server import LocalServer
 from discreet.bandits.report_files import take_files
 from discreet.distributed.reports import add_up, report_blocks
 from discreet.privacy import SeededNoise
-from discreet.regression.local_protocol import Report, Server, report
+from discreet.regression.local_protocol import Report, report
+from discreet.regression.local_server import Server
 from discreet.regression.report_files import aggregate_files
 
 D = 3

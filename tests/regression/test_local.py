@@ -16,12 +16,11 @@ from discreet.regression.local_protocol import (
     QUESTIONS,
     PublicState,
     Report,
-    Server,
-    Tally,
-    _isotonic,
     answer,
     report,
 )
+from discreet.regression.local_server import Server, _isotonic
+from discreet.regression.tally import Tally
 
 METHODS = [
     local.information_weighted,
@@ -167,6 +166,19 @@ def test_local__a_late_report_is_refused():
         server.aggregate(late)
     with pytest.raises(ValueError, match="open question"):
         server.aggregate(Report(1, 99, np.zeros((1, 2))))
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_local__the_server_leaves_out_what_no_device_sends(number):
+    server = Server(2, people=1000, epsilon=1.0)
+    state, _ = server.ask()[number]
+    sent = report(np.tile([0.6, 0.8], (20, 1)), np.ones(20), state, SeededNoise(0))
+    sent.values[3], sent.values[7] = np.nan, 0.01  # a bare record is shorter than any report
+    assert server.aggregate(sent) == 2
+    assert server._tallies[number].count == 18
+    assert np.isfinite(server._tallies[number].total).all()
+    with pytest.raises(ValueError, match="expected reports of shape"):
+        server.aggregate(Report(0, number, np.ones((4, 3))))
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=9))

@@ -21,8 +21,8 @@ from discreet.bandits.local_protocol import SHARES, BanditReport, PublicPolicy
 from discreet.privacy import IntervalChannel, SymmetricChannel
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.state import expect
-from discreet.regression.local_protocol import Tally
 from discreet.regression.matrices import power
+from discreet.regression.tally import Tally
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
 RATIO = 1.5  # of all people so far, from window to window

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from discreet.privacy import BallChannel, gaussian_mu
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
 from discreet.regression.central import SHARES
-from discreet.regression.local_protocol import GRAM, PHASES
+from discreet.regression.local_server import GRAM, PHASES
 
 CLIP = 2.0  # residuals are cut at about this many deviations
 NOISE = 3.0  # deviation of a released moment: 2 for the moment, the rest for Gram and sketches

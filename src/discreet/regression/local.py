@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
-from discreet.regression.local_protocol import Server, Tally, pieces, posterior, report
+from discreet.regression.local_protocol import pieces, report
+from discreet.regression.local_server import Server, posterior
+from discreet.regression.tally import Tally
 
 REACH = 2.0  # of a prediction inside a gradient
 MECHANISM = "one report per person through a local channel"

@@ -6,12 +6,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from discreet.distributed.reports import add_up
-from discreet.privacy import IntervalChannel, SymmetricChannel
 from discreet.privacy.checks import Array
-from discreet.regression.local_protocol import PublicState, Server
+from discreet.regression.local_protocol import PublicState
+from discreet.regression.local_server import Server
 from discreet.regression.tally import Tally
 
 
@@ -28,12 +26,13 @@ def aggregate_files(
 ) -> int:
     """Add the reports of files to an open question; returns how many were left out.
 
-    A report that no device could have sent (not finite, or not where the channel puts reports) is
-    left out alone; a file that cannot be read raises, and then nothing is added. `client`, a
-    `distributed.Client`, has the files read by its workers. Files hold reports, private already: no
-    budget is spent here, and no noise is drawn.
+    A report that no device could have sent is left out alone (`PublicState.sound`); a file that
+    cannot be read raises, and then nothing is added. `client`, a `distributed.Client`, has the
+    files read by its workers. Files hold reports, private already: no budget is spent here, and no
+    noise is drawn.
 
     >>> import tempfile
+    >>> import numpy as np
     >>> from discreet.privacy import SeededNoise
     >>> from discreet.regression.local_protocol import report
     >>> server = Server(2, people=1000, epsilon=1.0)
@@ -44,10 +43,8 @@ def aggregate_files(
     ...     aggregate_files(server, state, [f"{folder}/moments.npy"])
     0
     """
-    d = len(state.theta)
-    shape = {"gram": (d, d), "scale": (), "moment": (d,)}[state.question]
     total = _Sound()
-    for part in add_up(files, shape, _Sound, partial(_add, state), client=client):
+    for part in add_up(files, state.shape, _Sound, partial(_add, state), client=client):
         total.tally.merge(part.tally)
         total.refused += part.refused
     server.absorb(total.tally, state)
@@ -55,19 +52,6 @@ def aggregate_files(
 
 
 def _add(state: PublicState, sums: _Sound, values: Array) -> None:
-    kept = _sound(state, values)
+    kept = state.sound(values)
     sums.tally.add(kept)
     sums.refused += len(values) - len(kept)
-
-
-def _sound(state: PublicState, values: Array) -> Array:
-    """Finite reports where the channel puts them; a comparison with NaN is false."""
-    channel = state.channel
-    if isinstance(channel, IntervalChannel):
-        middle = (channel.low + channel.high) / 2
-        return np.asarray(values[np.abs(values - middle) <= channel.reach * (1 + 1e-9)])
-    ball = channel.vectors if isinstance(channel, SymmetricChannel) else channel
-    norms = np.sqrt(np.sum(values.reshape(len(values), -1) ** 2, axis=1))
-    # Private reports lie on the channel's sphere: a bare record is shorter, and is left out.
-    least = 0.0 if ball.off else ball.radius * (1 - 1e-9)
-    return np.asarray(values[(norms >= least) & (norms <= ball.radius * (1 + 1e-9))])
