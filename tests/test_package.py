@@ -1,6 +1,7 @@
 """The package as a whole: light to import, typed, and its documents agree with the code."""
 
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import discreet
+from discreet import source
 
 ROOT = Path(__file__).parents[1]
 
@@ -31,7 +33,21 @@ def test_import__is_light():
 
 def test_package__is_typed_and_versioned():
     assert (Path(discreet.__file__).parent / "py.typed").exists()
-    assert f"## {discreet.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"## {discreet.__version__.removesuffix('.dev0')}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_digest__changes_with_a_learner_and_not_with_a_report(tmp_path, monkeypatch):
+    copy = tmp_path / "discreet"
+    shutil.copytree(Path(discreet.__file__).parent, copy)
+    monkeypatch.setattr(source, "__file__", str(copy / "source.py"))
+    plain = source.digest.__wrapped__
+    assert plain() == source.digest()
+    with (copy / "experiments" / "report.py").open("a") as file:
+        file.write("# shown otherwise")
+    assert plain() == source.digest()
+    with (copy / "privacy" / "tree.py").open("a") as file:
+        file.write("# computed otherwise")
+    assert plain() != source.digest()
 
 
 def test_extras__all_is_everything_but_dev():

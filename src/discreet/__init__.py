@@ -4,4 +4,4 @@ Learns from people's feedback and decides for them, such that nobody can tell fr
 decisions what any one person did.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -13,6 +13,10 @@ from discreet.cli import main
 from discreet.distributed import cluster as rooms
 from discreet.experiments.plan import Choice, Plan
 from discreet.experiments.runner import run
+from discreet.reproduce.cell import grid
+from discreet.reproduce.exhibit import Paper
+from discreet.reproduce.run import reproduce
+from discreet.reproduce.streaming import suboptimality
 
 PLAN = Plan(
     environments=(Choice("sphere", {"dim": 3, "actions": 4}),),
@@ -50,6 +54,17 @@ def test_run__on_a_cluster_finds_the_same_numbers_to_the_last_digit(cluster, tmp
     here = run(PLAN, tmp_path / "here", workers=1)
     pd.testing.assert_frame_equal(far.frame, here.frame, check_exact=True)
     same_records(tmp_path / "far", tmp_path / "here")
+
+
+def test_reproduce__on_a_cluster_finds_the_same_numbers(cluster, tmp_path):
+    toy = Paper("toy", "A toy", "Nobody (2000)", "About nothing.",
+                lambda quick: grid(suboptimality, seeds=2, dim=(5,), how=("ours",), p=(1.5,),
+                                   rounds=(200,), step=(0.1,)),
+                lambda found, quick: [])  # fmt: skip
+    far, here = tmp_path / "far", tmp_path / "here"
+    reproduce([toy], far, cluster=cluster.scheduler_address)
+    reproduce([toy], here, workers=1)
+    same_records(far, here)
 
 
 def test_run__a_killed_worker_changes_nothing(cluster, tmp_path):
@@ -101,7 +116,7 @@ def test_run__a_cluster_without_workers_is_told(tmp_path, monkeypatch):
 
 
 def test_run__a_worker_of_another_version_is_refused(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(rooms, "__version__", "another")
+    monkeypatch.setattr(rooms, "digest", lambda: "another")
     with pytest.raises(ValueError, match="numbers need the same"):
         run(PLAN, tmp_path, cluster=cluster.scheduler_address)
 

@@ -296,9 +296,12 @@ REFUSED = [
 
 @pytest.mark.parametrize(("model", "message"), REFUSED, ids=str)
 def test_methods__that_need_the_rows_themselves_say_so(model, message):
-    X, y = data(100, link=True)
+    def load(rows):
+        raise AssertionError("no block is read")
+
+    X, y = spread(*data(100, link=True), 50)
     with pytest.raises(ValueError, match=message):
-        model.fit(*spread(X, y, 50))
+        model.fit(X.map_blocks(load, meta=np.empty((0, D))), y)
 
 
 def test_shapes__that_do_not_fit_are_refused():

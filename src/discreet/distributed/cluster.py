@@ -12,7 +12,7 @@ import distributed as untyped
 import numpy as np
 import scipy
 
-from discreet import __version__
+from discreet.source import digest
 
 distributed: Any = untyped
 Item = TypeVar("Item")
@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
     """What decides numbers: of this library, and of those that compute."""
     python = ".".join(map(str, sys.version_info[:2]))
     return {
-        "discreet": __version__,
+        "discreet": digest(),
         "python": python,
         "numpy": np.__version__,
         "scipy": scipy.__version__,

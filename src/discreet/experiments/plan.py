@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from discreet import __version__
+from discreet.source import digest
 
 FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
 POINTS = 40  # of a curve
@@ -62,11 +62,11 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The name of the file that holds its outcome; titles do not matter, the version does."""
+        """The name of the file that holds its outcome; titles do not matter, the source does."""
         plain = asdict(self)
         for part in (plain["environment"], plain["learner"]):
             del part["title"]
-        text = json.dumps({"version": __version__, **plain}, sort_keys=True)
+        text = json.dumps({"source": digest(), **plain}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:24]
 
 

@@ -152,6 +152,8 @@ class PrivateRegressor:
         partial sums, and releases happen here, once.
         """
         apart = elsewhere(X) or elsewhere(y)
+        if apart:
+            self._check_by_sums(self.method)  # before any pass
         rows, labels, norm_bound, label_bound = (self._blocks if apart else self._rows)(X, y)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         scale = norm_bound * math.sqrt(2) if self.fit_intercept else norm_bound
@@ -164,12 +166,8 @@ class PrivateRegressor:
         if name == "auto":
             name = self._choose(len(rows), rows.shape[1], budget)
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
-        if apart and name not in self._by_sums():
-            can = ", ".join(self._by_sums()) or "no method"
-            raise ValueError(
-                f"method={name!r} (trust={self.trust!r}) needs the rows themselves, one after the "
-                f"other, not sums over blocks; on dask collections: {can}"
-            )
+        if apart:
+            self._check_by_sums(name)
         noise, coins = self._randomness()
         ledger = Ledger(budget, self._accounting())
         self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
@@ -246,6 +244,14 @@ class PrivateRegressor:
         rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
         remember_names(X, self)
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
+
+    def _check_by_sums(self, name: str) -> None:
+        can = self._by_sums()
+        if name not in (*can, "auto") or not can:
+            raise ValueError(
+                f"method={name!r} (trust={self.trust!r}) needs the rows themselves, one after the "
+                f"other, not sums over blocks; on dask collections: {', '.join(can) or 'no method'}"
+            )
 
     def _delta(self) -> float:
         if self.delta is not None:

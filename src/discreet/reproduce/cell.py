@@ -1,6 +1,7 @@
 """A cell: one pure function, its parameters and a seed. What it found is one small file."""
 
 import hashlib
+import inspect
 import itertools
 import json
 import math
@@ -12,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from discreet import __version__
 from discreet.experiments.cells import Record, write_whole
 from discreet.privacy.checks import Array
+from discreet.source import digest
 
 FIRST_SEED = 3000  # the learners' constants were tuned on smaller ones
 Measure = Callable[..., Mapping[str, Any]]  # (seed=..., **parameters) -> numbers by name
@@ -37,9 +38,10 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """The name of its file: the function, the parameters, the seed and the version."""
+        """The name of its file: the code, the function with its text, the parameters, the seed."""
         plain = {
-            "version": __version__,
+            "source": digest(),
+            "text": inspect.getsource(self.measure),
             "measure": f"{self.measure.__module__}.{self.measure.__qualname__}",
             "parameters": self.parameters,
             "seed": self.seed,

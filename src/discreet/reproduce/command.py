@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from discreet.experiments.commands import Out, Show, Workers, app, show_page
+from discreet.experiments.commands import Cluster, Out, Show, Workers, app, show_page
 from discreet.reproduce import NAMES
 
 __all__ = ["app"]
@@ -22,6 +22,7 @@ def reproduce(
     ] = False,
     out: Out = Path("out/reproduce"),
     workers: Workers = None,
+    cluster: Cluster = None,
     show: Show = True,
 ) -> None:
     """The headline tables and figures of five papers, ours beside theirs, each in one HTML page.
@@ -43,7 +44,9 @@ def reproduce(
         def watch(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        found = run.reproduce(papers, out, quick=quick, workers=workers, watch=watch)
+        found = run.reproduce(
+            papers, out, quick=quick, workers=workers, cluster=cluster, watch=watch
+        )
     for each, exhibits in found.items():
         table = Table("", *VERDICTS, title=each.reference, title_justify="left")
         for exhibit in exhibits:

@@ -39,19 +39,22 @@ def reproduce(
     *,
     quick: bool = False,
     workers: int | None = None,
+    cluster: str | None = None,
     watch: Watch | None = None,
 ) -> dict[Paper, list[Exhibit]]:
     """Exhibits of every paper; pages are in `out`, or in `out`/quick.
 
     Finished cells are in `out`/cells and are not run again: neither by the same command, nor by
-    the full set after the quick one where they are alike.
+    the full set after the quick one where they are alike. `cluster` is the address of a Dask
+    scheduler, whose workers take the place of processes here.
     """
     folder = out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {paper: paper.cells(quick) for paper in papers}
     cells: dict[str, Cell] = {each.key: each for some in wanted.values() for each in some}
     records = {}
-    for cell, record in finished(list(cells.values()), folder, run_cell, workers=workers):
+    waiting = finished(list(cells.values()), folder, run_cell, workers=workers, cluster=cluster)
+    for cell, record in waiting:
         records[cell.key] = record
         if watch:
             watch(len(records), len(cells))
