@@ -54,7 +54,8 @@ def rows(results: list[Audited]) -> list[str]:
     """Lines of a Markdown table."""
     return [
         f"| {each.attack.name} | {each.attack.claim.kind} | {each.attack.near:.2f} "
-        f"| {each.close.lower_bound:.3f} | {each.sure.lower_bound:.3f} | {each.close.runs // 2} "
+        f"| {each.close.share:.2f} of {each.close.unit} | {each.close.lower_bound:.3f} "
+        f"| {each.sure.lower_bound:.3f} | {each.close.runs // 2} "
         f"| {each.sure.verdict} |"
         for each in results
     ]
@@ -71,12 +72,14 @@ def save(results: list[Audited], full: bool) -> None:
             "room": each.attack.room,
             "kind": claim.kind,
             "near": each.attack.near,
+            "share": each.close.share,
+            "share_of": each.close.unit,
             "sure": each.sure.lower_bound,
             "verdict": each.sure.verdict,
         }
     path.write_text(json.dumps(records, indent=1))
     if not full:
-        bars = [(n, r["lower_bound"] / r["claim"], r["near"]) for n, r in records.items()]
+        bars = [(n, r["share"], r["near"]) for n, r in records.items() if "share" in r]
         figure(bars, FOLDER)
 
 

@@ -8,8 +8,11 @@ from scipy import stats
 
 from discreet import __version__
 from discreet.audit import AuditReport, audit_scores, clopper_pearson
-from discreet.audit.counted import Curve, refuted_below, split_bounds
-from discreet.privacy import Budget, PrefixSum, gaussian_epsilon
+from discreet.audit.bounds import EXACT, GDP, GUESSES
+from discreet.audit.counted import Concentrated, Curve, refuted_below, split_bounds
+from discreet.audit.guesses import coins, guessed
+from discreet.privacy import Budget, PrefixSum, gaussian_epsilon, gaussian_mu
+from discreet.privacy.gaussian import zcdp_epsilon
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.999])
@@ -93,10 +96,16 @@ def test_counts__the_pair_is_tested_as_often_right_as_it_says_and_beats_two_sing
     assert exact.mean() > simple.mean() + 0.01
 
 
-@pytest.mark.parametrize("curve", [Curve(False), Curve(False, 0.01), Curve(True, 1e-6)], ids=str)
-def test_counts__the_p_value_bounds_the_exact_chance(curve):
+CURVES = {
+    "pure": Curve(False), "approximate": Curve(False, 0.01), "gaussian": Curve(True, 1e-6),
+    "zcdp": Concentrated(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CURVES)
+def test_counts__the_p_value_bounds_the_exact_chance(kind):
     # Every pair of counts of a small experiment, summed up exactly under the claim itself.
-    n, theta, risk, q = 14, 0.7, 0.1, 0.3
+    curve, n, theta, risk, q = CURVES[kind], 14, 0.3 if kind == "zcdp" else 0.7, 0.1, 0.3
     p = float(curve.power(np.array(q), theta))
     chance = np.outer(stats.binom.pmf(range(n + 1), n, q), stats.binom.pmf(range(n + 1), n, p))
     wrong = sum(
@@ -121,6 +130,82 @@ def test_audit__views_are_chosen_where_nothing_is_counted():
     assert audit_scores(*mixed).lower_bound > 1.0  # only their sum tells
 
 
+def three_coins(rng, world, n):
+    """The sum of three randomised responses at epsilon = 1/3 each."""
+    truth = 1 / (1 + math.exp(-1 / 3))
+    return np.where(rng.random((n, 3)) < (truth if world else 1 - truth), 1.0, -1.0).sum(axis=1)
+
+
+def test_guesses__exceed_a_pure_claim_no_more_often_than_they_say():
+    # 300 audits at 90% of the worst mechanism there is, randomised response, and of three coins.
+    over, methods = np.zeros(2), set()
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        coin = [(rng.random(400) < 1 / (1 + math.exp(1 - 2 * w))).astype(float) for w in (0, 1)]
+        for k, sides in enumerate((coin, [three_coins(rng, w, 400) for w in (0, 1)])):
+            report = audit_scores(*sides, confidence=0.9)
+            over[k] += report.lower_bound > 1.0
+            methods.add(report.method)
+    assert methods == {GUESSES}
+    assert (over <= stats.binom.ppf(1 - 1e-6, 300, 0.1)).all()
+
+
+def test_guesses__both_tails_prove_more_than_one():
+    # Ten audits at 10^4 runs: one tail has mean .90 and least .83, both .93 and .88.
+    shares = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        shares.append(audit_scores(*(three_coins(rng, w, 10_000) for w in (0, 1))).lower_bound)
+    assert min(shares) > 0.85
+    assert np.mean(shares) > 0.915
+
+
+def test_guesses__are_about_runs_whose_worlds_fair_coins_chose():
+    first, second = np.zeros(1000), np.ones(1000)
+    assert guessed(first, second, 0.5, 0.5, coins(first))[0] > 1700  # always right
+    assert guessed(second, first, 0.5, 0.5, coins(first))[0] == 0  # always wrong
+    draws = [guessed(first, first, -1.0, 0.0, coins(np.array([k])))[0] for k in range(400)]
+    assert abs(np.mean(draws) / 905 - 1) < 0.01  # the half whose world was the second
+    assert coins(first).random() == coins(first.copy()).random() != coins(second).random()
+
+
+def test_share__is_of_mu_for_gaussian_bounds_and_of_epsilon_else():
+    pure = AuditReport(0.6, 0.0, EXACT, 100, 0.95, claim=1.0)
+    assert (pure.share, pure.unit) == (0.6, "epsilon")
+    gaussian = replace(pure, method=GDP, delta=1e-6)
+    assert gaussian.unit == "mu"
+    assert gaussian.share == pytest.approx(gaussian_mu(0.6, 1e-6) / gaussian_mu(1.0, 1e-6))
+    assert replace(gaussian, lower_bound=0.0).share == 0.0
+    assert replace(gaussian, lower_bound=1.0).share == 1.0
+
+
+def test_concentrated__is_the_largest_divergence_over_order():
+    # Coins of a Gaussian pair: never beyond its rho = mu^2/2, and most of it in the tails.
+    mu, z = 0.5, np.linspace(-3, 3, 61)
+    rho = Concentrated().parameter(stats.norm.sf(z - mu), stats.norm.sf(z))
+    assert (rho <= mu**2 / 2).all()
+    assert rho.max() > 0.75 * mu**2 / 2
+    q = np.array([0.01, 0.3, 0.9])
+    power = Concentrated().power(q, 0.1)
+    assert Concentrated().parameter(power, q) == pytest.approx(0.1, rel=1e-6)
+    assert np.isneginf(Concentrated().parameter(q, q + 0.05)).all()
+    assert Concentrated().power(np.zeros(1), 0.1) == 0.0
+    kl = 0.5 * math.log(0.5 / 0.4) + 0.5 * math.log(0.5 / 0.6)
+    assert Concentrated().parameter(0.5, 0.4) >= kl
+
+
+def test_concentrated__exceeds_the_truth_no_more_often_than_it_says_and_catches_half_the_noise():
+    # Gaussian noise of rho = 1/2, tested as zCDP: 20 audits at 90%.
+    truth, over = zcdp_epsilon(0.5, 1e-3), 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        a, b = rng.normal(0, 1, 400), rng.normal(1, 1, 400)
+        over += audit_scores(a, b, delta=1e-3, confidence=0.9, method="zcdp").lower_bound > truth
+    assert over <= stats.binom.ppf(1 - 1e-6, 20, 0.1)
+    half = audit_scores(a, b + 1.0, delta=1e-3, confidence=0.999, method="zcdp")
+    assert half.lower_bound > truth
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -128,6 +213,7 @@ def test_audit__views_are_chosen_where_nothing_is_counted():
         lambda: audit_scores(np.zeros(2), np.zeros(2)),
         lambda: audit_scores([math.nan] * 10, np.zeros(10)),
         lambda: audit_scores(np.zeros(10), np.zeros(10), method="gdp"),
+        lambda: audit_scores(np.zeros(10), np.zeros(10), method="zcdp"),
         lambda: audit_scores(np.zeros(10), np.zeros(10), method="psychic"),
         lambda: audit_scores(np.zeros(10), np.zeros(10), confidence=1.0),
         lambda: audit_scores(np.zeros(10), np.zeros(10), delta=-1.0),

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from discreet.audit.branches import executed, first_difference
-from discreet.audit.lattice import SAMPLERS, float_attack, off_grid
+from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
 from discreet.audit.one_run import audit_one_run, coins, p_value, surest
 from discreet.audit.wire import listening
 from discreet.bandits import LinearBandit
@@ -20,7 +20,15 @@ from discreet.online import (
     SparseBandit,
     StreamingFrankWolfe,
 )
-from discreet.privacy import BallChannel, SecureNoise, SeededNoise, SystemNoise
+from discreet.privacy import (
+    BallChannel,
+    SecureNoise,
+    SeededNoise,
+    SystemNoise,
+    gaussian_mu,
+    local,
+)
+from discreet.privacy.mechanisms import gaussian
 
 # -- the last bits of floats ----------------------------------------------------------------------
 
@@ -44,6 +52,27 @@ def test_secure_noise__withstands_it_or_says_float(mechanism):
 
 def test_off_grid__sees_what_a_sum_with_one_cannot_be():
     assert off_grid(np.array([2.0**-60, 2.0**-53, 0.3, 1.0 - 0.9])).tolist() == [1, 0, 0, 0]
+
+
+SOURCES = {"seeded": SeededNoise, "system": SystemNoise, "secure": SecureNoise}
+
+
+@pytest.mark.parametrize("channel", CHANNELS)
+@pytest.mark.parametrize("source", SOURCES)
+def test_channels__last_bits_of_rounded_reports_prove_no_more_than_is_claimed(channel, source):
+    noise = SeededNoise(0) if source == "seeded" else SOURCES[source]()
+    found = channel_attack(channel, noise)
+    assert found.report.lower_bound < (2.0 if "piecewise" in channel else 1.0)
+    assert found.label.startswith("53-bit coin" if "two values" in channel else "float")
+
+
+@pytest.mark.parametrize("channel", [name for name in CHANNELS if "two values" not in name])
+def test_channels__last_bits_of_reports_that_are_not_rounded_give_the_record_away(
+    channel, monkeypatch
+):
+    monkeypatch.setattr(local, "_rounded", lambda reports, step: reports)
+    found = channel_attack(channel, SeededNoise(0))
+    assert found.report.lower_bound > (2.0 if "piecewise" in channel else 1.0)
 
 
 # -- executed lines -------------------------------------------------------------------------------
@@ -129,6 +158,88 @@ def test_decide__takes_the_same_way_whatever_is_in_the_private_buffer(name):
     assert first_difference(first, second) is None
 
 
+def rewarded(make):
+    """The lines that one reward runs, and many at once, in a window with a tight clip."""
+
+    def way(world):
+        learner = make()
+        for _ in range(30):
+            learner.learn(learner.decide([[0.6, 0.8]]), 0.5)
+        row = ([[1.0, 0.0]], [[-0.1, 0.3]], [[0.0, 0.0]])[world]
+        one, many = learner.decide(row), learner.decide_many(np.tile(row, (3, 1, 1)))
+        reward = (-1.0, 0.02, 0.0)[world]
+        return executed(
+            lambda: (learner.learn(one, reward), learner.learn_many(many, [reward, 0.5, -reward]))
+        )
+
+    return way
+
+
+def loss_learned(kind, domain, losses):
+    def way(world):
+        learner = kind(domain, 50, 1.0, 1e-6, seed=0, noise=SeededNoise(0))
+        learner.learn(losses[0])
+        return executed(lambda: learner.learn(losses[world]))
+
+    return way
+
+
+def arm_learned(world):
+    learner = SparseBandit(2, 3, 200, 1.0, 1e-6, forced=8, seed=0, noise=SeededNoise(0))
+    for _ in range(3):
+        learner.learn(learner.decide(np.array([0.2, 0.1, 0.0])), 0.3)
+    x = ([1.0, 0.0, 0.0], [-0.3, 0.1, 1.0], [0.0, 0.0, 0.0])[world]
+    decision = learner.decide(np.array(x))
+    return executed(lambda: learner.learn(decision, (1.0, -0.2, 0.0)[world]))
+
+
+def row_learned(p):
+    def way(world):
+        learner = StreamingFrankWolfe(LpBall(p, 2), 50, 1.0, 1e-6, noise=SeededNoise(0))
+        learner.learn([0.3, 0.1], 0.4)
+        x, y = (([0.6, 0.8], 1.0), ([0.1, 0.0], -0.2), ([0.0, 0.0], 0.0))[world]
+        return executed(lambda: learner.learn(x, y))
+
+    return way
+
+
+LEARNED = {
+    "linear bandit": rewarded(lambda: LinearBandit(2, 60, 30.0, seed=0, noise=SeededNoise(0))),
+    "linear bandit, logistic": rewarded(
+        lambda: LinearBandit(2, 60, 30.0, link="logistic", seed=0, noise=SeededNoise(0))
+    ),
+    "linear bandit, local": rewarded(
+        lambda: LinearBandit(2, 200, 8.0, trust="local", seed=0, noise=SeededNoise(0))
+    ),
+    "local linucb": rewarded(lambda: LocalLinUCB(2, 200, 8.0, seed=0, noise=SeededNoise(0))),
+    "continual linucb": rewarded(
+        lambda: ContinualLinUCB(2, 200, 8.0, seed=0, noise=SeededNoise(0))
+    ),
+    "ftrl": loss_learned(FTRL, Simplex(2), ([0.0, 1.0], [1.0, 0.2], [0.0, 0.0])),
+    "ftrl on a ball": loss_learned(FTRL, Ball(2), ([0.0, 1.0], [-0.5, 0.2], [0.0, 0.0])),
+    "ftpl": loss_learned(FTPL, Simplex(2), ([0.0, 1.0], [1.0, 0.2], [0.0, 0.0])),
+    "sparse bandit": arm_learned,
+    "streaming frank-wolfe p=2": row_learned(2.0),
+    "streaming frank-wolfe p=1.5": row_learned(1.5),
+}
+
+
+@pytest.mark.parametrize("name", LEARNED)
+def test_learn__takes_the_same_way_whatever_the_features_and_the_feedback(name):
+    first, *others = (LEARNED[name](world) for world in (0, 1, 2))
+    assert len(first) > 10
+    for other in others:
+        assert first_difference(first, other) is None
+
+
+def test_learn__the_window_of_the_bandit_does_clip():
+    learner = LinearBandit(2, 60, 30.0, seed=0, noise=SeededNoise(0))
+    for _ in range(30):
+        learner.learn(learner.decide([[0.6, 0.8]]), 0.5)
+    view = learner._estimator._lens
+    assert view.clip < 0.5 * view.limit  # else no residual would be beyond it
+
+
 def test_executed__notices_another_way():
     def noisy(scale):
         return executed(lambda: BallChannel(2, scale))
@@ -180,6 +291,31 @@ def test_one_run__of_a_local_bandit_comes_close_and_twice_epsilon_is_caught(epsi
     report = audit_one_run(int(right), len(guesses), people, confidence=0.9999)
     assert 0.5 * epsilon < report.lower_bound <= epsilon
     assert (report.lower_bound > 1.0) == (epsilon > 1.0)
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 2.0])
+def test_one_run__of_reports_on_the_sphere_comes_close(epsilon):
+    people, truth = 4000, np.array(coins(4000, 2))
+    rows = np.zeros((people, 3))
+    rows[:, 0] = 2.0 * truth - 1.0
+    sent = BallChannel(3, epsilon).privatize(rows, SeededNoise(5))
+    guesses = surest(sent[:, 0].tolist(), share=0.7)  # those between the two caps tell nothing
+    right = sum(int(truth[k] == guess) for k, guess in guesses)
+    report = audit_one_run(right, len(guesses), people, confidence=0.9999)
+    assert 0.75 * epsilon < report.lower_bound <= epsilon
+
+
+def test_one_run__of_a_gaussian_release_stays_below_the_claim_and_is_weak():
+    # Each person has a coordinate of its own; a tail of the noise is what the others' guesses lose.
+    people, delta, epsilon = 4000, 1e-6, 4.0
+    truth = np.array(coins(people, 3))
+    out = gaussian(
+        2.0 * truth - 1.0, sensitivity=2.0, mu=gaussian_mu(epsilon, delta), noise=SeededNoise(6)
+    ).value
+    guesses = surest(out.tolist(), share=0.1)
+    right = sum(int(truth[k] == guess) for k, guess in guesses)
+    report = audit_one_run(right, len(guesses), people, delta=delta, confidence=0.95)
+    assert 0.2 * epsilon < report.lower_bound < 0.75 * epsilon
 
 
 def test_one_run__bad_counts_are_clear_errors():

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
+from discreet.privacy.mechanisms import symmetric_to_vector
 
 EPSILONS = [0.1, 1.0, 3.0, 8.0]
 
@@ -99,7 +100,8 @@ def test_ball__a_million_reports_take_seconds():
 def test_ball__tiny_records_are_reported_on_the_same_sphere(dim, size):
     channel = BallChannel(dim, 1.0)
     reports = channel.privatize(np.full((50, dim), size), SeededNoise(0))
-    assert np.allclose(np.linalg.norm(reports, axis=1), channel.radius, rtol=1e-12)
+    assert channel.possible(reports).all()
+    assert np.allclose(np.linalg.norm(reports, axis=1), channel.radius, rtol=3e-6)
 
 
 def test_ball__single_vectors_shapes_and_privacy_off():
@@ -220,3 +222,36 @@ def test_channels__clip_only_when_asked():
     assert BallChannel(2, 1.0).privatize([3.0, 4.0], SeededNoise(0), clip=True).shape == (2,)
     far = IntervalChannel(math.inf).privatize([5.0, -0.5], clip=True)
     assert np.array_equal(far, [1.0, -0.5])
+
+
+CHANNELS = {
+    "ball": (BallChannel(4, 1.0), np.full((20, 4), 0.3)),
+    "line": (BallChannel(1, 1.0), np.full((20, 1), 0.3)),
+    "response": (IntervalChannel(1.0, low=-3.0, high=5.0), np.full(20, 4.0)),
+    "piecewise": (IntervalChannel(4.0, low=-3.0, high=5.0), np.full(20, 4.0)),
+    "symmetric": (SymmetricChannel(2, 1.0), np.tile(np.eye(2) / 3, (20, 1, 1))),
+}
+
+
+@pytest.mark.parametrize("name", CHANNELS)
+def test_channels__know_which_reports_are_possible(name):
+    channel, records = CHANNELS[name]
+    reports = channel.privatize(records, SeededNoise(0))
+    assert channel.possible(reports).all()
+    wrong = np.stack([np.nan * reports[0], np.inf * reports[0], 9e9 + reports[0]])
+    assert not channel.possible(wrong).any()
+    if name != "piecewise":  # there every number within reach is a report
+        assert not channel.possible(records).any()
+
+
+@pytest.mark.parametrize("name", ["ball", "piecewise", "symmetric"])
+def test_channels__reports_lie_on_a_grid_that_is_the_same_for_every_record(name):
+    channel, records = CHANNELS[name]
+    reports = channel.privatize(records, SeededNoise(0))
+    if name == "symmetric":
+        reports, reach = symmetric_to_vector(reports), channel.vectors.radius
+    else:
+        reach = channel.radius if name == "ball" else channel.reach
+    steps = (reports - (1.0 if name == "piecewise" else 0.0)) / reach * 2.0**20
+    assert np.abs(steps - np.rint(steps)).max() < 1e-6
+    assert len(np.unique(np.rint(steps))) > 15

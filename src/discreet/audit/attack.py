@@ -51,7 +51,7 @@ class Claim:
     @property
     def method(self) -> str:
         """The bound of `audit_scores` that is valid against this claim."""
-        return "gdp" if self.kind == "gaussian" else "clopper-pearson"
+        return {"gaussian": "gdp", "zcdp": "zcdp"}.get(self.kind, "clopper-pearson")
 
 
 Draw = Callable[[Claim, int, int, SeededNoise], Array]

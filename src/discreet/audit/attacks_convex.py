@@ -1,9 +1,12 @@
-"""Attacks on convex learners: ProjectionFreeBandit, StreamingFrankWolfe and its baselines.
+"""Attacks on convex learners: ProjectionFreeBandit, NoisySFW, NoisySGD and LocalMD.
 
 Steps come after the release and have no part in the promise: the attacker chooses them small, so
-that points show the noisy sums and nothing is cut off at the border.
+that points show the noisy sums and nothing is cut off at the border. `near` is 1 where a move of
+the full sensitivity is seen in all its releases: centres are |a0 - a1|/s = mu apart, densities of
+K-norm noise by e^epsilon.
 """
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,113 +15,97 @@ from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_sums import whitening
 from discreet.audit.transcript import likelihood_ratio
 from discreet.audit.wire import listening
-from discreet.domains import Cube, LpBall, Simplex
-from discreet.online import ProjectionFreeBandit, StreamingFrankWolfe
+from discreet.domains import Cube, LpBall
+from discreet.online import ProjectionFreeBandit
 from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.online.projection_free import LEVEL
 from discreet.online.smoothed_descent import SMOOTH
-from discreet.privacy import Noise, PrefixSum, SeededNoise, Tree
+from discreet.privacy import Noise, PrefixSum, SeededNoise
 from discreet.privacy.checks import Array
 
 RATE = 1e-4  # of ProjectionFreeBandit's steps
 CLIP = 0.1
 
 
-def _sums_seen(bandit: Any, canary: float, rounds: int) -> Array:
-    """Running sums in units of one person's term, as the points show them."""
-    bandit.bandit.rate, bandit.bandit.gap = RATE, 1e-18  # small steps, exactly made
-    centres, first = [], 1.0
-    for t in range(rounds):
-        d = bandit.decide()
-        centres.append(d.point[0] - bandit.radius * d.choice.direction[0])
-        if t == 0:
-            first = d.choice.direction[0]
-        bandit.learn(d, d.choice.baseline if t else canary)
-    smooth = np.array(centres) / -RATE
-    return np.asarray(first * (smooth[:-1] + np.diff(smooth) / SMOOTH) * bandit.radius)
+def _sums_seen(bandit: Any, world: int, canaries: int) -> tuple[Array, Array]:
+    """Running sums along the canary's terms and in units of them, as the points show; the terms.
+
+    The canary's losses are the worst two in each of its rounds, the first ones, and all come after
+    the last of these: into one batch. Other losses equal their baseline.
+    """
+    inner: Any = bandit.bandit
+    inner.rate, inner.gap = RATE, 1e-18  # small steps, exactly made
+    term, centres, mine = np.zeros(inner.dim), [], []
+    for t in range(bandit.horizon):
+        decision = bandit.decide()
+        aim = decision.choice
+        centres.append(aim.point - bandit.radius * (inner.basis @ aim.direction))
+        if t >= canaries:
+            bandit.learn(decision, aim.baseline)
+            continue
+        along = 1.0 if t == 0 or aim.direction @ term > 0 else -1.0
+        term = term + along * aim.direction
+        mine.append((decision, 0.5 + along * (world - 0.5)))
+        if t == canaries - 1:
+            for late, loss in mine:
+                bandit.learn(late, loss)
+    smooth = (inner.origin - np.array(centres)) @ inner.basis / RATE
+    sums = smooth[:-1] + np.diff(smooth, axis=0) / SMOOTH
+    return np.asarray(sums @ term / (term @ term) * bandit.radius / inner.dim), term
 
 
-@attack("projection-free bandit", room="convex", kind="gaussian")
-def projection_free(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """The first loss is 0 or 1, others equal their baseline: filtered sums, read off the points."""
-    rounds, out = 3, []
-    for _ in range(runs):
-        bandit: Any = ProjectionFreeBandit(
-            Cube(1), rounds, claim.epsilon, claim.delta, seed=0, noise=noise
-        )
-        # Few releases are better served by a tree; long runs have these filtered sums.
-        sums = bandit._feedback.sums
-        bandit._feedback.sums = PrefixSum(
-            sums.horizon,
-            sums.dim,
-            sums.budget,
-            sensitivity=sums.sensitivity,
-            bound=sums.bound,
-            mechanism="blt",
-            noise=noise,
-        )
-        out.append(_sums_seen(bandit, float(world), rounds))
-    weights = whitening(bandit._feedback.sums._plan.design, np.eye(rounds - 1)[0])
-    seen = np.array(out)
-    return np.column_stack([seen @ weights, seen.mean(axis=1)])
+def _projection_free(name: str, dim: int, rounds: int, canaries: int, share: float) -> None:
+    # A term moves by (direction, LEVEL), of which the points show the direction.
+    @attack(name, room="convex", kind="gaussian", near=share / math.hypot(1.0, LEVEL))
+    def projection_free(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """The canary's loss is 0 or 1, others equal their baseline: sums, read off the points."""
+        out = []
+        for _ in range(runs):
+            bandit: Any = ProjectionFreeBandit(
+                Cube(dim),
+                rounds,
+                claim.epsilon,
+                claim.delta,
+                contributions=canaries,
+                seed=0,
+                noise=noise,
+            )
+            # Few releases are better served by a tree; long runs have these filtered sums.
+            sums = bandit._feedback.sums
+            bandit._feedback.sums = PrefixSum(
+                sums.horizon,
+                sums.dim,
+                sums.budget,
+                sensitivity=sums.sensitivity,
+                bound=sums.bound,
+                mechanism="blt",
+                noise=noise,
+            )
+            out.append(_sums_seen(bandit, world, canaries)[0])
+        seen = np.array(out)
+        weights = whitening(bandit._feedback.sums._plan.design, np.eye(seen.shape[1])[canaries - 1])
+        return np.column_stack([seen @ weights, seen.mean(axis=1)])
+
+
+# The best linear score of filtered sums reaches the whole mu for a change of the first row, and
+# |B^-1 A e_3| over |B^-1 A e_1| of it for the third of seven.
+_projection_free("projection-free bandit", 3, 3, 1, 1.0)
+_projection_free("projection-free bandit, three rounds of one user", 1, 8, 3, 0.965)
 
 
 @attack("projection-free bandit pure", room="convex", kind="pure")
 def projection_free_pure(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """The same with pure privacy: K-norm noise in a tree, read off the first point after it."""
-    out = []
+    """K-norm noise in one node: the exact likelihood of the released sum, and the point's view."""
+    scores = []
     for _ in range(runs):
-        bandit = ProjectionFreeBandit(Cube(1), 2, claim.epsilon, 0.0, seed=0, noise=noise)
-        out.append(_sums_seen(bandit, float(world), 2))
-    return np.round(np.array(out)[:, 0], 6)
-
-
-def _steps(path: Array, power: int) -> Array:
-    """The points moved to, from the released averages."""
-    t = np.arange(1, len(path) + 1)
-    before = np.concatenate([[0.0], path[:-1]])
-    return np.asarray(before + (path - before) * (t + power + 1) / (power + 1))
-
-
-def _streaming(name: str, mechanism: str | Tree, kind: str, rounds: int, near: float) -> None:
-    @attack(f"streaming frank-wolfe {name}", room="convex", kind=kind, near=near)
-    def streaming(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-        """The first row's label is 1 or -1, so that its moment is -clip or clip; every theta."""
-        scores = []
-        for _ in range(runs):
-            learner = StreamingFrankWolfe(
-                Cube(1),
-                rounds,
-                claim.epsilon,
-                claim.delta,
-                clip=CLIP,
-                mechanism=mechanism,
-                noise=noise,
-            )
-            path = []
-            for t in range(rounds):
-                learner.learn([0.0 if t else 1.0], 0.0 if t else 2.0 * world - 1.0)
-                path.append(learner.theta[0])
-            steps = _steps(np.array(path), 3)
-            scores.append((steps.sum(), steps[0], steps[-1]))
-        return np.array(scores)
-
-
-_streaming("blt", "blt", "gaussian", 1, 1.0)
-_streaming("blt, many rounds", "blt", "gaussian", 12, 1.0)
-_streaming("tree", Tree(2), "approximate", 1, 1.0)
-
-
-@attack("streaming frank-wolfe p=1", room="convex", kind="pure", near=0.85)
-def vertices(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """One pure choice among 8 vertices; the moment is +-clip at the first, -+clip elsewhere."""
-    n, seen = 8, []
-    x = np.ones(n)
-    x[0] = -1.0
-    for _ in range(runs):
-        learner = StreamingFrankWolfe(Simplex(n), 1, claim.epsilon, 0.0, clip=CLIP, noise=noise)
-        learner.learn(x, 1.0 - 2.0 * world)
-        seen.append(learner.theta[0] > 1.5 / n)
-    return np.array(seen, dtype=np.float64)
+        bandit: Any = ProjectionFreeBandit(Cube(1), 2, claim.epsilon, 0.0, seed=0, noise=noise)
+        shown, direction = _sums_seen(bandit, world, 1)
+        released = bandit._feedback.sums.estimate * bandit.radius  # in units of a loss
+        # Worlds are -c and c, for the baseline is 1/2; the density falls with the l2 distance.
+        c = 0.5 * np.append(direction, LEVEL)
+        ratio = np.linalg.norm(released + c) - np.linalg.norm(released - c)
+        scores.append((ratio, shown[0]))
+    return np.round(scores, 9)
 
 
 @attack("noisy sfw", room="convex", kind="gaussian")
@@ -130,7 +117,8 @@ def noisy_sfw(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
         X[0], y[0] = [1.0, 0.0], 2.0 * which - 1.0
         NoisySFW(LpBall(2, 2), claim.epsilon, claim.delta, clip=CLIP, noise=source).fit(X, y)
 
-    return np.array([likelihood_ratio(run, world, noise) for _ in range(runs)])
+    # Later batches hold other rows.
+    return np.array([likelihood_ratio(run, world, noise, limit=1) for _ in range(runs)])
 
 
 @attack("noisy sgd", room="convex", kind="gaussian")

@@ -1,16 +1,18 @@
 """Attacks on online learners: decisions that follow one person's loss, at its worst.
 
-Two experts and a loss (1, 0) against (0, 1) are the whole sensitivity apart, and nothing of it is
-lost to the simplex, on which only differences of sums show.
+A loss (1, 0, 1, 0) against (0, 1, 0, 1) is the whole sensitivity apart, in every coordinate, and
+nothing of it is lost to the simplex, on which only differences of sums show. `near` is 1 where
+what follows one release of the whole move shows all of it, or its sign, which is as good.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_sums import whitening
+from discreet.audit.attacks_sums import views, whitening
 from discreet.audit.wire import listening
 from discreet.domains import Ball, Simplex
 from discreet.online import (
@@ -25,51 +27,44 @@ from discreet.online.reduction import PrivateReduction
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 
-CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))
-KNOWN = np.full(2, 0.5)
+CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))  # for two experts
 ROUNDS = 6
 
 
-def _decisions(learner: Any, first: Array, known: Array, rounds: int) -> Array:
-    """All decisions after the canary's loss; the other losses are known."""
-    learner.learn(first)
-    later = [learner.decide()]
-    for _ in range(rounds - 1):
-        learner.learn(known)
-        later.append(learner.decide())
-    return np.array(later)
+def _first_decision(learner: Any, loss: Array) -> Array:
+    """The decision that follows the first loss."""
+    learner.learn(loss)
+    return np.asarray(learner.decide())
 
 
-@attack("ftrl", room="online", kind="gaussian")
-def ftrl(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """Decisions show the noisy sums exactly, log(x_2/x_1) = rate (L_1 - L_2): whitened sums."""
-    seen = []
-    for _ in range(runs):
-        learner = FTRL(
-            Simplex(2), ROUNDS, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise
-        )
-        seen.append(_decisions(learner, CANARY[world], KNOWN, ROUNDS))
-    rates = learner.learning_rate(np.arange(2, ROUNDS + 2))
-    sums = np.log(seen) @ [-1.0, 1.0] / rates
-    weights = whitening(learner._sums._plan.design, np.eye(ROUNDS)[0])
-    return np.column_stack([sums @ weights, sums[:, 0], sums.mean(axis=1)])
+def _ftrl(name: str, canary: tuple[int, ...], near: float) -> None:
+    @attack(name, room="online", kind="gaussian", near=near)
+    def ftrl(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """Decisions show the noisy sums exactly, log(x_2/x_1) = rate (L_1 - L_2): whitened sums."""
+        losses, move, seen = np.full((ROUNDS, 4), 0.5), np.zeros(ROUNDS), []
+        move[list(canary)] = 1.0
+        losses[list(canary)] = np.tile(CANARY[world], 2)
+        for _ in range(runs):
+            learner = FTRL(
+                Simplex(4),
+                ROUNDS,
+                claim.epsilon,
+                claim.delta,
+                contributions=len(canary),
+                mechanism="blt",
+                noise=noise,
+            )
+            seen.append([_first_decision(learner, loss) for loss in losses])
+        rates = learner.learning_rate(np.arange(2, ROUNDS + 2))
+        sums = np.log(np.maximum(seen, 1e-300)) @ [-1.0, 1.0, -1.0, 1.0] / rates
+        return views(sums.T, whitening(learner._sums._plan.design, move), canary[0])
 
 
-@attack("ftrl, last round", room="online", kind="gaussian", near=0.79)
-def ftrl_last(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """The canary comes last: one decision after it, and the noise of those before is known."""
-    seen = []
-    for _ in range(runs):
-        learner = FTRL(
-            Simplex(2), ROUNDS, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise
-        )
-        path = _decisions(learner, KNOWN, KNOWN, ROUNDS - 1)
-        learner.learn(CANARY[world])
-        seen.append(np.vstack([path, learner.decide()]))
-    rates = learner.learning_rate(np.arange(2, ROUNDS + 2))
-    sums = np.log(seen) @ [-1.0, 1.0] / rates
-    weights = whitening(learner._sums._plan.design, np.eye(ROUNDS)[-1])
-    return np.column_stack([sums @ weights, sums[:, -1] - sums[:, -2]])
+# The share of mu of the best linear score, |B^-1 A move| over the most that any k rounds cost:
+# 1 for first rounds; a last round is in one sum only.
+_ftrl("ftrl", (0,), 1.0)
+_ftrl("ftrl, last round", (ROUNDS - 1,), 0.76)
+_ftrl("ftrl, three rounds of one user", (0, 1, 2), 1.0)
 
 
 @attack("ftrl pure", room="online", kind="pure")
@@ -78,7 +73,7 @@ def ftrl_pure(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     seen = []
     for _ in range(runs):
         learner = FTRL(Simplex(2), 1, claim.epsilon, 0.0, mechanism="tree", seed=0, noise=noise)
-        seen.append(_decisions(learner, CANARY[world], KNOWN, 1)[0])
+        seen.append(_first_decision(learner, CANARY[world]))
     return np.round(np.log(seen) @ [-1.0, 1.0], 9)
 
 
@@ -88,7 +83,7 @@ def ftrl_ball(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     canary, seen = (2 * world - 1) * np.eye(2)[0], []
     for _ in range(runs):
         learner = FTRL(Ball(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise)
-        seen.append(_decisions(learner, canary, np.zeros(2), 1)[0])
+        seen.append(_first_decision(learner, canary))
     return np.array(seen)
 
 
@@ -100,7 +95,7 @@ def ftpl(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
         learner = FTPL(
             Simplex(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise
         )
-        seen.append(_decisions(learner, CANARY[world], KNOWN, 1)[0, 1])
+        seen.append(_first_decision(learner, CANARY[world])[1])
     return np.array(seen)
 
 
@@ -121,39 +116,51 @@ def doubling(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     return np.array(seen)
 
 
-def _central(name: str, make: Callable[[Claim, Noise], Any], losses: tuple[float, ...]) -> None:
+def _two_arms(name: str, canaries: int) -> None:
     @attack(name, room="online", kind="pure")
-    def central(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-        """Where the bandit stands after one batch; the first loss is the least or the largest."""
-        scores = []
+    def two_arms(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """Means of two batches, from the laws published next; the first losses are 0 or 1."""
+        scores, horizon = [], math.ceil(60 * canaries / min(1.0, claim.epsilon))
         for _ in range(runs):
-            bandit = make(claim, noise)
-            for t in range(bandit.batch_size):
-                decision = bandit.decide()
-                bandit.learn(decision, losses[world] if t == 0 else sum(losses) / 2)
-            after = bandit.decide()
-            if isinstance(bandit, BarrierBandit):
-                scores.append(float(after.choice.centre[0]))
-            else:  # the log odds of the arm that was held, in the law published next
-                odds = after.probabilities[decision.action] - bandit.bandit.explore / 2
-                scores.append(float(np.log(odds / (1 - bandit.bandit.explore - odds))))
+            bandit = AdversarialBandit(
+                2,
+                horizon,
+                claim.epsilon,
+                trust="central",
+                contributions=canaries,
+                seed=0,
+                noise=noise,
+            )
+            decision, means, odds = bandit.decide(), [], 0.0
+            for batch in range(2):
+                held = decision
+                for t in range(bandit.batch_size):
+                    loss = 0.5 if batch or t >= canaries else float(world)
+                    bandit.learn(decision, loss)
+                    decision = bandit.decide()
+                law = decision.probabilities - bandit.bandit.explore / 2
+                before, odds = odds, float(np.log(law[0] / law[1]))
+                # An estimate (mean - 1/2)/p of the arm held moves its log odds by -rate times it.
+                fall = before - odds if held.action == 0 else odds - before
+                means.append(fall * held.probability / bandit.bandit.rate)
+            scores.append((means[0], means[0] - means[1]))  # one noise for both would cancel
         return np.round(scores, 9)
 
 
-_central(
-    "adversarial bandit central",
-    lambda claim, noise: AdversarialBandit(
-        2, 60, claim.epsilon, trust="central", seed=0, noise=noise
-    ),
-    (0.0, 1.0),
-)
-_central(
-    "barrier bandit central",
-    lambda claim, noise: BarrierBandit(
-        Ball(1), 60, claim.epsilon, trust="central", seed=0, noise=noise
-    ),
-    (-1.0, 1.0),
-)
+_two_arms("adversarial bandit central", 1)
+_two_arms("adversarial bandit central, three rounds of one user", 3)
+
+
+@attack("barrier bandit central", room="online", kind="pure")
+def barrier_central(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """Where the bandit stands after one batch; the first loss is the least or the largest."""
+    scores = []
+    for _ in range(runs):
+        bandit = BarrierBandit(Ball(1), 60, claim.epsilon, trust="central", seed=0, noise=noise)
+        for t in range(bandit.batch_size):
+            bandit.learn(bandit.decide(), 0.0 if t else 2.0 * world - 1.0)
+        scores.append(float(bandit.decide().choice.centre[0]))
+    return np.round(scores, 9)
 
 
 def _wiretapped(

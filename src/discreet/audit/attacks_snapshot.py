@@ -11,32 +11,43 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_bandits import E1, NOBODY, _joint, _term
+from discreet.audit.attacks_sums import best_weights
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.privacy.checks import Array
+from discreet.privacy.tree import TreeSum
+
+T = 24
 
 
 def stolen(
     claim: Claim, runs: int, world: int, noise: SeededNoise, mechanism: str | Tree
 ) -> Array:  # (runs, numbers)
-    """All numbers of a running sum's state, three rounds after the canary; each run a row.
+    """All numbers of a running sum's state, right after the canary's round; each run a row.
 
     Not the generator's position: only simulations save it, and say so.
     """
     budget = Budget(claim.epsilon, claim.delta)
-    sums = PrefixSum(
-        24, runs, budget, sensitivity=1.0, bound=runs, mechanism=mechanism, noise=noise
-    )
-    for t in range(4):
-        sums.add(np.full(runs, 0.0 if t else world - 0.5))
+    sums = PrefixSum(T, runs, budget, sensitivity=1.0, bound=runs, mechanism=mechanism, noise=noise)
+    sums.add(np.full(runs, world - 0.5))
     state = sums.state_dict()
     parts = [np.reshape(state[name], (-1, runs)) for name in state if name.startswith("sum.")]
     return np.concatenate(parts).T
 
 
+# A round is in one node of each level, and right after it all of them are in the state: 1.
 @attack("snapshot of a tree", room="sums", kind="gaussian")
 def snapshot_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """One stolen state of a tree of running sums: any of its numbers, or the best mixture."""
-    return stolen(claim, runs, world, noise, Tree(2))
+    """One stolen state of a tree of running sums: the best mixture of its numbers, or any."""
+    numbers = stolen(claim, runs, world, noise, Tree(2))
+    tree = Tree(2).fitted(T, pure=False)
+    # The same code with unit noise, one column for each draw, and the canary in the last column.
+    columns = 2 * tree.depth + 1
+    fresh = iter(np.eye(columns))
+    sums = TreeSum(tree, T, columns, lambda level, count: np.array([next(fresh)] * count))
+    sums.add(np.eye(columns)[-1])
+    rows = np.concatenate([part for part in sums.state().values() if len(part)])
+    weights = best_weights(rows[:, :-1], rows[:, -1])
+    return np.column_stack([numbers @ weights, numbers])
 
 
 @attack("snapshot of a window", room="bandits", kind="gaussian", near=0.97)

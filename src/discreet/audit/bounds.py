@@ -5,13 +5,15 @@ An attacker runs the mechanism many times on two neighbouring inputs and scores 
 
     power <= e^epsilon (false alarms) + delta               (epsilon, delta)-DP
     power <= Phi(Phi^-1(false alarms) + mu)                 mu-GDP
+    D_a(power || false alarms) <= rho a, all orders a       rho-zCDP, D_a of two coins
 
-The second is tighter, but it speaks about a claim of mu-GDP only: a mechanism can be
-(epsilon, delta)-DP and exceed it. It is converted to epsilon at the given delta.
+The latter two are tighter, but each speaks about a claim of its kind only: a mechanism can be
+(epsilon, delta)-DP and exceed them. They are converted to epsilon at the given delta.
 
 A quarter of each sample chooses the view, the threshold, the direction and which input is called
 the alarm; nothing that is chosen there is counted. On the rest one test is left, and the bound is
-the smallest claim that its two counts do not refute (`counted.py`).
+the smallest claim that its two counts do not refute (`counted.py`). Against a pure claim the
+choosing part may prefer guesses from both tails, whose right ones are one count (`guesses.py`).
 
 Reference: Jagielski, Ullman, Oprea (2020); Nasr et al. (2023).
 """
@@ -24,14 +26,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import __version__
-from discreet.audit.counted import Curve, clopper_pearson, refuted_below, split_bounds
+from discreet.audit.counted import Concentrated, Curve, clopper_pearson, refuted_below, split_bounds
+from discreet.audit.guesses import coins, guessed, proved, thresholds
 from discreet.privacy.checks import Array, finite, one_of
-from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon
 
 __all__ = ["AuditReport", "audit_scores", "clopper_pearson"]
 
 Counts = NDArray[np.int64]
 GDP = "GDP bound, valid against a GDP claim only"
+ZCDP = "zCDP bound, valid against a zCDP claim only"
+GUESSES = "exact test of right guesses"
 EXACT = "exact test of two counts"
 
 
@@ -43,6 +48,8 @@ class AuditReport:
 
     >>> AuditReport(0.8, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).verdict
     'within the claim'
+    >>> AuditReport(0.6, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).share  # of mu
+    0.62...
     """
 
     lower_bound: float
@@ -60,9 +67,20 @@ class AuditReport:
         return "BROKEN" if self.lower_bound > self.claim else "within the claim"
 
     @property
+    def unit(self) -> str:
+        """What `share` is a share of: mu for a Gaussian bound, and else epsilon."""
+        return "mu" if self.method == GDP else "epsilon"
+
+    @property
     def share(self) -> float:
-        """How much of the claim was proved."""
-        return self.lower_bound / self.claim
+        """How much of the claim was proved; of mu where the bound is Gaussian.
+
+        An ideal attack with n runs a side misses a given part of mu, whatever delta is. The same
+        part of epsilon, which is read off at delta, would look worse or better with delta.
+        """
+        if self.unit == "epsilon" or not 0 < self.lower_bound < math.inf:
+            return self.lower_bound / self.claim
+        return gaussian_mu(self.lower_bound, self.delta) / gaussian_mu(self.claim, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `Guarantee.with_audit` stores them."""
@@ -84,7 +102,8 @@ def audit_scores(
 
     Scores are (n,), or (n, views): then the choosing part takes the best view, or the best linear
     mixture of them. method="clopper-pearson" holds against any (epsilon, delta) claim;
-    method="gdp" against a claim of Gaussian differential privacy only, and needs delta > 0.
+    method="gdp" against a claim of Gaussian differential privacy only, method="zcdp" against one
+    of zero-concentrated privacy only; both need delta > 0.
     Order the scores as they were drawn, not sorted.
 
     >>> rng = np.random.default_rng(0)
@@ -93,7 +112,7 @@ def audit_scores(
     >>> 3.5 < report.lower_bound < gaussian_epsilon(1.0, 1e-5)
     True
     """
-    one_of("method", method, ("clopper-pearson", "gdp"))
+    one_of("method", method, ("clopper-pearson", "gdp", "zcdp"))
     a, b = (_columns(name, x) for name, x in (("first", first), ("second", second)))
     if a.shape != b.shape or len(a) < 8:
         raise ValueError(f"expected two samples of the same size >= 8, got {len(a)}, {len(b)}")
@@ -101,19 +120,28 @@ def audit_scores(
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    if method == "gdp" and delta == 0:
-        raise ValueError("the GDP bound is converted to epsilon at a delta above 0")
-    curve = Curve(method == "gdp", delta)
+    if method != "clopper-pearson" and delta == 0:
+        raise ValueError(f"the {method} bound is converted to epsilon at a delta above 0")
+    curve = Concentrated() if method == "zcdp" else Curve(method == "gdp", delta)
     split = len(a) // 4
     if a.shape[1] > 1:
         a, b = _with_mixture(a, b, split // 2)
     view, threshold, kind = _chosen(a[:split], b[:split], curve, confidence)
-    counts = _attacks(a[split:, view], b[split:, view], np.array([threshold]))[kind]
+    first, second = a[split:, view], b[split:, view]
+    if method == "clopper-pearson" and delta == 0:
+        tried, strict = (a[:split, view], b[:split, view]), _strict(confidence)
+        low, high, reach = thresholds(*tried, strict)
+        one_tail = _attacks(*tried, np.array([threshold]))[kind]
+        if reach > float(split_bounds(*one_tail, split, curve, strict)[0]):
+            bound = proved(*guessed(first, second, low, high, coins(*tried)), confidence)
+            return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence)
+    counts = _attacks(first, second, np.array([threshold]))[kind]
     alarms, hits = (int(count[0]) for count in counts)
-    bound = refuted_below(alarms, hits, len(a) - split, curve, confidence)
-    if method == "gdp":
-        bound = gaussian_epsilon(bound, delta)
-    return AuditReport(bound, delta, GDP if method == "gdp" else EXACT, 2 * len(a), confidence)
+    bound = refuted_below(alarms, hits, len(first), curve, confidence)
+    if method == "clopper-pearson":
+        return AuditReport(bound, delta, EXACT, 2 * len(a), confidence)
+    epsilon, words = (gaussian_epsilon, GDP) if method == "gdp" else (zcdp_epsilon, ZCDP)
+    return AuditReport(epsilon(bound, delta), delta, words, 2 * len(a), confidence)
 
 
 _LEVELS = np.concatenate(
@@ -163,11 +191,14 @@ def _promise(alarms: Counts, hits: Counts, runs: int, curve: Curve, confidence: 
 
     Choosing among many thresholds favours lucky tails: they are compared at a stricter confidence.
     """
-    strict = 1 - (1 - confidence) / len(_LEVELS)
-    proved = split_bounds(alarms, hits, runs, curve, strict)
+    proved = split_bounds(alarms, hits, runs, curve, _strict(confidence))
     spread = np.sqrt(alarms * (1 - alarms / runs) + hits * (1 - hits / runs) + 1)
     clearness = (hits - alarms) / spread
     return np.where(proved > 0, proved, -1 / np.maximum(clearness, 1e-6))
+
+
+def _strict(confidence: float) -> float:
+    return 1 - (1 - confidence) / len(_LEVELS)
 
 
 def _attacks(a: Array, b: Array, thresholds: Array) -> list[tuple[Counts, Counts]]:

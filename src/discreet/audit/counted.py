@@ -1,6 +1,6 @@
 """What two counts prove: hits among n runs with the canary, false alarms among n runs without.
 
-    theta             what is claimed: epsilon (at delta), or mu
+    theta             what is claimed: epsilon (at delta), mu, or rho
     Curve.power       the largest power that the claim allows at a false alarm rate
     p-value of theta  the worst chance, over all tests the claim allows, of counts as telling
 
@@ -67,6 +67,49 @@ class Curve:
             else:
                 theta = np.log(np.maximum(power - self.delta, 0.0)) - np.log(false_alarm)
         return np.asarray(np.nan_to_num(theta, nan=-math.inf, posinf=math.inf, neginf=-math.inf))
+
+
+_ORDERS = np.array([1.2, 1.5, 2.0, 3.0, 5.0, 8.0, 13.0, 21.0, 34.0, 55.0])  # and 1
+
+
+@dataclass(frozen=True)
+class Concentrated(Curve):
+    """The tests that rho-zCDP allows.
+
+    A test turns two outputs into two coins, and coins cannot be told apart better than the outputs
+    they come from: D_a(power || false alarms) <= rho a for every order a, in both directions. Any
+    set of orders gives a valid bound.
+    """
+
+    gaussian: bool = False
+
+    def power(self, false_alarm: Array, theta: float) -> Array:
+        """The largest power at a false alarm rate."""
+        low, high = np.array(false_alarm, dtype=np.float64), np.ones(np.shape(false_alarm))
+        for _ in range(30):
+            middle = (low + high) / 2
+            allowed = self.parameter(middle, false_alarm) <= theta
+            low, high = np.where(allowed, middle, low), np.where(allowed, high, middle)
+        return np.where(np.asarray(false_alarm) > 0, high, 0.0)
+
+    def parameter(self, power: Any, false_alarm: Any) -> Array:
+        """The claim under which these rates are just allowed; -inf where any claim allows them."""
+        p, q = np.broadcast_arrays(np.asarray(power, float), np.asarray(false_alarm, float))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rates = [np.log(p), np.log(q), np.log1p(-p), np.log1p(-q)]
+            up, down = _divergences(*rates), _divergences(rates[1], rates[0], *rates[:1:-1])
+        rho = np.maximum(up, down)
+        return np.asarray(np.where(p > q, np.where(np.isnan(rho), math.inf, rho), -math.inf))
+
+
+def _divergences(p: Array, q: Array, not_p: Array, not_q: Array) -> Array:
+    """max over orders of D_a / a between two coins, from logarithms of their chances."""
+    kl = np.where(np.isneginf(p), 0.0, np.exp(p) * (p - q))
+    kl = kl + np.where(np.isneginf(not_p), 0.0, np.exp(not_p) * (not_p - not_q))
+    a = _ORDERS.reshape(-1, *[1] * np.ndim(p))
+    one = np.where(np.isneginf(p), -math.inf, a * p + (1 - a) * q)
+    other = np.where(np.isneginf(not_p), -math.inf, a * not_p + (1 - a) * not_q)
+    return np.asarray(np.maximum(kl, np.max(np.logaddexp(one, other) / (a - 1) / a, axis=0)))
 
 
 def split_bounds(

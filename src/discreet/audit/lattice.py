@@ -4,6 +4,11 @@ Float noise z has finer steps near 0 than doubles have near 1. So 0 + z is hardl
 of 2^-53, and 1 + z always is where it falls below 1/4 (Mironov 2012): one output in a few proves
 which input it was, whatever epsilon says. Lattice noise rounds the value first and adds multiples
 of one step: both inputs reach the same outputs.
+
+Float reports of channels would fail too, each by its own arithmetic, if they were not rounded. A
+report of a unit vector that is an axis shows <report, axis>, a root of a multiple of 2^-53; one of
+another vector is a sum of two products. A plateau is reached by one addition, with another last bit
+than the rest of the line.
 """
 
 import math
@@ -13,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from discreet.audit.bounds import AuditReport, audit_scores
-from discreet.privacy import Noise, mechanisms
+from discreet.privacy import BallChannel, IntervalChannel, Noise, SymmetricChannel, mechanisms
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import Released
 
@@ -66,3 +71,50 @@ def float_attack(mechanism: str, noise: Noise, runs: int = 4000) -> FloatAudit:
         sides.append(off_grid(np.asarray(released.value)))
         label = released.release.sampler
     return FloatAudit(mechanism, label, audit_scores(*sides, confidence=0.9999))
+
+
+def _rooted(heights: Array) -> Array:
+    """1 where a small height is the root of a multiple of 2^-53."""
+    squares = heights**2 / GRID
+    return np.asarray(
+        (np.abs(heights) < 1 / 32) & (np.abs(squares - np.rint(squares)) < 1 / 64), dtype=np.float64
+    )
+
+
+def _ball(record: int, runs: int, noise: Noise) -> tuple[Array, str]:
+    channel, records = BallChannel(3, 1.0), np.array([[0.6, 0.8, 0.0], [1.0, 0.0, 0.0]])
+    sent = channel.privatize(np.tile(records[record], (runs, 1)), noise)
+    return _rooted(sent[:, 0] / channel.radius), channel.guarantee.releases[0].sampler
+
+
+def _symmetric(record: int, runs: int, noise: Noise) -> tuple[Array, str]:
+    channel, records = SymmetricChannel(2, 1.0), np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0])])
+    sent = channel.privatize(np.tile(records[record], (runs, 1, 1)), noise)
+    return _rooted(sent[:, 0, 0] / channel.vectors.radius), channel.guarantee.releases[0].sampler
+
+
+def _interval(epsilon: float, record: int, runs: int, noise: Noise) -> tuple[Array, str]:
+    channel = IntervalChannel(epsilon)
+    sent = channel.privatize(np.full(runs, 1.0 - record), noise)
+    fine = (np.abs(sent) < 0.25) & (sent * 2.0**52 != np.rint(sent * 2.0**52))
+    return np.asarray(fine, dtype=np.float64), channel.guarantee.releases[0].sampler
+
+
+# (record 0 or 1, runs, noise) -> what the last bits of each report say, and the label.
+CHANNELS: dict[str, Callable[[int, int, Noise], tuple[Array, str]]] = {
+    "ball channel": _ball,
+    "symmetric channel": _symmetric,
+    "interval channel, piecewise": lambda *about: _interval(2.0, *about),
+    "interval channel, two values": lambda *about: _interval(1.0, *about),
+}
+
+
+def channel_attack(channel: str, noise: Noise, runs: int = 20_000) -> FloatAudit:
+    """Look at the last bits of `runs` reports of one record, and as many of another.
+
+    >>> from discreet.privacy import SeededNoise
+    >>> channel_attack("interval channel, two values", SeededNoise(0)).safe
+    True
+    """
+    (first, _), (second, label) = (CHANNELS[channel](record, runs, noise) for record in (0, 1))
+    return FloatAudit(channel, label, audit_scores(first, second, confidence=0.9999))

@@ -7,8 +7,10 @@ from discreet.audit import (
     attacks_mechanisms,
     attacks_online,
     attacks_regression,
+    attacks_regression_local,
     attacks_snapshot,
     attacks_sparse,
+    attacks_streaming,
     attacks_sums,
 )
 from discreet.audit.attack import ATTACKS
@@ -20,8 +22,10 @@ ROOMS = (
     attacks_mechanisms,
     attacks_online,
     attacks_regression,
+    attacks_regression_local,
     attacks_snapshot,
     attacks_sparse,
+    attacks_streaming,
     attacks_sums,
 )  # each has put its attacks into ATTACKS
 

@@ -18,6 +18,7 @@ from discreet.audit.attack import Attack
 from discreet.audit.bounds import AuditReport, audit_scores
 from discreet.privacy.checks import Array
 
+ALWAYS = 10_000  # runs that a slow attack makes too, if they are asked for
 BLOCK = 1000  # runs that one process takes at a time, with their own noise
 Blocks = dict[tuple[int, int], Array]
 
@@ -96,7 +97,7 @@ def _report(attack: Attack, sides: tuple[Array, Array], confidence: float) -> Au
 
 
 def _counts(attack: Attack, runs: int) -> list[int]:
-    runs = max(1, round(attack.effort * runs))
+    runs = max(min(runs, ALWAYS), round(attack.effort * runs))
     return [min(BLOCK, runs - start) for start in range(0, runs, BLOCK)]
 
 

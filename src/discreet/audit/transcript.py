@@ -12,6 +12,7 @@ true world with real noise (`Tapped`), once on the other data with the same rele
 Both are ordinary noise sources: the learner's code runs as it is.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -80,19 +81,19 @@ class Tapped(SeededNoise):
 class Forced(Tapped):
     """The releases of another run, whatever the data: only the centres are this run's own."""
 
-    def __init__(self, script: list[Seen], limit: int | None = None) -> None:
-        self._script, self._limit, self.seen = script, limit, list[Seen]()
+    def __init__(self, script: list[Seen]) -> None:
+        self._script, self.seen = script, list[Seen]()
 
     def released(self, centre: Array, scale: float, drawn: Array) -> Array:
         """The value that was seen in the other run."""
         value = drawn.reshape(centre.shape)
         self.seen.append(Seen(centre.copy(), value, scale))
+        if len(self.seen) == len(self._script):
+            raise Enough  # what follows the last release is the same in both worlds
         return value.copy()
 
     def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Any:
         """The next value of the script."""
-        if len(self.seen) >= len(self._script):
-            raise Enough
         return _Draw(self, std, self._script[len(self.seen)].value)
 
     def uniform(self, size: Size) -> Array:
@@ -100,25 +101,60 @@ class Forced(Tapped):
         return np.full(size, 0.5)
 
 
+class Compared(NamedTuple):
+    """The releases of one run, with the centres of the true world and those of the other one."""
+
+    world: int
+    here: list[Seen]
+    there: list[Seen]
+    outcome: Any  # what the run in the true world returned; None if it was cut short
+
+    @property
+    def log_ratio(self) -> float:
+        """log p(releases | world 1) - log p(releases | world 0)."""
+        # A scale that depends on the data would itself be a release: compared by its density.
+        pairs = zip(self.here, self.there, strict=True)
+        ratio = sum(_log_density(mine) - _log_density(other) for mine, other in pairs)
+        return ratio if self.world else -ratio
+
+    @property
+    def mu(self) -> float:
+        """How far apart the worlds were in this run: the root of sum |a0 - a1|^2 / s^2.
+
+        The best attack tells them apart as two normal laws this many deviations apart. Against
+        the mu that was promised it says how tight a pair is, without counting attacks.
+        """
+        pairs = zip(self.here, self.there, strict=True)
+        return math.sqrt(sum(_squared(a.centre - b.centre) / a.scale**2 for a, b in pairs))
+
+
+def compare(
+    run: Callable[[int, Noise], Any], world: int, noise: Noise, limit: int | None = None
+) -> Compared:
+    """One run of `run(world, noise)`, and the same releases as the other world explains them."""
+    here, outcome = Tapped(noise, limit), None
+    with suppress(Enough):
+        outcome = run(world, here)
+    there = Forced(here.seen)
+    if here.seen:
+        with suppress(Enough):
+            run(1 - world, there)
+    if len(here.seen) != len(there.seen) or not here.seen:
+        raise ValueError("expected the same releases, at least one, whatever the data")
+    return Compared(world, here.seen, there.seen, outcome)
+
+
 def likelihood_ratio(
     run: Callable[[int, Noise], Any], world: int, noise: Noise, limit: int | None = None
 ) -> float:
     """log p(releases | world 1) - log p(releases | world 0) of one run of `run(world, noise)`."""
-    here = Tapped(noise, limit)
-    with suppress(Enough):
-        run(world, here)
-    there = Forced(here.seen, limit)
-    with suppress(Enough):
-        run(1 - world, there)
-    if len(here.seen) != len(there.seen) or not here.seen:
-        raise ValueError("expected the same releases, at least one, whatever the data")
-    ratio = 0.0
-    for mine, other in zip(here.seen, there.seen, strict=True):
-        # A scale that depends on the data would itself be a release: compared by its density.
-        ratio += _log_density(mine) - _log_density(other)
-    return ratio if world else -ratio
+    return compare(run, world, noise, limit).log_ratio
+
+
+def _squared(x: Array) -> float:
+    return float(np.sum(x * x))
 
 
 def _log_density(seen: Seen) -> float:
     z = (seen.value - seen.centre) / seen.scale
-    return float(-0.5 * np.sum(z * z) - z.size * np.log(seen.scale))
+    return -0.5 * _squared(z) - z.size * math.log(seen.scale)

@@ -260,9 +260,7 @@ class Descent(Central):
         for phi, y in zip(rows[:room], rewards[:room], strict=True):
             expected = min(max(float(phi @ theta), low), high)
             theta += (step * (y - expected)) * phi
-            norm = math.sqrt(theta @ theta)
-            if norm > 1:
-                theta /= norm
+            theta /= max(math.sqrt(theta @ theta), 1.0)
             self._total += theta
             self._taken += 1
 

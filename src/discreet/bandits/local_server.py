@@ -200,19 +200,7 @@ class LocalServer:
         shape = {"gram": (d, d), "scale": (), "moment": (d,)}.get(report.question)
         if channel is None or report.window != self.policy.window or values.shape[1:] != shape:
             return np.empty(0)
-        if isinstance(channel, IntervalChannel):
-            away, response = np.abs(values - 0.5), channel.mechanism == "randomized response"
-            share = channel.report_epsilon / (2 if response else 4)
-            reach = 0.5 if channel.off else 0.5 / math.tanh(share)
-            least = reach * (1 - 1e-9) if response and not channel.off else 0.0  # two values
-            return np.asarray(values[(away >= least) & (away <= reach * (1 + 1e-9))])
-        if report.question == "gram":
-            values = values[np.all(values == np.swapaxes(values, 1, 2), axis=(1, 2))]
-        ball = channel.vectors if isinstance(channel, SymmetricChannel) else channel
-        norms = np.sqrt(np.sum(values**2, axis=tuple(range(1, values.ndim))))
-        # Private reports lie on the channel's sphere: a bare record is shorter, and is left out.
-        least = 0.0 if ball.off else ball.radius * (1 - 1e-9)
-        return np.asarray(values[(norms >= least) & (norms <= ball.radius * (1 + 1e-9))])
+        return values[channel.possible(values)]
 
     # -- saving -----------------------------------------------------------------------------------
 

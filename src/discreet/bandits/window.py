@@ -17,7 +17,6 @@ no extra noise, to notice rewards for which clipping is wrong. E bounds every re
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -78,40 +77,39 @@ class Lens:
     def _all(self) -> Array:  # (d, 1 + 2 d)
         return np.column_stack([self.mean, self.spread, self.frame])
 
+    @cached_property
+    def _ellipse(self) -> tuple[float, float, float, float]:  # R, E, 1/R^2 + 1/E^2, E^2
+        R, E = self.clip, self.limit
+        return R, E, 1 / R**2 + 1 / E**2, E**2
+
     def look_at(self, row: Array, reward: float, v: Array) -> float:
         """`look` for one row, several times as fast: fills v (d + 2,), returns the weight."""
         if self.link.name != "identity":
             many, weights = self.look(row[None], np.array([reward]))
             v[:] = many[0]
             return float(weights[0])
-        d, R, E = len(row), self.clip, self.limit
-        seen = row.dot(self._all)
+        d, seen = len(row), row.dot(self._all)
+        R, E, a, E2 = self._ellipse
         wide, x = seen[1 : d + 1], seen[d + 1 :]
         rho2 = 1 + float(wide.dot(wide))
         weight = 1 / max(1.0, float(x.dot(x)) / rho2)
         rho, root = math.sqrt(rho2), math.sqrt(weight)
         residual = min(max((reward - float(seen[0])) / rho, -E), E)
-        clipped = residual
-        if abs(residual) > R:
-            clipped = math.copysign(_far(abs(residual), R, E, math.sqrt), residual)
+        size = abs(residual)  # what follows is `_clipped`; no branch: times tell nothing
+        near = size / E2
+        far = (near + math.sqrt(near * near + a * (1 - near * size))) / a
+        clipped = math.copysign((size, far)[size > R], residual)
         np.multiply(x, root / rho, out=v[:d])
         v[d], v[d + 1] = root * clipped / R, root * (residual - clipped) / E
         return weight
 
     def _clipped(self, residual: Array) -> Array:
-        """f with (f/R)^2 + ((r - f)/E)^2 = 1 beyond R, and f = r within."""
-        R, E = self.clip, self.limit
+        """f with (f/R)^2 + ((r - f)/E)^2 = 1 beyond R, the larger of two; and f = r within."""
+        R, _, a, E2 = self._ellipse
         size = np.abs(residual)
-        if not (size > R).any():
-            return residual
-        far = _far(np.maximum(size, R), R, E, np.sqrt)
-        return np.asarray(np.where(size > R, np.copysign(far, residual), residual))
-
-
-def _far(size: Any, R: float, E: float, root: Callable[[Any], Any]) -> Any:
-    """The larger f with (f/R)^2 + ((size - f)/E)^2 = 1, for R <= size <= E."""
-    a = 1 / R**2 + 1 / E**2
-    return (size / E**2 + root(size**2 / E**4 + a * (1 - (size / E) ** 2))) / a
+        near = size / E2
+        far = (near + np.sqrt(near * near + a * (1 - near * size))) / a
+        return np.asarray(np.copysign(np.where(size > R, far, size), residual))
 
 
 def lens(

@@ -82,7 +82,7 @@ def _table(results: list[Audited]) -> Table:
         title="What attacks prove",
         title_justify="left",
         caption=f"verdict: with {sure:.4g} confidence over all {len(results)} attacks together "
-        "(Bonferroni); Gaussian claims are attacked as such (GDP)",
+        "(Bonferroni); Gaussian and zCDP claims are attacked as such; a share is of epsilon, or mu",
         caption_justify="left",
     )
     for column in table.columns[1:5]:
@@ -95,7 +95,7 @@ def _table(results: list[Audited]) -> Table:
             attack.name,
             words,
             f"{close.lower_bound:.3f}",
-            f"{close.share:.0%}",
+            f"{close.share:.0%}" + (" mu" if close.unit == "mu" else ""),
             f"{close.runs}",
             verdict.verdict,
             style=style,
@@ -104,7 +104,10 @@ def _table(results: list[Audited]) -> Table:
 
 
 def figure(bars: list[tuple[str, float, float]], out: Path) -> Path:
-    """Bars of (attack, share of the claim proved, share that could be), saved as audit.svg."""
+    """Bars of (attack, share of the claim proved, share that could be), saved as audit.svg.
+
+    Shares are of mu where the claim is Gaussian, and else of epsilon (`AuditReport.share`).
+    """
     from matplotlib.figure import Figure
 
     out.mkdir(parents=True, exist_ok=True)
@@ -114,7 +117,7 @@ def figure(bars: list[tuple[str, float, float]], out: Path) -> Path:
     axis.barh(names, best, color="#d9d9d9", label="an ideal attack could prove")
     axis.barh(names, proved, color="#0072B2", height=0.5, label="proved, 95% confidence")
     axis.axvline(1.0, color="#D55E00", label="claimed")
-    axis.set(xlabel="epsilon, as a share of the claim", xlim=(0, max(1.1, *proved)))
+    axis.set(xlabel="share of the claim: mu if Gaussian, else epsilon", xlim=(0, max(1.1, *proved)))
     axis.tick_params(axis="y", labelsize=7)
     axis.margins(y=0.01)
     picture.legend(loc="outside lower center", ncols=3, frameon=False)

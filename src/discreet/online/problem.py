@@ -10,6 +10,8 @@ from discreet.domains import Ball, Cube, Domain, LpBall, Simplex
 from discreet.online.losses import Loss, MarginLoss, named_loss
 from discreet.privacy.checks import Array, finite, numbers, positive
 
+LEAST = 5e-324  # the smallest number above 0
+
 
 class Problem:
     """Minimise E f(theta; x, y) over a domain measured in l_p, for rows with |x|_q <= 1.
@@ -47,9 +49,8 @@ class Problem:
             raise ValueError(f"x must have shape ({self.dim},), got {row.shape}")
         top = float(np.maximum.reduce(np.abs(row)))
         if top <= 1:  # else a power could overflow; False for NaN
-            length = top if math.isinf(self.q) else norm(row, self.q)
-            return row if length <= 1 else np.asarray(row / length)
-        row = finite("x", row) / top
+            return row if math.isinf(self.q) else row / max(norm(row, self.q), 1.0)
+        row = finite("x", row) / top  # a row beyond the public bounds
         return np.asarray(row / norm(row, self.q))
 
     def label(self, y: Any) -> float:
@@ -89,8 +90,9 @@ def norm(x: Array, q: float) -> float:
     if q == 1:
         return float(np.add.reduce(size))
     top = float(np.maximum.reduce(size))
-    if math.isinf(q) or top == 0 or not top < math.inf:
+    if math.isinf(q) or not top < math.inf:
         return top
+    top = max(top, LEAST)  # zeros take the same way, and come out as 0
     size = size / top  # else powers of small entries vanish: 0.4^1001 is 0
     return top * math.pow(float((size ** (q - 1)).dot(size)), 1 / q)  # size^(q-1): fast for q = 3
 
@@ -98,9 +100,9 @@ def norm(x: Array, q: float) -> float:
 def clipped(g: Array, bound: float, q: float = 2.0) -> Array:
     """g, scaled so that |g|_q <= bound; zeros if its length is no number, or beyond all floats."""
     length = norm(g, q)
-    if length <= bound:
-        return g
-    return np.asarray(g * (bound / length)) if length < math.inf else np.zeros_like(g)
+    if not length < math.inf:
+        return np.zeros_like(g)
+    return g * min(1.0, bound / max(length, 1e-200))  # no branch: times tell nothing
 
 
 def _round(domain: Domain) -> tuple[float, float]:

@@ -19,6 +19,10 @@ from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise, source
 from discreet.privacy.release import Release
 
+# The last bits of a float report show how it was computed, and so whose it is. Continuous reports
+# are rounded to a public grid, far finer than their noise and far coarser than those bits.
+_GRID = 2.0**-20  # of a report's reach
+
 # Running a channel at a smaller epsilon than was asked for is always allowed. Coins have 53 bits:
 # they cannot be arbitrarily one-sided, and the rounding of their bias must cost no privacy.
 _LARGEST = 25.0
@@ -27,6 +31,10 @@ _LARGEST = 25.0
 def _spendable(epsilon: float) -> float:
     epsilon = min(epsilon, _LARGEST)
     return max(epsilon - 4e-15 * (1 + math.exp(epsilon)), epsilon / 2)
+
+
+def _rounded(reports: Array, step: float) -> Array:
+    return np.asarray(np.rint(reports / step) * step)
 
 
 class _Channel:
@@ -148,8 +156,18 @@ class BallChannel(_Channel):
         else:
             report = np.where(zero[:, None], np.sign(report), 0.0)
         report += along[:, None] * direction
-        report *= self.radius
-        return report.reshape(np.shape(V))
+        if self.dim > 1:  # in one dimension there are two values
+            report = _rounded(report, _GRID)
+        return (self.radius * report).reshape(np.shape(V))
+
+    def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, ...) -> (n,)
+        """Which of these a device could have sent: on the sphere, up to the grid.
+
+        A bare record is shorter. Without privacy it is a report, if it is not longer.
+        """
+        norms = np.sqrt(np.sum(reports.reshape(len(reports), -1) ** 2, axis=1)) / self.radius
+        slack = _GRID * math.sqrt(self.dim)  # a comparison with NaN is false
+        return np.asarray((norms <= 1 + slack) & (self.off | (norms >= 1 - slack)))
 
     def log_density(self, reports: ArrayLike, v: ArrayLike) -> Array:  # (n, dim), (dim,) -> (n,)
         """log density of reports given v, against the uniform law on the sphere.
@@ -252,6 +270,12 @@ class IntervalChannel(_Channel):
             x = self._piecewise(x, noise) if self.piecewise else self._response(x, noise)
         return np.asarray((self.low + self.high) / 2 + (self.high - self.low) / 2 * x)
 
+    def possible(self, reports: Array) -> NDArray[np.bool_]:
+        """Which of these a device could have sent: one of two values, or within reach."""
+        away = np.abs(self._standard(reports)) / self._reach  # a comparison with NaN is false
+        least = 0.0 if self.off or self.piecewise else 1 - _GRID
+        return np.asarray((away <= 1 + _GRID) & (away >= least))
+
     def report(self, value: float, noise: Noise) -> float:
         """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
         if self.off:
@@ -292,7 +316,7 @@ class IntervalChannel(_Channel):
         outside = level * (self._reach + 1) - self._reach
         outside = np.where(outside <= low, outside, outside + length)
         up = inside < self._half / (self._half + 1)
-        return np.asarray(np.where(up, low + level * length, outside))
+        return _rounded(np.where(up, low + level * length, outside), _GRID * self._reach)
 
 
 class SymmetricChannel:
@@ -325,3 +349,8 @@ class SymmetricChannel:
             raise ValueError(f"expected matrices of shape (..., {self.dim}, {self.dim})")
         vectors = symmetric_to_vector(array)
         return vector_to_symmetric(self.vectors.privatize(vectors, noise, clip=clip))
+
+    def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, dim, dim) -> (n,)
+        """Which of these a device could have sent: symmetric, and on the sphere."""
+        symmetric = np.all(reports == np.swapaxes(reports, -1, -2), axis=(-1, -2))
+        return np.asarray(symmetric & self.vectors.possible(reports))

@@ -78,19 +78,6 @@ class PublicState:
         shapes: dict[str, tuple[int, ...]] = {"gram": (d, d), "moment": (d,), "scale": ()}
         return shapes[self.question]
 
-    def sound(self, values: Array) -> Array:
-        """The reports that a device could have sent: finite, and where the channel puts them."""
-        channel = self.channel
-        if isinstance(channel, IntervalChannel):
-            middle = (channel.low + channel.high) / 2
-            return np.asarray(values[np.abs(values - middle) <= channel.reach * (1 + 1e-9)])
-        ball = channel.vectors if isinstance(channel, SymmetricChannel) else channel
-        norms = np.sqrt(np.sum(values.reshape(len(values), -1) ** 2, axis=1))
-        # Private reports lie on the channel's sphere: a bare record is shorter, and is left out.
-        # A comparison with NaN is false.
-        least = 0.0 if ball.off else ball.radius * (1 - 1e-9)
-        return np.asarray(values[(norms >= least) & (norms <= ball.radius * (1 + 1e-9))])
-
 
 @dataclass(frozen=True)
 class Report:

@@ -75,7 +75,7 @@ class Server:
     def aggregate(self, report: Report) -> int:
         """Add reports on a question of the open round; returns how many were left out.
 
-        A report that no device could have sent is left out alone: see `PublicState.sound`.
+        A report that no device could have sent is left out alone: see `possible` of the channels.
         """
         if not isinstance(report, Report):
             raise TypeError(f"the server takes a Report, never records: {type(report).__name__}")
@@ -83,7 +83,7 @@ class Server:
         state, values = self._asked[report.number][0], np.asarray(report.values)
         if values.shape[1:] != state.shape or values.ndim == 0:
             raise ValueError(f"expected reports of shape (n, *{state.shape}), got {values.shape}")
-        kept = state.sound(values)
+        kept = values[state.channel.possible(values)]
         tally.add(kept)
         return len(values) - len(kept)
 

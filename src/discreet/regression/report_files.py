@@ -26,8 +26,8 @@ def aggregate_files(
 ) -> int:
     """Add the reports of files to an open question; returns how many were left out.
 
-    A report that no device could have sent is left out alone (`PublicState.sound`); a file that
-    cannot be read raises, and then nothing is added. `client`, a `distributed.Client`, has the
+    A report that no device could have sent (`possible` of the channel) is left out alone; a file
+    that cannot be read raises, and then nothing is added. `client`, a `distributed.Client`, has the
     files read by its workers. Files hold reports, private already: no budget is spent here, and no
     noise is drawn.
 
@@ -52,6 +52,6 @@ def aggregate_files(
 
 
 def _add(state: PublicState, sums: _Sound, values: Array) -> None:
-    kept = state.sound(values)
+    kept = values[state.channel.possible(values)]
     sums.tally.add(kept)
     sums.refused += len(values) - len(kept)

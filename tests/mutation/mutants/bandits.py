@@ -180,6 +180,7 @@ MUTANTS = [
                 "SENSITIVITY",
             ),
         ),
+        attack="linear bandit, three rounds of one user",
     ),
     Mutant(
         "two windows share a row",
@@ -238,6 +239,7 @@ MUTANTS = [
             ),
         ),
         unit="of the booked move",
+        attack="linear bandit sgd",
     ),
     Mutant(
         "noise drawn at the release",
@@ -258,6 +260,7 @@ MUTANTS = [
                 "self._sum.value + self._noise.gaussian(deviation, len(self._sum.value)),",
             ),
         ),
+        attack="snapshot of a window",
     ),
     Mutant(
         "window length by private values",

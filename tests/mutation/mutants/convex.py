@@ -155,6 +155,7 @@ MUTANTS = [
                 "bound=T * term)",
             ),
         ),
+        tried="projection-free bandit, three rounds of one user",
     ),
     Mutant(
         "the factor n of n/zeta",
@@ -170,7 +171,7 @@ MUTANTS = [
                 "term, k = 1 / radius * M",
             ),
         ),
-        tried="projection-free bandit",
+        attack="projection-free bandit",
     ),
     Mutant(
         "clip for 2 clip",
@@ -208,7 +209,7 @@ MUTANTS = [
                 "sensitivity=2 * bound,\n            bound=1e9,",
             ),
         ),
-        tried="streaming frank-wolfe blt, many rounds",
+        attack="streaming frank-wolfe blt, many rounds",
     ),
     Mutant(
         "l_q clip underflow",
@@ -234,6 +235,7 @@ MUTANTS = [
                 "math.sqrt(self._tree.depth - 1)",
             ),
         ),
+        attack="streaming frank-wolfe generalised gaussian",
     ),
     Mutant(
         "signs left without noise",
@@ -249,7 +251,7 @@ MUTANTS = [
                 "against = True",
             ),
         ),
-        tried="streaming frank-wolfe p=1",
+        attack="streaming frank-wolfe p=1",
     ),
     Mutant(
         "every choice spends the whole budget",
@@ -265,6 +267,6 @@ MUTANTS = [
                 "math.sqrt(8 * self._rho)",
             ),
         ),
-        tried="streaming frank-wolfe p=1",
+        attack="streaming frank-wolfe p=1, one choice of four",
     ),
 ]

@@ -182,7 +182,7 @@ MUTANTS = [
                 "1.0",
             ),
         ),
-        tried="ftrl",
+        attack="ftrl",
     ),
     Mutant(
         "contributions ignored by a batch",
@@ -198,6 +198,7 @@ MUTANTS = [
                 "sensitivity = 1 * (",
             ),
         ),
+        attack="adversarial bandit central, three rounds of one user",
     ),
     Mutant(
         "one draw for all batches",
@@ -213,7 +214,7 @@ MUTANTS = [
                 'start = self.__dict__.setdefault("kept", float(self.noise.laplace(scale, 1)[0]))',
             ),
         ),
-        tried="adversarial bandit central",
+        attack="adversarial bandit central",
     ),
     Mutant(
         "an old state loaded again",
@@ -244,6 +245,7 @@ MUTANTS = [
                 "k * (high + self._spacing)",
             ),
         ),
+        attack="barrier bandit central",
     ),
     Mutant(
         "local report sent twice",

@@ -6,6 +6,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting.pld import PLDAccountant
 
+from discreet.audit.lattice import channel_attack
 from discreet.privacy import (
     BallChannel,
     Budget,
@@ -158,7 +159,7 @@ MUTANTS = [
             Edit("privacy.mechanisms:symmetric_to_vector", "math.sqrt(2)", "2.0"),
             Edit("privacy.mechanisms:vector_to_symmetric", "math.sqrt(2)", "2.0"),
         ),
-        tried="gaussian symmetric",
+        attack="gaussian symmetric",
     ),
     Mutant(
         "isometry without sqrt 2",
@@ -172,6 +173,15 @@ MUTANTS = [
         unit="relative length",
     ),
     Mutant(
+        "report with its last bits",
+        "local channels",
+        "Reports are not rounded: how they were computed shows whose they are.",
+        "audit",
+        1.0,
+        lambda: channel_attack("ball channel", SeededNoise(2)).report.lower_bound,
+        (Edit("privacy.local:_rounded", "np.rint(reports / step) * step", "reports"),),
+    ),
+    Mutant(
         "argmin(score + Gumbel)",
         "mechanisms",
         "A minimum is taken of scores plus Gumbel noise, which is not symmetric.",
@@ -179,7 +189,7 @@ MUTANTS = [
         1.0,
         a_minimum,
         (Edit("privacy.noise:Noise.select", "scores - scale", "scores + scale"),),
-        tried="selection",
+        attack="selection",
     ),
     Mutant(
         "budget spent twice",
@@ -242,7 +252,7 @@ MUTANTS = [
         "local channels",
         "Squares of tiny numbers lose their digits, and the report's length shows it.",
         "law",
-        1e-12,
+        3e-6,  # of which 2^-20 sqrt(3) is the reports' grid
         off_the_sphere,
         (
             Edit(

@@ -2,7 +2,10 @@
 
 import math
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,12 +19,25 @@ from discreet.regression import (
     central,
     glm_erm,
     glm_newton,
-    information_matrix,
     local,
     stages,
 )
 from discreet.regression.base import Problem
-from mutants.kit import DELTA, EPSILON, MU, Edit, Mutant, both, gaussian_proved, moved, spied
+from discreet.regression.baselines import SSP
+from discreet.regression.glm import METHODS
+from discreet.regression.local_protocol import PublicState, report
+from mutants.kit import (
+    DELTA,
+    EPSILON,
+    MU,
+    Edit,
+    Mutant,
+    both,
+    gaussian_proved,
+    moved,
+    proved,
+    spied,
+)
 
 
 def problem(X: Any, y: Any, noise: SeededNoise, *, k: int = 1, delta: float = DELTA) -> Problem:
@@ -102,21 +118,62 @@ def glm_gradient() -> float:
     return moved(seen)
 
 
-def minimiser_by_hand() -> float:
-    """The move of a weighted minimiser, 4 (2 r + 2 m B) kappa/(m n), against what was booked.
+def minimiser() -> float:
+    """A label of 0 or 1 of the longest row; the others are half as long as the public ones.
 
-    r = nu(B) bounds |nu - y|, and m is the least slope of the logistic link on [-B, B].
+    So the curvature is hardly above the edge of its test, and a small bound keeps slopes equal.
     """
-    n, bound, rows = 400, 2.0, np.full((400, 1), 0.9)
-    task = replace(problem(rows, np.arange(n) % 2, SeededNoise(7)), public_X=rows)
+    n, bound = 2000, 0.05
+    X, y = np.full((n, 1), 0.5), np.full(n, 0.5)
+    X[0] = 1.0
     with spied(glm_erm) as seen:
-        glm_erm.erm(task, link("logistic").within(bound, 1.0), bound)
-    gamma, lam = math.sqrt(1 / n) / MU, math.sqrt(1 / n)
-    omega = float(np.linalg.norm(information_matrix(rows, gamma=gamma, lam=lam), 2))
-    least, kappa = 1 / (2 + 2 * math.cosh(bound)), omega / (1 + gamma * omega)
-    residual = 1 / (1 + math.exp(-bound))
-    needed = 4 * (2 * residual + 2 * least * bound) * kappa / (least * n)
-    return needed / float(seen[0][1].sensitivity)
+        for y[0] in (0.0, 1.0):
+            task = replace(problem(X, y.copy(), SeededNoise(7)), public_X=np.ones((n, 1)))
+            glm_erm.erm(task, link("logistic").within(bound, 1.0), bound)
+    return moved(seen)
+
+
+@dataclass(frozen=True)
+class SolverEdit(Edit):
+    """An edit of a solver of `PrivateGLM`, which keeps its solvers in a table."""
+
+    @contextmanager
+    def planted(self) -> Iterator[None]:
+        method = self.where.partition(":")[2]
+        solvers, kept = METHODS["central"], METHODS["central"][method]
+        with super().planted():
+            solvers[method] = getattr(glm_erm, method)
+            try:
+                yield
+            finally:
+                solvers[method] = kept
+
+
+# The same function under both names: `central` imported it.
+MOMENTS = ("regression.stages:second_moments", "regression.central:second_moments")
+
+
+def published(make: Callable[..., Any], rows: int, rest: float = 0.0) -> float:
+    """The coefficients alone; one row has label 1 or -1, the others say nothing."""
+    noise = SeededNoise(8)
+
+    def run(world: int, _: int) -> float:
+        X, y = np.tile(np.eye(2), (rows // 2, 1)), np.full(rows, rest)
+        y[0] = (-1.0, 1.0)[world]
+        return float(np.arctan(make(noise=noise, random_state=0).fit(X, y).coef_[0]))
+
+    return gaussian_proved(*both(run, 300))
+
+
+def three_reports() -> float:
+    """Three reports of one person at epsilon = 1: how many of them point one way."""
+    state = PublicState.start("moment", dim=2, epsilon=1.0, contributions=3)
+    sides = []
+    for seed, label in ((9, -1.0), (10, 1.0)):
+        people = np.tile([1.0, 0.0], (9000, 1)), np.full(9000, label)
+        sent = report(*people, state, SeededNoise(seed)).values
+        sides.append((sent[:, 0] > 0).reshape(3000, 3).sum(axis=1))
+    return proved(*sides)
 
 
 def reports_sent() -> float:
@@ -145,14 +202,11 @@ MUTANTS = [
         "audit",
         EPSILON,
         second_moments,
-        (
-            Edit(
-                "regression.stages:second_moments",
-                "contributions * math.sqrt(2) * 2",
-                "contributions * math.sqrt(2)",
-            ),
+        tuple(
+            Edit(each, "contributions * math.sqrt(2) * 2", "contributions * math.sqrt(2)")
+            for each in MOMENTS
         ),
-        tried="linear regression information-weighted",
+        attack="linear regression single-pass",
     ),
     Mutant(
         "contributions ignored by a fit",
@@ -161,13 +215,11 @@ MUTANTS = [
         "audit",
         EPSILON,
         people_twice,
-        (
-            Edit(
-                "regression.stages:second_moments",
-                "problem.budget.contributions * math.sqrt(2)",
-                "math.sqrt(2)",
-            ),
+        tuple(
+            Edit(each, "problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
+            for each in MOMENTS
         ),
+        attack="linear regression single-pass, three rows of one person",
     ),
     Mutant(
         "every stage spends the whole budget",
@@ -226,17 +278,52 @@ MUTANTS = [
             ),
         ),
         unit="of the booked move",
+        attack="glm newton",
     ),
     Mutant(
         "strong convexity forgotten",
         "regression, central",
-        "DP-ERM: the factor 4 of strong convexity is missing. Attacks prove far less than either.",
+        "DP-ERM: the curvature that the released matrix shows is taken for 1.",
         "sensitivity",
         1.0,
-        minimiser_by_hand,
-        (Edit("regression.glm_erm:erm", "moves = 4 * (2", "moves = 1 * (2"),),
+        minimiser,
+        (SolverEdit("regression.glm_erm:erm", "math.sqrt(firm) * n)", "n)"),),
         unit="of the booked move",
-        tried="glm erm",
+        attack="glm erm public covariates",
+    ),
+    Mutant(
+        "sufficient statistics keep the exact moment",
+        "regression, central",
+        "SSP: noise is drawn and booked, but the estimate is computed from the moment without it.",
+        "audit",
+        EPSILON,
+        partial(published, partial(SSP, EPSILON, DELTA), 4),
+        (Edit("regression.baselines:_second_moments", "total[:d, d]", "products[:d, d]"),),
+        attack="ssp",
+    ),
+    Mutant(
+        "re-weighted regression keeps the exact moment",
+        "regression, central",
+        "Noise is drawn and booked, but the estimate is computed from the moment without it.",
+        "audit",
+        EPSILON,
+        partial(
+            published, partial(PrivateLinearRegression, EPSILON, DELTA, method="reweighted"), 4
+        ),
+        (Edit("regression.linear:reweighted", "solve @ released[:d]", "solve @ moment"),),
+        attack="linear regression reweighted",
+    ),
+    Mutant(
+        "the exact minimiser is published",
+        "regression, central",
+        "DP-ERM: noise is drawn and booked, and not added.",
+        "audit",
+        EPSILON,
+        partial(
+            published, partial(PrivateGLM, EPSILON, DELTA, method="erm", coef_bound=0.1), 60, 0.5
+        ),
+        (SolverEdit("regression.glm_erm:erm", "w, record = gaussian(", "_, record = gaussian("),),
+        attack="glm erm",
     ),
     Mutant(
         "a person answers in every phase",
@@ -246,5 +333,15 @@ MUTANTS = [
         EPSILON,
         reports_sent,
         (Edit("regression.local:_run", "start += people", "start += 0"),),
+    ),
+    Mutant(
+        "contributions ignored by a report",
+        "regression, local",
+        "Each of a person's three reports runs at epsilon, not at a third of it.",
+        "audit",
+        1.0,
+        three_reports,
+        (Edit("regression.local_protocol:PublicState.channel", "k = self.contributions", "k = 1"),),
+        attack="local regression moment report, three of one person",
     ),
 ]

@@ -7,6 +7,7 @@ import numpy as np
 
 from discreet.links import link
 from discreet.online.arms import WindowArms
+from discreet.online.directions import VertexDirection
 from discreet.online.sparse import SparseBandit
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
@@ -88,6 +89,14 @@ def rounds_of_one_person() -> float:
     return float(np.abs(moments[1] - moments[0]).max()) / booked
 
 
+def every_choice_of_an_arm() -> float:
+    """What 30 choices cost together if there is one in every round: rho = epsilon_t^2/8 each."""
+    budget, rounds = Budget(1.0, DELTA), range(1, 31)
+    choice = VertexDirection(8, 30, budget, bound=1.0, noise=SeededNoise(0), choices=30)
+    # Entries move by 2 bound, so epsilon_t = 2 D/scale with D = 2.
+    return zcdp_epsilon(sum((2 * 2.0 / choice.scale(t)) ** 2 / 8 for t in rounds), DELTA)
+
+
 MUTANTS = [
     Mutant(
         "Gumbel noise of the wrong sign",
@@ -136,7 +145,7 @@ MUTANTS = [
                 "for i in np.nonzero(self._curvature.any(axis=1))[0]:",
             ),
         ),
-        tried="sparse bandit, arm switch",
+        attack="sparse bandit, arm switch",
     ),
     Mutant(
         "measurements spend what choices spent",
@@ -168,5 +177,22 @@ MUTANTS = [
             ),
         ),
         unit="of the booked move",
+        attack="sparse bandit selection, three rounds of one user",
+    ),
+    Mutant(
+        "steps of every round do not add up to the budget",
+        "SparseBandit",
+        "epsilon_t = sqrt(8 rho/t) without the harmonic number: the sum of 1/t is not 1.",
+        "ledger",
+        1.0,
+        every_choice_of_an_arm,
+        (
+            Edit(
+                "online.directions:VertexDirection.epsilon",
+                "math.sqrt(8 * self._rho / (t * self._harmonic))",
+                "math.sqrt(8 * self._rho / t)",
+            ),
+        ),
+        attack="sparse bandit every round",
     ),
 ]

@@ -128,6 +128,7 @@ MUTANTS = [
                 'self.__dict__.setdefault(f"kept{level}", self._draw(level, 1)[0])',
             ),
         ),
+        attack="prefix sum tree, middle round",
     ),
     Mutant(
         "reused noise",

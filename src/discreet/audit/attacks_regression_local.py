@@ -1,0 +1,168 @@
+"""Attacks on private regression under local trust: the attacker hears the canary's report.
+
+What a channel sent is scored by its density, so that a test has no threshold to guess. Either the
+device's own code is asked (`report`), or everybody in a fit is the same person and the wire is
+tapped: one fit is then thousands of runs.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.attack import Claim, attack
+from discreet.audit.attacks_regression import LABELS, Row
+from discreet.audit.wire import listening
+from discreet.privacy import BallChannel, IntervalChannel, SeededNoise
+from discreet.privacy.checks import Array
+from discreet.privacy.local import SymmetricChannel
+from discreet.privacy.mechanisms import symmetric_to_vector
+from discreet.regression import PrivateGLM, PrivateLinearRegression
+from discreet.regression.local import REACH
+from discreet.regression.local_protocol import PublicState, answer, report
+
+E1, E2 = ROUND = np.eye(2)
+ORIGIN = np.zeros(2)
+PEOPLE = 4000
+Channel = BallChannel | IntervalChannel | SymmetricChannel
+
+
+def log_ratio(channel: Channel, sent: Array, answers: list[Any]) -> Array:
+    """log density of reports, under the second answer against the first."""
+    if isinstance(channel, SymmetricChannel):
+        answers = [symmetric_to_vector(each) for each in answers]
+        sent, channel = symmetric_to_vector(sent), channel.vectors
+    ratio = channel.log_density(sent, answers[1]) - channel.log_density(sent, answers[0])
+    return np.round(ratio, 9)  # equal up to rounding is equal
+
+
+def _question(
+    name: str,
+    question: str,
+    pair: tuple[Row, Row],
+    *,
+    theta: Array = ORIGIN,
+    frame: Array = ROUND,
+    clip: float = 1.0,
+    reports: int = 1,
+) -> None:
+    @attack(f"local regression {name}", room="regression", kind="pure")
+    def one_person(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """What one device sends to a question of the protocol, by exact likelihood."""
+        state = PublicState(question, theta, frame, clip, claim.epsilon, reports)
+        answers = [answer(x[None], np.array([y]), state)[0] for x, y in pair]
+        features, label = pair[world]
+        count = runs * reports
+        sent = report(np.tile(features, (count, 1)), np.full(count, label), state, noise).values
+        ratio = log_ratio(state.channel, sent, answers)
+        return np.asarray(ratio.reshape(runs, reports).sum(axis=1))
+
+
+_question("moment report", "moment", LABELS)
+_question("moment report, three of one person", "moment", LABELS, reports=3)
+# Later phases: theta is known better, residuals are cut earlier and the frame is stretched.
+_question(
+    "moment report, later phase",
+    "moment",
+    LABELS,
+    theta=0.5 * E1,
+    frame=np.diag([3.0, 1.0]),
+    clip=0.1,
+)
+# Two Gram answers are never opposite; orthogonal ones differ by e^epsilon on part of the sphere.
+_question("gram report", "gram", ((E2, 1.0), (E1, 1.0)))
+_question("scale report", "scale", ((E1, 1.0), (E1, 0.0)), clip=0.5)
+
+
+def _wiretapped(
+    name: str,
+    make: Callable[[Claim, SeededNoise], Any],
+    channel: Callable[[Claim], Channel],
+    pair: tuple[Row, Row],
+    answers: list[Any],
+    *,
+    near: float = 1.0,
+    call: int = 0,
+) -> None:
+    @attack(name, room="regression", kind="pure", near=near)
+    def wiretap(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """Everybody is the same person; the wire carries one report of each, heard in one fit."""
+        (features, label), scores, count = pair[world], list[Array](), 0
+        while count < runs:
+            with listening() as heard:
+                make(claim, noise).fit(np.tile(features, (PEOPLE, 1)), np.full(PEOPLE, label))
+            # One batch alone, of people who answer what was public before anyone reported.
+            scores.append(log_ratio(channel(claim), heard[call], answers))
+            count += len(scores[-1])
+        return np.concatenate(scores)[:runs]
+
+
+def _fit(kind: Callable[..., Any], **options: Any) -> Callable[[Claim, SeededNoise], Any]:
+    return lambda claim, noise: kind(
+        claim.epsilon, trust="local", noise=noise, random_state=0, **options
+    )
+
+
+SIGNS: tuple[Row, Row] = ((E1[:1], -1.0), (E1[:1], 1.0))
+LENGTHS: tuple[Row, Row] = ((0 * E1[:1], 1.0), (E1[:1], 1.0))
+
+_wiretapped(
+    "local regression one-dimensional",
+    _fit(PrivateLinearRegression, method="one-dimensional"),
+    lambda claim: IntervalChannel(claim.epsilon),
+    SIGNS,
+    [-1.0, 1.0],
+)
+_wiretapped(
+    "local regression one-dimensional, length",
+    _fit(PrivateLinearRegression, method="one-dimensional"),
+    lambda claim: IntervalChannel(claim.epsilon, low=0.0, high=1.0),
+    LENGTHS,
+    [0.0, 1.0],
+    call=1,  # the other half of the people
+)
+_wiretapped(
+    "local regression known covariates",
+    _fit(PrivateLinearRegression, method="known-covariates", public_X=[[1.0, 0.0], [0.0, 0.5]]),
+    lambda claim: BallChannel(2, claim.epsilon),
+    LABELS,
+    [-E1, E1],
+)
+_wiretapped(
+    "local regression sgd",
+    _fit(PrivateLinearRegression, method="sgd"),
+    lambda claim: BallChannel(2, claim.epsilon),
+    LABELS,
+    [E1, -E1],  # the first gradients, at theta = 0, fill the channel's ball
+)
+CROWD = 1000  # people: two batches at epsilon = 1
+
+
+@attack("local regression sgd, last batch", room="regression", kind="pure", near=0.62)
+def last_batch(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """Everybody else pulls theta to 1, so that the canary's gradient is 0 or fills the ball."""
+    # Near theta = 1: (1 - 0)/(1 - tanh(1/2)) = e^.62 at epsilon = 1.
+    X, y = np.ones((CROWD, 1)), np.ones(CROWD)
+    canary = np.random.default_rng(0).permutation(CROWD)[-1]  # the last in the public order
+    y[canary] = (-1.0, 1.0)[world]
+    channel, learner = BallChannel(1, claim.epsilon), _fit(PrivateLinearRegression, method="sgd")
+    scores = np.empty(runs)
+    for run in range(runs):
+        with listening() as heard:
+            learner(claim, noise).fit(X, y)
+        theta = 0.0
+        for batch in heard[:-1]:
+            theta -= (min(REACH, abs(theta)) + 1) * float(batch.mean())
+        guess = np.clip(theta, -REACH, REACH)
+        answers = [np.array([guess - label]) / (abs(guess) + 1) for label in (-1.0, 1.0)]
+        scores[run] = log_ratio(channel, heard[-1][-1:], answers)[0]
+    return scores
+
+
+_wiretapped(
+    "local glm",
+    _fit(PrivateGLM, public_X=[[1.0, 0.0]]),
+    lambda claim: BallChannel(2, claim.epsilon),
+    LABELS,
+    [E1, -E1],
+)

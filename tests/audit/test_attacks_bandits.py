@@ -1,0 +1,105 @@
+"""Attacks on bandits and on one user's rounds: computed ceilings, and what they catch.
+
+Ceilings are computed from what the code adds up and how much noise it draws, not from runs.
+"""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.audit import ATTACKS, attacks_bandits, audit
+from discreet.audit.attack import noise_of
+from discreet.audit.attacks_bandits import E1, _joint, _term
+from discreet.audit.attacks_snapshot import T
+from discreet.audit.attacks_sums import _NEAR, _WHEN, whitening
+from discreet.audit.transcript import compare
+from discreet.bandits.baselines import ContinualLinUCB
+from discreet.bandits.window import SENSITIVITY
+from discreet.privacy import Budget, PrefixSum, Tree, gaussian_epsilon
+
+SURE = 0.9999
+
+
+def ceiling(sums: PrefixSum, move, size: float) -> float:
+    """mu of the best linear attack on all sums so far, as a share of what was promised."""
+    plan = sums._plan
+    assert not plan.pure
+    reach = math.sqrt(float(np.cumsum(move) @ whitening(plan.design, move))) * size
+    return reach / plan.unit / sums.budget.mu
+
+
+@pytest.mark.parametrize("name", _NEAR)
+def test_running_sums__near_is_the_ceiling_of_the_best_linear_attack(name):
+    for (_, rounds), near in zip(_WHEN.items(), _NEAR[name], strict=True):
+        budget = Budget(1.0, 1e-6, len(rounds))
+        mechanism = Tree(2) if name == "tree" else name
+        sums = PrefixSum(T, 1000, budget, sensitivity=1.0, bound=1000, mechanism=mechanism)
+        move = np.zeros(T)
+        move[list(rounds)] = 1.0
+        assert ceiling(sums, move, 1.0) == pytest.approx(near, abs=0.01)
+
+
+def test_adaptive__nine_sums_show_the_whole_change():
+    budget = Budget(1.0, 1e-6)
+    sums = PrefixSum(9, 1000, budget, sensitivity=1.0, bound=1000, mechanism=Tree(3))
+    assert ceiling(sums, np.eye(9)[0], 1.0) == pytest.approx(ATTACKS["prefix sum adaptive"].near)
+
+
+@pytest.mark.parametrize("name", ["blt", "tree"])
+def test_continual__four_sums_show_the_whole_change(name):
+    mechanism = Tree(2) if name == "tree" else name
+    sums = ContinualLinUCB(6, 4, 1.0, mechanism=mechanism)._sums
+    # [e1; 1] and [-e1; 1] are at right angles: 2 sqrt(2) apart, all of it in one moment.
+    assert ceiling(sums, np.eye(4)[0], 2 * math.sqrt(2)) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_linear_bandit__near_is_the_move_over_the_sensitivity():
+    learner = _joint(ATTACKS["linear bandit"].claim, noise_of(0, 0))
+    learner.decide(E1)
+    view = learner._estimator._lens
+    opposite = np.linalg.norm(_term(view, 1.0) - _term(view, -1.0)) / SENSITIVITY
+    assert opposite == pytest.approx(ATTACKS["linear bandit"].near, abs=0.005)
+    moved = math.sqrt(2) * np.linalg.norm(_term(view, 1.0)) / SENSITIVITY
+    assert moved == pytest.approx(ATTACKS["linear bandit, reward in another window"].near, abs=1e-6)
+
+
+def test_sgd__near_is_the_realised_mu_and_no_run_has_more_than_half(monkeypatch):
+    seen, attack = [], ATTACKS["linear bandit sgd"]
+
+    def realised(run, world, noise):
+        seen.append(compare(run, world, noise).mu / attack.claim.mu)
+        return 0.0
+
+    monkeypatch.setattr(attacks_bandits, "likelihood_ratio", realised)
+    attack.scores(60, 0, 0)
+    assert np.mean(seen) == pytest.approx(attack.near, abs=0.01)
+    assert max(seen) <= 0.5 + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("local linucb, three reports of one user", 0.85), ("interval channel, piecewise", 0.85),
+     ("ball channel, three reports of one user", 0.85), ("selection", 0.7),
+     ("snapshot of a tree", 0.65), ("gaussian symmetric", 0.65)],
+)  # fmt: skip
+def test_attack__comes_close_and_catches_half_the_noise(name, share):
+    assert share <= audit(ATTACKS[name], 10_000).share <= 1.0
+    claim = ATTACKS[name].claim
+    twice = 2.0 if claim.kind == "pure" else gaussian_epsilon(2 * claim.mu, claim.delta)
+    assert audit(ATTACKS[name].at(twice), 5000, confidence=SURE).lower_bound > 1.0
+
+
+@pytest.mark.parametrize(
+    "name", ["linear bandit, three rounds of one user", "continual linucb tree"]
+)
+def test_bandits__half_the_noise_is_caught(name):
+    claim = ATTACKS[name].at(8.0).claim
+    twice = gaussian_epsilon(2 * claim.mu, claim.delta)
+    assert audit(ATTACKS[name].at(twice), 400, confidence=SURE).lower_bound > 8.0
+
+
+def test_generalised_gaussian__is_held_to_the_concentrated_privacy_it_claims():
+    report = audit(ATTACKS["generalised gaussian"], 4000)
+    assert report.method.startswith("zCDP")
+    assert 0.3 < report.share < ATTACKS["generalised gaussian"].near

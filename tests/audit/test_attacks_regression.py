@@ -1,0 +1,88 @@
+"""Attacks on regression: how near they can come is computed, and channels come that near.
+
+Moves of releases are computed exactly, given the noise: those tests are never wrong. Each bound
+from an audit holds with the stated confidence, and seeds are fixed.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from discreet.audit import ATTACKS, audit
+from discreet.audit.attack import noise_of
+from discreet.audit.attacks_regression import FITS, Fit, realised
+from discreet.audit.transcript import compare
+from discreet.privacy import gaussian_epsilon
+from discreet.privacy.mechanisms import gaussian
+
+SURE = 0.9999
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_near__is_what_the_pair_reaches(name):
+    assert realised(name, 30) == pytest.approx(ATTACKS[name].near, abs=0.05)
+
+
+def test_compared__mu_of_known_releases_is_their_moves_over_their_noise():
+    def run(world, noise):
+        for mu, move in ((0.3, 1.0), (0.4, 0.5)):
+            gaussian([0.0, world * move], sensitivity=1.0, mu=mu, noise=noise)
+
+    found = compare(run, 1, noise_of(0, 0))
+    assert found.mu == pytest.approx(math.hypot(0.3, 0.4 * 0.5))
+    assert compare(run, 1, noise_of(0, 0), limit=1).mu == pytest.approx(0.3)
+
+
+def random_row(coins, dim):
+    """Boundary rows, opposite labels and zeros are as frequent as anything between."""
+    length = coins.choice([0.0, 1e-9, 1.0, 1.0, coins.random()])
+    direction = coins.standard_normal(dim)
+    features = length * direction / np.linalg.norm(direction)
+    return features, float(coins.choice([-1.0, 0.0, 1.0, coins.uniform(-1, 1)]))
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_fit__no_pair_moves_its_releases_further_than_it_promised(name):
+    fit, claim = FITS[name], ATTACKS[name].claim
+    coins, noise = np.random.default_rng(1), noise_of(1, 0)
+    largest = 0.0
+    for _ in range(25):
+        pair = tuple(random_row(coins, fit.rows[0].shape[1]) for _ in range(2))
+        seen = replace(fit, pair=pair).comparing(claim)(0, noise)
+        assert [each.scale for each in seen.here] == [each.scale for each in seen.there]
+        largest = max(largest, seen.mu)
+    assert 0.3 * claim.mu < largest <= claim.mu * (1 + 1e-9)
+
+
+def test_fit__the_check_above_sees_a_sensitivity_that_is_too_small():
+    honest = FITS["ssp"]
+    X, y = honest.rows
+    twice = Fit(honest.make, (X, y), honest.pair, places=(0, 1))  # two rows, promised for one
+    claim = ATTACKS["ssp"].claim
+    assert twice.comparing(claim)(0, noise_of(0, 0)).mu == pytest.approx(2 * claim.mu)
+
+
+@pytest.mark.parametrize("name", ["glm newton", "linear regression reweighted"])
+def test_attack__catches_half_the_noise(name):
+    claim = ATTACKS[name].at(4.0).claim
+    twice = gaussian_epsilon(2 * claim.mu, claim.delta)
+    assert audit(ATTACKS[name].at(twice), 500, confidence=SURE).lower_bound > 4.0
+
+
+# Epsilon of one report, proved by 10^4 runs at 95%.
+REPORTS = {
+    "moment report": 0.85, "moment report, later phase": 0.85, "gram report": 0.85,
+    "scale report": 0.85, "one-dimensional": 0.85, "one-dimensional, length": 0.85,
+    "known covariates": 0.85, "moment report, three of one person": 0.75, "sgd": 0.22,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_local_attack__comes_close_and_catches_twice_the_epsilon(name):
+    attack = replace(ATTACKS[f"local regression {name}"], effort=1.0)
+    report = audit(attack, 10_000)
+    assert REPORTS[name] <= report.lower_bound <= 1.0
+    if attack.near == 1:
+        assert audit(attack.at(2.0), 5000, confidence=SURE).lower_bound > 1.0
