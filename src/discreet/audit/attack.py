@@ -64,8 +64,9 @@ class Attack:
     `draw(claim, runs, world, noise)` runs the learner `runs` times in a world (0 or 1) with
     privacy noise from `noise`, and returns one score for each run, or several views of it as
     columns (the audit chooses between them on runs that it does not count). `near` is the share of
-    the claim that the best attacker can reach here, for the reader of a table; `effort` the share
-    of the runs asked for that a slow learner makes.
+    the claim (of mu if it is Gaussian, of epsilon else) that the best attacker can reach here with
+    infinitely many runs, for the reader of a table; `effort` the share of the runs asked for that a
+    slow learner makes.
     """
 
     name: str

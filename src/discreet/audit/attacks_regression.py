@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.audit.attack import ATTACKS, Claim, attack, noise_of
 from discreet.audit.transcript import Compared, compare
-from discreet.privacy import Noise, SeededNoise, gaussian_epsilon
+from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression
 from discreet.regression.baselines import SSP, DPGradientDescent
@@ -90,14 +90,14 @@ FITS: dict[str, Fit] = {}
 
 
 def realised(name: str, runs: int, seed: int = 0) -> float:
-    """The share of epsilon that the pair of this attack reaches with infinitely many runs.
+    """The share of mu that the pair of this attack reaches with infinitely many runs.
 
     The root mean square of mu, exact where later releases do not depend on earlier noise.
     """
     claim, noise = ATTACKS[name].claim, noise_of(seed, 0)
     comparing = FITS[name].comparing(claim)
     squares = [comparing(i % 2, noise).mu ** 2 for i in range(runs)]
-    return gaussian_epsilon(math.sqrt(np.mean(squares)), claim.delta) / claim.epsilon
+    return math.sqrt(np.mean(squares)) / claim.mu
 
 
 def _fits(name: str, fit: Fit, near: float, effort: float = 1.0) -> None:
