@@ -26,14 +26,17 @@ from discreet.regression.stages import (
     Posterior,
     Sketch,
     Stage,
+    _counts,
+    _excess,
+    _moves,
     _weights,
     plan_stage,
     second_moments,
     shrunk,
-    sketch_rows,
     statistics,
 )
 
+NONE = np.zeros((2, len(LEVELS)))  # no excess
 METHODS = [information_weighted, single_pass, reweighted, descent, public_covariates]
 
 
@@ -86,8 +89,23 @@ def test_statistics__one_replaced_row_moves_the_release_by_at_most_its_sensitivi
         releases.append(np.concatenate([moment / R, 0.4 * symmetric_to_vector(gram)]))
         assert np.linalg.norm(moment / R) <= 1 + 1e-9
         assert np.linalg.norm(gram) <= reach + 1e-9
-    bound = math.sqrt(4 + 2 * (0.4 * reach) ** 2)
+    bound = math.sqrt(_moves((0.4 * reach) ** 2))
     assert np.linalg.norm(releases[0] - releases[1]) <= bound + 1e-9
+
+
+@pytest.mark.parametrize("G", [0.0, 0.3, 0.5, 0.6, 1.0, 1.7, 1.8, 3.0, 40.0])
+def test_moves__are_the_largest_over_all_pairs_of_rows(G):
+    """Every pair of directions in a plane, and every pair of lengths that the weights allow."""
+    shares = np.linspace(0, 1, 5)
+    worst = 0.0
+    for angle in np.linspace(0, math.pi, 721):
+        u, v = np.array([1.0, 0.0]), np.array([math.cos(angle), math.sin(angle)])
+        moments = [np.sum((s * u - t * v) ** 2) for s in (-1, 0, 1) for t in (-1, 0, 1)]
+        grams = [np.sum((s * np.outer(u, u) - t * np.outer(v, v)) ** 2)
+                 for s in shares for t in shares]  # fmt: skip
+        worst = max(worst, max(moments) + G * max(grams))
+    assert worst <= _moves(G) + 1e-9
+    assert worst == pytest.approx(_moves(G), rel=1e-4)
 
 
 def test_statistics__the_sensitivity_is_reached():
@@ -110,10 +128,9 @@ def test_sketch_and_second_moments__one_replaced_row_moves_them_by_their_sensiti
     sketches, moments = [], []
     for row, label in zip(rows, (y0, y1), strict=True):
         X, y = row[None], np.array([label])
-        s = sketch_rows(silent(X, y), X, y, 3 * np.eye(4), posterior, math.inf, None, None)
-        up, down = (s.levels + s.excess) / 2, (s.levels - s.excess) / 2
-        assert up.sum() + down.sum() == 1
-        sketches.append(np.concatenate([s.lengths, up, down]))
+        lengths, sides = _counts(3 * np.eye(4), posterior, X, y)
+        assert lengths.sum() == sides.sum() == 1
+        sketches.append(np.append(sides, lengths))
         v = np.append(row, label)
         moments.append(np.outer(v, v))
         gram, moment, _, _ = second_moments(silent(X, y), X, y, math.inf, None)
@@ -201,7 +218,7 @@ def test_methods__approach_least_squares_as_epsilon_grows(method):
 def test_information_weighted__close_to_least_squares_at_real_sizes():
     theta = np.ones(8) / math.sqrt(8)
     ratios = []
-    for seed in range(5):
+    for seed in range(20):
         X = sphere(20_000, 8, seed)
         y = labels(X, theta, seed + 100)
         p = problem(X, y, seed=seed)
@@ -272,9 +289,7 @@ def test_plan__clips_less_when_tails_carry_the_energy():
     light[2:5] = 1 / 3
     heavy[1], heavy[-2] = 0.97, 0.03
     clips = [
-        plan_stage(
-            Sketch(lengths, levels, 0 * levels), np.eye(3), posterior, 10_000, 0.1, False
-        ).clip
+        plan_stage(Sketch(lengths, levels, NONE), np.eye(3), posterior, 10_000, 0.1, False).clip
         for levels in (light, heavy)
     ]
     assert clips[1] >= 4 * clips[0]
@@ -284,12 +299,49 @@ def test_plan__does_not_cut_one_sided_tails_when_rows_are_many():
     posterior = Posterior(np.zeros(3), 1e-4 * np.eye(3), np.eye(3), np.zeros(3), 0.01)
     lengths, levels = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS))
     lengths[6], levels[2:7] = 1.0, [0.4, 0.3, 0.2, 0.09, 0.01]
-    excess = np.where(np.arange(len(LEVELS)) >= 5, levels, 0.0)
-    even, odd = (
+    tail = np.where(np.arange(len(LEVELS)) >= 5, levels, 0.0)
+    even, up, against = (
         plan_stage(Sketch(lengths, levels, e), np.eye(3), posterior, 10**6, 0.1, False).clip
-        for e in (0 * excess, excess)
+        for e in (NONE, np.array([tail, 0 * tail]), np.array([0 * tail, -tail]))
     )
-    assert odd > even
+    assert up > even
+    assert against > even
+
+
+def test_excess__is_seen_of_signs_and_of_predictions_and_not_made_of_noise():
+    # r > 0 with and against the prediction, r < 0 against and with it: cells[sign, prediction].
+    cells = np.zeros((2, 2, len(LEVELS)))
+    cells[:, :, 2], cells[0, :, 5], cells[0, 1, 6], cells[1, 0, 6] = 500, 300, 300, 300
+    noise = 50 * np.random.default_rng(0).standard_normal((2000, *cells.shape))
+    seen = np.array([_excess(cells + each, 50.0) for each in noise])
+    assert (seen[:, 0, 5] > 0).mean() > 0.95  # 8.5 deviations
+    assert (seen[:, 1, 6] < 0).mean() > 0.95
+    elsewhere = np.delete(seen, [5, 6], axis=2)
+    assert (elsewhere != 0).mean() < 0.005
+
+
+def test_sketch__residuals_of_signs_are_even_but_large_ones_are_against_the_prediction():
+    rng = np.random.default_rng(0)
+    X, theta = sphere(20_000, 4), np.array([0.5, 0.0, 0.0, 0.0])
+    y = np.where(rng.random(20_000) < (1 + X @ theta) / 2, 1.0, -1.0)
+    posterior = Posterior(theta, 1e-6 * np.eye(4), np.eye(4), theta, 1.0)
+    (up, down), (low, high) = _counts(np.eye(4), posterior, X, y)[1]
+    assert np.abs((up + down) - (low + high)).max() < 400  # of 20,000; four deviations: 400
+    large = LEVELS > 1.1
+    assert (up + high)[large].sum() == 0 < (down + low)[large].sum()
+
+
+def test_information_weighted__labels_of_plus_and_minus_one_are_not_biased():
+    private, plain = [], []
+    for seed in range(8):
+        X, rng = sphere(20_000, 4, seed), np.random.default_rng(seed)
+        theta = 0.9 * np.array([0.6, 0.0, 0.8, 0.0])
+        y = np.where(rng.random(20_000) < (1 + X @ theta) / 2, 1.0, -1.0)
+        p = problem(X, y, seed=seed)
+        for errors, method in ((private, information_weighted), (plain, least_squares)):
+            errors.append(np.mean((X @ (method(p).theta - theta)) ** 2))
+    # 1.16; if the side of the prediction is not looked at 1.76
+    assert np.mean(private) < 1.5 * np.mean(plain)
 
 
 def test_weights__are_one_for_short_rows_and_bound_long_ones():

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.audit import audit_scores
-from discreet.privacy import Budget, Ledger, SeededNoise
+from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.regression import local
 from discreet.regression.base import Problem
@@ -271,6 +271,21 @@ def test_local__one_dimension_finds_theta_where_features_are_tiny():
     estimate = local.one_dimensional(problem(X, y))
     assert abs(estimate.theta[0] - 0.7) < 4 * math.sqrt(estimate.covariance[0, 0])
     assert estimate.covariance[0, 0] < 0.3**2
+
+
+def test_local__descent_sends_gradients_that_fill_the_channel_and_are_never_cut(monkeypatch):
+    lengths, privatize = [], BallChannel.privatize
+
+    def spy(self, V, noise=None, *, clip=False):
+        lengths.append(np.linalg.norm(V, axis=1).max())
+        return privatize(self, V, noise, clip=clip)
+
+    monkeypatch.setattr(BallChannel, "privatize", spy)
+    X, y = np.ones((3_000, 1)), np.tile([1.0, 1.0, -1.0], 1_000)
+    local.descent(problem(X, y, epsilon=2.0))
+    assert len(lengths) > 2
+    # A row along theta with the opposite label has the longest gradient there can be, |theta| + 1.
+    np.testing.assert_allclose(lengths, 1.0, rtol=1e-12)
 
 
 def test_local__descent_learns_in_2000_dimensions():

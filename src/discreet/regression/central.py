@@ -9,11 +9,15 @@ what a stage clips and how it weighs is planned from a cheap private sketch.
 
 Stage 0 releases the second moments of (phi, y) in one matrix. Every later stage looks at rows in a
 frame x = M phi in which the earlier Gram matrix is round, at residuals r = y - <phi, theta> around
-the earlier estimate, first through a sketch (histograms of |x| and of standardised |r|), then as
+the earlier estimate, first through a sketch (histograms of |x|, of standardised |r| and of the side
+on which r lies), then as
 
     gram = sum w x x^T,    moment = sum w x clip(r, R(phi)),    R(phi) = c sqrt(nu + phi^T Cov phi)
 
-R(phi) grows where theta is uncertain, so that a rare direction is not clipped before it is known.
+R(phi) grows where theta is uncertain, so that a rare direction is not clipped before it is known; w
+falls with it, so that no row has |w x| R(phi) > R = min(c sqrt(nu), 1), though |r| may exceed 1.
+One-sided tails are cut only where the bias is less than the noise that it saves: it does not vanish
+with the number of rows, so the more there are the less is cut.
 The stages are combined by least squares with their known noise and a Gaussian prior.
 """
 
@@ -206,4 +210,4 @@ def _larger(first: Array, second: Array) -> Array:
 
 def _sketch_share(rows: int, mu: float) -> float:
     """A share of mu^2 that makes the histograms' noise a small part of the rows."""
-    return float(np.clip((100 / (rows * mu)) ** 2, 0.01, 0.05))
+    return float(np.clip((100 / (rows * mu)) ** 2, 0.02, 0.05))

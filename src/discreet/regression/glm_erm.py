@@ -5,7 +5,7 @@ Algorithms 13 and 14 on all rows: the budget is split, not the data.
     paper   W      gamma   lambda   H~          mu_nu         L^(w)         Delta_N
     here    W      gamma   lam      released    model.least   objective     moves
 
-The noise is that of privacy.md, section 9, not the paper's constant.
+The noise has the curvature of the objective, which the released H~ shows, not the paper's constant.
 """
 
 import math
@@ -48,7 +48,9 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
     ).value
     root = power(W, 0.5)
     # The test looks at the released matrix alone: H~ >= W^-1 / 4.
-    if np.linalg.eigvalsh(root @ released @ root)[0] < 0.25:
+    shape = root @ released @ root
+    firm, top = np.linalg.eigvalsh(shape)[[0, -1]]
+    if firm < 0.25:
         return Estimate(np.zeros(d), None)
     objective = Objective(
         problem.X @ W,
@@ -57,23 +59,28 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         model,
         model.least * root @ (lam * np.eye(d) + released - H) @ root,
     )
-    # Two gradients differ by (2 r + 2 mu_nu reach) kappa / n: |w W phi (nu - y)| <= kappa r, and
-    # |mu_nu w W phi <phi, theta>| <= mu_nu kappa reach. Strong convexity mu_nu/4 divides it; each
-    # minimiser is off by tol at most.
-    moves = 4 * (2 * model.residual() + 2 * model.least * reach) * kappa / (model.least * n)
+    # Where |W v| <= reach, a row adds w W phi phi^T W (nu' - mu_nu)/n >= 0 to the Hessian; the rest
+    # is mu_nu S, S = shape, whatever the rows. It adds w W phi (nu - mu_nu t - y)/n to gradients,
+    # at most kappa worst_residual/n long; two rows differ by g, at most twice that (replace-one).
+    # Minimisers v, v': mu_nu |S^.5 (v - v')|^2 <= <g, v - v'> <= |g| |S^.5 (v - v')| / sqrt(firm).
+    moves = 2 * worst_residual(model, reach) * kappa / (model.least * math.sqrt(firm) * n)
     tol = 1e-3 * moves
-    w = objective.minimise(W, reach, curvature=model.least / 4, tol=tol)
+    # |S^.5 (v - w)| <= sqrt(top) |v - w|: each minimiser is off by tol at most.
+    w = objective.minimise(W, reach, curvature=model.least * firm, tol=tol / math.sqrt(top))
     w, record = gaussian(
-        w,
+        power(shape, 0.5) @ w,
         sensitivity=k * (moves + 2 * tol),
-        mu=mu * math.sqrt(OUTPUT),
+        # A public frame costs nothing: its share is left.
+        mu=mu * math.sqrt(OUTPUT if problem.public_X is None else OUTPUT + FRAME),
         noise=problem.noise,
         ledger=problem.ledger,
         what="minimiser",
     )
-    # Noise of covariance s^2 W^2 against the prior N(0, reach^2/d I): shrink what is mostly noise.
-    shrink = np.linalg.inv(np.eye(d) + W @ W * (record.scale**2 * d / reach**2))
-    theta = shrink @ W @ w
+    back = W @ power(shape, -0.5)
+    # Noise of covariance s^2 back back^T against the prior N(0, reach^2/d I): shrink what is mostly
+    # noise.
+    shrink = np.linalg.inv(np.eye(d) + back @ back.T * (record.scale**2 * d / reach**2))
+    theta = shrink @ back @ w
     theta *= min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
     return Estimate(theta, None)
 
@@ -154,6 +161,14 @@ def spectral(phases: Sequence[Callable[[Array], Array]], d: int, lam: float) -> 
         F = root @ power(released(W), 1.0) @ root + lam * W
         W = symmetrised(power(F, -0.5) @ W)
     return W
+
+
+def worst_residual(model: BoundedLink, reach: float) -> float:
+    """The largest |nu(t) - mu_nu t - y| over |t| <= reach and all labels y."""
+    # nu' >= mu_nu: nu(t) - mu_nu t increases, so both signs are largest at an end of t and of y.
+    ends, (least, most) = np.array([-reach, reach]), model.labels
+    low, high = model.mean(ends) - model.least * ends
+    return float(max(high - least, most - low))
 
 
 def project(w: Array, W: Array, reach: float) -> Array:

@@ -32,7 +32,7 @@ from discreet.regression.rows import Parts, sums
 
 SHARES = (0.06, 0.1, 0.2, 0.64)  # of mu^2; early stages find the frame and a starting point
 PLAIN_STAGES = 40  # without noise: until Newton's method has converged
-GRAM_COST = 0.25  # the information's part of the squared sensitivity, relative to the gradient's
+GRAM_COST = 0.25  # (move of the information / move of the gradient)^2; at most 1/4
 LONG = 4.0  # rows beyond LONG * tau lose weight like 1/|u|^2 rather than 1/|u|
 SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the sampling error
 
@@ -131,11 +131,16 @@ def _stage(
     moves_g, moves_H = sensitivities(model, frame)
     k = problem.budget.contributions
     if problem.public_X is None:
-        # Scaled so that c moves_H = sqrt(GRAM_COST) moves_g: blocks of one release add in squares.
+        # Scaled so that c moves_H = sqrt(G) moves_g, G = GRAM_COST. A row is p tau h long in g and
+        # q L cap in H, 0 <= p, q <= 1; two rows with cosine a move both, in units of tau h, by
+        # p^2 + p'^2 + 2 a p p' + 2 G (q^2 + q'^2 - 2 a^2 q q') in squares (replace-one). That is
+        # convex in the q's and grows with the p's: largest at p = p' = 1, q = 1, q' = 0 or 1. Those
+        # are 2 + 2 a + 2 G and, growing with a for G <= 1/4, 2 + 2 a + 4 G (1 - a^2): both at most
+        # 4 (1 + G/2).
         c = math.sqrt(GRAM_COST) * moves_g / moves_H
         value, release = gaussian(
             np.concatenate([g, c * symmetric_to_vector(H)]),
-            sensitivity=k * moves_g * math.sqrt(1 + GRAM_COST),
+            sensitivity=k * moves_g * math.sqrt(1 + GRAM_COST / 2),
             mu=mu,
             noise=problem.noise,
             ledger=problem.ledger,

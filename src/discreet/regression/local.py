@@ -104,26 +104,28 @@ def descent(problem: Problem) -> Estimate:
     """Batched gradient steps without projection: the error does not grow with the dimension.
 
     After K steps of size 1 the bias of a prediction is at most about .43/sqrt(K) for the worst
-    spectrum, and its noise is (REACH + 1) s K/sqrt(n) for channels of deviation s: K balances them.
+    spectrum, and its noise at most (REACH + 1) s K/sqrt(n) for channels of deviation s: K balances
+    them.
     """
     (n, d), budget = problem.X.shape, problem.budget
     channel = BallChannel(d, budget.epsilon, contributions=budget.contributions)
-    bound = REACH + 1.0
     # Without noise the error of a mean, about 1/sqrt(n / K), takes its place.
-    noise = max(bound * channel.deviation, 1.0)
+    noise = max((REACH + 1) * channel.deviation, 1.0)
     K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
     theta = np.zeros(d)
     for k, batch in enumerate(np.array_split(problem.coins.permutation(n), K), start=1):
         _book(problem, f"batch {k}")
         total = np.zeros(d)
+        # |<phi, theta>| <= |theta|, which the reports before have made public.
+        reach = min(REACH, float(np.linalg.norm(theta)))
         for piece in pieces(len(batch), d):
             rows = batch[piece]
             X = problem.X[rows]
-            errors = np.clip(X @ theta, -REACH, REACH) - problem.y[rows]
-            # |phi| <= 1 and |prediction - y| <= REACH + 1: the gradients' norm over bound is <= 1.
-            gradients = X * (errors / bound)[:, None]
+            errors = np.clip(X @ theta, -reach, reach) - problem.y[rows]
+            # |phi| <= 1 and |prediction - y| <= reach + 1: their product over reach + 1 is <= 1.
+            gradients = X * (errors / (reach + 1))[:, None]
             total += channel.privatize(gradients, problem.noise, clip=True).sum(axis=0)
-        theta = theta - bound * total / len(batch)
+        theta = theta - (reach + 1) * total / len(batch)
     return Estimate(theta, None)
 
 

@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -23,11 +24,13 @@ from discreet.regression.rows import Parts, sums
 
 KNOWN = 30.0  # times the prior's precision: what counts as known
 SLOPE = 0.8  # share of the residuals that must not be cut: the slope of discrete labels is 1
-TAIL = 0.05  # how much of the residuals' energy clipping may cut off
+TAIL = 0.065  # how much of the residuals' energy clipping may cut off
+ALARM = 3.0  # deviations of its noise by which a one-sided tail must stand out
 CONDITION = 16.0  # a frame stretches no direction more than this against another
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
+LOWER = np.append(0.0, LEVELS[:-1])  # their lower edges
 CLIPS = 2.0 ** (np.arange(-6, 15) / 4)  # candidates for c
 STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidate scales of a frame
 REACHES = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
@@ -89,14 +92,22 @@ class Stage:
     gram_weight: float  # g: weight of the Gram matrix in the joint release
     dilution: float  # E[w^2 |x|^2] / E[w |x|^2]
 
+    def largest(self, posterior: Posterior) -> float:
+        """R, the largest |w x r|: rows whose residuals may be larger weigh less."""
+        return min(self.clip * math.sqrt(posterior.noise), 1.0)
+
 
 @dataclass(frozen=True)
 class Sketch:
-    """Shares of the rows by |x| and by standardised |r|, and by how much r > 0 outweighs r < 0."""
+    """Shares of the rows by |x| and by standardised |r|, and how one-sided residuals are.
+
+    Cutting one-sided tails biases. Labels of +1 and -1 have symmetric residuals, but the large ones
+    all lie on the other side of zero than the prediction: so both kinds of sides are looked at.
+    """
 
     lengths: Array
     levels: Array
-    excess: Array
+    excess: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
 
 
 def second_moments(
@@ -131,16 +142,14 @@ def sketch_rows(
     mu: float,
     scope: str | None,
     public: Array | None,
-) -> "Sketch":
+) -> Sketch:
     """Histograms of |x| and of r over its standard deviation, as shares of the rows."""
-    lengths, up, down = sums(partial(_counts, frame, posterior), X, y)
+    lengths, sides = sums(partial(_counts, frame, posterior), X, y)
     if public is not None:
         lengths = _histogram(row_norms(public @ frame, "l2"), LENGTHS) * (len(X) / len(public))
     # A row is one count in each histogram: replacing it moves two counts by one in each.
-    residuals = np.concatenate([up, down])
-    counts = residuals if public is not None else np.concatenate([residuals, lengths])
     released, record = gaussian(
-        counts,
+        np.append(sides, lengths) if public is None else sides.ravel(),
         sensitivity=problem.budget.contributions * math.sqrt(2 if public is not None else 4),
         mu=mu,
         noise=problem.noise,
@@ -148,33 +157,32 @@ def sketch_rows(
         what="sketch of lengths and residuals",
         scope=scope,
     )
-    up, down = released[: len(LEVELS)], released[len(LEVELS) : 2 * len(LEVELS)]
     if public is None:
-        lengths = _sure(released[2 * len(LEVELS) :], record.scale)
-    both, odd = math.sqrt(2) * record.scale, up - down
-    excess = np.where(np.abs(odd) > 2 * both, odd, 0.0) / len(X)
-    return Sketch(_normalised(lengths), _normalised(_sure(up + down, both)), excess)
+        lengths = _sure(released[sides.size :], record.scale)
+    # No residual is beyond the limit: what is counted there is noise.
+    possible = math.sqrt(posterior.noise) * LOWER < posterior.limit
+    sides = possible * released[: sides.size].reshape(sides.shape)
+    levels = _sure(sides.sum(axis=(0, 1)), 2 * record.scale)
+    return Sketch(_normalised(lengths), _normalised(levels), _excess(sides, record.scale) / len(X))
 
 
 def plan_stage(
-    sketch: Sketch,
-    frame: Array,
-    posterior: Posterior,
-    n: int,
-    mu: float,
-    gram_known: bool,
+    sketch: Sketch, frame: Array, posterior: Posterior, n: int, mu: float, gram_known: bool
 ) -> Stage:
     """Scale of the frame, clipping and weights with the least expected error, from the sketch."""
-    lengths, levels = sketch.lengths, sketch.levels
-    d = len(frame)
-    size, level = LENGTHS * 2**-0.25, LEVELS * 2**-0.25  # middles of the bins
-    back = np.linalg.inv(frame)
-    # Clipping, for each candidate: what is cut off, what is left, and how many are not cut.
-    beyond = np.maximum(level - CLIPS[:, None], 0.0)
-    cut, tilt = beyond**2 @ levels, beyond @ sketch.excess * math.sqrt(posterior.noise)
-    kept = np.minimum(level, CLIPS[:, None]) ** 2 @ levels * posterior.noise
-    slope = np.maximum((level <= CLIPS[:, None]) @ levels, SLOPE)
-    allowed = (cut <= TAIL * (levels @ level**2)) & (slope > SLOPE)
+    lengths, levels, d = sketch.lengths, sketch.levels, len(frame)
+    size, back = LENGTHS * 2**-0.25, np.linalg.inv(frame)  # size: the middles of bins
+    # Clipping, for each candidate: what is cut off, what is left, and how many are not cut. With
+    # residuals spread evenly over their bins: means of (|r| - c)+, of its square, and of r^2.
+    c, width = CLIPS[:, None], LEVELS - LOWER
+    over, cut, energy = (
+        (np.maximum(LEVELS - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
+        for a, k in ((c, 2), (c, 3), (0.0, 3))
+    )
+    tilt = np.abs(over @ sketch.excess.T).sum(axis=1) * math.sqrt(posterior.noise)
+    kept = (energy - cut - 2 * c * over) @ levels * posterior.noise
+    slope = np.maximum(np.clip((c - LOWER) / width, 0.0, 1.0) @ levels, SLOPE)
+    allowed = (cut @ levels <= TAIL * (energy @ levels)) & (slope > SLOPE)
     allowed[-1] = True
     # Weights, for each scale of the frame and each reach.
     stretch, reach = STRETCHES[:, None], REACHES[None, :]
@@ -184,12 +192,12 @@ def plan_stage(
     pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
     # Noise of moment and Gram matrix together, (4 + 2 g^2 reach^2) (R^2 + unknown / (2 g^2)),
     # is least at g^4 = unknown / (reach R)^2.
-    R = np.minimum(CLIPS * math.sqrt(posterior.noise), posterior.limit)[:, None, None]
+    R = np.minimum(CLIPS * math.sqrt(posterior.noise), 1.0)[:, None, None]
     unknown = float(np.trace(back @ posterior.covariance @ back)) / stretch**2
-    g = (unknown / (reach * R) ** 2) ** 0.25
+    g = (2 * unknown / (reach * R) ** 2) ** 0.25  # least noise, where the moves are 4 + G
     noise = 4 * R**2 + 0 * g
     if not gram_known:
-        noise = (4 + 2 * (g * reach) ** 2) * (R**2 + unknown / (2 * g**2))
+        noise = _moves((g * reach) ** 2) * (R**2 + unknown / (2 * g**2))
     bias = (tilt[:, None, None] * n * pull) ** 2 / d
     error = stretch**2 * (kept[:, None, None] * n * label / d + noise / mu**2 + bias)
     error = error / (slope[:, None, None] * n * signal / d) ** 2
@@ -217,16 +225,13 @@ def statistics(
     public: Array | None,
 ) -> tuple[Array, Array, tuple[float, float]]:
     """Weighted Gram matrix and clipped residual moment, in one release."""
-    d, root = X.shape[1], math.sqrt(posterior.noise)
+    d, R, g = X.shape[1], stage.largest(posterior), stage.gram_weight
     moment, gram = sums(partial(_weighted, stage, posterior, public is None), X, y)
     if public is not None:
         gram = _weighted(stage, posterior, True, public, np.zeros(len(public)))[1]
         gram *= len(X) / len(public)
-    # |w x| spread <= root <= spread, so |w x clip(r)| <= min(c root, limit) =: R, and
-    # |w x x'|_F <= reach. Replacing a row moves moment / R by at most 2 and g * gram by at most
-    # sqrt(2) g reach (PSD terms).
-    R, g = min(stage.clip * root, posterior.limit), stage.gram_weight
-    sensitivity = math.sqrt(4 + 2 * (g * stage.reach) ** 2)
+    # |w x| cut <= R, so |w x clip(r)| <= R, and |w x x'|_F <= reach: see `_moves`.
+    sensitivity = math.sqrt(_moves((g * stage.reach) ** 2))
     joint = [moment / R] if public is not None else [moment / R, g * symmetric_to_vector(gram)]
     released, record = gaussian(
         np.concatenate(joint),
@@ -243,6 +248,16 @@ def statistics(
     return vector_to_symmetric(released[d:]) / g, released[:d] * R, deviations
 
 
+def _moves(G: Any) -> Any:
+    """The most by which a replaced row moves (moment / R, g gram), squared; G = (g reach)^2.
+
+    A row adds (s u, t u u'), u a unit vector, |s| <= 1, 0 <= t^2 <= G. Two rows of cosine a differ
+    by s1^2 + s2^2 - 2 a s1 s2 + t1^2 + t2^2 - 2 a^2 t1 t2, convex in both s and in both t: largest
+    at corners, 2 + 2 |a| + max(G, 2 G (1 - a^2)), and there at |a| = 1 or |a| = 1/(2 G).
+    """
+    return np.maximum(4 + G, np.where(G > 0.5, 2 + 2 * G + 0.5 / np.maximum(G, 0.5), 0.0))
+
+
 # -- what is asked of a block of rows: sums, from public parameters -------------------------------
 
 
@@ -251,22 +266,23 @@ def _moments(X: Array, y: Array) -> Parts:
 
 
 def _counts(frame: Array, posterior: Posterior, X: Array, y: Array) -> Parts:
-    """How many rows have which length, residuals above and residuals below zero which size."""
-    lengths, up, down = np.zeros(len(LENGTHS)), np.zeros(len(LEVELS)), np.zeros(len(LEVELS))
-    for x, r, spread in _looks(X, y, frame, posterior):
+    """How many rows have which length; which size, sign and prediction's sign their residuals."""
+    lengths, sides = np.zeros(len(LENGTHS)), np.zeros((2, 2, len(LEVELS)))
+    for x, prediction, r, spread in _looks(X, y, frame, posterior):
         lengths += _histogram(row_norms(x, "l2"), LENGTHS)
-        up += _histogram((r / spread)[r >= 0], LEVELS)
-        down += _histogram((-r / spread)[r < 0], LEVELS)
-    return lengths, up, down
+        for i, j in np.ndindex(2, 2):
+            here = ((r < 0) == i) & ((prediction < 0) == j)
+            sides[i, j] += _histogram((np.abs(r) / spread)[here], LEVELS)
+    return lengths, sides
 
 
 def _weighted(stage: Stage, posterior: Posterior, with_gram: bool, X: Array, y: Array) -> Parts:
     """The clipped residual moment and the Gram matrix, which stays zero if it is not asked for."""
-    d, root = X.shape[1], math.sqrt(posterior.noise)
+    d, R = X.shape[1], stage.largest(posterior)
     gram, moment = np.zeros((d, d)), np.zeros(d)
-    for x, r, spread in _looks(X, y, stage.frame, posterior):
-        cut = np.minimum(stage.clip * spread, posterior.limit)
-        weighted = x * _weights(x, spread / root, stage.reach)[:, None]
+    for x, prediction, r, spread in _looks(X, y, stage.frame, posterior):
+        cut = np.minimum(stage.clip * spread, 1 + np.abs(prediction))  # |r| is no larger: |y| <= 1
+        weighted = x * _weights(x, cut / R, stage.reach)[:, None]
         moment += weighted.T @ np.clip(r, -cut, cut)
         if with_gram:
             gram += weighted.T @ x
@@ -281,15 +297,16 @@ def _weights(x: Array, inflation: Array, reach: float) -> Array:
 
 def _looks(
     X: Array, y: Array, frame: Array, posterior: Posterior
-) -> Iterator[tuple[Array, Array, Array]]:
-    """Rows in the frame, residuals, and the deviation a residual should have; block by block."""
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Rows in the frame, predictions, residuals and the deviations they should have, in blocks."""
     d = X.shape[1]
     root = np.linalg.cholesky(posterior.covariance + 1e-12 * np.eye(d))
     for start in range(0, len(X), BLOCK):
         rows = X[start : start + BLOCK]
         wide = rows @ root
         spread = np.sqrt(posterior.noise + np.einsum("ij,ij->i", wide, wide))
-        yield rows @ frame, y[start : start + BLOCK] - rows @ posterior.mean, spread
+        prediction = rows @ posterior.mean
+        yield rows @ frame, prediction, y[start : start + BLOCK] - prediction, spread
 
 
 def shrunk(gram: Array, deviation: float) -> Array:
@@ -323,6 +340,18 @@ def _histogram(values: Array, edges: Array) -> Array:
 def _sure(counts: Array, deviation: float) -> Array:
     """Counts that stand out of their noise; the others are taken to be zero."""
     return np.where(counts > 2 * deviation, counts, 0.0)
+
+
+def _excess(sides: Array, deviation: float) -> Array:  # (2, 2, levels) -> (2, levels)
+    """By how much a half of the residuals outweighs the other, where it stands out of the noise.
+
+    A half that does not stand out is taken to be empty, and adds no noise to the difference.
+    """
+    (a, b), (c, d) = sides  # r > 0 with and against the prediction, r < 0 against and with it
+    halves = np.array([[a + b, c + d], [a + d, b + c]])
+    halves = np.where(halves > ALARM * math.sqrt(2) * deviation, halves, 0.0)
+    odd, noise = halves[:, 0] - halves[:, 1], deviation * np.sqrt(2 * (halves > 0).sum(axis=1))
+    return np.where(np.abs(odd) > ALARM * noise, odd, 0.0)
 
 
 def _normalised(counts: Array) -> Array:
