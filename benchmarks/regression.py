@@ -118,7 +118,7 @@ def families() -> None:
         table.add_column(column, justify="right")
     for n in SIZES:
         for family in FAMILIES:
-            add_row(table, [family, f"{n:,}"], runs("family", family, n, 40 if n < 10**5 else 16))
+            add_row(table, [family, f"{n:,}"], runs("family", family, n, 40))
         table.add_section()
     CONSOLE.print(table)
 

@@ -8,8 +8,10 @@ from scipy.stats import laplace
 
 from discreet.audit import audit_scores
 from discreet.domains import Simplex
+from discreet.links import BoundedLink, link
 from discreet.privacy import gaussian_std
 from discreet.privacy.gaussian import gaussian_delta
+from discreet.regression.glm_erm import worst_residual
 from discreet.reproduce.information_weighted import algorithm_1_cost
 from discreet.reproduce.information_weighted_bounds import central_bound
 from discreet.reproduce.online_learning_constants import needed_exploration, tree_attack
@@ -235,6 +237,17 @@ def test_algorithm_14__one_row_moves_the_gradient_by_four_times_the_proofs_term(
     printed = 32 * (1 / mu + B) / (gamma * N)  # Delta_N
     true = 4 * (2 * 2 + 2 * mu * B) * kappa / (mu * N) + 2 * printed / 4
     assert true < printed  # private all the same
+
+
+def test_algorithm_14__the_printed_noise_is_42_times_what_the_released_curvature_needs():
+    logistic = BoundedLink(link("logistic"), -1.0, 1.0, 1.0)
+    # nu = tanh(t/2) = 2 sigmoid(t) - 1 and labels in [-1, 1]: twice everything but t.
+    mu, B = 2 * logistic.least, 1.0
+    worst = 2 * worst_residual(logistic, 1.0)
+    ours = 2 * worst / mu  # times kappa/(sqrt(firm) N), and kappa <= 1/gamma
+    printed = 2 * 32 * (1 / mu + B)  # times 1/(gamma N)
+    assert ours == pytest.approx(5.4, abs=0.05)
+    assert printed / ours == pytest.approx(42, abs=0.5)
 
 
 def test_algorithm_1__its_two_reports_cost_one_and_a_half_alpha():
