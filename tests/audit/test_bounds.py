@@ -9,7 +9,13 @@ from scipy import stats
 from discreet import __version__
 from discreet.audit import AuditReport, audit_scores, clopper_pearson
 from discreet.audit.bounds import EXACT, GDP, GUESSES
-from discreet.audit.counted import Concentrated, Curve, refuted_below, split_bounds
+from discreet.audit.counted import (
+    Concentrated,
+    Curve,
+    _hits_needed,
+    refuted_below,
+    split_bounds,
+)
 from discreet.audit.guesses import coins, guessed
 from discreet.privacy import Budget, PrefixSum, gaussian_epsilon, gaussian_mu
 from discreet.privacy.gaussian import zcdp_epsilon
@@ -223,3 +229,16 @@ def test_concentrated__exceeds_the_truth_no_more_often_than_it_says_and_catches_
 def test_audit__bad_input_is_a_clear_error(call):
     with pytest.raises(ValueError, match=r"must|expected|delta above 0"):
         call()
+
+
+@pytest.mark.parametrize("trials", [1000, 30_000, 10**6])
+@pytest.mark.parametrize(
+    "curve", [Curve(False), Curve(True), Concentrated()], ids=["pure", "gdp", "zcdp"]
+)
+def test_counts__what_was_seen_is_as_telling_as_itself(curve, trials):
+    """Else a p-value would leave out the chance of the counts themselves."""
+    rng = np.random.default_rng(0)
+    for alarms in rng.integers(1, trials // 2, 40):
+        hits = int(alarms + rng.integers(1, trials // 2))
+        seen = float(curve.parameter((hits + 0.5) / (trials + 1), (alarms + 0.5) / (trials + 1)))
+        assert _hits_needed(np.array([float(alarms)]), trials, curve, seen)[0] <= hits
