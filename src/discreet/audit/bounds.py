@@ -132,7 +132,7 @@ def audit_scores(
         tried, strict = (a[:split, view], b[:split, view]), _strict(confidence)
         low, high, reach = thresholds(*tried, strict)
         one_tail = _attacks(*tried, np.array([threshold]))[kind]
-        if reach > float(split_bounds(*one_tail, split, curve, strict)[0]):
+        if reach > max(0.0, float(split_bounds(*one_tail, split, curve, strict)[0])):
             bound = proved(*guessed(first, second, low, high, coins(*tried)), confidence)
             return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence)
     counts = _attacks(first, second, np.array([threshold]))[kind]

@@ -6,9 +6,9 @@ which input it was, whatever epsilon says. Lattice noise rounds the value first 
 of one step: both inputs reach the same outputs.
 
 Float reports of channels would fail too, each by its own arithmetic, if they were not rounded. A
-report of a unit vector that is an axis shows <report, axis>, a root of a multiple of 2^-53; one of
-another vector is a sum of two products. A plateau is reached by one addition, with another last bit
-than the rest of the line.
+vector that is an axis is mixed with noise without any addition, so that small coordinates keep all
+their digits; those of another vector are sums of larger numbers. A plateau is reached by one
+addition, with another last bit than the rest of the line.
 """
 
 import math
@@ -73,24 +73,24 @@ def float_attack(mechanism: str, noise: Noise, runs: int = 4000) -> FloatAudit:
     return FloatAudit(mechanism, label, audit_scores(*sides, confidence=0.9999))
 
 
-def _rooted(heights: Array) -> Array:
-    """1 where a small height is the root of a multiple of 2^-53."""
-    squares = heights**2 / GRID
-    return np.asarray(
-        (np.abs(heights) < 1 / 32) & (np.abs(squares - np.rint(squares)) < 1 / 64), dtype=np.float64
-    )
+def _many_digits(x: Array) -> Array:
+    """1 where a small number is no multiple of 2^-56: it is not the sum of two larger ones."""
+    steps = x / 2.0**-56
+    fine = np.abs(steps - np.rint(steps)) > 3 / 16
+    return np.asarray((np.abs(x) < 2.0**-7) & fine, dtype=np.float64)
 
 
 def _ball(record: int, runs: int, noise: Noise) -> tuple[Array, str]:
     channel, records = BallChannel(3, 1.0), np.array([[0.6, 0.8, 0.0], [1.0, 0.0, 0.0]])
     sent = channel.privatize(np.tile(records[record], (runs, 1)), noise)
-    return _rooted(sent[:, 0] / channel.radius), channel.guarantee.releases[0].sampler
+    return _many_digits(sent[:, 1] / channel.radius), channel.guarantee.releases[0].sampler
 
 
 def _symmetric(record: int, runs: int, noise: Noise) -> tuple[Array, str]:
     channel, records = SymmetricChannel(2, 1.0), np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0])])
     sent = channel.privatize(np.tile(records[record], (runs, 1, 1)), noise)
-    return _rooted(sent[:, 0, 0] / channel.vectors.radius), channel.guarantee.releases[0].sampler
+    ratio = sent[:, 1, 1] / channel.vectors.radius
+    return _many_digits(ratio), channel.guarantee.releases[0].sampler
 
 
 def _interval(epsilon: float, record: int, runs: int, noise: Noise) -> tuple[Array, str]:
@@ -109,7 +109,7 @@ CHANNELS: dict[str, Callable[[int, int, Noise], tuple[Array, str]]] = {
 }
 
 
-def channel_attack(channel: str, noise: Noise, runs: int = 20_000) -> FloatAudit:
+def channel_attack(channel: str, noise: Noise, runs: int = 100_000) -> FloatAudit:
     """Look at the last bits of `runs` reports of one record, and as many of another.
 
     >>> from discreet.privacy import SeededNoise

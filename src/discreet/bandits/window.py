@@ -97,7 +97,7 @@ class Lens:
         residual = min(max((reward - float(seen[0])) / rho, -E), E)
         size = abs(residual)  # what follows is `_clipped`; no branch: times tell nothing
         near = size / E2
-        far = (near + math.sqrt(near * near + a * (1 - near * size))) / a
+        far = (near + math.sqrt(max(near * near + a * (1 - near * size), 0.0))) / a
         clipped = math.copysign((size, far)[size > R], residual)
         np.multiply(x, root / rho, out=v[:d])
         v[d], v[d + 1] = root * clipped / R, root * (residual - clipped) / E
@@ -108,7 +108,7 @@ class Lens:
         R, _, a, E2 = self._ellipse
         size = np.abs(residual)
         near = size / E2
-        far = (near + np.sqrt(near * near + a * (1 - near * size))) / a
+        far = (near + np.sqrt(np.maximum(near * near + a * (1 - near * size), 0.0))) / a
         return np.asarray(np.copysign(np.where(size > R, far, size), residual))
 
 

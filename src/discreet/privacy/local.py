@@ -147,12 +147,14 @@ class BallChannel(_Channel):
         norms = np.sqrt(np.einsum("ij,ij->i", direction, direction))
         sign = np.where(coin < (1 + largest * norms) / 2, 1.0, -1.0)
         direction *= (sign / np.where(zero, 1.0, norms))[:, None]
-        along = self._height(inside < self._inside_p, level)
-        along[zero] = 0.0  # no direction: the normalised normal vector is the uniform report
+        along, across = self._height(inside < self._inside_p, level)
+        # No direction: the normalised normal vector is the uniform report.
+        along[zero], across[zero] = 0.0, 1.0
         if self.dim > 1:  # complete a unit vector by the normal vector's part across the direction
-            report -= np.einsum("ij,ij->i", report, direction)[:, None] * direction
+            for _ in range(2):  # again, for the digits of a vector that is nearly along it
+                report -= np.einsum("ij,ij->i", report, direction)[:, None] * direction
             length = np.sqrt(np.einsum("ij,ij->i", report, report))
-            report *= (np.sqrt(1 - along**2) / length)[:, None]
+            report *= (across / length)[:, None]
         else:
             report = np.where(zero[:, None], np.sign(report), 0.0)
         report += along[:, None] * direction
@@ -199,14 +201,24 @@ class BallChannel(_Channel):
             return np.full(caps.shape, 0.5)
         return np.asarray(0.5 * betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
 
-    def _height(self, inside: NDArray[np.bool_], level: Array) -> Array:
-        """<u, direction> for u uniform on the cap or on the rest: the inverse of `_share`."""
+    def _height(self, inside: NDArray[np.bool_], level: Array) -> tuple[Array, Array]:
+        """<u, direction> for u uniform on the cap or on the rest, and the length across it.
+
+        The inverse of `_share`. Whichever of the two is small is computed, not subtracted from 1:
+        how reports are spread must not depend on the direction, not even in the last digits.
+        """
         if self.dim == 1:
-            return np.where(inside, 1.0, -1.0)
-        q = self._inside_q
+            return np.where(inside, 1.0, -1.0), np.zeros(level.shape)
+        q, a = self._inside_q, (self.dim - 1) / 2
         tail = np.where(inside, level * q, q + level * (1 - q))
-        squared = 1 - betaincinv((self.dim - 1) / 2, 0.5, 2 * np.minimum(tail, 1 - tail))
-        return np.asarray(np.copysign(np.sqrt(squared), 0.5 - tail))
+        both = 2 * np.minimum(tail, 1 - tail)  # the share of the sphere that is further from 0
+        polar = both <= 0.5
+        square = np.empty(level.shape)
+        square[polar] = betaincinv(a, 0.5, both[polar])
+        square[~polar] = betaincinv(0.5, a, 1 - both[~polar])
+        root, rest = np.sqrt(square), np.sqrt(1 - square)
+        along = np.copysign(np.where(polar, rest, root), 0.5 - tail)
+        return along, np.where(polar, root, rest)
 
 
 class IntervalChannel(_Channel):
@@ -273,8 +285,9 @@ class IntervalChannel(_Channel):
     def possible(self, reports: Array) -> NDArray[np.bool_]:
         """Which of these a device could have sent: one of two values, or within reach."""
         away = np.abs(self._standard(reports)) / self._reach  # a comparison with NaN is false
-        least = 0.0 if self.off or self.piecewise else 1 - _GRID
-        return np.asarray((away <= 1 + _GRID) & (away >= least))
+        slack = _GRID + 1e-15 * max(abs(self.low), abs(self.high)) / self.reach  # of rounding
+        least = 0.0 if self.off or self.piecewise else 1 - slack
+        return np.asarray((away <= 1 + slack) & (away >= least))
 
     def report(self, value: float, noise: Noise) -> float:
         """One report of a number that is known to lie in [low, high]; the same as `privatize`."""

@@ -190,11 +190,11 @@ def plan_stage(
     w = np.minimum(1.0, np.minimum(1 / x, REACHES[:, None] / x**2))  # (stretch, reach, bin)
     signal, label = (w * x**2) @ lengths, (w * x) ** 2 @ lengths
     pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
-    # Noise of moment and Gram matrix together, (4 + 2 g^2 reach^2) (R^2 + unknown / (2 g^2)),
-    # is least at g^4 = unknown / (reach R)^2.
+    # Noise of moment and Gram matrix together, moves (R^2 + unknown / (2 g^2)): where the moves are
+    # 4 + (g reach)^2 it is least at g^4 = 2 unknown / (reach R)^2.
     R = np.minimum(CLIPS * math.sqrt(posterior.noise), 1.0)[:, None, None]
     unknown = float(np.trace(back @ posterior.covariance @ back)) / stretch**2
-    g = (2 * unknown / (reach * R) ** 2) ** 0.25  # least noise, where the moves are 4 + G
+    g = (2 * unknown / (reach * R) ** 2) ** 0.25
     noise = 4 * R**2 + 0 * g
     if not gram_known:
         noise = _moves((g * reach) ** 2) * (R**2 + unknown / (2 * g**2))
