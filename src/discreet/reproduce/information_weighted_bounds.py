@@ -121,8 +121,8 @@ def bounds(found: Found, sizes: tuple[int, ...], method: str) -> Exhibit:
         "The lower bound is drawn with the constants of its proof. "
         + ("A fit that has learned nothing says 0; for short covariates that is below the matrix."
            if local else
-           "Our estimator cuts residuals, which is consistent where errors are about symmetric. "
-           "Labels +-1 with a mean are not: perhaps that is why others do better on them."),
+           "Ours cuts residuals unless a sketch shows that this biases, as it would with these "
+           "labels: their large residuals all lie against the prediction."),
         (Panel("each line a law, each mark a T", matrix, "squared error", tuple(lines)),),
         "Dashed: y = x. Dotted: what no private estimator can be below.",
         theirs="theory" if local else "theirs",
