@@ -26,8 +26,8 @@ from discreet.privacy import (
     SeededNoise,
     SystemNoise,
     gaussian_mu,
-    local,
 )
+from discreet.privacy.channel import Channel
 from discreet.privacy.mechanisms import gaussian
 
 # -- the last bits of floats ----------------------------------------------------------------------
@@ -70,7 +70,7 @@ def test_channels__last_bits_of_rounded_reports_prove_no_more_than_is_claimed(ch
 def test_channels__last_bits_of_reports_that_are_not_rounded_give_the_record_away(
     channel, monkeypatch
 ):
-    monkeypatch.setattr(local, "_rounded", lambda reports, step: reports)
+    monkeypatch.setattr(Channel, "_rounded", lambda self, reports, reach: reports)
     found = channel_attack(channel, SeededNoise(0))
     assert found.report.lower_bound > (2.0 if "piecewise" in channel else 1.0)
 

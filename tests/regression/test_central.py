@@ -19,11 +19,11 @@ from discreet.regression.central import (
     single_pass,
 )
 from discreet.regression.descent import CLIP, descent
+from discreet.regression.posterior import Posterior
 from discreet.regression.reweighted import _views, reweighted
 from discreet.regression.stages import (
     LENGTHS,
     LEVELS,
-    Posterior,
     Sketch,
     Stage,
     _counts,

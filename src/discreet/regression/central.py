@@ -29,9 +29,9 @@ from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array
 from discreet.regression.base import Estimate, Problem
+from discreet.regression.posterior import Posterior
 from discreet.regression.rows import compressed, some_places
 from discreet.regression.stages import (
-    Posterior,
     Stage,
     plan_stage,
     round_frame,

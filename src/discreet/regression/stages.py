@@ -20,9 +20,9 @@ from discreet.privacy.mechanisms import (
     vector_to_symmetric,
 )
 from discreet.regression.base import Problem
+from discreet.regression.posterior import Posterior
 from discreet.regression.rows import Parts, sums
 
-KNOWN = 30.0  # times the prior's precision: what counts as known
 SLOPE = 0.8  # share of the residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.065  # how much of the residuals' energy clipping may cut off
 ALARM = 3.0  # deviations of its noise by which a one-sided tail must stand out
@@ -34,50 +34,6 @@ LOWER = np.append(0.0, LEVELS[:-1])  # their lower edges
 CLIPS = 2.0 ** (np.arange(-6, 15) / 4)  # candidates for c
 STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidate scales of a frame
 REACHES = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
-
-
-@dataclass(frozen=True)
-class Posterior:
-    """What the releases so far say about theta: N(mean, covariance), from privacy noise alone."""
-
-    mean: Array  # (d,)
-    covariance: Array  # (d, d)
-    precision: Array  # (d, d), of the releases without the prior
-    weighted: Array  # (d,), precision times the least squares estimate
-    noise: float  # nu, variance of a label around its mean
-
-    @classmethod
-    def prior(cls, d: int) -> "Posterior":
-        """N(0, I/d), before anything was released."""
-        zeros = np.zeros((d, d))
-        return cls(np.zeros(d), np.eye(d) / d, zeros, np.zeros(d), 1.0)
-
-    @property
-    def limit(self) -> float:
-        """No residual is larger: |y| <= 1 and |phi| <= 1."""
-        return 1 + math.sqrt(self.mean @ self.mean)
-
-    def updated(self, design: Array, seen: Array, variance: float, noise: float) -> "Posterior":
-        """After seeing design @ theta with independent noise of this variance."""
-        precision = self.precision + design.T @ design / variance
-        weighted = self.weighted + design.T @ seen / variance
-        d = len(weighted)
-        # In coordinates that diagonalise the precision. The prior's variance is fitted by a few
-        # steps of expectation-maximisation; for directions that are not known well it is at least
-        # 1/d, so that a direction nobody has seen stays unknown.
-        values, vectors = np.linalg.eigh(precision)
-        along = vectors.T @ weighted
-        known = values > KNOWN * d
-        spread = np.full(d, 1.0 / d)
-        for _ in range(8):
-            variance_left = 1 / (values + 1 / spread)
-            mean = variance_left * along
-            sizes = np.clip(mean**2 + variance_left, 1e-8, 1e4)
-            spread = np.where(
-                known, sizes[known].mean() if known.any() else 0.0, max(float(sizes.mean()), 1 / d)
-            )
-        covariance = np.asarray((vectors * variance_left) @ vectors.T)
-        return Posterior(vectors @ mean, covariance, precision, weighted, noise)
 
 
 @dataclass(frozen=True)

@@ -179,7 +179,7 @@ MUTANTS = [
         "audit",
         1.0,
         lambda: channel_attack("ball channel", SeededNoise(2)).report.lower_bound,
-        (Edit("privacy.local:_rounded", "np.rint(reports / step) * step", "reports"),),
+        (Edit("privacy.channel:Channel._rounded", "np.rint(reports / step) * step", "reports"),),
     ),
     Mutant(
         "argmin(score + Gumbel)",
@@ -272,7 +272,7 @@ MUTANTS = [
         reports_of_one_person,
         (
             Edit(
-                "privacy.local:_Channel.__init__",
+                "privacy.channel:Channel.__init__",
                 "self.epsilon / self.contributions",
                 "self.epsilon",
             ),
