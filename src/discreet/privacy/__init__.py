@@ -3,9 +3,8 @@
 from discreet.privacy.budget import Budget, ContributionLimiter
 from discreet.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_std
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.interval import IntervalChannel
 from discreet.privacy.ledger import BudgetSpent, Ledger
-from discreet.privacy.local import BallChannel, SymmetricChannel
+from discreet.privacy.local import BallChannel, IntervalChannel, SymmetricChannel
 from discreet.privacy.noise import Noise, SecureNoise, SeededNoise, SystemNoise
 from discreet.privacy.prefix import PrefixSum
 from discreet.privacy.release import Release

@@ -1,4 +1,4 @@
-"""Local channels for vectors: a report that is private before it leaves the device, and unbiased.
+"""Local channels: a report that is private before it leaves the device, and unbiased.
 
     paper   v    p                 gamma  q                 1/m
     here    V    self._inside_p    cap    self._inside_q    self.radius
@@ -16,8 +16,11 @@ from scipy.special import betainc, betaincinv, gammaln
 from discreet.privacy.channel import GRID, Channel
 from discreet.privacy.checks import Array, finite, whole, within
 from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.interval import IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise
+
+__all__ = ["BallChannel", "IntervalChannel", "SymmetricChannel"]
 
 
 class BallChannel(Channel):
