@@ -96,7 +96,7 @@ def test_attack__comes_close_and_catches_half_the_noise(name):
 def test_transcript__catches_half_the_noise_of_a_fit(name):
     claim = ATTACKS[name].at(EPSILON).claim
     twice = gaussian_epsilon(2 * claim.mu, claim.delta)
-    assert audit(ATTACKS[name].at(twice), 500, confidence=EACH).lower_bound > EPSILON
+    assert audit(ATTACKS[name].at(twice), 1000, confidence=EACH).lower_bound > EPSILON
 
 
 def test_scores__are_the_same_for_the_same_seed_and_differ_between_worlds_and_seeds():
