@@ -1,0 +1,415 @@
+"""Declared state: one way to save, to resume and to refuse.
+
+A live private object (a running sum, a learner) declares which attributes change while it lives:
+
+    class Mean(Stateful):
+        _state = ("rounds", "_sums")
+
+        def __init__(self, horizon, epsilon, *, noise=None):
+            self.horizon, self.epsilon, self.noise = ...   # one attribute for each parameter
+            self.rounds = 0
+            self._sums = PrefixSum(...)                    # a part, Stateful itself
+
+and gets `state_dict`, `load_state_dict`, `save` and `load`. The configuration is read off the
+constructor's signature. A state is resumed whole or not at all; one that is older than the object,
+of another object, of another configuration or damaged is refused.
+
+What may stand in a state: numbers, strings, None, arrays, generators, tuples, lists and dicts of
+them, frozen dataclasses marked `@value`, and other `Stateful` parts. Nothing is ever unpickled.
+
+Copying a live object is refused: two copies would publish the same noise with different data, and
+the difference of the two is exact. For the same reason a state may be resumed only once.
+"""
+
+import inspect
+import json
+import os
+import secrets
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+import numpy as np
+
+FORMAT = 2
+T = TypeVar("T")
+
+
+def damaged(what: str) -> ValueError:
+    """The error for a state that cannot be what was saved."""
+    return ValueError(
+        f"this state is damaged: {what} is missing or does not fit; load an intact copy"
+    )
+
+
+# -- values: plain trees and back ------------------------------------------------------------------
+
+_ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+_DECODERS: dict[str, Callable[[Any], Any]] = {}
+
+
+def register(
+    cls: type[T], encode: Callable[[T], Any], decode: Callable[[Any], T], *, name: str = ""
+) -> None:
+    """Let values of a class stand in states: `decode(encode(value))` equals the value."""
+    tag = name or cls.__name__
+    _ENCODERS[cls] = (tag, encode)
+    _DECODERS[tag] = decode
+
+
+def value(cls: type[T]) -> type[T]:
+    """Mark a frozen dataclass whose instances may stand in states."""
+    if not is_dataclass(cls):
+        raise TypeError(f"{cls.__name__} must be a dataclass")
+
+    def encode_fields(each: Any) -> dict[str, Any]:
+        return {field.name: encode(getattr(each, field.name)) for field in fields(cls)}
+
+    def decode_fields(plain: Any) -> Any:
+        return cls(**{field.name: decode(plain[field.name]) for field in fields(cls)})
+
+    register(cls, encode_fields, decode_fields)
+    return cls
+
+
+def encode(item: Any) -> Any:
+    """A tree of plain values, lists, dicts and arrays; everything else carries its name as "@"."""
+    if item is None or isinstance(item, (bool, int, float, str)):
+        return item
+    if isinstance(item, np.generic):
+        return item.item()
+    if isinstance(item, np.ndarray):
+        return item.copy()
+    if isinstance(item, list):
+        return [encode(each) for each in item]
+    if isinstance(item, dict) and all(isinstance(name, str) for name in item):
+        return {name: encode(each) for name, each in item.items()}
+    if isinstance(item, Stateful):
+        return {"@": type(item).__name__, "of": item._encoded()}
+    if type(item) not in _ENCODERS:
+        raise TypeError(f"a {type(item).__name__} cannot stand in a state; mark it with @value")
+    name, to_plain = _ENCODERS[type(item)]
+    return {"@": name, "of": to_plain(item)}
+
+
+def decode(plain: Any, like: Any = None) -> Any:
+    """What `encode` encoded; a part takes what does not change from `like`, its counterpart."""
+    if isinstance(plain, list):
+        return [decode(each) for each in plain]
+    if not isinstance(plain, dict):
+        return plain.copy() if isinstance(plain, np.ndarray) else plain
+    if "@" not in plain:
+        return {name: decode(each) for name, each in plain.items()}
+    if plain["@"] in _PARTS:
+        cls = _PARTS[plain["@"]]
+        return cls._decoded(plain["of"], like if type(like) is cls else None)
+    return _DECODERS[plain["@"]](plain["of"])
+
+
+register(tuple, lambda items: [encode(x) for x in items], lambda p: tuple(decode(x) for x in p))
+register(bytes, lambda raw: raw.hex(), bytes.fromhex)
+
+
+def _generator(state: dict[str, Any]) -> np.random.Generator:
+    generator = np.random.Generator(np.random.PCG64())
+    generator.bit_generator.state = state
+    return generator
+
+
+register(np.random.Generator, lambda rng: dict(rng.bit_generator.state), _generator)
+
+
+# -- live objects ----------------------------------------------------------------------------------
+
+_PARTS: dict[str, type["Stateful"]] = {}
+
+
+class Stateful:
+    """A live object that declares its state; see the top of this file.
+
+    `_state` names the attributes that change. `_growing` names those arrays among them whose
+    length may differ from a new object's. `_lock` is held by methods that read and then change.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ()
+    _growing: ClassVar[frozenset[str]] = frozenset()
+    _lock: threading.RLock
+    _run: str
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        _PARTS[cls.__name__] = cls
+
+    def __new__(cls, *arguments: Any, **more: Any) -> Self:
+        """Every live object has a lock and a name of its own."""
+        made = super().__new__(cls)
+        made.__dict__["_lock"] = threading.RLock()
+        made.__dict__["_run"] = secrets.token_hex(8)
+        return made
+
+    # -- never two of them -------------------------------------------------------------------------
+
+    def _refuse_copy(self) -> TypeError:
+        return TypeError(
+            f"a {type(self).__name__} cannot be copied or pickled: two copies would publish the "
+            "same noise with different data. Use state_dict() or save(); a state may be resumed "
+            "only once"
+        )
+
+    def __copy__(self) -> Self:
+        raise self._refuse_copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        raise self._refuse_copy()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise self._refuse_copy()
+
+    # -- changing all or nothing -------------------------------------------------------------------
+
+    def _commit(self, **changes: Any) -> None:
+        """Change several attributes in one step: no interrupt can fall between them."""
+        self.__dict__.update(changes)
+
+    # -- saving ------------------------------------------------------------------------------------
+
+    def state_dict(self) -> dict[str, Any]:
+        """Plain values and arrays from which `load_state_dict` resumes.
+
+        Keep it as secret as the object itself. A state may be resumed only once: resumed twice, or
+        resumed from before something that was published, it uses the same noise again with
+        different data, and the difference of the two is exact.
+        """
+        with self._lock:
+            return {
+                "format": FORMAT,
+                "kind": type(self).__name__,
+                "version": _version(),
+                "config": self._config(),
+                "run": self._run,
+                "state": self._encoded(),
+            }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Resume from a state of the same configuration that is not older than this object."""
+        _check_header(state, type(self).__name__)
+        if _plain(state.get("config")) != _plain(self._config()):
+            raise ValueError(
+                f"this state was saved with other arguments of {type(self).__name__}: "
+                f"{_difference(state.get('config'), self._config())}; build the object with the "
+                "arguments that were saved, or use load()"
+            )
+        if not isinstance(state.get("run"), str):
+            raise damaged("run")
+        with self._lock:
+            resumed = self._decoded(state.get("state"), self)
+            if self._begun():
+                if state["run"] != self._run:
+                    raise ValueError(
+                        f"the state is of another {type(self).__name__}; load it into a new one"
+                    )
+                self._assert_not_older(resumed)
+            changes = {name: resumed.__dict__[name] for name in self._state}
+            self._commit(_run=state["run"], **changes)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file that only its owner may read; see `state_dict`.
+
+        Save after deciding and before the decision is shown.
+        """
+        save_state(path, self.state_dict())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Resume from a file, with the same kind of noise."""
+        state = load_state(path)
+        _check_header(state, cls.__name__)
+        try:
+            arguments = {name: decode(each) for name, each in state["config"].items()}
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise damaged("config") from None
+        loaded = cls(**arguments)
+        loaded.load_state_dict(state)
+        return loaded
+
+    # -- what a class may refine -------------------------------------------------------------------
+
+    def _config(self) -> dict[str, Any]:
+        """The constructor's arguments, each read from the attribute of the same name."""
+        names = list(inspect.signature(type(self).__init__).parameters)[1:]
+        return {name: _config_of(getattr(self, name)) for name in names}
+
+    def _begun(self) -> bool:
+        """Whether this object has taken in anything that a state could be older than."""
+        return bool(getattr(self, "rounds", 0))
+
+    def _assert_not_older(self, resumed: Self) -> None:
+        """Refuse a state from before something that this object has taken in or published."""
+        if resumed.rounds < self.rounds:  # type: ignore[attr-defined]
+            raise ValueError(
+                f"the state is at round {resumed.rounds}, this object at {self.rounds}: "  # type: ignore[attr-defined]
+                "publishing those rounds again would spend the budget twice"
+            )
+
+    def _validate(self) -> None:
+        """Raise `damaged(...)` where resumed attributes do not fit together."""
+
+    # -- encoding ----------------------------------------------------------------------------------
+
+    def _encoded(self) -> dict[str, Any]:
+        return {name: encode(getattr(self, name)) for name in self._state}
+
+    @classmethod
+    def _decoded(cls, plain: Any, like: Self | None) -> Self:
+        """A new object: state from `plain`, everything else from `like`."""
+        if not isinstance(plain, dict) or set(plain) != set(cls._state):
+            raise damaged(f"the set of parts of {cls.__name__}")
+        resumed = cls.__new__(cls)
+        own = dict(like.__dict__) if like else {}
+        own.pop("_lock", None)
+        resumed.__dict__.update(own)
+        for name in cls._state:
+            before = own.get(name)
+            try:
+                found = decode(plain[name], before)
+            except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+                raise damaged(name.strip("_")) from None
+            if not _fits(found, before, grows=name in cls._growing):
+                raise damaged(name.strip("_"))
+            resumed.__dict__[name] = found
+        resumed._validate()
+        return resumed
+
+
+def _config_of(item: Any) -> Any:
+    """An argument as a plain value; of live objects and noise sources only their kind."""
+    kind = getattr(item, "_config_kind", None)
+    return kind() if kind is not None else encode(item)
+
+
+def _fits(found: Any, before: Any, *, grows: bool) -> bool:
+    """Whether a decoded attribute can stand where `before` stood in a new object."""
+    if isinstance(found, np.ndarray) and found.dtype.kind == "f" and not np.isfinite(found).all():
+        return False
+    if isinstance(before, np.ndarray):
+        return (
+            isinstance(found, np.ndarray)
+            and found.dtype.kind == before.dtype.kind
+            and found.ndim == before.ndim
+            and (grows or found.shape == before.shape)
+        )
+    if isinstance(before, bool) or isinstance(found, bool):
+        return before is None or isinstance(found, bool) is isinstance(before, bool)
+    if isinstance(before, int):
+        return isinstance(found, int)
+    if isinstance(before, float):
+        return isinstance(found, (int, float)) and found == found
+    if isinstance(before, str):
+        return isinstance(found, str)
+    return True
+
+
+def _check_header(state: dict[str, Any], kind: str) -> None:
+    if state.get("format") != FORMAT:
+        written = {1: "by discreet 0.2 or earlier"}.get(state.get("format"), "in another format")  # type: ignore[arg-type]
+        raise ValueError(
+            f"this state was written {written}; this version reads format {FORMAT}. Resume it with "
+            "the version that wrote it, or begin anew: people of the old stream have spent their "
+            "budget there"
+        )
+    if state.get("kind") != kind:
+        raise ValueError(f"this is a state of {state.get('kind')!r}, expected {kind!r}")
+
+
+def _plain(config: Any) -> str:
+    return json.dumps(config, sort_keys=True, default=np.ndarray.tolist)
+
+
+def _difference(saved: Any, own: dict[str, Any]) -> str:
+    """The names of arguments that differ: arguments are public, but may be long."""
+    if not isinstance(saved, dict):
+        return "no arguments at all"
+    names = sorted(set(saved) | set(own))
+    return ", ".join(n for n in names if _plain(saved.get(n)) != _plain(own.get(n)))
+
+
+def _version() -> str:
+    try:
+        return version("discreet")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+# -- files -----------------------------------------------------------------------------------------
+
+
+def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
+    """Write a state dict; the file appears whole or not at all, readable by its owner only."""
+    target = Path(path)
+    arrays: list[Any] = []
+    tree = json.dumps(_without_arrays(state, arrays))
+    # O_EXCL and a name of its own: nobody else's file, link or permissions are reused.
+    partial = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
+    try:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            named = {f"array{i}": array for i, array in enumerate(arrays)}
+            np.savez(file, tree=np.array(tree), **named)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    finally:
+        with suppress(FileNotFoundError):
+            partial.unlink()
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name, too, survives a power failure
+    finally:
+        os.close(folder)
+
+
+def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read what `save_state` wrote."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+    except OSError:
+        raise
+    except Exception:
+        raise damaged("the file") from None
+    if "tree" not in found:
+        if "format" in found:  # 0.2 and earlier: one entry for each value
+            _check_header({"format": 1}, "")
+        raise damaged("the file")
+    try:
+        state = _with_arrays(json.loads(str(found["tree"])), found)
+    except (KeyError, ValueError, TypeError):
+        raise damaged("the file") from None
+    if not isinstance(state, dict):
+        raise damaged("the file")
+    return state
+
+
+def _without_arrays(tree: Any, arrays: list[Any]) -> Any:
+    if isinstance(tree, np.ndarray):
+        arrays.append(tree)
+        return {"@": "array", "of": len(arrays) - 1}
+    if isinstance(tree, list):
+        return [_without_arrays(each, arrays) for each in tree]
+    if isinstance(tree, dict):
+        return {name: _without_arrays(each, arrays) for name, each in tree.items()}
+    return tree
+
+
+def _with_arrays(tree: Any, found: dict[str, Any]) -> Any:
+    if isinstance(tree, list):
+        return [_with_arrays(each, found) for each in tree]
+    if isinstance(tree, dict):
+        if tree.get("@") == "array":
+            return found[f"array{tree['of']}"]
+        return {name: _with_arrays(each, found) for name, each in tree.items()}
+    return tree

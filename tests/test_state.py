@@ -1,0 +1,196 @@
+"""One way to save, to resume and to refuse."""
+
+import copy
+import pickle
+import stat
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from discreet.state import Stateful, damaged, load_state, save_state, value
+
+
+@value
+@dataclass(frozen=True)
+class Point:
+    x: float
+    y: float
+
+
+class Part(Stateful):
+    _state = ("total",)
+
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+        self.total = np.zeros(dim)
+
+
+class Walk(Stateful):
+    _state = ("rounds", "_part", "_rng", "_point", "_path", "_seen")
+    _growing = frozenset({"_seen"})
+
+    def __init__(self, dim: int, *, seed: int | None = None) -> None:
+        self.dim = dim
+        self.seed = seed
+        self.rounds = 0
+        self._part = Part(dim)
+        self._rng = np.random.default_rng(seed)
+        self._point = Point(0.0, 0.0)
+        self._path: tuple[Point, ...] = ()
+        self._seen = np.zeros(0, dtype=bool)
+
+    def step(self) -> None:
+        move = self._rng.standard_normal(self.dim)
+        self._part.total = self._part.total + move
+        self._point = Point(float(move[0]), self.rounds)
+        self._path = (*self._path, self._point)
+        self._seen = np.append(self._seen, True)
+        self.rounds += 1
+
+    def _validate(self) -> None:
+        if len(self._seen) != self.rounds:
+            raise damaged("seen")
+
+
+def walked(rounds: int, dim: int = 3) -> Walk:
+    walk = Walk(dim, seed=1)
+    for _ in range(rounds):
+        walk.step()
+    return walk
+
+
+def test_a_state_resumes_to_the_same_future(tmp_path):
+    walk = walked(4)
+    walk.save(tmp_path / "walk")
+    resumed = Walk.load(tmp_path / "walk")
+    walk.step()
+    resumed.step()
+    assert resumed.rounds == 5
+    assert resumed._path == walk._path
+    np.testing.assert_array_equal(resumed._part.total, walk._part.total)
+
+
+def test_a_state_shares_no_array_with_the_object():
+    walk = walked(2)
+    state = walk.state_dict()
+    state["state"]["_seen"][:] = False
+    assert walk._seen.all()
+    fresh = Walk(3, seed=1)
+    state["state"]["_seen"][:] = True
+    fresh.load_state_dict(state)
+    state["state"]["_seen"][:] = False
+    assert fresh._seen.all()
+
+
+@pytest.mark.parametrize("copying", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_live_object_cannot_be_copied(copying):
+    with pytest.raises(TypeError, match="state_dict"):
+        copying(walked(1))
+
+
+def test_an_older_state_is_refused():
+    walk = walked(1)
+    state = walk.state_dict()
+    walk.step()
+    with pytest.raises(ValueError, match="round 1"):
+        walk.load_state_dict(state)
+
+
+def test_a_state_of_another_run_is_refused_once_begun():
+    with pytest.raises(ValueError, match="another Walk"):
+        walked(1).load_state_dict(walked(5).state_dict())
+
+
+def test_a_state_of_other_arguments_names_them():
+    with pytest.raises(ValueError, match="dim; build"):
+        Walk(2, seed=1).load_state_dict(walked(1).state_dict())
+
+
+def test_a_state_of_another_kind_is_refused():
+    with pytest.raises(ValueError, match="'Part'"):
+        Walk(3).load_state_dict(Part(3).state_dict())
+
+
+def test_a_file_of_version_0_2_is_refused_with_what_to_do(tmp_path):
+    np.savez(tmp_path / "old.npz", format=np.array(1), kind=np.array("Walk"))
+    with pytest.raises(ValueError, match=r"0\.2 .* begin anew"):
+        Walk.load(tmp_path / "old.npz")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda s: s.pop("rounds"),
+        lambda s: s.update(more=1),
+        lambda s: s.update(rounds="3"),
+        lambda s: s.update(rounds=True),
+        lambda s: s.update(rounds=2),
+        lambda s: s["_part"]["of"].update(total=np.zeros(2)),
+        lambda s: s["_part"]["of"].update(total=np.full(3, np.nan)),
+        lambda s: s.update(_part={"@": "Part", "of": None}),
+        lambda s: s["_point"]["of"].pop("x"),
+        lambda s: s.update(_rng={"@": "Generator", "of": {}}),
+        lambda s: s.update(_path={"@": "no such class", "of": []}),
+    ],
+)
+def test_a_damaged_state_is_refused_and_changes_nothing(harm):
+    walk = walked(2)
+    before = walk.state_dict()
+    walk.step()
+    state = walk.state_dict()
+    harm(state["state"])
+    target = Walk(3, seed=1)
+    target.load_state_dict(before)
+    with pytest.raises(ValueError, match="damaged"):
+        target.load_state_dict(state)
+    assert str(target.state_dict()) == str(before)
+
+
+def test_a_damaged_file_is_refused(tmp_path):
+    walked(1).save(tmp_path / "walk")
+    whole = (tmp_path / "walk").read_bytes()
+    for end in (0, 10, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "cut").write_bytes(whole[:end])
+        with pytest.raises(ValueError, match="damaged"):
+            Walk.load(tmp_path / "cut")
+
+
+def test_a_file_is_for_its_owner_only_and_leaves_nothing_beside_it(tmp_path):
+    (tmp_path / "walk").write_text("old")
+    (tmp_path / "walk").chmod(0o644)
+    walked(1).save(tmp_path / "walk")
+    assert stat.S_IMODE((tmp_path / "walk").stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["walk"]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    walk = walked(1)
+    walk.save(tmp_path / "walk")
+    before = (tmp_path / "walk").read_bytes()
+    walk.step()
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(OSError, match="no space"):
+        walk.save(tmp_path / "walk")
+    assert (tmp_path / "walk").read_bytes() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["walk"]
+
+
+def test_what_cannot_stand_in_a_state_is_named():
+    walk = walked(1)
+    walk._point = object()  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="@value"):
+        walk.state_dict()
+
+
+def test_nested_arrays_survive_a_file(tmp_path):
+    tree = {"a": [np.arange(3.0), {"b": np.eye(2)}], "c": float("inf"), "d": None}
+    save_state(tmp_path / "tree", tree)
+    back = load_state(tmp_path / "tree")
+    np.testing.assert_array_equal(back["a"][1]["b"], np.eye(2))
+    assert back["c"] == float("inf")
+    assert back["d"] is None
