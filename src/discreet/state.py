@@ -375,7 +375,7 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `save_state` wrote."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
     except OSError:
         raise
