@@ -22,6 +22,7 @@ from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian
+from discreet.state import decode, encode
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
@@ -175,18 +176,19 @@ class InformationWeighted(Central):
 
     def open(self, size: int) -> None:
         """Begin a window: its sum holds its noise from now on."""
-        self._size = size
         # A row adds v v' with |v|^2 <= 2 and COUNT times its weight, in this window or another:
         # replaced or moved, it changes all sums by at most SENSITIVITY (window.py), k rows by k.
-        self._sum = NoisySum(
+        opened = NoisySum(
             len(self._isometry) + 1,
             sensitivity=self._contributions * SENSITIVITY,
             mu=self._mu,
             noise=self._noise,
-            ledger=self._ledger,
             what="weighted Gram matrix, moment and residuals",
             scope=self._scope,
+            contributions=self._contributions,
         )
+        self._ledger.spend(opened.release)
+        self._size, self._sum = size, opened
         self._look()
 
     def _look(self) -> None:
@@ -216,10 +218,10 @@ class InformationWeighted(Central):
         self._size = 0
 
     def _sums(self) -> dict[str, Any]:
-        return self._sum.state()
+        return {"sum": encode(self._sum)}
 
     def _resume(self, sums: dict[str, Any]) -> None:
-        self._sum = NoisySum.restored(sums)
+        self._sum = decode(sums["sum"])
         self._look()
 
 

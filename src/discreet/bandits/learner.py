@@ -5,7 +5,6 @@ release, from which the next policy follows. Windows count decisions, never rewa
 the window that is open when it arrives.
 """
 
-import copy
 import json
 import os
 import secrets
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.bandits.decisions import Decision, Decisions, Indices, Policy
 from discreet.privacy import Guarantee
 from discreet.privacy.checks import Array, finite, numbers, positive, whole, within
-from discreet.privacy.state import expect, keeps, load_state, save_state
+from discreet.privacy.state import copied, expect, keeps, load_state, save_state
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
@@ -295,7 +294,7 @@ class Bandit(ABC):
             )
         rewarded = np.unpackbits(state["rewarded"], count=state["rounds"]).astype(bool)
         keeps(self._rewarded[: self.rounds], rewarded)
-        other = copy.deepcopy(self)  # so that a damaged state changes nothing
+        other = copied(self)  # so that a damaged state changes nothing
         other._recall(state)
         other._name, other.rounds, other._left = state["name"], state["rounds"], state["left"]
         other.learning = state["learning"]
