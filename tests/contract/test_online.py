@@ -109,8 +109,7 @@ def play(learner, rounds):
 
 def same(one, other):
     """Whether two states are the same, array by array."""
-    assert one.keys() == other.keys()
-    return all(np.array_equal(one[name], other[name]) for name in one)
+    return str(one) == str(other)
 
 
 @leaders
