@@ -84,7 +84,7 @@ def test_evaluate__snips_follows_a_shift_of_all_rewards_and_ips_grows_noisy():
 
 def test_evaluate__dr_with_the_right_predictions_has_no_luck_of_rewards_in_it():
     rng = np.random.default_rng(0)
-    people = replace(world("half", dim=4, actions=4, seed=0).people(N, rng), law="known")
+    people = replace(world("half", dim=4, actions=4, seed=0).people(N, rng), distribution="known")
     log, policy = logged_by(1.5, people, rng), policy_of(people)
     value = np.einsum("na,na->n", policy, people.means)
     found = evaluate(log, policy, predictions=people.means)

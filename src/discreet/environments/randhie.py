@@ -66,7 +66,7 @@ def randhie_world() -> TableWorld:
     make = package("sklearn.linear_model").LogisticRegression
     models = [make(max_iter=1000).fit(X[plans == a], rewards[plans == a]) for a in range(5)]
     means = np.column_stack([model.predict_proba(X)[:, 1] for model in models])
-    return TableWorld("randhie", _features(frame), means, law="zero-one")
+    return TableWorld("randhie", _features(frame), means, distribution="zero-one")
 
 
 def _frame() -> Any:

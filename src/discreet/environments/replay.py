@@ -2,8 +2,8 @@
 
 Li, Chu, Langford and Wang (2011), Algorithm 2, for loggers of any known propensities: a decision
 that agrees with the log is kept with probability (smallest propensity) / (its propensity), so that
-every logged person is kept equally often, whatever the learner does, and kept rewards have the law
-of a live run. Not private: the log is read raw, and so is the mean reward.
+every logged person is kept equally often, whatever the learner does, and kept rewards are
+distributed as in a live run. Not private: the log is read raw, and so is the mean reward.
 """
 
 from dataclasses import dataclass

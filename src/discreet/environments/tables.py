@@ -63,7 +63,7 @@ class TableWorld:
     features: FeatureTable
     means: Array  # (rows, actions)
     reward_range: tuple[float, float] = (0.0, 1.0)
-    law: str = "known"
+    distribution: str = "known"
 
     @property
     def dim(self) -> int:
@@ -79,7 +79,10 @@ class TableWorld:
         """n draws; every round is alike."""
         rows = rng.integers(len(self.features), size=n)
         return People(
-            self.features[rows], self.means[rows], self.law, reward_range=self.reward_range
+            self.features[rows],
+            self.means[rows],
+            self.distribution,
+            reward_range=self.reward_range,
         )
 
 

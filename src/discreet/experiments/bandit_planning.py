@@ -6,14 +6,14 @@ whatever the learner does well or badly is in it.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from discreet.bandits import LinearBandit
-from discreet.environments import LinearWorld, linear_world
+from discreet.environments import LinearWorld, People, linear_world, play
 from discreet.privacy import SeededNoise
 from discreet.privacy.checks import Array, finite, one_of, positive, whole, within
 
@@ -149,7 +149,7 @@ class Stream:
             noise = NOISE if self.noise is None else self.noise
             return LinearWorld("stand-in", theta, self.contexts, self.offered, noise=noise)
         theta = math.sqrt(2) * np.append(self.clicks, theta)
-        return LinearWorld("stand-in", theta, self.contexts, self.offered, law="zero-one")
+        return LinearWorld("stand-in", theta, self.contexts, self.offered, distribution="zero-one")
 
 
 @dataclass(frozen=True)
@@ -227,44 +227,63 @@ def _marks(rounds: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.unique(np.append(0, np.rint(steps))).astype(np.int64)
 
 
-def _silent(rounds: int) -> None:
-    pass
+@dataclass(frozen=True)
+class _Recurring:
+    """A world in which the same people come again and again, with fresh luck.
+
+    Drawing new ones for every round would take longer than deciding.
+    """
+
+    world: LinearWorld
+    pool: People
+
+    @property
+    def name(self) -> str:
+        return self.world.name
+
+    @property
+    def dim(self) -> int:
+        return self.world.dim
+
+    @property
+    def n_actions(self) -> int:
+        return self.world.n_actions
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        return self.world.reward_range
+
+    def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
+        places = np.arange(start, start + n) % len(self.pool)
+        return replace(
+            self.pool, features=self.pool.features[places], means=self.pool.means[places]
+        )
 
 
 def _simulated(
     stream: Stream, epsilon: float, trust: str, seeds: list[int], tick: Tick
 ) -> tuple[Array, float]:
-    """Regret after 0, 1, 2, ... rounds of one run, and that of a uniform choice per round.
-
-    The run meets the same action sets again and again, with fresh rewards; drawing new ones for
-    every round would take longer than deciding.
-    """
+    """Regret after 0, 1, 2, ... rounds of one run, and that of a uniform choice per round."""
     number = int(np.random.SeedSequence(seeds).generate_state(1)[0])
     rng = np.random.default_rng([number, 1])
     world = stream.world(number)
     size = int(min(stream.rounds, max(1000, POOL // (stream.offered * stream.dim))))
     pool = world.people(size, rng)
-    losses = pool.best[:, None] - pool.means  # (size, actions)
     bandit = LinearBandit(
         stream.dim,
         stream.rounds,
         epsilon,
         stream.delta if trust == "joint" else None,
         trust=trust,
-        reward_range=(-1.0, 1.0) if stream.clicks is None else (0.0, 1.0),
+        reward_range=world.reward_range,
         contributions=stream.contributions,
         seed=number,
         noise=SeededNoise(number),
     )
-    regret = np.zeros(stream.rounds + 1)
-    done = 0
-    while done < stream.rounds:
-        start = done % size
-        n = min(bandit.rounds_until_release, size - start, stream.rounds - done)
-        people = pool[start : start + n]
-        decisions = bandit.decide_many(people.features)
-        bandit.learn_many(decisions, people.rewards(decisions.action, rng))
-        regret[done + 1 : done + n + 1] = people.regret(decisions.action)
-        done += n
-        tick(n)
-    return np.cumsum(regret), float(losses.mean())
+    played = play(bandit, _Recurring(world, pool), stream.rounds, rng, rng, progress=tick)
+    uniform = float(np.mean(pool.best[:, None] - pool.means))
+    return np.cumsum(np.append(0.0, played.regret)), uniform
+
+
+def _silent(rounds: int) -> None:
+    pass

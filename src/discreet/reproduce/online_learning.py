@@ -6,11 +6,14 @@ here    rounds   n   epsilon   Laplace scale   `printed_rates`   Tree(2, no subt
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from discreet.domains import Ball, Cube, Domain, Simplex
+from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses, linear_losses
+from discreet.environments.playing import LossLearner
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit
 from discreet.online.adversarial import Exp2
 from discreet.online.barrier import Scrible
@@ -87,49 +90,63 @@ def bandit(*, kind: str, rounds: int, epsilon: float, how: str, seed: int) -> Ma
     return {"value": (_arms if kind == "arms" else _points)(rounds, epsilon, how, seed)}
 
 
+class _NoisyReports:
+    """The paper's reduction: a plain bandit that is told its loss plus <Z_t, decision>.
+
+    For arms the decision is a unit vector, and the noise of its entry is a number of its own.
+    """
+
+    def __init__(self, learner: Exp2 | Scrible, noise: Array) -> None:
+        self.learner = learner
+        self.noise = noise  # (rounds,) for arms, (rounds, d) for points
+        self.rounds = 0
+
+    def decide(self) -> Any:
+        return self.learner.decide()
+
+    def learn(self, decision: Any, loss: float) -> None:
+        z = self.noise[self.rounds]
+        self.rounds += 1
+        self.learner.learn(decision, loss + float(z if z.ndim == 0 else z.dot(decision.point)))
+
+
 def _arms(rounds: int, epsilon: float, how: str, seed: int) -> float:
     losses = expert_losses("gap", rounds, N, gap=0.1, seed=seed)
+    learner: LossLearner
     if how == "paper":
         rate, explore = printed_rates(rounds, N, 1 / epsilon)
-        learner = Exp2(N, rate=rate, explore=explore, middle=0.0, seed=seed)
+        plain = Exp2(N, rate=rate, explore=explore, middle=0.0, seed=seed)
         # Losses in [0, 1] move by 1: here the printed lambda = 1/epsilon is enough.
         noise = np.random.default_rng([seed, 7]).laplace(scale=1 / epsilon, size=rounds)
+        learner = _NoisyReports(plain, noise)
     else:
         learner = AdversarialBandit(N, rounds, epsilon, trust=how, seed=seed,
-                                    noise=SeededNoise(seed))  # type: ignore[assignment] # fmt: skip
-        noise = np.zeros(rounds)
-    suffered = 0.0
-    for t, extra in enumerate(noise.tolist()):
-        decision = learner.decide()
-        loss = losses.item(t, decision.action)
-        suffered += loss
-        learner.learn(decision, loss + extra)
-    return suffered - float(losses.sum(axis=0).min())
+                                    noise=SeededNoise(seed))  # fmt: skip
+    suffered = play_losses(learner, lambda t, d: losses.item(t, d.action), rounds)
+    return float(suffered.sum() - losses.sum(axis=0).min())
 
 
 def _points(rounds: int, epsilon: float, how: str, seed: int) -> float:
     """Losses z_t u, u a random direction, z_t = 1 with probability 3/4, else -1; d = 5."""
-    d, rng = 5, np.random.default_rng([seed, 1])
+    d = 5
+    rng = np.random.default_rng([seed, 1])
     direction = rng.normal(size=d)
     direction /= np.linalg.norm(direction)
     signs = np.where(rng.random(rounds) < 0.75, 1.0, -1.0)
+    learner: LossLearner
     if how == "paper":
         scale = math.sqrt(d) / epsilon  # lambda = |Y|_1/epsilon, printed; a fair scale is twice it
         eta = math.sqrt(math.log(rounds) / (2 * d**2 * rounds * (1 + scale**2 * d)))
-        learner = Scrible(Ball(d), rate=eta, seed=seed)
+        plain = Scrible(Ball(d), rate=eta, seed=seed)
         noise = np.random.default_rng([seed, 7]).laplace(scale=scale, size=(rounds, d))
+        learner = _NoisyReports(plain, noise)
     else:
         learner = BarrierBandit(Ball(d), rounds, epsilon, trust=how, seed=seed,
-                                noise=SeededNoise(seed))  # type: ignore[assignment] # fmt: skip
-        noise = np.zeros((rounds, 1))
-    suffered = 0.0
-    for t, sign in enumerate(signs.tolist()):
-        decision = learner.decide()
-        loss = sign * float(direction.dot(decision.point))
-        suffered += loss
-        extra = float(noise[t].dot(decision.point)) if how == "paper" else 0.0
-        learner.learn(decision, loss + extra)
-    return suffered + abs(float(signs.sum()))
+                                noise=SeededNoise(seed))  # fmt: skip
+    suffered = play_losses(
+        learner, lambda t, decision: signs.item(t) * float(direction.dot(decision.point)), rounds
+    )
+    return float(suffered.sum() + abs(signs.sum()))
 
 
 # -- exhibits -------------------------------------------------------------------------------------

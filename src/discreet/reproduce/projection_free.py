@@ -19,6 +19,7 @@ from discreet.domains import (
     Simplex,
     nearest_point,
 )
+from discreet.environments import play_losses
 from discreet.environments.convex import ConvexLosses, convex_losses
 from discreet.online import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
@@ -92,14 +93,9 @@ def ours(*, domain: str, rounds: int, epsilon: float, delta: float, seed: int) -
     bandit = ProjectionFreeBandit(
         place, rounds, epsilon, delta, loss_range=loss_range, seed=seed, noise=SeededNoise(seed)
     )
-    suffered = 0.0
-    for t in range(rounds):
-        decision = bandit.decide()
-        loss = world.loss(t, decision.point)
-        suffered += loss
-        bandit.learn(decision, loss)
+    suffered = play_losses(bandit, lambda t, decision: world.loss(t, decision.point), rounds)
     best = float(world.losses(world.best).sum())
-    return {"value": suffered - best, "calls": bandit.oracle_calls / rounds}
+    return {"value": float(suffered.sum()) - best, "calls": bandit.oracle_calls / rounds}
 
 
 def still(*, domain: str, rounds: int, seed: int) -> Mapping[str, float]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.domains import LpBall
+from discreet.environments import generators, play
 from discreet.environments.sparse_arms import sparse_arms
 from discreet.online import SparseBandit, StreamingFrankWolfe
 from discreet.online.baselines import NoisySFW, NoisySGD
@@ -123,21 +124,11 @@ def sparse(
 ) -> Mapping[str, Array]:
     """Regret at some rounds, of the learner and of uniform play."""
     world = sparse_arms(ARMS, DIM, nonzero=10, contexts=contexts, seed=seed)
-    people, luck = (np.random.default_rng([seed, i]) for i in (1, 2))
     bandit = SparseBandit(ARMS, DIM, rounds, epsilon, 1e-6, method=method, seed=seed,
                           noise=SeededNoise(seed))  # fmt: skip
-    regret = np.zeros((2, rounds))
-    for start in range(0, rounds, 500):
-        X = world.contexts(min(500, rounds - start), people)
-        for i, (x, means) in enumerate(zip(X, world.means(X), strict=True)):
-            decision = bandit.decide(x)
-            reward = means[decision.action] + world.noise * luck.standard_normal()
-            bandit.learn(decision, min(max(float(reward), -1.0), 1.0))
-            best = means.max()
-            regret[:, start + i] = best - means[decision.action], best - means.mean()
-    places = [math.ceil(share * rounds) - 1 for share in MARKS]
-    curves = regret.cumsum(axis=1)[:, places]
-    return {"value": curves[0], "uniform": curves[1]}
+    played = play(bandit, world, rounds, *generators(seed))
+    places = [math.ceil(fraction * rounds) - 1 for fraction in MARKS]
+    return {"value": played.regret.cumsum()[places], "uniform": played.uniform.cumsum()[places]}
 
 
 # -- exhibits -------------------------------------------------------------------------------------

@@ -8,14 +8,13 @@ import numpy as np
 from scipy.special import expit
 
 from discreet.bandits import LinearBandit, baselines
-from discreet.environments import linear_world
+from discreet.environments import generators, linear_world, play
 from discreet.privacy import SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression
 
 D = 5  # features, unless told
 TEST = 10_000
-PIECE = 50_000  # most rounds at a time
 LAWS = ("sphere", "small", "decay", "log-normal", "rare .01")
 TREE = Tree(2, balanced=False)  # of Shariff and Sheffet
 
@@ -121,7 +120,6 @@ def regret(
     how: "joint" or "local" (LinearBandit), "tree" (Shariff and Sheffet), "LinUCB", "LocalLinUCB".
     """
     place = linear_world(world, dim, seed=seed)
-    crowd, coins = (np.random.default_rng([seed, stream]) for stream in (1, 2))
     common: dict[str, Any] = {"seed": seed}
     private: dict[str, Any] = {**common, "noise": SeededNoise(seed)}
     learner: Any
@@ -133,13 +131,7 @@ def regret(
         learner = baselines.LocalLinUCB(dim, rounds, epsilon, **private)
     else:
         learner = LinearBandit(dim, rounds, epsilon, trust=how, **private)
-    lost = np.empty(rounds)
-    while (done := learner.rounds) < rounds:
-        n = min(learner.rounds_until_release, PIECE, rounds - done)
-        people = place.people(n, crowd)
-        chosen = learner.decide_many(people.features)
-        lost[done : done + n] = people.regret(chosen.action)
-        learner.learn_many(chosen, people.rewards(chosen.action, coins))
+    lost = play(learner, place, rounds, *generators(seed)).regret
     return {"value": float(lost.sum()), "late": float(lost[rounds // 2 :].sum())}
 
 
