@@ -12,7 +12,9 @@ def made(name, seed=0, n=4000, **more):
 
 def alone(world, phi):
     """The same world with this row as its only one, for everybody."""
-    return LinearWorld("alone", world.theta, lambda n, rng: np.tile(phi, (n, 1, 1)), 1, world.distribution)
+    return LinearWorld(
+        "alone", world.theta, lambda n, rng: np.tile(phi, (n, 1, 1)), 1, world.distribution
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -126,4 +126,3 @@ def test_play_losses__the_learner_is_told_the_loss_of_its_decision():
     suffered = play_losses(Alternating(), lambda t, d: losses.item(t, d), 5)
     np.testing.assert_array_equal(suffered, [1.0, 2.0, 5.0, 6.0, 9.0])
     assert told == [(1, 1.0), (0, 2.0), (1, 5.0), (0, 6.0), (1, 9.0)]
-
