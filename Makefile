@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench papers clean
 
 help:  ## What can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -22,24 +22,10 @@ lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.measures  ## The figures of README and docs, measured again
-	$(BIN)/python benchmarks/prefix.py
-	$(BIN)/python benchmarks/privacy.py
-	$(BIN)/python benchmarks/regression.py
-	$(BIN)/python benchmarks/regression_local.py
-	$(BIN)/python benchmarks/regression_glm.py
-	$(BIN)/python benchmarks/planning.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
-	$(BIN)/python benchmarks/online.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_curves.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_bandits.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_streaming.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_sparse.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
-	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
-	$(BIN)/python benchmarks/mutations.py
+	set -e; for each in $(BENCHMARKS); do OMP_NUM_THREADS=1 $(BIN)/python benchmarks/$$each.py; done
+
+papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

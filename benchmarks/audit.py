@@ -22,7 +22,7 @@ from scipy.special import expit
 from discreet.audit import ATTACKS, audit_scores
 from discreet.audit.attack import ROOMS
 from discreet.audit.run import Audited, audit_all
-from discreet.experiments.command_audit import figure
+from discreet.cli.audit import figure
 from discreet.privacy import gaussian_mu
 
 FOLDER = Path(__file__).parent.parent / "docs"

@@ -206,8 +206,8 @@ def test_evaluate__a_policy_that_was_never_logged_is_refused_by_snips():
     ("change", "told"),
     [
         ({"rewards": np.zeros(2)}, "one length"),
-        ({"actions": np.array([0, 2, 1])}, "whole numbers"),
-        ({"actions": np.array([0.0, 1.0, 1.0])}, "whole numbers"),
+        ({"actions": np.array([0, 2, 1])}, "integers"),
+        ({"actions": np.array([0.0, 1.0, 1.0])}, "integers"),
         ({"rewards": np.array([0.0, 2.0, 0.0])}, "reward_range"),
         ({"rewards": np.array([0.0, np.nan, 0.0])}, "finite"),
         ({"propensities": np.array([0.5, 0.0, 0.5])}, "propensities must"),

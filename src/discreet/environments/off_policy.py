@@ -33,7 +33,7 @@ class Overlap:
     decisions: int
     effective_sample_size: float  # (sum w)^2 / sum w^2: so many decisions of the policy itself
     largest_weight: float
-    unmatched: float  # share of logged decisions whose action the policy never takes
+    unmatched: float  # fraction of logged decisions whose action the policy never takes
     unsupported: float | None  # probability of doing what the logger never does; None: not known
 
     @property
@@ -108,8 +108,8 @@ def evaluate(
         terms = np.einsum("na,na->n", chances, q) + weights * (log.rewards - q[taken])
     value = float(terms.mean())
     error = float(terms.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    reach = float(ndtri((1 + confidence) / 2)) * error
-    return Estimate(method, value, error, value - reach, value + reach, overlap(log, chances))
+    half = float(ndtri((1 + confidence) / 2)) * error
+    return Estimate(method, value, error, value - half, value + half, overlap(log, chances))
 
 
 def overlap(log: Log, policy: ArrayLike) -> Overlap:

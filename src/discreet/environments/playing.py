@@ -94,20 +94,27 @@ def play(
         clock("environment")
         people = world.people(min(block, rounds - start), context_rng, start=start)
         uniform[start : start + block] = people.best - people.means.mean(axis=1)
-        done = 0
-        while done < len(people):
-            missed = step(learner, people[done:], reward_rng, clock)
-            regret[start + done : start + done + len(missed)] = missed
-            done += len(missed)
-            progress(len(missed))
+        end = start + len(people)
+        done = start
+        while done < end:
+            missed = step(learner, people, done - start, reward_rng, clock)
+            n = len(missed)
+            regret[done : done + n] = missed
+            done += n
+            progress(n)
     return Played(regret, uniform)
 
 
 def _play_window(
-    learner: Any, people: People, rng: np.random.Generator, clock: Callable[[str], object]
+    learner: Any,
+    people: People,
+    first: int,
+    rng: np.random.Generator,
+    clock: Callable[[str], object],
 ) -> Array:
-    """Those who come before the next release; the regret of each."""
-    people = people[: learner.rounds_until_release]
+    """Those from `first` on who come before the next release; the regret of each."""
+    clock("environment")
+    people = people[first : first + learner.rounds_until_release]
     clock("learner")
     decisions = learner.decide_many(people.features)
     clock("environment")
@@ -120,20 +127,23 @@ def _play_window(
 
 
 def _play_one(
-    learner: Learner, people: People, rng: np.random.Generator, clock: Callable[[str], object]
+    learner: Learner,
+    people: People,
+    first: int,
+    rng: np.random.Generator,
+    clock: Callable[[str], object],
 ) -> Array:
-    """All of these people, one after the other; the regret of each."""
-    missed = np.empty(len(people))
-    for i in range(len(people)):
-        clock("learner")
-        decision = learner.decide(people.features[i])
-        clock("environment")
-        person = people[i : i + 1]
-        missed[i] = person.regret([decision.action])[0]
-        (reward,) = person.rewards([decision.action], rng)
-        clock("learner")
-        learner.learn(decision, float(reward))
-        clock("runner")
+    """The person at `first`; the regret."""
+    clock("environment")
+    person = people[first : first + 1]
+    clock("learner")
+    decision = learner.decide(person.features[0])
+    clock("environment")
+    missed = person.regret([decision.action])
+    (reward,) = person.rewards([decision.action], rng)
+    clock("learner")
+    learner.learn(decision, float(reward))
+    clock("runner")
     return missed
 
 

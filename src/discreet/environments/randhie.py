@@ -29,10 +29,10 @@ _CONTEXT = {"problem": Number(0, 1), "diseases": Number(0, 60)}  # public bounds
 
 @cache
 def randhie_log() -> Log:
-    """The experiment as it was: plan, reward, and the plan's share as its propensity.
+    """The experiment as it was: plan, reward, and how many had that plan as its propensity.
 
-    Plans were drawn by lot, with other shares at other sites and in other years, which the data
-    do not tell; the share over all rows is an approximation of the design.
+    Plans were drawn by lot, with other probabilities at other sites and in other years, which the
+    data do not tell; the fraction of all rows with a plan is an approximation of the design.
 
     >>> log = randhie_log()
     >>> len(log), log.n_actions, round(log.mean_reward, 2)
@@ -40,15 +40,15 @@ def randhie_log() -> Log:
     """
     frame = _frame()
     plans = _plans(frame)
-    shares = np.bincount(plans, minlength=len(PLANS)) / len(plans)
+    fractions = np.bincount(plans, minlength=len(PLANS)) / len(plans)
     return Log(
         "randhie",
         _features(frame),
         plans,
         _rewards(frame),
-        shares[plans],
+        fractions[plans],
         len(PLANS),
-        all_propensities=np.broadcast_to(shares, (len(plans), len(PLANS))),
+        all_propensities=np.broadcast_to(fractions, (len(plans), len(PLANS))),
     )
 
 

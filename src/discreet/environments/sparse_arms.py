@@ -60,11 +60,11 @@ class SparseArms:
         """n people; every round is alike."""
         if self.entries == "uniform":
             return rng.uniform(-1.0, 1.0, (n, self.dim))
-        coins = rng.integers(0, 2, (n, self.dim), dtype=np.int8)
+        bits = rng.integers(0, 2, (n, self.dim), dtype=np.int8)
         if self.entries == "correlated":  # half of the entries, at random, copy the person's mood
             mood = rng.integers(0, 2, (n, 1), dtype=np.int8)
-            coins = np.where(rng.integers(0, 2, (n, self.dim), dtype=np.int8), mood, coins)
-        return np.asarray(2.0 * coins - 1.0, dtype=np.float64)
+            bits = np.where(rng.integers(0, 2, (n, self.dim), dtype=np.int8), mood, bits)
+        return np.asarray(2.0 * bits - 1.0, dtype=np.float64)
 
     def means(self, x: Array) -> Array:  # (n, dim) -> (n, arms)
         """The expected reward of each arm."""

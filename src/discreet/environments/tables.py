@@ -134,7 +134,7 @@ def read_table(table: Any) -> Any:
 
 
 def declared(context: Mapping[str, Declared]) -> dict[str, Number | Category]:
-    """Columns as `Number` and `Category`, from plain tables (of a plan) too.
+    """Columns as `Number` and `Category`, also from plain tables, as an experiment's file has them.
 
     >>> declared({"age": {"low": 18, "high": 100}, "plan": {"categories": ["basic", "gold"]}})
     {'age': Number(18.0, 100.0), 'plan': Category('basic', 'gold')}

@@ -9,7 +9,7 @@ import numpy as np
 
 from discreet.bandits import LinearBandit, baselines
 from discreet.environments import WORLDS, World, generators, play, world
-from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
 

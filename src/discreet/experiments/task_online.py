@@ -8,7 +8,7 @@ import numpy as np
 from discreet.domains import Simplex
 from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
-from discreet.experiments.plan import Cell, Choice
+from discreet.experiments.experiment import Cell, Choice
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.online import FTPL, FTRL, AdversarialBandit
 from discreet.privacy import SeededNoise

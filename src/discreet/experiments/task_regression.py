@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.environments.regression_data import DATA
-from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.regression_table import regression_table
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
@@ -72,7 +72,7 @@ class Regression(Task):
         kept = len(y) - int(HELD_OUT * len(y))
         if kept < rounds:
             raise ValueError(
-                f"the table has {kept:,} rows besides those held out and the plan wants "
+                f"the table has {kept:,} rows besides those held out and the experiment wants "
                 f"{rounds:,}; set rounds = {kept} or less"
             )
         first, last = order[:rounds], order[kept:]
