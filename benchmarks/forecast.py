@@ -1,10 +1,10 @@
-"""Forecasts against fits and runs, and their speed: the figures of docs/planning.md.
+"""Forecasts against fits and runs, and their speed: the figures of docs/forecast.md.
 
-    python benchmarks/planning.py [regression] [bandits]
+    python benchmarks/forecast.py [regression] [bandits]
 
 A forecast sees a public sample of 3,000 rows and the numbers n, epsilon, delta and label noise; a
 fit sees other rows of the same world. A bandit's forecast sees stand-ins, a run fresh contexts of
-a world with fresh seeds. Prints both, and saves docs/planning.png and docs/bandit-planning.png.
+a world with fresh seeds. Prints both, and saves docs/forecast.png and docs/bandit-forecast.png.
 """
 
 import math
@@ -14,19 +14,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run
 
 from discreet.bandits import LinearBandit
-from discreet.environments import linear_world
-from discreet.experiments import bandit_report
+from discreet.environments import generators, linear_world, play
+from discreet.experiments import bandit_forecast_report
 from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
+from discreet.experiments.measure import grid
 from discreet.experiments.regression_forecast import Question, figure
+from discreet.experiments.statistics import standard_error
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.information import expected_error, information_matrix, price_of_privacy
 
-CONSOLE = Console(width=150)
 RUNS = 10
 BANDIT_RUNS = 20
 
@@ -76,23 +76,21 @@ HELD_OUT: dict[str, Callable[..., np.ndarray]] = {  # not used when the constant
 }
 
 
-def measured(world: str, n: int, d: int, runs: int, sigma: float, **options) -> np.ndarray:
-    """Mean absolute and root mean square error of private fits and of least squares."""
-    squares = np.zeros((2, 2))
-    for seed in range(runs):
-        rng = np.random.default_rng([seed, n, d])
-        draw = (WORLDS | HELD_OUT)[world]
-        X, test = draw(n, d, rng), draw(4000, d, rng)
-        theta = rng.standard_normal(d)
-        theta *= 0.8 / np.linalg.norm(theta)
-        y = np.clip(X @ theta + sigma * rng.standard_normal(n), -1, 1)
-        model = PrivateLinearRegression(random_state=seed, **options).fit(X, y)
-        plain = np.linalg.lstsq(X, y, rcond=None)[0]
-        for row, estimate in enumerate((model.coef_, plain)):
-            error = test @ (estimate - theta)
-            squares[row] += np.mean(np.abs(error)), np.mean(error**2)
-    squares /= runs
-    return np.column_stack([squares[:, 0], np.sqrt(squares[:, 1])])
+def fit(
+    *, world: str, d: int, n: int, epsilon: float, sigma: float, trust: str, seed: int
+) -> dict[str, list[float]]:
+    """Mean absolute and mean squared error of a private fit and of least squares."""
+    rng = np.random.default_rng([seed, n, d])
+    draw = (WORLDS | HELD_OUT)[world]
+    X = draw(n, d, rng)
+    test = draw(4000, d, rng)
+    theta = rng.standard_normal(d)
+    theta *= 0.8 / np.linalg.norm(theta)
+    y = np.clip(X @ theta + sigma * rng.standard_normal(n), -1, 1)
+    model = PrivateLinearRegression(epsilon, trust=trust, random_state=seed).fit(X, y)
+    errors = {"private": test @ (model.coef_ - theta),
+              "plain": test @ (np.linalg.lstsq(X, y, rcond=None)[0] - theta)}  # fmt: skip
+    return {name: [np.mean(np.abs(e)), np.mean(e**2)] for name, e in errors.items()}
 
 
 def accuracy(
@@ -101,15 +99,26 @@ def accuracy(
     cases: list[tuple[int, int, float, float]],
     runs: int,
 ) -> None:
-    table = Table(title=f"{trust} trust: mean absolute error x 10^4, forecast / fits ({runs} runs)")
-    for column in ("covariates", "d", "rows", "epsilon", "label noise", "least squares", "private",
-                   "forecast / fit", "the same in l2", "price / measured"):  # fmt: skip
-        table.add_column(column, justify="right")
+    table = new_table(
+        f"{trust} trust: mean absolute error x 10^4, forecast / fits ({runs} runs)",
+        ("covariates", "d", "rows", "epsilon", "label noise", "least squares", "private",
+         "forecast / fit", "the same in l2", "price / measured"),
+    )  # fmt: skip
+    found = run([
+        cell for d, n, epsilon, sigma in cases
+        for cell in grid(fit, seeds=range(runs), world=tuple(worlds), d=(d,), n=(n,),
+                         epsilon=(epsilon,), sigma=(sigma,), trust=(trust,))
+    ])  # fmt: skip
     off = {}
     for world, draw in worlds.items():
         for d, n, epsilon, sigma in cases:
             X = draw(3000, d, np.random.default_rng(99))
-            fits, plain = measured(world, n, d, runs, sigma, epsilon=epsilon, trust=trust)
+            setting = {"world": world, "d": d, "n": n, "epsilon": epsilon, "sigma": sigma,
+                       "trust": trust}  # fmt: skip
+            fits, plain = (found.over(fit, name, **setting).mean(axis=0)
+                           for name in ("private", "plain"))  # fmt: skip
+            for errors in (fits, plain):
+                errors[1] = math.sqrt(errors[1])
             known = {"trust": trust, "label_noise": sigma}
             guess = [expected_error(X, n, epsilon, norm=norm, **known) for norm in ("l1", "l2")]
             simple = expected_error(X, n, label_noise=sigma)
@@ -133,10 +142,11 @@ def accuracy(
 
 
 def choices() -> None:
-    table = Table(title="Forecast over least squares: central (d = 8, 20,000 rows), local (10^6)")
     deltas = (1e-5, 1e-6, 1e-9, 1e-12)
-    for column in ("epsilon", *(f"delta = {delta:g}" for delta in deltas), "local: root of price"):
-        table.add_column(column, justify="right")
+    table = new_table(
+        "Forecast over least squares: central (d = 8, 20,000 rows), local (10^6)",
+        ("epsilon", *(f"delta = {delta:g}" for delta in deltas), "local: root of price"),
+    )
     for epsilon in (0.1, 0.3, 1.0, 3.0):
         ratios = [expected_error(8, 20_000, epsilon, delta) / expected_error(8, 20_000)
                   for delta in deltas]  # fmt: skip
@@ -146,9 +156,10 @@ def choices() -> None:
 
 
 def speed() -> None:
-    table = Table(title="information_matrix to 1e-8, covariates with scale j^-1.5, lam = .01")
-    for column in ("d", "rows", "gamma", "time", "against one X' X and one eigh"):
-        table.add_column(column, justify="right")
+    table = new_table(
+        "information_matrix to 1e-8, covariates with scale j^-1.5, lam = .01",
+        ("d", "rows", "gamma", "time", "against one X' X and one eigh"),
+    )
     for d, rows in ((8, 5000), (100, 5000), (500, 5000)):
         X = decay(rows, d, np.random.default_rng(0))
         start = time.perf_counter()
@@ -162,25 +173,17 @@ def speed() -> None:
     CONSOLE.print(table)
 
 
-def played(
-    name: str, d: int, T: int, epsilon: float, trust: str, noise: float, clicks: bool = False
-) -> np.ndarray:
-    """Regret of LinearBandit in a world by name, fresh contexts and seeds: (runs,)."""
-    low = 0.0 if clicks else -1.0
-    regrets = []
-    for seed in range(500, 500 + BANDIT_RUNS):
-        world, rng = linear_world(name, dim=d, noise=noise, seed=seed), np.random.default_rng(seed)
-        bandit = LinearBandit(d, T, epsilon, trust=trust, reward_range=(low, 1.0), seed=seed,
-                              noise=SeededNoise(seed))  # fmt: skip
-        regret = 0.0
-        while bandit.rounds < T:
-            n = min(bandit.rounds_until_release, T - bandit.rounds, 10_000)
-            people = world.people(n, rng)
-            decisions = bandit.decide_many(people.features)
-            bandit.learn_many(decisions, people.rewards(decisions.action, rng))
-            regret += float(people.regret(decisions.action).sum())
-        regrets.append(regret)
-    return np.array(regrets)
+def regret(
+    *, name: str, d: int, T: int, epsilon: float, trust: str, noise: float, seed: int
+) -> dict[str, float]:
+    """Of LinearBandit in a world by name, with fresh contexts."""
+    world = linear_world(name, dim=d, noise=noise, seed=seed)
+    bandit = LinearBandit(d, T, epsilon, trust=trust, reward_range=world.reward_range, seed=seed,
+                          noise=SeededNoise(seed))  # fmt: skip
+    return {"value": play(bandit, world, T, *generators(seed)).regret.sum()}
+
+
+SEEDS = range(500, 500 + BANDIT_RUNS)
 
 
 def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
@@ -189,26 +192,33 @@ def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> F
 
 
 def bandit_accuracy() -> None:
-    table = Table(title=f"Bandits on the sphere: regret, forecast / fresh runs ({BANDIT_RUNS})")
-    for column in ("trust", "d", "rounds", "epsilon", "noise", "forecast", "measured", "ratio",
-                   "standard error", "seconds"):  # fmt: skip
-        table.add_column(column, justify="right")
+    table = new_table(
+        f"Bandits on the sphere: regret, forecast / fresh runs ({BANDIT_RUNS})",
+        ("trust", "d", "rounds", "epsilon", "noise", "forecast", "measured", "ratio",
+         "standard error", "seconds"),
+    )  # fmt: skip
     cases = [("joint", d, T, epsilon, noise) for d in (5, 20) for T in (5_000, 50_000)
              for epsilon, noise in ((0.3, 0.1), (1.0, 0.1), (3.0, 0.1), (1.0, 0.3))]  # fmt: skip
     cases += [("local", 5, T, epsilon, 0.1) for T in (5_000, 50_000) for epsilon in (1.0, 3.0)]
+    found = run([
+        cell for trust, d, T, epsilon, noise in cases
+        for cell in grid(regret, seeds=SEEDS, name=("sphere",), d=(d,), T=(T,), epsilon=(epsilon,),
+                         trust=(trust,), noise=(noise,))
+    ])  # fmt: skip
     logs = []
     for trust, d, T, epsilon, noise in cases:
         start = time.perf_counter()
         guess = foreseen(d, T, epsilon, trust=trust, noise=noise)
         seconds = time.perf_counter() - start
-        regret = played("sphere", d, T, epsilon, trust, noise)
-        ratio = guess.expected / regret.mean()
-        spread = math.hypot(*(np.std(each, ddof=1) / np.mean(each) / math.sqrt(BANDIT_RUNS)
-                              for each in (regret, guess.regret[:, -1])))  # fmt: skip
+        fresh = found.over(regret, name="sphere", d=d, T=T, epsilon=epsilon, trust=trust,
+                           noise=noise)  # fmt: skip
+        ratio = guess.expected / fresh.mean()
+        error = math.hypot(*(standard_error(each) / np.mean(each)
+                             for each in (fresh, guess.regret[:, -1])))  # fmt: skip
         logs.append(abs(math.log(ratio)))
         table.add_row(trust, str(d), f"{T:,}", f"{epsilon:g}", f"{noise:g}",
-                      f"{guess.expected:,.0f}", f"{regret.mean():,.0f}", f"{ratio:.2f}",
-                      f"{spread:.2f}", f"{seconds:.1f}")  # fmt: skip
+                      f"{guess.expected:,.0f}", f"{fresh.mean():,.0f}", f"{ratio:.2f}",
+                      f"{error:.2f}", f"{seconds:.1f}")  # fmt: skip
     CONSOLE.print(table)
     CONSOLE.print(f"off by a factor {math.exp(np.mean(logs)):.2f} on average, "
                   f"{math.exp(max(logs)):.2f} at worst")  # fmt: skip
@@ -216,21 +226,26 @@ def bandit_accuracy() -> None:
 
 def bandit_worlds() -> None:
     d, T, epsilon = 5, 50_000, 1.0
-    table = Table(title="Other worlds, d = 5, 50,000 rounds, epsilon = 1: median regret, its ratio "
-                  f"to the measured one; the worst of {BANDIT_RUNS}")  # fmt: skip
-    for column in ("world", "measured", "from the dimension", "public rows", "public action sets"):
-        table.add_column(column, justify="right")
-    for name in ("sphere", "sign", "half", "tenth", "short", "decay", "basis", "rare", "fixed"):
+    table = new_table(
+        "Other worlds, d = 5, 50,000 rounds, epsilon = 1: median regret, its ratio "
+        f"to the measured one; the worst of {BANDIT_RUNS}",
+        ("world", "measured", "from the dimension", "public rows", "public action sets"),
+    )
+    names = ("sphere", "sign", "half", "tenth", "short", "decay", "basis", "rare", "fixed")
+    setting = {"d": d, "T": T, "epsilon": epsilon, "trust": "joint", "noise": 0.1}
+    found = run(grid(regret, seeds=SEEDS, name=names,
+                     **{key: (value,) for key, value in setting.items()}))  # fmt: skip
+    for name in names:
         clicks = {"half": 0.5, "tenth": 0.1}.get(name)
         noise = 1.0 if name == "sign" else None if clicks else 0.1
-        regret = played(name, d, T, epsilon, "joint", noise or 0.0, clicks is not None)
-        usual = float(np.median(regret))
+        fresh = found.over(regret, name=name, **setting)
+        usual = float(np.median(fresh))
         public = linear_world(name, dim=d, seed=99)  # same features, another parameter
         sets = public.contexts(1 if name == "fixed" else 500, np.random.default_rng(99))
-        if clicks:  # the plan adds the constant itself
+        if clicks:  # the forecast adds the constant itself
             sets = math.sqrt(2) * sets[:, :, 1:]
         known = sets.shape[2]
-        cells = [f"{usual:,.0f}; {regret.max():,.0f}"]
+        cells = [f"{usual:,.0f}; {fresh.max():,.0f}"]
         for features in (known, sets.reshape(-1, known), sets):
             guess = foreseen(features, T, epsilon, noise=noise, clicks=clicks)
             median = float(np.median(guess.regret[:, -1]))
@@ -240,45 +255,49 @@ def bandit_worlds() -> None:
 
 
 def bandit_choices() -> None:
-    table = Table(title="d = 5, 10 actions: better after; regret, and its share of uniform's")
     lengths = (1_000, 10_000, 100_000, 1_000_000)
-    for column in ("trust", "epsilon", "better after", *(f"{T:,} rounds" for T in lengths)):
-        table.add_column(column, justify="right")
+    table = new_table(
+        "d = 5, 10 actions: better after; regret, and its fraction of uniform's",
+        ("trust", "epsilon", "better after", *(f"{T:,} rounds" for T in lengths)),
+    )
     settings = [("none", math.inf), *(("joint", e) for e in (0.1, 0.3, 1.0, 3.0)),
                 *(("local", e) for e in (0.3, 1.0, 3.0))]  # fmt: skip
     for trust, epsilon in settings:
         model = "local" if trust == "local" else "joint"
-        plans = [foreseen(5, T, epsilon, trust=model) for T in lengths]
-        table.add_row(trust, f"{epsilon:g}", f"{plans[-1].better_after:,.0f}",
-                      *(f"{p.expected:,.0f} ({100 * p.share:.2g}%)" for p in plans))  # fmt: skip
+        guesses = [foreseen(5, T, epsilon, trust=model) for T in lengths]
+        cells = (f"{g.expected:,.0f} ({100 * g.fraction:.2g}%)" for g in guesses)
+        table.add_row(trust, f"{epsilon:g}", f"{guesses[-1].better_after:,.0f}", *cells)
     CONSOLE.print(table)
 
-    table = Table(title="d = 5, 50,000 rounds: regret by delta (joint) and by contributions")
-    deltas, often = (1e-5, 1e-6, 1e-9, 1e-12), (1, 3, 10)
-    for column in ("epsilon", *(f"delta = {delta:g}" for delta in deltas),
-                   *(f"contributions = {k}" for k in often)):  # fmt: skip
-        table.add_column(column, justify="right")
+    deltas = (1e-5, 1e-6, 1e-9, 1e-12)
+    often = (1, 3, 10)
+    table = new_table(
+        "d = 5, 50,000 rounds: regret by delta (joint) and by contributions",
+        ("epsilon", *(f"delta = {delta:g}" for delta in deltas),
+         *(f"contributions = {k}" for k in often)),
+    )  # fmt: skip
     for epsilon in (0.3, 1.0, 3.0):
-        plans = [foreseen(5, 50_000, epsilon, delta=delta) for delta in deltas]
-        plans += [foreseen(5, 50_000, epsilon, contributions=k) for k in often]
-        table.add_row(f"{epsilon:g}", *(f"{p.expected:,.0f}" for p in plans))
+        guesses = [foreseen(5, 50_000, epsilon, delta=delta) for delta in deltas]
+        guesses += [foreseen(5, 50_000, epsilon, contributions=k) for k in often]
+        table.add_row(f"{epsilon:g}", *(f"{g.expected:,.0f}" for g in guesses))
     CONSOLE.print(table)
 
 
 def bandit_trusts() -> None:
-    table = Table(title="Better than uniform after so many of 100,000 rounds (share; 6 runs)")
     settings = [("joint", 1.0), ("local", 3.0), ("local", 1.0)]
-    for column in ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)):
-        table.add_column(column, justify="right")
+    table = new_table(
+        "Better than uniform after so many of 100,000 rounds (fraction; 6 runs)",
+        ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)),
+    )
     kinds = {"noise .1": {}, "noise .5, gap .1": {"noise": 0.5, "gap": 0.1},
              "10% clicks": {"clicks": 0.1}, "10% clicks, gap .02": {"clicks": 0.1, "gap": 0.02},
              }  # fmt: skip
     for d in (5, 20):
         for kind, options in kinds.items():
-            plans = [foreseen(d, 100_000, e, trust=trust, runs=6, **options)
-                     for trust, e in settings]  # fmt: skip
-            table.add_row(str(d), kind, *(f"{p.better_after:,.0f} ({100 * p.share:.3g}%)"
-                                          for p in plans))  # fmt: skip
+            guesses = [foreseen(d, 100_000, e, trust=trust, runs=6, **options)
+                       for trust, e in settings]  # fmt: skip
+            table.add_row(str(d), kind, *(f"{g.better_after:,.0f} ({100 * g.fraction:.3g}%)"
+                                          for g in guesses))  # fmt: skip
     CONSOLE.print(table)
 
 
@@ -292,10 +311,12 @@ def bandits() -> None:
 
 def bandit_figure() -> None:
     stream = Stream(5, 50_000)
-    plans = [foreseen(5, 50_000, math.inf)]
-    plans += [foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)]
-    path = Path(__file__).parents[1] / "docs" / "bandit-planning.png"
-    bandit_report.figure(path, stream, plans)
+    forecasts = [foreseen(5, 50_000, math.inf)]
+    forecasts += [
+        foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)
+    ]
+    path = Path(__file__).parents[1] / "docs" / "bandit-forecast.png"
+    bandit_forecast_report.figure(path, stream, forecasts)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
 
@@ -312,7 +333,7 @@ def regression() -> None:
     accuracy("central", HELD_OUT, [(5, 5000, 0.7, 0.2), (12, 30_000, 0.7, 0.1)], RUNS)
     accuracy("local", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], 3)
     accuracy("local", HELD_OUT, [(5, 200_000, 2.0, 0.1)], 3)
-    path = Path(__file__).parents[1] / "docs" / "planning.png"
+    path = Path(__file__).parents[1] / "docs" / "forecast.png"
     figure(path, Question(8, 20_000, 0.1, 1e-6), (0.3, 1.0, 3.0), ("central", "local"), 0.005)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
