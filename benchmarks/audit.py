@@ -28,7 +28,8 @@ from discreet.experiments.measure import grid
 from discreet.privacy import gaussian_mu
 
 FOLDER = Path(__file__).parent.parent / "docs"
-USUAL, FULL = Path("out/audit.json"), Path("out/audit-full.json")
+USUAL = Path("out/audit.json")
+FULL = Path("out/audit-full.json")
 CONFIDENCE = 0.999  # of all verdicts together
 
 
@@ -103,7 +104,8 @@ def ideal(seeds: int = 20) -> None:
 
 def table() -> list[str]:
     """All that is kept, as a Markdown table: 10^4 runs, and 10^5 where they were made."""
-    usual, full = kept(USUAL), kept(FULL)
+    usual = kept(USUAL)
+    full = kept(FULL)
     lines = [
         "| attack | claim | could be | proved, 95% | with 10^5 runs | proved, all together 99.9% |",
         "|---|---|---|---|---|---|",

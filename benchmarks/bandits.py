@@ -42,7 +42,8 @@ class Case:
 def make(case: Case, seed: int):
     """A learner by name, with nothing tuned for the world."""
     name, _, more = case.learner.partition(" ")
-    d, horizon = case.dim, case.marks[-1]
+    d = case.dim
+    horizon = case.marks[-1]
     zero_one = case.world in ("half", "tenth")
     common = {"reward_range": (0.0, 1.0) if zero_one else (-1.0, 1.0), "seed": seed}
     if name == "LinUCB":
@@ -205,7 +206,10 @@ def seconds(work: Callable[[], None], clock: Callable[[], float] = time.perf_cou
 
 
 def speed(repeats: int) -> None:
-    d, actions, one, many = 20, 10, 4_000, 100_000
+    d = 20
+    actions = 10
+    one = 4_000
+    many = 100_000
     world = linear_world("sphere", d, actions=actions, seed=FIRST)
     rng = np.random.default_rng(FIRST)
     people = world.people(many, rng)

@@ -56,7 +56,8 @@ def points(panel: list[Case], found: dict[Case, np.ndarray]) -> tuple[np.ndarray
 
 
 def draw(wanted, found: dict[Case, np.ndarray], seeds: int) -> None:
-    d, epsilon = BASE.dim, BASE.epsilon
+    d = BASE.dim
+    epsilon = BASE.epsilon
     axes = {
         "rounds": ("rounds", ROUNDS, np.full(len(ROUNDS), d / epsilon), f"d = {d}, epsilon = 1"),
         "epsilon": ("epsilon", EPSILONS, d / np.array(EPSILONS), f"d = {d}, {T:,} rounds"),

@@ -79,7 +79,8 @@ class Setting(NamedTuple):
 def setting(name: str, kind: str, rounds: int, seed: int) -> Setting:
     """Losses are bounded where the paper's radius D n^1/2/T^1/4, at most D/4, leads."""
     domain = domain_named(name)
-    n, D = domain.affine_hull.basis.shape[1], domain.diameter()
+    n = domain.affine_hull.basis.shape[1]
+    D = domain.diameter()
     world = convex_losses(kind, domain, rounds, seed=seed)
     return Setting(domain, world, world.loss_range(min(D * math.sqrt(n) / rounds**0.25, D / 4)))
 
@@ -142,9 +143,13 @@ def paper(*, name: str, kind: str, rounds: int, lemma: str, seed: int) -> dict[s
     """
     domain, world, _ = setting(name, kind, rounds, seed)
     rng = np.random.default_rng([seed, 7])
-    basis, D, T = domain.affine_hull.basis, domain.diameter(), rounds
-    n, size = basis.shape[1], math.isqrt(T)
-    radius, rate = D * math.sqrt(n) / T**0.25, D / (T**0.75 * math.sqrt(n))
+    basis = domain.affine_hull.basis
+    D = domain.diameter()
+    T = rounds
+    n = basis.shape[1]
+    size = math.isqrt(T)
+    radius = D * math.sqrt(n) / T**0.25
+    rate = D / (T**0.75 * math.sqrt(n))
     nodes = math.ceil(math.log2(math.ceil(T / size)))
     start = domain.interior_point
     centre = late = start
@@ -229,7 +234,9 @@ def growth_rows(seeds: range) -> Iterator[tuple[str, ...]]:
     found = run(learner_cells(seeds, names, horizons, ((math.inf, 0.0), (1.0, DELTA))))
     for kind in LOSSES:
         for name in names:
-            cells, privates, extras = [], [], []
+            cells = []
+            privates = []
+            extras = []
             for rounds in horizons:
                 world = {"name": name, "kind": kind, "rounds": rounds, **AS_IT_IS}
                 plain = found.over(ours, epsilon=math.inf, delta=0.0, **world)
@@ -288,7 +295,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=10**5)
     chosen = parser.parse_args()
-    seeds, rounds = range(chosen.first, chosen.first + chosen.seeds), chosen.rounds
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    rounds = chosen.rounds
     if "regret" in chosen.parts:
         columns = ("losses, domain", "no noise", "delta = 1e-6", "ratio", "delta = 0", "ratio")
         columns += (*LEMMAS, "times below", "still", "calls")

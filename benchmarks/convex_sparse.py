@@ -26,7 +26,9 @@ from discreet.experiments.measure import grid
 from discreet.online.sparse import SparseBandit
 from discreet.privacy import SeededNoise
 
-ARMS, DIM, NONZERO = 5, 10_000, 10
+ARMS = 5
+DIM = 10_000
+NONZERO = 10
 FIRST = 100  # seed; the defaults were tuned on smaller ones
 POINTS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 
@@ -106,7 +108,8 @@ def reach(seeds: range) -> None:
 
 
 def speed() -> None:
-    T, dim = 4000, DIM
+    T = 4000
+    dim = DIM
     world = sparse_arms(ARMS, dim, nonzero=NONZERO, seed=0)
     X = world.contexts(1000, np.random.default_rng(0))
     show = new_table(f"decide and learn, d = {dim:,}, {ARMS} arms",

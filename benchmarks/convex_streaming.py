@@ -43,7 +43,10 @@ class World:
         X /= np.linalg.norm(X, q, axis=1, keepdims=True)
         self.theta = size * np.full(d, d ** (-1 / p))
         y = X @ self.theta + 0.05 * rng.normal(size=T + TEST)
-        self.X, self.y, self.test, self.labels = X[:T], y[:T], X[T:], y[T:]
+        self.X = X[:T]
+        self.y = y[:T]
+        self.test = X[T:]
+        self.labels = y[T:]
         self.best, self.none = self.risk(self.theta), self.risk(0 * self.theta)
 
     def risk(self, theta: np.ndarray) -> float:

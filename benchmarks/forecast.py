@@ -187,7 +187,8 @@ SEEDS = range(500, 500 + BANDIT_RUNS)
 
 
 def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
-    trust, runs = options.pop("trust", "joint"), options.pop("runs", BANDIT_RUNS)
+    trust = options.pop("trust", "joint")
+    runs = options.pop("runs", BANDIT_RUNS)
     return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=runs)
 
 
@@ -225,7 +226,9 @@ def bandit_accuracy() -> None:
 
 
 def bandit_worlds() -> None:
-    d, T, epsilon = 5, 50_000, 1.0
+    d = 5
+    T = 50_000
+    epsilon = 1.0
     table = new_table(
         "Other worlds, d = 5, 50,000 rounds, epsilon = 1: median regret, its ratio "
         f"to the measured one; the worst of {BANDIT_RUNS}",

@@ -24,7 +24,9 @@ from discreet.experiments.statistics import standard_error
 from discreet.online import FTPL, FTRL
 from discreet.privacy import SeededNoise
 
-N, EPSILON, DELTA = 10, 1.0, 1e-6
+N = 10
+EPSILON = 1.0
+DELTA = 1e-6
 
 
 class CappedFTRL(FTRL):
@@ -190,7 +192,8 @@ def speed(count: int, T: int) -> None:
         ("FTRL, pure", FTRL, 0.0),
         ("FTPL", FTPL, DELTA),
     ):
-        runs, steps = [], []
+        runs = []
+        steps = []
         for seed in range(3):
             learner = kind(Simplex(N), T, EPSILON, delta, seed=0, noise=SeededNoise(seed))
             start = time.process_time()

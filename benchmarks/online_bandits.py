@@ -25,7 +25,8 @@ from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
 from discreet.privacy import SeededNoise
 
-ARMS, DIM = 10, 5
+ARMS = 10
+DIM = 5
 DOMAINS = {"Ball": Ball, "Cube": Cube}
 
 

@@ -30,7 +30,9 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 FIGURE = Path(__file__).parents[1] / "docs" / "online.png"
-TIMES, SIZES, EPSILONS = (10**3, 10**4, 10**5, 10**6), (10, 100, 1000), (math.inf, 1.0, 0.1)
+TIMES = (10**3, 10**4, 10**5, 10**6)
+SIZES = (10, 100, 1000)
+EPSILONS = (math.inf, 1.0, 0.1)
 SHORT = 20_000  # rounds for the curve in N
 COLOURS = {math.inf: "#5b8e7d", 1.0: "#2f4b7c", 0.1: "#d08c2f"}
 

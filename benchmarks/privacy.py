@@ -38,7 +38,8 @@ def channels() -> None:
                    "interval", "by"):  # fmt: skip
         table.add_column(column, justify="right")
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
-        ball, interval = BallChannel(10, epsilon), IntervalChannel(epsilon)
+        ball = BallChannel(10, epsilon)
+        interval = IntervalChannel(epsilon)
         ratio = 1 / math.tanh(epsilon / 2)
         half = ratio * math.sqrt(math.pi) / 2 * 10 * math.gamma(5.5) / math.gamma(6)
         half /= math.sqrt(10)
@@ -113,7 +114,8 @@ def noise_in_norms() -> None:
             k_norm(np.zeros(dim), sensitivity=1.0, epsilon=1.0, norm="linf", noise=noise).value
             for _ in range(4000)
         ]
-        cube, box = float(np.std(draws)), dim * math.sqrt(2)
+        cube = float(np.std(draws))
+        box = dim * math.sqrt(2)
         table.add_row(str(dim), f"{cube:.2f}", f"{box:.2f}", f"{box / cube:.2f}")
     CONSOLE.print(table)
 

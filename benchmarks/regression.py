@@ -55,7 +55,8 @@ def covariates(family: str, n: int, d: int, rng) -> np.ndarray:
 def world(family: str, n: int, seed: int):
     """Rows, labels, the true parameter, and rows to predict."""
     rng = np.random.default_rng([seed, n])
-    X, test = covariates(family, n, D, rng), covariates(family, 10_000, D, rng)
+    X = covariates(family, n, D, rng)
+    test = covariates(family, 10_000, D, rng)
     theta = directions(rng, 1, D)[0]
     y = np.clip(X @ theta + 0.1 * rng.standard_normal(n), -1, 1)
     return X, y, theta, test
@@ -64,7 +65,8 @@ def world(family: str, n: int, seed: int):
 def coin_world(mean: float, n: int, seed: int):
     """0/1 labels of a given mean on the sphere."""
     rng = np.random.default_rng([seed, n, 7])
-    X, test = directions(rng, n, D), directions(rng, 10_000, D)
+    X = directions(rng, n, D)
+    test = directions(rng, 10_000, D)
     theta = 0.9 * min(mean, 1 - mean) * directions(rng, 1, D)[0]
     return X, (rng.random(n) < mean + X @ theta).astype(float), theta, test
 
@@ -157,7 +159,8 @@ def score(*, name: str, estimator: str, epsilon: float, steps: int, seed: int) -
     """R^2 on a fifth of the rows, drawn by the seed; steps are those of gradient descent."""
     X, y = data(name)
     order = np.random.default_rng(seed).permutation(len(X))
-    test, train = order[: len(X) // 5], order[len(X) // 5 :]
+    test = order[: len(X) // 5]
+    train = order[len(X) // 5 :]
     common = {"norm_bound": math.sqrt(X.shape[1]), "fit_intercept": True}
     if estimator == "diffprivlib":
         from diffprivlib.models import LinearRegression
@@ -269,7 +272,8 @@ def two_methods(*, kind: str, n: int, d: int, seed: int) -> dict[str, float]:
         size = np.linalg.norm(g, axis=1, keepdims=True)
         return g / (np.maximum(size, 1) if kind == "1/j" else size)
 
-    X, test = rows(n), rows(3_000)
+    X = rows(n)
+    test = rows(3_000)
     theta = basis @ directions(rng, 1, rank)[0] if kind == "rank 20" else directions(rng, 1, d)[0]
     y = np.clip(X @ theta + 0.1 * rng.standard_normal(n), -1, 1)
     found = {
@@ -282,7 +286,9 @@ def two_methods(*, kind: str, n: int, d: int, seed: int) -> dict[str, float]:
 
 
 def auto() -> None:
-    kinds, dims, sizes = ("sphere", "1/j", "rank 20"), (30, 100, 300), (1_000, 3_000, 10_000)
+    kinds = ("sphere", "1/j", "rank 20")
+    dims = (30, 100, 300)
+    sizes = (1_000, 3_000, 10_000)
     found = run(grid(two_methods, seeds=range(6), kind=kinds, n=sizes, d=dims))
     names = ("information-weighted", "sgd", "zero")
     table = new_table("What auto chooses between: L1 error x 10^4, epsilon = 1, median of 6 fits",

@@ -21,7 +21,10 @@ from discreet.experiments.measure import Found, grid
 from discreet.privacy import SeededNoise, gaussian_mu
 from discreet.regression.glm import PrivateGLM
 
-DIM, EPSILON, DELTA, SEEDS = 10, 1.0, 1e-6, 24
+DIM = 10
+EPSILON = 1.0
+DELTA = 1e-6
+SEEDS = 24
 Array = np.ndarray
 
 
@@ -39,8 +42,8 @@ def logistic_regression(X: Array, y: Array, ridge: float, tilt: Array | float = 
     return theta
 
 
-def objective_deviation(ridge: float) -> float:
-    """Deviation of the tilt b ~ N(0, s^2 I) that makes objective perturbation (epsilon, delta)-DP.
+def objective_std(ridge: float) -> float:
+    """s of the tilt b ~ N(0, s^2 I) that makes objective perturbation (epsilon, delta)-DP.
 
     Kifer, Smith, Thakurta (2012), Gaussian tilt, recalibrated for replace-one and for a tilt that
     moves by D(theta) = c x - c' x' with |c|, |c'| <= 1, |x|, |x'| <= 1, which depends on theta.
@@ -56,7 +59,7 @@ def objective_deviation(ridge: float) -> float:
 
 def objective_perturbation(X: Array, y: Array, seed: int) -> Array:
     ridge = 1 / (4 * math.expm1(EPSILON / 10))  # a tenth of epsilon for the determinants
-    tilt = SeededNoise(seed).gaussian(objective_deviation(ridge), X.shape[1])
+    tilt = SeededNoise(seed).gaussian(objective_std(ridge), X.shape[1])
     return logistic_regression(X, y, ridge, tilt)
 
 

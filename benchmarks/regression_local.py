@@ -38,12 +38,12 @@ def covariates(name, n, rng, d=5):
     return np.eye(d)[rng.choice(d, n, p=frequency / frequency.sum())]
 
 
-def world(name, n, seed, d=5, deviation=0.1):
+def world(name, n, seed, d=5, std=0.1):
     rng = np.random.default_rng(seed)
     X = covariates(name, n, rng, d)
     theta = rng.standard_normal(d)
     theta /= np.linalg.norm(theta)
-    y = np.clip(X @ theta + deviation * rng.standard_normal(n), -1, 1)
+    y = np.clip(X @ theta + std * rng.standard_normal(n), -1, 1)
     return X, y, theta
 
 

@@ -32,10 +32,11 @@ from papers.exhibit import (
     shown,
 )
 from papers.information_weighted_bounds import bounds, public
-from papers.reweighted import SHARES, constant
-from papers.worlds import LAWS, D, fit, regret
+from papers.reweighted import EIGENVALUES, constant
+from papers.worlds import FAMILIES, D, fit, regret
 
-SIGNS, GAUSSIAN = {"labels": ("signs",)}, {"labels": ("gaussian",)}
+SIGNS = {"labels": ("signs",)}
+GAUSSIAN = {"labels": ("gaussian",)}
 LENGTHS = (1.0, 0.3, 0.1, 0.03)  # of the covariates in one dimension
 PEOPLE = 200_000
 
@@ -73,13 +74,13 @@ def cells(quick: bool) -> list[Measurement]:
     few = 6 if quick else 16
     main = _rounds(quick)[1]
     return [
-        *grid(fit, seeds=few, law=LAWS, rows=_rows(quick), epsilon=(1.0,),
+        *grid(fit, seeds=few, family=FAMILIES, rows=_rows(quick), epsilon=(1.0,),
               method=("auto", "AdaSSP"), **SIGNS),
-        *grid(fit, seeds=3 if quick else 8, law=LAWS, rows=_many(quick), epsilon=(1.0,),
+        *grid(fit, seeds=3 if quick else 8, family=FAMILIES, rows=_many(quick), epsilon=(1.0,),
               method=("local",), **SIGNS),
-        *grid(fit, seeds=few, law=("sphere", "log-normal", "rare .01"), rows=_rows(quick),
+        *grid(fit, seeds=few, family=("sphere", "log-normal", "rare .01"), rows=_rows(quick),
               epsilon=(1.0,), method=("auto", "OLS", "AdaSSP"), **GAUSSIAN),
-        *grid(fit, seeds=few, law=tuple(f"rare {s:g}" for s in SHARES), rows=(20_000,),
+        *grid(fit, seeds=few, family=tuple(f"rare {s:g}" for s in EIGENVALUES), rows=(20_000,),
               epsilon=(1.0,), method=("auto", "OLS"), **GAUSSIAN),
         *grid(one_feature, seeds=3 * few, length=LENGTHS, people=(PEOPLE,),
               method=("Algorithm 1", "one shot")),
@@ -109,25 +110,31 @@ def exhibits(found: Found, quick: bool) -> list[Exhibit]:
 
 
 def _price(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _rows(quick)
-    for law in ("sphere", "log-normal", "rare .01"):
+    rows = []
+    panels = []
+    T = _rows(quick)
+    for family in ("sphere", "log-normal", "rare .01"):
 
-        def error(method: str, law: str = law) -> list[Array]:
-            return [found.over(fit, "l2", law=law, rows=n, epsilon=1.0, method=method,
+        def error(method: str, family: str = family) -> list[Array]:
+            return [found.over(fit, "l2", family=family, rows=n, epsilon=1.0, method=method,
                                labels="gaussian") for n in T]  # fmt: skip
 
-        mine, plain, ada = error("auto"), error("OLS"), error("AdaSSP")
+        mine = error("auto")
+        plain = error("OLS")
+        ada = error("AdaSSP")
         paid = [float(a.mean() / b.mean()) for a, b in zip(mine, plain, strict=True)]
         other = [float(a.mean() / b.mean()) for a, b in zip(ada, plain, strict=True)]
-        told = [price_of_privacy(public(law), n, 1.0) for n in T]
+        told = [price_of_privacy(public(family), n, 1.0) for n in T]
         rows += [
-            Row(f"{law}, T = {n:,}", digits(c), digits(a), compare(x, y), f"forecast {digits(b)}")
+            Row(
+                f"{family}, T = {n:,}", digits(c), digits(a), compare(x, y), f"forecast {digits(b)}"
+            )
             for n, a, b, c, x, y in zip(T, paid, told, other, mine, ada, strict=True)
         ]
         falls = slope(T, [a / float(b.mean()) - 1 for a, b in zip(mine, plain, strict=True)])
-        rows.append(Row(f"{law}: exponent of T in price - 1", "-0.50", str(falls),
+        rows.append(Row(f"{family}: exponent of T in price - 1", "-0.50", str(falls),
                         judge_slope(falls, -0.5)))  # fmt: skip
-        panels.append(Panel(law, "rows", "price of privacy", (
+        panels.append(Panel(family, "rows", "price of privacy", (
             Line("AdaSSP", T, other, "theirs"), Line("ours", T, paid, "ours"),
             Line("forecast, tr(Sigma W^2)/d", T, told, "bound"),
         )))  # fmt: skip
@@ -136,7 +143,7 @@ def _price(found: Found, quick: bool) -> Exhibit:
         "squared error over that of least squares is O(1) once T exceeds kappa(p)^2 "
         "log(1/beta)/alpha^2 (Section 5.3).",
         tuple(rows),
-        "Labels with Gaussian noise of deviation .1, epsilon = 1, delta = 1e-6. Theirs is AdaSSP "
+        "Labels with Gaussian noise of std .1, epsilon = 1, delta = 1e-6. Theirs is AdaSSP "
         "(Wang 2018), the best of the usual methods. The forecast is price_of_privacy.",
         tuple(panels),
         "1 means privacy for free.",
@@ -177,31 +184,34 @@ def _one_feature(found: Found) -> Exhibit:
 
 def _norms(found: Found) -> Exhibit:
     runs = {
-        norm: [found.over(fit, norm, law=f"rare {s:g}", rows=20_000, epsilon=1.0, method="auto",
-                          labels="gaussian") for s in SHARES]
+        norm: [found.over(fit, norm, family=f"rare {s:g}", rows=20_000, epsilon=1.0, method="auto",
+                          labels="gaussian") for s in EIGENVALUES]
         for norm in ("l1", "l2")
     }  # fmt: skip
-    plain = [found.over(fit, "l2", law=f"rare {s:g}", rows=20_000, epsilon=1.0, method="OLS",
-                        labels="gaussian") for s in SHARES]  # fmt: skip
+    plain = [found.over(fit, "l2", family=f"rare {s:g}", rows=20_000, epsilon=1.0, method="OLS",
+                        labels="gaussian") for s in EIGENVALUES]  # fmt: skip
     l2 = [np.sqrt(v) for v in runs["l2"]]
     rows = [
         Row(f"smallest eigenvalue {s:g}", shown(a, 1e3), shown(b, 1e3), "",
             f"L2 of least squares {shown(np.sqrt(c), 1e3)}")
-        for s, a, b, c in zip(SHARES, runs["l1"], l2, plain, strict=True)
+        for s, a, b, c in zip(EIGENVALUES, runs["l1"], l2, plain, strict=True)
     ]  # fmt: skip
     for norm, values in (("L1", runs["l1"]), ("L2", l2)):
         worst = max(float(v.mean()) for v in values) / float(values[0].mean())
         fine = worst < 2 if norm == "L1" else worst >= 2
         rows.append(Row(f"{norm}: worst / at .1", "bounded" if norm == "L1" else "grows",
                         digits(worst), EQUAL if fine else WORSE))  # fmt: skip
-    lines = (curve("L1 error", SHARES, runs["l1"], "ours"), curve("L2 error", SHARES, l2, "theirs"))
+    lines = (
+        curve("L1 error", EIGENVALUES, runs["l1"], "ours"),
+        curve("L2 error", EIGENVALUES, l2, "theirs"),
+    )
     return Exhibit(
         "L1 error and L2 error",
         "the L1 error does not depend on the covariates (Proposition 5.4); the L2 error of any "
         "private method must, when a direction is rare (Proposition 3.5).",
         tuple(rows),
-        "T = 20,000, epsilon = 1, errors x 1000, one direction in a small share of the rows. L2 is "
-        "worst where the direction is rare enough to drown in noise and common enough to count.",
+        "T = 20,000, epsilon = 1, errors x 1000, one direction in a small fraction of the rows. L2 "
+        "is worst where the direction is rare enough to drown in noise and common enough to count.",
         (Panel("ours", "smallest eigenvalue", "error", lines),),
         "Bands are 95% intervals over seeds.",
         theirs="L1",
@@ -245,14 +255,14 @@ def _gap(found: Found, quick: bool) -> Exhibit:
             for t in T]  # fmt: skip
     tree = found.over(regret, world="fixed", rounds=T[1], epsilon=1.0, how="tree")
     grows = slope(T, mine)
-    share = float(late[-1].mean() / mine[-1].mean())
+    fraction = float(late[-1].mean() / mine[-1].mean())
     rows = (
         Row(f"regret at T = {T[1]:,}, against Shariff and Sheffet", shown(tree), shown(mine[1]),
             compare(mine[1], tree)),
         Row("exponent of T (log^2 T: about .2)", "0.20", str(grows), judge_slope(grows, 0.2),
             ", ".join(shown(v) for v in mine)),
-        Row(f"share of the last half of T = {T[-1]:,}", "small", digits(share),
-            EQUAL if share < 0.1 else WORSE),
+        Row(f"fraction of the last half of T = {T[-1]:,}", "small", digits(fraction),
+            EQUAL if fraction < 0.1 else WORSE),
     )  # fmt: skip
     return Exhibit(
         "Theorem 6.3: logarithmic regret with a gap",
@@ -302,7 +312,8 @@ def algorithm_1_cost(alpha: float) -> float:
 
 
 def _constants() -> Exhibit:
-    both, cost = constant(), algorithm_1_cost(1.0)
+    both = constant()
+    cost = algorithm_1_cost(1.0)
     row = Row("Algorithm 1: epsilon of its two reports", "1.00", digits(cost),
               WRONG if cost > 1 else EQUAL,
               "sign(phi) y moves by 2, |phi| by 1; Laplace of rate alpha/2")  # fmt: skip

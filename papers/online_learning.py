@@ -43,7 +43,8 @@ from papers.online_learning_constants import (
 WORLDS = {"experts": "experts", "sphere": "sphere", "cube": "cube"}
 GROWTH = {"experts": 1.0, "sphere": 1.0, "cube": 1.0}  # of the surcharge with N, Corollary 3.2
 PAPERS_TREE = Tree(branching=2, balanced=False, padded=True)
-N, SIZES = 10, (10, 100, 1000)
+N = 10
+SIZES = (10, 100, 1000)
 BANDITS = {"arms": "arms (Theorem 4.1)", "points": "points of the ball (Theorem 4.5)"}
 
 
@@ -196,14 +197,18 @@ def _extra(
 
 
 def _regret(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _rounds(quick)
+    rows = []
+    panels = []
+    T = _rounds(quick)
     for world, title in WORLDS.items():
 
         def runs(how: str, epsilon: float = 1.0, world: str = world) -> list[Array]:
             return [found.over(full_information, world=world, rounds=t, n=N, epsilon=epsilon,
                                how=how) for t in T]  # fmt: skip
 
-        paper, pure, ours = runs("paper"), runs("pure"), runs("ours")
+        paper = runs("paper")
+        pure = runs("pure")
+        ours = runs("ours")
         rows += [
             Row(f"{title}, T = {t:,}", shown(a), shown(b), compare(b, a),
                 f"with delta = 1e-6: {shown(c)}")
@@ -229,7 +234,9 @@ def _regret(found: Found, quick: bool) -> Exhibit:
 
 
 def _free(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _rounds(quick)
+    rows = []
+    panels = []
+    T = _rounds(quick)
     flat = slope(T, [math.log(t) ** 2 for t in T])
     for world, title in WORLDS.items():
         extra = {how: [_extra(found, world, t, how) for t in T] for how in ("paper", "pure")}
@@ -243,7 +250,8 @@ def _free(found: Found, quick: bool) -> Exhibit:
         others = []
         for n, epsilon, rounds in _others(quick):
             runs = [_extra(found, world, t, "pure", n, epsilon) for t in rounds]
-            late, where = slope(rounds[1:], runs[1:]), f"N = {n}, epsilon = {epsilon:g}"
+            late = slope(rounds[1:], runs[1:])
+            where = f"N = {n}, epsilon = {epsilon:g}"
             flat_there = slope(rounds[1:], [math.log(t) ** 2 for t in rounds[1:]])
             values = ", ".join(f"{digits(float(run.mean()))} at {t:,}"
                                for t, run in zip(rounds, runs, strict=True))  # fmt: skip
@@ -278,7 +286,8 @@ def _free(found: Found, quick: bool) -> Exhibit:
 
 
 def _sizes(found: Found, quick: bool) -> Exhibit:
-    rows, sizes = [], SIZES[:2] if quick else SIZES
+    rows = []
+    sizes = SIZES[:2] if quick else SIZES
     for world, title in WORLDS.items():
         by_n = [_extra(found, world, 10**4, "pure", n) for n in sizes]
         grows = slope(sizes, by_n)
@@ -302,7 +311,9 @@ def _sizes(found: Found, quick: bool) -> Exhibit:
 
 
 def _bandits(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _bandit_rounds(quick)
+    rows = []
+    panels = []
+    T = _bandit_rounds(quick)
     for kind, title in BANDITS.items():
         runs = {how: [found.over(bandit, kind=kind, rounds=t, epsilon=1.0, how=how) for t in T]
                 for how in ("paper", "local", "central")}  # fmt: skip
@@ -340,7 +351,7 @@ def _printed_bounds(found: Found, quick: bool) -> Exhibit:
         log = math.log(t)
         scale = N * log / 1.0  # lambda of Corollary 3.2
         # D_Lap = E[max Z - min Z] over ceil(log2 T) draws of each coordinate, about 2 sqrt(2 ln N)
-        # deviations; deviation of their sum = lambda sqrt(2 ceil(log2 T)).
+        # standard deviations; that of their sum is lambda sqrt(2 ceil(log2 T)).
         noise = 2 * math.sqrt(2 * math.log(N)) * scale * math.sqrt(2 * math.ceil(math.log2(t)))
         bound = math.sqrt(t * math.log(N)) + noise
         mine = found.over(full_information, world="experts", rounds=t, n=N, epsilon=1.0, how="pure")

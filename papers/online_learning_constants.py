@@ -17,7 +17,8 @@ def tree_attack(*, rounds: int, epsilon: float, seed: int) -> Mapping[str, float
 
     The attacker sees the noisy nodes on the way from one round to the root, all of which hold it.
     """
-    rng, levels = np.random.default_rng(seed), math.floor(math.log2(rounds)) + 1
+    rng = np.random.default_rng(seed)
+    levels = math.floor(math.log2(rounds)) + 1
     scale = math.log(rounds) / epsilon  # |Y|_1 log T/epsilon
     noise = rng.laplace(scale=scale, size=(2, ATTACKS, levels))
     # Rounded: the last bits of float noise tell more than they should, which is not the point here.

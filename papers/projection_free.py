@@ -80,7 +80,8 @@ def _domain(name: str) -> Domain:
 def _world(name: str, rounds: int, seed: int) -> tuple[Domain, ConvexLosses, tuple[float, float]]:
     """Absolute losses, and bounds on them where the paper's radius, at most D/4, leads."""
     domain = _domain(name)
-    n, D = domain.affine_hull.basis.shape[1], domain.diameter()
+    n = domain.affine_hull.basis.shape[1]
+    D = domain.diameter()
     world = convex_losses("absolute", domain, rounds, seed=seed)
     return domain, world, world.loss_range(min(D * math.sqrt(n) / rounds**0.25, D / 4))
 
@@ -115,12 +116,20 @@ def paper(
     """
     place, world, _ = _world(domain, rounds, seed)
     rng = np.random.default_rng([seed, 7])
-    basis, D, T = place.affine_hull.basis, place.diameter(), rounds
-    n, size = int(basis.shape[1]), math.isqrt(T)
-    radius, rate = D * math.sqrt(n) / T**0.25, D / (T**0.75 * math.sqrt(n))
+    basis = place.affine_hull.basis
+    D = place.diameter()
+    T = rounds
+    n = int(basis.shape[1])
+    size = math.isqrt(T)
+    radius = D * math.sqrt(n) / T**0.25
+    rate = D / (T**0.75 * math.sqrt(n))
     nodes = math.ceil(math.log2(math.ceil(T / size)))
     start = place.interior_point
-    centre, late, total, suffered, calls = start, start, np.zeros(n), 0.0, 0
+    centre = start
+    late = start
+    total = np.zeros(n)
+    suffered = 0.0
+    calls = 0
     for first in range(0, T, size):
         last = min(T, first + size)
         units = rng.standard_normal((last - first, n))
@@ -133,7 +142,9 @@ def paper(
         found = nearest_point(
             place, start - sign * rate * (basis @ noisy), centre, gap=D**2 / size, max_calls=size
         )
-        late, centre, calls = centre, found.point, calls + found.calls
+        late = centre
+        centre = found.point
+        calls = calls + found.calls
         total = total + n / radius * values @ units
     return {"value": suffered - float(world.losses(world.best).sum()), "calls": calls / T}
 
@@ -143,10 +154,10 @@ def _noise(
 ) -> Array:
     if lemma == "none":
         return np.zeros(n)
-    deviation = LEMMAS[lemma](T, n, epsilon)
+    std = LEMMAS[lemma](T, n, epsilon)
     if lemma == "lemma 7":
-        return np.asarray(rng.laplace(scale=deviation / math.sqrt(2), size=(nodes, n)).sum(axis=0))
-    return np.asarray(deviation * rng.standard_normal((nodes, n)).sum(axis=0))
+        return np.asarray(rng.laplace(scale=std / math.sqrt(2), size=(nodes, n)).sum(axis=0))
+    return np.asarray(std * rng.standard_normal((nodes, n)).sum(axis=0))
 
 
 # -- exhibits -------------------------------------------------------------------------------------
@@ -154,7 +165,10 @@ def _noise(
 
 def cells(quick: bool) -> list[Measurement]:
     """All of them."""
-    few, T, main, names = 3 if quick else 8, _rounds(quick), _main(quick), tuple(DOMAINS)
+    few = 3 if quick else 8
+    T = _rounds(quick)
+    main = _main(quick)
+    names = tuple(DOMAINS)
     some = ("simplex", TREES)
     return [
         *grid(ours, seeds=few, domain=some, rounds=T, epsilon=(1.0, math.inf), delta=(DELTA, 0.0)),
@@ -187,7 +201,9 @@ def exhibits(found: Found, quick: bool) -> list[Exhibit]:
 
 
 def _growth(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _rounds(quick)
+    rows = []
+    panels = []
+    T = _rounds(quick)
     for name in ("simplex", TREES):
         theirs = {
             lemma: [found.over(paper, domain=name, rounds=t, epsilon=1.0, lemma=lemma, sign=1)
@@ -251,7 +267,10 @@ def _domains(found: Found, T: int) -> Exhibit:
 
 
 def _budgets(found: Found, T: int) -> Exhibit:
-    rows, theirs, mine, pure = [], [], [], []
+    rows = []
+    theirs = []
+    mine = []
+    pure = []
     for epsilon in EPSILONS:
         lemmas = [found.over(paper, domain="simplex", rounds=T, epsilon=epsilon, lemma=lemma,
                              sign=1) for lemma in LEMMAS]  # fmt: skip

@@ -10,12 +10,12 @@ DELTA = 1e-6
 
 
 def lemma_7(T: int, n: int, epsilon: float) -> float:
-    """Deviation of Laplace(T^1/2 n L log T/epsilon), L = 1."""
+    """Standard deviation of Laplace(T^1/2 n L log T/epsilon), L = 1."""
     return math.sqrt(2 * T) * n * math.log(T) / epsilon
 
 
 def lemma_10(T: int, n: int, epsilon: float) -> float:
-    """Deviation of the Gaussian calibration, L = 1, delta = 10^-6."""
+    """Standard deviation of the Gaussian calibration, L = 1, delta = 10^-6."""
     log = math.log((n + T) / DELTA)
     norm = log + math.sqrt((1 + math.sqrt(T) / n) * log)
     return float(T**0.25) * math.sqrt(n) * math.log(T) * math.log(T / DELTA) * norm / epsilon
@@ -25,7 +25,7 @@ LEMMAS = {"lemma 7": lemma_7, "lemma 10": lemma_10}
 
 
 def node_noise(T: int, n: int) -> dict[str, float]:
-    """Deviations of a node's noise at epsilon = 1 for L = D = 1, and what one round needs.
+    """Standard deviations of a node's noise at epsilon = 1 for L = D = 1, and what one round needs.
 
     One round changes one term (n/zeta) f u of a batch, f in [0, D] over a set of diameter D: in l2
     by (n/zeta) D = n^1/2 T^1/4, in l1 by sqrt(n) times that; a tree over T^1/2 batches has

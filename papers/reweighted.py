@@ -26,9 +26,9 @@ from papers.exhibit import (
     judge_slope,
     shown,
 )
-from papers.worlds import D, fit, logistic, printed_deviation, regret, wide
+from papers.worlds import D, fit, logistic, printed_std, regret, wide
 
-SHARES = (0.1, 0.01, 0.001, 0.0001)  # smallest eigenvalues
+EIGENVALUES = (0.1, 0.01, 0.001, 0.0001)  # smallest eigenvalues
 METHODS = {"reweighted": "re-weighted", "auto": "ours", "AdaSSP": "AdaSSP", "OLS": "OLS"}
 KINDS = {"reweighted": "theirs", "auto": "ours", "OLS": "plain"}
 GAUSSIAN = {"labels": ("gaussian",)}
@@ -51,12 +51,13 @@ def _rounds(quick: bool) -> tuple[int, ...]:
 
 def cells(quick: bool) -> list[Measurement]:
     """All of them."""
-    few, names = 6 if quick else 16, tuple(METHODS)
+    few = 6 if quick else 16
+    names = tuple(METHODS)
     main = _rounds(quick)[1]
     return [
-        *grid(fit, seeds=few, law=tuple(f"rare {s:g}" for s in SHARES), rows=(20_000,),
+        *grid(fit, seeds=few, family=tuple(f"rare {s:g}" for s in EIGENVALUES), rows=(20_000,),
               epsilon=(1.0,), method=names, **GAUSSIAN),
-        *grid(fit, seeds=few, law=("sphere", "log-normal"), rows=_rows(quick),
+        *grid(fit, seeds=few, family=("sphere", "log-normal"), rows=_rows(quick),
               epsilon=(0.3, 1.0, 3.0), method=names, **GAUSSIAN),
         *grid(logistic, seeds=few, rows=_rows(quick), epsilon=(1.0,),
               method=("none", "newton", "sgd", "erm")),
@@ -87,27 +88,27 @@ def exhibits(found: Found, quick: bool) -> list[Exhibit]:
 
 def _eigenvalue(found: Found) -> Exhibit:
     runs = {
-        method: [found.over(fit, "l1", law=f"rare {s:g}", rows=20_000, epsilon=1.0, method=method,
-                            labels="gaussian") for s in SHARES]
+        method: [found.over(fit, "l1", family=f"rare {s:g}", rows=20_000, epsilon=1.0,
+                            method=method, labels="gaussian") for s in EIGENVALUES]
         for method in METHODS
     }  # fmt: skip
     rows = [
         Row(f"smallest eigenvalue {s:g}", shown(runs["reweighted"][i], 1e3),
             shown(runs["auto"][i], 1e3), compare(runs["auto"][i], runs["reweighted"][i]),
             f"AdaSSP {shown(runs['AdaSSP'][i], 1e3)}, OLS {shown(runs['OLS'][i], 1e3)}")
-        for i, s in enumerate(SHARES)
+        for i, s in enumerate(EIGENVALUES)
     ]  # fmt: skip
     for method in ("reweighted", "auto"):
         worst = max(float(v.mean()) for v in runs[method]) / float(runs[method][0].mean())
         rows.append(Row(f"{METHODS[method]}: worst error / error at .1", "bounded", digits(worst),
                         EQUAL if worst < 2 else WORSE))  # fmt: skip
-    lines = tuple(curve(METHODS[m], SHARES, runs[m], KINDS.get(m, "")) for m in METHODS)
+    lines = tuple(curve(METHODS[m], EIGENVALUES, runs[m], KINDS.get(m, "")) for m in METHODS)
     return Exhibit(
         "L1 error, whatever the smallest eigenvalue",
         "sqrt(d/T) + d/(alpha T), with no condition on the covariates (Theorem 4.4).",
         tuple(rows),
         f"T = 20,000, d = {D}, epsilon = 1, delta = 1e-6, errors x 1000; one direction is seen in "
-        "a small share of the rows only. Theirs is re-weighted regression with exact calibration, "
+        "a small fraction of the rows only. Theirs is re-weighted regression, calibrated exactly, "
         "ours is PrivateLinearRegression as it comes.",
         (Panel("T = 20,000", "smallest eigenvalue", "mean |error|", lines),),
         "Bands are 95% intervals over seeds.",
@@ -115,25 +116,27 @@ def _eigenvalue(found: Found) -> Exhibit:
 
 
 def _errors(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _rows(quick)
-    for law in ("sphere", "log-normal"):
+    rows = []
+    panels = []
+    T = _rows(quick)
+    for family in ("sphere", "log-normal"):
         runs = {
-            (method, e): [found.over(fit, "l1", law=law, rows=n, epsilon=e, method=method,
+            (method, e): [found.over(fit, "l1", family=family, rows=n, epsilon=e, method=method,
                                      labels="gaussian") for n in T]
             for method in METHODS for e in (0.3, 1.0, 3.0)
         }  # fmt: skip
         for e in (0.3, 1.0, 3.0):
             rows += [
-                Row(f"{law}, epsilon = {e:g}, T = {n:,}", shown(a, 1e3), shown(b, 1e3),
+                Row(f"{family}, epsilon = {e:g}, T = {n:,}", shown(a, 1e3), shown(b, 1e3),
                     compare(b, a), f"OLS {shown(c, 1e3)}")
                 for n, a, b, c in zip(T, runs["reweighted", e], runs["auto", e], runs["OLS", e],
                                       strict=True)
             ]  # fmt: skip
         falls = slope(T, runs["auto", 1.0])
-        rows.append(Row(f"{law}: exponent of T, epsilon = 1", "-0.50", str(falls),
+        rows.append(Row(f"{family}: exponent of T, epsilon = 1", "-0.50", str(falls),
                         judge_slope(falls, -0.5)))  # fmt: skip
         lines = [curve(METHODS[m], T, runs[m, 1.0], KINDS.get(m, "")) for m in METHODS]
-        panels.append(Panel(f"{law}, epsilon = 1", "rows", "mean |error|", tuple(lines)))
+        panels.append(Panel(f"{family}, epsilon = 1", "rows", "mean |error|", tuple(lines)))
     return Exhibit(
         "L1 error against T and epsilon",
         "sqrt(d/T) + d/(alpha T): in the end what OLS has (Theorem 4.4).",
@@ -146,7 +149,8 @@ def _errors(found: Found, quick: bool) -> Exhibit:
 
 
 def _logistic(found: Found, quick: bool) -> Exhibit:
-    T, names = _rows(quick), ("sgd", "erm", "newton", "none")
+    T = _rows(quick)
+    names = ("sgd", "erm", "newton", "none")
     runs = {m: [found.over(logistic, rows=n, epsilon=1.0, method=m) for n in T] for m in names}
     rows = [
         Row(f"T = {n:,}", shown(runs["sgd"][i], 1e3), shown(runs["newton"][i], 1e3),
@@ -174,7 +178,9 @@ def _logistic(found: Found, quick: bool) -> Exhibit:
 
 
 def _dimension_free(found: Found, quick: bool) -> Exhibit:
-    rows, panels, T = [], [], _wide_rows(quick)
+    rows = []
+    panels = []
+    T = _wide_rows(quick)
     for trust, (epsilon, rate) in TRUSTS.items():
         runs = {d: [found.over(wide, "l2", rows=n, dim=d, trust=trust, epsilon=epsilon) for n in T]
                 for d in DIMS}  # fmt: skip
@@ -210,7 +216,10 @@ def _regret(found: Found, quick: bool) -> Exhibit:
     def runs(how: str, epsilon: float = 1.0) -> list[Array]:
         return [found.over(regret, world="sphere", rounds=t, epsilon=epsilon, how=how) for t in T]
 
-    tree, mine, plain, linucb = runs("tree"), runs("joint"), runs("joint", math.inf), runs("LinUCB")
+    tree = runs("tree")
+    mine = runs("joint")
+    plain = runs("joint", math.inf)
+    linucb = runs("LinUCB")
     rows = [
         Row(f"T = {t:,}", shown(a), shown(b), compare(b, a), f"without privacy {shown(c)}")
         for t, a, b, c in zip(T, tree, mine, plain, strict=True)
@@ -267,7 +276,8 @@ def constant() -> Exhibit:
     """What the Gaussian channels of both papers have, and what is enough."""
     rows = []
     for epsilon, delta in ((1.0, 1e-6), (0.1, 1e-6), (1.0, 1e-3)):
-        printed, exact = printed_deviation(epsilon, delta), gaussian_std(epsilon, delta, 1.0)
+        printed = printed_std(epsilon, delta)
+        exact = gaussian_std(epsilon, delta, 1.0)
         rows.append(Row(f"epsilon = {epsilon:g}, delta = {delta:g}", digits(printed), digits(exact),
                         compare(np.array([exact]), np.array([printed])),
                         f"{printed / exact:.2f} times too much"))  # fmt: skip

@@ -46,7 +46,9 @@ OTHER = {  # NoisySFW at p = 1.5, NoisySGD at p = inf
 TEST = 10_000
 STEPS = (0.3, 1.0, 3.0, 10.0)  # factors for the baselines' steps: the best one counts
 GEOMETRIES = {1.0: "p = 1", 1.5: "p = 1.5", 2.0: "p = 2", math.inf: "p = inf"}
-ARMS, DIM, MARKS = 5, 1000, (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+ARMS = 5
+DIM = 1000
+MARKS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 BUDGETS = (1.0, 3.0, 10.0, math.inf)
 
 
@@ -78,9 +80,11 @@ def _rows(rounds: int, dim: int, p: float, size: float, seed: int) -> tuple[Arra
 def suboptimality(
     *, rounds: int, dim: int, p: float, how: str, step: float, seed: int
 ) -> Mapping[str, float]:
-    """Share of the excess risk of theta = 0 that is left, at (1, 1/T)-DP, as in the paper."""
+    """Fraction of the excess risk of theta = 0 that is left, at (1, 1/T)-DP, as in the paper."""
     X, y, theta = _rows(rounds, dim, p, 1.0, seed)
-    domain, noise, delta = LpBall(p, dim), SeededNoise(seed), 1 / rounds
+    domain = LpBall(p, dim)
+    noise = SeededNoise(seed)
+    delta = 1 / rounds
     if how in ("ours", "plain"):
         epsilon = 1.0 if how == "ours" else math.inf
         learner = StreamingFrankWolfe(domain, rounds, epsilon, delta, noise=noise)
@@ -138,7 +142,8 @@ def sparse(
 def cells(quick: bool) -> list[Measurement]:
     """All of them."""
     few = 4 if quick else 10
-    dims, places = _dims(quick), {"rounds": (1000, 2000), "dim": (5, 10)}
+    dims = _dims(quick)
+    places = {"rounds": (1000, 2000), "dim": (5, 10)}
     every = {"rounds": (4000,), "method": ("every-round",), "contexts": ("signs",)}
     return [
         *grid(suboptimality, seeds=few, **places, p=tuple(PRINTED), how=("ours", "plain"),
@@ -174,9 +179,9 @@ def exhibits(found: Found, quick: bool) -> list[Exhibit]:
 
 
 def _ten(pair: tuple[float, float]) -> Array:
-    """Ten numbers with a printed mean and deviation: what the printed table knows."""
-    mean, deviation = pair
-    return mean + deviation * math.sqrt(0.9) * np.tile([-1.0, 1.0], 5)
+    """Ten numbers with a printed mean and std: what the printed table knows."""
+    mean, std = pair
+    return mean + std * math.sqrt(0.9) * np.tile([-1.0, 1.0], 5)
 
 
 def _tables(found: Found) -> Exhibit:
@@ -196,8 +201,8 @@ def _tables(found: Found) -> Exhibit:
                             f"ours {shown(rival)}"))  # fmt: skip
     return Exhibit(
         "Tables 2, 3 and 4: suboptimality",
-        "Algorithm 1 leaves the printed share of the excess risk of theta = 0, at (1, 1/T)-DP, and "
-        "beats NoisySFW at p = 1.5.",
+        "Algorithm 1 leaves the printed fraction of the excess risk of theta = 0, at (1, 1/T)-DP, "
+        "and beats NoisySFW at p = 1.5.",
         tuple(rows),
         "Same data as the paper's (label noise .05), StreamingFrankWolfe as it comes; its "
         "constants were tuned on this family of data with other seeds, so expect less elsewhere. "
@@ -209,7 +214,8 @@ def _tables(found: Found) -> Exhibit:
 
 
 def _rates(found: Found, quick: bool) -> Exhibit:
-    rows, T = [], _horizons(quick)
+    rows = []
+    T = _horizons(quick)
     panels = []
     for size, claimed, name in ((1.0, -0.5, "convex"), (0.5, -1.0, "theta inside the ball")):
         lines = []
@@ -245,7 +251,8 @@ def _dimensions(found: Found, quick: bool) -> Exhibit:
     rows = [Row(f"d = {d:,}", "", shown(v), "",
                 f"divided by ln 2d: {digits(float(v.mean()) / log)}")
             for d, v, log in zip(dims, runs, logs, strict=True)]  # fmt: skip
-    grows, log = slope(dims, runs), slope(dims, logs)
+    grows = slope(dims, runs)
+    log = slope(dims, logs)
     rows.append(
         Row("exponent of d", str(log), str(grows), judge_slope(grows, log.value), "that of log d")
     )
@@ -267,7 +274,9 @@ def _dimensions(found: Found, quick: bool) -> Exhibit:
 
 
 def _bandit(found: Found, quick: bool) -> Exhibit:
-    T, rows, lines = _arm_rounds(quick), [], []
+    T = _arm_rounds(quick)
+    rows = []
+    lines = []
     theory = slope(T, [(math.log(DIM * t) * math.log(t)) ** 2 for t in T])
     for epsilon in BUDGETS:
         runs = [found.over(sparse, rounds=t, epsilon=epsilon, method="windows", contexts="signs")
@@ -283,7 +292,7 @@ def _bandit(found: Found, quick: bool) -> Exhibit:
                 f"{digits(float(uniform.mean()))}; in the last fifth {late:.2f} of it")  # fmt: skip
         rows.append(Row(f"{name}: exponent of T", str(theory), str(grows),
                         judge_slope(grows, theory.value), note))  # fmt: skip
-        marks = [math.ceil(share * T[-1]) for share in MARKS]
+        marks = [math.ceil(fraction * T[-1]) for fraction in MARKS]
         lines.append(curve(name, marks, list(last.T), "plain" if math.isinf(epsilon) else ""))
     return Exhibit(
         "The sparse bandit: regret of order log^2 T",

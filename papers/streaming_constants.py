@@ -18,7 +18,8 @@ def sign_leak(*, runs: int, seed: int) -> Mapping[str, float]:
 
     One feature, one row x = 1, label +1 or -1: theta is minus the sign of the gradient.
     """
-    rng, scores = np.random.default_rng(seed), []
+    rng = np.random.default_rng(seed)
+    scores = []
     for label in (1.0, -1.0):
         gradient = -2.0 * label
         noisy = np.abs(gradient + rng.laplace(scale=50.0, size=(runs, 1)))
@@ -34,12 +35,15 @@ def printed_noise(*, dim: int, rounds: int, levels: bool, seed: int) -> Mapping[
     Density exp(-|z|_r^2/(2 s^2)) with r = kappa_(q,+) of Lemma 3.9, moved by ones of l_q norm 1.
     One node with the variance of Lemma 2.7, or a whole path with that of Theorem 3.1.
     """
-    q, claimed = 3.0, 1 / rounds
-    r, kappa = min(q - 1, math.log(dim) - 1), min(q - 1, math.e**2 * (math.log(dim) - 1))
+    q = 3.0
+    claimed = 1 / rounds
+    r = min(q - 1, math.log(dim) - 1)
+    kappa = min(q - 1, math.e**2 * (math.log(dim) - 1))
     k = math.ceil(math.log2(rounds)) + 1 if levels else 1
     variance = 2 * kappa * math.log(k / claimed) * k**2
     move = np.full(dim, dim ** (-1 / q))
-    rng, loss = np.random.default_rng(seed), np.zeros(SAMPLES)
+    rng = np.random.default_rng(seed)
+    loss = np.zeros(SAMPLES)
     for _ in range(k):
         length = np.sqrt(rng.gamma(dim / 2, 2 * variance, size=SAMPLES))
         cone = rng.gamma(1 / r, size=(SAMPLES, dim)) ** (1 / r)
@@ -60,7 +64,8 @@ def norm_gap(dim: int, q: float) -> tuple[float, float]:
     >>> round(measured, 2), round(allowed, 2)
     (7.39, 1.54)
     """
-    r, kappa = min(q - 1, math.log(dim) - 1), min(q - 1, math.e**2 * (math.log(dim) - 1))
+    r = min(q - 1, math.log(dim) - 1)
+    kappa = min(q - 1, math.e**2 * (math.log(dim) - 1))
     return dim ** (2 / r - 2 / q), kappa / r
 
 
@@ -84,7 +89,7 @@ def noise(found: Found) -> Exhibit:
         "printed r is below 1 and l_r is no norm; below 20 it is below 2 and its square is not "
         "smooth; above, r = 2 and the norms are not equivalent with the constant that is claimed. "
         "With r = kappa_(q,+) + 1, which is probably meant, the mechanism is private. The true "
-        f"delta is simulated ({SAMPLES:,} draws; at d >= 21 the law is Gaussian and "
+        f"delta is simulated ({SAMPLES:,} draws; at d >= 21 it is Gaussian and "
         "docs/errata.md has it exactly).",
         theirs="claimed delta",
         ours="true delta",
@@ -93,7 +98,8 @@ def noise(found: Found) -> Exhibit:
 
 def code(found: Found) -> Exhibit:
     """What the code of the experiments does."""
-    proved, order = found.mean(sign_leak, runs=10_000), math.log(5) - 1
+    proved = found.mean(sign_leak, runs=10_000)
+    order = math.log(5) - 1
     smoothness = 2.0  # the gradient 2 (<x, theta> - y) x moves by 2 <x, move> x
     rows = (
         Row("epsilon of one step of selection (p = 1, bandits)", "at most 1.00",
@@ -106,7 +112,7 @@ def code(found: Found) -> Exhibit:
         Row("r of the noise's norm at d = 5, p = 1.5", "at least 1", digits(order),
             WRONG if order < 1 else EQUAL,
             "as in Lemma 3.9; below 1 it is no norm. The sampler also shifts its draws by 1/r, "
-            "so that directions are not those of the stated law"),
+            "so that directions are not those of the stated distribution"),
     )  # fmt: skip
     return Exhibit(
         "What the public code leaks",

@@ -13,46 +13,47 @@ from discreet.privacy import SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression
 
-D = 5  # features, unless told
+D = 5  # features, by default
 TEST = 10_000
-LAWS = ("sphere", "small", "decay", "log-normal", "rare .01")
+FAMILIES = ("sphere", "small", "decay", "log-normal", "rare .01")
 TREE = Tree(2, balanced=False)  # of Shariff and Sheffet
 
 
-def covariates(law: str, n: int, rng: np.random.Generator, d: int = D) -> Array:  # (n, d)
+def covariates(family: str, n: int, rng: np.random.Generator, d: int = D) -> Array:  # (n, d)
     """Rows in the unit ball.
 
     sphere      uniform on the unit sphere
     small       the same of length .05
     decay       Gaussian of scale j^-1.5, cut to the unit ball
     log-normal  uniform directions, length min(1, exp(1.2 N - 2))
-    rare r      a sphere of d - 1 dimensions; a share r of the rows is the missing unit vector
+    rare r      a sphere of d - 1 dimensions; a fraction r of the rows is the missing unit vector
     """
     z = rng.standard_normal((n, d))
-    if law == "decay":
+    if family == "decay":
         z *= np.arange(1, d + 1) ** -1.5
         return np.asarray(z / np.maximum(1, np.linalg.norm(z, axis=1, keepdims=True)))
-    if law.startswith("rare"):
+    if family.startswith("rare"):
         z[:, -1] = 0.0
-        z[rng.random(n) < float(law.split()[1])] = np.eye(d)[-1]
+        z[rng.random(n) < float(family.split()[1])] = np.eye(d)[-1]
     z /= np.linalg.norm(z, axis=1, keepdims=True)
-    if law == "small":
+    if family == "small":
         return 0.05 * z
-    if law == "log-normal":
+    if family == "log-normal":
         return z * np.minimum(1, np.exp(1.2 * rng.standard_normal(n) - 2))[:, None]
     return z
 
 
 def fit(
-    *, law: str, rows: int, epsilon: float, method: str, labels: str, seed: int
+    *, family: str, rows: int, epsilon: float, method: str, labels: str, seed: int
 ) -> Mapping[str, float]:
     """Mean |<phi, error>| (l1) and mean <phi, error>^2 (l2) on fresh rows.
 
     method: "OLS", "AdaSSP", "local", "local, one shot", or a method of PrivateLinearRegression.
-    labels: "gaussian" (deviation .1, |theta| = 1) or "signs" (+-1, |theta| = 1/2).
+    labels: "gaussian" (std .1, |theta| = 1) or "signs" (+-1, |theta| = 1/2).
     """
     rng = np.random.default_rng([seed, rows])
-    X, test = covariates(law, rows, rng), covariates(law, TEST, rng)
+    X = covariates(family, rows, rng)
+    test = covariates(family, TEST, rng)
     theta = rng.standard_normal(D)
     theta /= np.linalg.norm(theta) * (1 if labels == "gaussian" else 2)
     mean = X @ theta
@@ -78,7 +79,8 @@ def _coefficients(method: str, X: Array, y: Array, epsilon: float, seed: int) ->
 def logistic(*, rows: int, epsilon: float, method: str, seed: int) -> Mapping[str, float]:
     """Mean error of predicted probabilities, |theta| = 3, ten features on the sphere."""
     rng = np.random.default_rng([seed, rows])
-    X, test = covariates("sphere", rows, rng, 10), covariates("sphere", TEST, rng, 10)
+    X = covariates("sphere", rows, rng, 10)
+    test = covariates("sphere", TEST, rng, 10)
     theta = rng.standard_normal(10)
     theta *= 3 / np.linalg.norm(theta)
     y = (rng.random(rows) < expit(X @ theta)).astype(float)
@@ -135,7 +137,7 @@ def regret(
     return {"value": float(lost.sum()), "late": float(lost[rounds // 2 :].sum())}
 
 
-def printed_deviation(epsilon: float, delta: float) -> float:
+def printed_std(epsilon: float, delta: float) -> float:
     """Standard deviation per unit of replace-one l2 distance of the papers' Gaussian channels.
 
     sigma = 4 sqrt(log(2.5/beta))/alpha per half the distance, so half of that per unit.

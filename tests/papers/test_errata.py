@@ -17,7 +17,7 @@ from papers.information_weighted_bounds import central_bound
 from papers.online_learning_constants import needed_exploration, tree_attack
 from papers.projection_free_constants import node_noise
 from papers.streaming_constants import norm_gap, printed_noise, sign_leak
-from papers.worlds import printed_deviation
+from papers.worlds import printed_std
 
 # -- online learning 2017 -------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ def test_public_code__a_sign_without_noise_leaks_everything_that_runs_can_show()
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(1.0, 1e-6), (0.1, 1e-6), (1.0, 1e-3)])
 def test_gaussian_channel__is_private_and_about_twice_too_noisy(epsilon, delta):
-    ratio = printed_deviation(epsilon, delta) / gaussian_std(epsilon, delta, 1.0)
+    ratio = printed_std(epsilon, delta) / gaussian_std(epsilon, delta, 1.0)
     assert 1.5 < ratio < 2.5
 
 

@@ -30,7 +30,7 @@ from papers.information_weighted_bounds import (
 )
 from papers.online_learning import bandit, full_information
 from papers.streaming import suboptimality
-from papers.worlds import LAWS, covariates, fit, regret
+from papers.worlds import FAMILIES, covariates, fit, regret
 
 
 def doubled(*, side, seed):
@@ -122,7 +122,7 @@ def test_cells__are_pure_functions_of_their_arguments():
                             "how": "paper"}),
         (bandit, {"kind": "points", "rounds": 200, "epsilon": 1.0, "how": "paper"}),
         (suboptimality, {"rounds": 100, "dim": 3, "p": 1.5, "how": "ours", "step": 1.0}),
-        (fit, {"law": "rare .1", "rows": 400, "epsilon": 1.0, "method": "auto",
+        (fit, {"family": "rare .1", "rows": 400, "epsilon": 1.0, "method": "auto",
                "labels": "signs"}),
         (regret, {"world": "sphere", "rounds": 500, "epsilon": 1.0, "how": "joint"}),
     )  # fmt: skip
@@ -133,18 +133,18 @@ def test_cells__are_pure_functions_of_their_arguments():
 
 
 def test_worlds__rows_are_in_the_unit_ball_and_rare_ones_as_rare_as_told():
-    for law in LAWS:
-        X = covariates(law, 2000, np.random.default_rng(0))
+    for family in FAMILIES:
+        X = covariates(family, 2000, np.random.default_rng(0))
         assert np.linalg.norm(X, axis=1).max() <= 1 + 1e-12
     X = covariates("rare .01", 100_000, np.random.default_rng(0))
     smallest = np.linalg.eigvalsh(X.T @ X / len(X))[0]
     assert smallest == pytest.approx(0.01, rel=0.15)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_lower_bounds__are_positive_and_below_the_scale_of_the_upper_bound(law):
-    assert 0 < central_bound(law, 2000, 1.0) < central_scale(law, 2000, 1.0)
-    assert local_bound(law, 20_000, 1.0) > 0
+@pytest.mark.parametrize("family", FAMILIES)
+def test_lower_bounds__are_positive_and_below_the_scale_of_the_upper_bound(family):
+    assert 0 < central_bound(family, 2000, 1.0) < central_scale(family, 2000, 1.0)
+    assert local_bound(family, 20_000, 1.0) > 0
 
 
 def test_command__an_unknown_paper_is_told(tmp_path, capsys):

@@ -5,7 +5,8 @@ from typing import Annotated
 
 from typer import Option
 
-_REGRESSION, _BANDIT = "With --rows only", "With --rounds only"
+_REGRESSION = "With --rows only"
+_BANDIT = "With --rounds only"
 
 
 def forecast(

@@ -30,7 +30,8 @@ def expert_losses(
     np.True_
     """
     one_of("name", name, NAMES)
-    T, n = whole("rounds", rounds), whole("n", n, least=2)
+    T = whole("rounds", rounds)
+    n = whole("n", n, least=2)
     if not 0 <= gap <= 0.5:
         raise ValueError(f"gap must lie in [0, 1/2], got {gap!r}")
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C6F7373])
@@ -57,7 +58,8 @@ def linear_losses(
     (100, 3)
     """
     order = {"l1": 1.0, "l2": 2.0}[one_of("norm", norm, ("l1", "l2"))]
-    T, n = whole("rounds", rounds), whole("n", n)
+    T = whole("rounds", rounds)
+    n = whole("n", n)
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C696E65])
     towards = rng.standard_normal(n)
     rows = rng.standard_normal((T, n)) + drift * towards / np.linalg.norm(towards)

@@ -62,7 +62,9 @@ def randhie_world() -> TableWorld:
     problem and the number of chronic diseases; the model knows the self-rating and the limitation.
     """
     frame = _frame()
-    plans, rewards, X = _plans(frame), _rewards(frame), _design(frame)
+    plans = _plans(frame)
+    rewards = _rewards(frame)
+    X = _design(frame)
     make = package("sklearn.linear_model").LogisticRegression
     models = [make(max_iter=1000).fit(X[plans == a], rewards[plans == a]) for a in range(5)]
     means = np.column_stack([model.predict_proba(X)[:, 1] for model in models])
@@ -94,6 +96,7 @@ def _features(frame: Any) -> FeatureTable:
 
 
 def _design(frame: Any) -> Array:
-    problem, diseases = _problem(frame), np.clip(frame["disea"].to_numpy() / 60, 0, 1)
+    problem = _problem(frame)
+    diseases = np.clip(frame["disea"].to_numpy() / 60, 0, 1)
     own = frame[["physlm", "hlthg", "hlthf", "hlthp"]].to_numpy()
     return np.column_stack([problem, diseases, problem * diseases, own])

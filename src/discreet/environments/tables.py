@@ -25,6 +25,8 @@ Declared = Number | Category | Mapping[str, Any]
 class FeatureTable:
     """Feature rows (n, actions, dim) of a table's people, built for those who are asked for.
 
+    phi builds the rows of one person; columns are the table's, by name, one entry for each person.
+
     >>> phi = FeatureMap({"age": Number(20, 60)}, ["email", "call"])
     >>> table = FeatureTable(phi, {"age": [30, 50, 60]})
     >>> len(table), table[1:].shape, table[[0]].shape
@@ -124,7 +126,8 @@ def read_table(table: Any) -> Any:
     """A frame, or columns by name: files are read by their ending, the rest is passed on."""
     if not isinstance(table, str | os.PathLike):
         return table
-    pandas, path = package("pandas"), os.fspath(table)
+    pandas = package("pandas")
+    path = os.fspath(table)
     if path.endswith((".csv", ".csv.gz")):
         return pandas.read_csv(path)
     if path.endswith((".parquet", ".pq")):

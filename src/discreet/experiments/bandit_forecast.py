@@ -214,7 +214,8 @@ def forecast(
     one_of("trust", trust, ("joint", "local"))
     whole("runs", runs)
     marks = _marks(stream.rounds)
-    regret, uniform = np.empty((runs, len(marks))), np.empty(runs)
+    regret = np.empty((runs, len(marks)))
+    uniform = np.empty(runs)
     for run in range(runs):
         curve, uniform[run] = _simulated(stream, epsilon, trust, [seed, run], tick or _silent)
         regret[run] = curve[marks]

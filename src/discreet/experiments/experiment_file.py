@@ -47,7 +47,9 @@ def line_of(text: str, path: Keys) -> int | None:
     keys = [str(part) for part in path if not isinstance(part, int)]
     index = path[1] if len(path) > 1 and isinstance(path[1], int) else None
     table: list[str] = []
-    count, best, found = -1, 0, None
+    count = -1
+    best = 0
+    found = None
     for number, line in enumerate(text.splitlines(), start=1):
         here = table
         if header := _HEADER.match(line):

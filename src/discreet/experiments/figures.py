@@ -31,7 +31,8 @@ _STYLE: Any = {
 
 def curves(results: Results, environment: str) -> str:
     """Value against n, a panel for each budget: mean and 95% band of every learner."""
-    found, task = results.curves(environment), results.task
+    found = results.curves(environment)
+    task = results.task
     private = _private(results)
     epsilons = sorted({e for learner, e in found if learner in private}, reverse=True) or [math.inf]
     blind = _blind(results, environment)
@@ -61,7 +62,9 @@ def curves(results: Results, environment: str) -> str:
 
 def against_epsilon(results: Results) -> str:
     """Value at the end against the budget, a panel for each environment."""
-    summary, task, private = results.summary(), results.task, _private(results)
+    summary = results.summary()
+    task = results.task
+    private = _private(results)
     names = [each.title for each in results.experiment.environments]
     with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
@@ -91,7 +94,9 @@ def against_epsilon(results: Results) -> str:
 
 def waterfall(results: Results, learner: str) -> str:
     """What a learner pays, step by step: for learning, then for each smaller budget."""
-    summary, task, reference = results.summary(), results.task, results.reference
+    summary = results.summary()
+    task = results.task
+    reference = results.reference
     names = [each.title for each in results.experiment.environments]
     with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
@@ -168,7 +173,8 @@ def number(value: float) -> str:
 @contextmanager
 def panels(count: int, *, same_scale: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
     """A picture with so many panels, in the style of all pictures."""
-    columns, rows = min(count, PANELS), math.ceil(count / PANELS)
+    columns = min(count, PANELS)
+    rows = math.ceil(count / PANELS)
     with rc_context(_STYLE):
         figure = Figure(figsize=(max(3.4 * columns, 5.6), 3.1 * rows + 0.5), layout="constrained")
         axes = figure.subplots(rows, columns, squeeze=False, sharey=same_scale).ravel()

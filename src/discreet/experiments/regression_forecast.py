@@ -49,7 +49,9 @@ def answer(question: Question, trust: str, epsilon: float, target: float | None 
     >>> f"error {line.error:.4f}, without privacy {line.plain:.4f}, price {line.price:.1f}"
     'error 0.0018, without privacy 0.0016, price 1.3'
     """
-    X, n, sigma = question.covariates, question.rows, question.noise
+    X = question.covariates
+    n = question.rows
+    sigma = question.noise
     plain = expected_error(X, n, label_noise=sigma)
     if trust == "none":
         needed = None if target is None else rows_needed(X, target, label_noise=sigma)
@@ -186,7 +188,8 @@ def figure(
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    X, sigma = question.covariates, question.noise
+    X = question.covariates
+    sigma = question.noise
     n = np.unique(np.geomspace(max(10, question.rows / 30), 30 * question.rows, 11).astype(int))
     picture, axes = plt.subplots(
         1, len(trusts), figsize=(6.2 * len(trusts), 4.2), constrained_layout=True, squeeze=False

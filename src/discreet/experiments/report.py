@@ -55,8 +55,11 @@ def headline_learner(results: Results) -> str | None:
 
 def headline(results: Results) -> list[str]:
     """What privacy costs, a sentence or two for each environment, without mark-up."""
-    learner, task, reference = headline_learner(results), results.task, results.reference
-    summary, sentences = results.summary(), []
+    learner = headline_learner(results)
+    task = results.task
+    reference = results.reference
+    summary = results.summary()
+    sentences = []
     for environment in dict.fromkeys(summary["environment"]):
         here = summary[summary["environment"] == environment]
         verb, _, what = task.gains
@@ -111,8 +114,11 @@ def _answer(results: Results) -> str:
 
 
 def _headline(results: Results) -> str:
-    learner, task, reference = headline_learner(results), results.task, results.reference
-    summary, rows = results.summary(), []
+    learner = headline_learner(results)
+    task = results.task
+    reference = results.reference
+    summary = results.summary()
+    rows = []
     shown = [learner] if reference is None else [reference.title, learner]
     for environment in dict.fromkeys(summary["environment"]):
         here = summary[(summary["environment"] == environment) & summary["learner"].isin(shown)]
@@ -143,7 +149,8 @@ def _headline(results: Results) -> str:
 
 
 def _pictures(results: Results) -> str:
-    task, learner = results.task, headline_learner(results)
+    task = results.task
+    learner = headline_learner(results)
     parts = ["<h2>Pictures</h2>"]
     if learner is not None:
         parts += [
@@ -165,7 +172,9 @@ def _pictures(results: Results) -> str:
 
 
 def _all_results(results: Results) -> str:
-    task, rows, before = results.task, [], None
+    task = results.task
+    rows = []
+    before = None
     for _, row in results.summary().iterrows():
         rows.append((
             row["environment"] != before, escape(row["environment"]), escape(row["learner"]),
@@ -211,7 +220,8 @@ def _notes(results: Results) -> str:
 
 
 def _made_with(results: Results) -> str:
-    experiment, seconds = results.experiment, results.seconds()
+    experiment = results.experiment
+    seconds = results.seconds()
     rows = [
         *versions(),
         (False, "seeds", escape(", ".join(map(str, experiment.seeds)))),

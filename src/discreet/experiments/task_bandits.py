@@ -65,7 +65,8 @@ class Bandits(Task):
 
     def learner(self, cell: Cell, environment: World) -> Any:
         """A bandit for the world's features and rewards."""
-        entry, options = self.learner_entry(cell.learner), dict(cell.learner.options)
+        entry = self.learner_entry(cell.learner)
+        options = dict(cell.learner.options)
         given: dict[str, Any] = {"reward_range": environment.reward_range, "seed": cell.seed}
         if entry.private:
             given |= {"epsilon": cell.epsilon, "noise": SeededNoise(cell.seed)}

@@ -51,7 +51,8 @@ class Online(Task):
 
     def learner(self, cell: Cell, environment: Array) -> Any:
         """A learner for so many experts."""
-        entry, n = self.learner_entry(cell.learner), environment.shape[1]
+        entry = self.learner_entry(cell.learner)
+        n = environment.shape[1]
         common = {"seed": cell.seed, "noise": SeededNoise(cell.seed), **cell.learner.options}
         if entry.make is AdversarialBandit:
             return entry.make(n, cell.rounds, cell.epsilon, **common)
