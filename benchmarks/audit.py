@@ -23,7 +23,7 @@ from scipy.special import expit
 from discreet.audit import ATTACKS, audit_scores
 from discreet.audit.attack import ROOMS
 from discreet.audit.run import Audited, audit_all
-from discreet.cli.audit import figure
+from discreet.experiments.audit_figure import audit_figure
 from discreet.experiments.measure import grid
 from discreet.privacy import gaussian_mu
 
@@ -107,7 +107,7 @@ def table() -> list[str]:
     usual = kept(USUAL)
     full = kept(FULL)
     lines = [
-        "| attack | claim | could be | proved, 95% | with 10^5 runs | proved, all together 99.9% |",
+        "| attack | claim | attainable | proved, 95% | with 10^5 runs | all together, 99.9% |",
         "|---|---|---|---|---|---|",
     ]
     for room in ROOMS:
@@ -144,7 +144,7 @@ def save(results: list[Audited], full: bool) -> None:
         }
     path.write_text(json.dumps(records, indent=1))
     if not full:
-        figure([(n, r["share"], r["near"]) for n, r in records.items()], FOLDER)
+        audit_figure([(n, r["share"], r["near"]) for n, r in records.items()], FOLDER)
 
 
 def kept(path: Path) -> dict[str, dict[str, Any]]:

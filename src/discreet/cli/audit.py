@@ -43,6 +43,7 @@ def audit(
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from discreet.audit.run import audit_all, blocks_of
+    from discreet.experiments.audit_figure import audit_figure
 
     chosen = _chosen(learner, epsilon)
     console = Console()
@@ -58,7 +59,7 @@ def audit(
             progress=lambda name: progress.update(bar, advance=1, description=name),
         )
     console.print(_table(results))
-    path = figure([(r.attack.name, r.close.share, r.attack.near) for r in results], out)
+    path = audit_figure([(r.attack.name, r.close.share, r.attack.near) for r in results], out)
     broken = [result.attack.name for result in results if result.sure.verdict == "BROKEN"]
     console.print(f"Figure: {path}", highlight=False)
     if broken:
@@ -87,13 +88,13 @@ def _table(results: "list[Audited]") -> "Table":
         "attack",
         "claim",
         "proved, 95%",
-        "share",
+        "fraction",
         "runs",
         "verdict",
         title="What attacks prove",
         title_justify="left",
         caption=f"verdict: with {sure:.4g} confidence over all {len(results)} attacks together "
-        "(Bonferroni); Gaussian and zCDP claims are attacked as such; a share is of epsilon, or mu",
+        "(Bonferroni); Gaussian and zCDP claims are attacked as such; fractions are of epsilon or mu",
         caption_justify="left",
     )
     for column in table.columns[1:5]:
@@ -112,26 +113,3 @@ def _table(results: "list[Audited]") -> "Table":
             style=style,
         )
     return table
-
-
-def figure(bars: list[tuple[str, float, float]], out: Path) -> Path:
-    """Bars of (attack, share of the claim proved, share that could be), saved as audit.svg.
-
-    Shares are of mu where the claim is Gaussian, and else of epsilon (`AuditReport.share`).
-    """
-    from matplotlib.figure import Figure
-
-    out.mkdir(parents=True, exist_ok=True)
-    picture = Figure(figsize=(8, 1 + 0.22 * len(bars)), layout="constrained")
-    axis = picture.subplots()
-    names, proved, best = (list(column)[::-1] for column in zip(*bars, strict=True))
-    axis.barh(names, best, color="#d9d9d9", label="an ideal attack could prove")
-    axis.barh(names, proved, color="#0072B2", height=0.5, label="proved, 95% confidence")
-    axis.axvline(1.0, color="#D55E00", label="claimed")
-    axis.set(xlabel="share of the claim: mu if Gaussian, else epsilon", xlim=(0, max(1.1, *proved)))
-    axis.tick_params(axis="y", labelsize=7)
-    axis.margins(y=0.01)
-    picture.legend(loc="outside lower center", ncols=3, frameon=False)
-    path = out / "audit.svg"
-    picture.savefig(path)
-    return path

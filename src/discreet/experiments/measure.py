@@ -93,12 +93,12 @@ class Found:
                 self.seconds += record["seconds"]
                 self.cells += 1
 
-    def over(self, measure: Measure, name: str = "value", **parameters: Any) -> Array:
+    def over(self, measure: Measure, name: str = "value", /, **parameters: Any) -> Array:
         """The numbers called `name`, one row for each seed, in the order of the seeds."""
         found = self._values[measure, tuple(sorted(parameters.items()))]
         return np.array([found[seed][name] for seed in sorted(found)])
 
-    def mean(self, measure: Measure, name: str = "value", **parameters: Any) -> float:
+    def mean(self, measure: Measure, name: str = "value", /, **parameters: Any) -> float:
         """Their mean."""
         return float(np.mean(self.over(measure, name, **parameters)))
 
