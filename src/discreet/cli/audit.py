@@ -94,7 +94,7 @@ def _table(results: "list[Audited]") -> "Table":
         title="What attacks prove",
         title_justify="left",
         caption=f"verdict: with {sure:.4g} confidence over all {len(results)} attacks together "
-        "(Bonferroni); Gaussian and zCDP claims are attacked as such; fractions are of epsilon or mu",
+        "(Bonferroni); Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
         caption_justify="left",
     )
     for column in table.columns[1:5]:
