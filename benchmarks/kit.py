@@ -17,7 +17,7 @@ from discreet.experiments.measure import Found, Measurement, measured
 from discreet.experiments.statistics import interval, standard_error
 
 FOLDER = Path("out/benchmarks")
-CONSOLE = Console(width=150)
+CONSOLE = Console(width=190)  # the widest table: no cell is cut
 
 
 def run(cells: Sequence[Measurement]) -> Found:
