@@ -1,4 +1,4 @@
-"""Plans on a cluster: the frame of a run on one machine, whoever dies on the way."""
+"""Experiments on a cluster: the frame of a run on one machine, whoever dies on the way."""
 
 import json
 import os

@@ -1,1 +1,1 @@
-"""Plans, runs, tables and figures. Needs the `experiments` extra."""
+"""Experiments, their runner, statistics, tables, figures and forecasts. Needs the `experiments` extra."""
