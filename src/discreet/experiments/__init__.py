@@ -1,1 +1,1 @@
-"""Experiments, their runner, statistics, tables, figures and forecasts. Needs the `experiments` extra."""
+"""Experiments: runner, statistics, tables, figures, forecasts. Needs the `experiments` extra."""
