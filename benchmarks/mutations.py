@@ -32,7 +32,9 @@ def main(part: str = "") -> int:
     print(f"bounds of audits: {SURE:.2%} confidence\n")
     print("| " + " | ".join(HEAD) + " |")
     print("|" + "---|" * len(HEAD))
-    begun, survivors, alarms = time.process_time(), [], []
+    begun = time.process_time()
+    survivors = []
+    alarms = []
     for mutant in chosen:
         honest = mutant.catch()
         with mutant.plant():

@@ -81,7 +81,8 @@ def pure() -> None:
         table.add_row(f"2^{exponent}", *(f"{value / variances[0]:.3f}" for value in variances))
     CONSOLE.print(table)
 
-    T, N = 10**6, 10
+    T = 10**6
+    N = 10
     t = np.arange(1, T + 1)
     table = Table(title=f"Losses in [0, 1]^{N}, T = {T:,}, epsilon = 1: std of the sum")
     for column in ("mechanism", "root mean square", "largest"):
@@ -145,7 +146,8 @@ def speed() -> None:
         ("blt add", BUDGET, 10), ("tree add", Budget(1.0), 10), ("blt add", BUDGET, 10_000),
     ):  # fmt: skip
         sums = PrefixSum(10**6, dim, budget, sensitivity=2.0, norm="linf", noise=SeededNoise(0))
-        x, plain = np.full(dim, 0.1), np.zeros(dim)
+        x = np.full(dim, 0.1)
+        plain = np.zeros(dim)
         count = rounds if dim < 100 else 1000
         ours = timed(lambda sums=sums, x=x: sums.add(x), count)
         base = timed(lambda plain=plain, x=x: np.add(plain, x, out=plain).copy(), count)
