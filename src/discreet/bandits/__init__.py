@@ -5,6 +5,7 @@ from discreet.bandits.decisions import Decision, Decisions
 from discreet.bandits.linear import LinearBandit
 from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
+from discreet.bandits.sparse import SparseBandit
 
 __all__ = [
     "BanditReport",
@@ -14,5 +15,6 @@ __all__ = [
     "LinearBandit",
     "LocalServer",
     "PublicPolicy",
+    "SparseBandit",
     "baselines",
 ]
