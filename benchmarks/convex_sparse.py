@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.environments.sparse_arms import sparse_arms
-from discreet.online.sparse import SparseBandit
+from discreet.bandits.sparse import SparseBandit
 from discreet.privacy import SeededNoise
 
 CONSOLE = Console(width=120)

@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from discreet.domains import LpBall
-from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
 
 CONSOLE = Console(width=120)
@@ -76,7 +76,7 @@ def sfw(T: int, d: int, p: float, seed: int, step: float) -> float:
 
 def sgd(T: int, d: int, p: float, seed: int, step: float) -> float:
     world, noise = World(T, d, p, seed), SeededNoise(seed)
-    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, clip=0.3, noise=noise)
+    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, gradient_bound=0.3, noise=noise)
     return world.suboptimality(learner.fit(world.X, world.y).theta)
 
 

@@ -8,7 +8,7 @@ from discreet.audit.branches import executed, first_difference
 from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
 from discreet.audit.one_run import audit_one_run, coins, p_value, surest
 from discreet.audit.wire import listening
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex
 from discreet.online import (
@@ -17,9 +17,8 @@ from discreet.online import (
     AdversarialBandit,
     BarrierBandit,
     ProjectionFreeBandit,
-    SparseBandit,
-    StreamingFrankWolfe,
 )
+from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import (
     BallChannel,
     SecureNoise,

@@ -322,8 +322,10 @@ class SparseBandit(Stateful):
             )
 
     def _validate(self) -> None:
-        if self.rounds < 0 or len(self._taken) > self.rounds:
+        if not isinstance(self._taken, Taken) or not len(self._taken) <= self.rounds:
             raise damaged("rounds")
+        if not isinstance(self._rng, np.random.Generator):
+            raise damaged("rng")
         if not 0 <= self._advanced <= min(self.rounds, self.horizon):
             raise damaged("advanced")
         if self._first is not None and np.shape(self._first) != (self.n_arms, self.dim):

@@ -125,6 +125,18 @@ class WindowArms(Stateful):
         """The promise, with the windows released so far."""
         return self._ledger.guarantee(trust="joint")
 
+    @property
+    def _moment(self) -> Array:  # (arms, dim), a view
+        return self._sums[:, : self.theta.shape[1]]
+
+    @property
+    def _curvature(self) -> Array:  # (arms, dim), a view
+        return self._sums[:, self.theta.shape[1] : -1]
+
+    @property
+    def _along(self) -> Array:  # (arms,), a view
+        return self._sums[:, -1]
+
     def entries(self, window: int) -> int:
         """k: how many entries an arm changes at the end of this window; public.
 
@@ -200,23 +212,21 @@ class WindowArms(Stateful):
             sampler=self._noise.sampler("exponential"),
             scope=self._scope,
         )
-        moments = self._sums[:, : self.theta.shape[1]]
-        return np.array([self._peel(np.abs(S), k, scale) for S in moments]), release
+        return np.array([self._peel(np.abs(S), k, scale) for S in self._moment]), release
 
     def _measure(self, chosen: NDArray[np.intp]) -> Released:  # (arms, k) -> (arms, 2 k + 1)
         """Slopes and curvatures of the chosen entries, and slopes along the last step."""
         arms, k = chosen.shape
-        dim = self.theta.shape[1]
         rows = np.arange(arms)[:, None]
         weight = CURVATURE * self.bound / self._steepest
-        slopes = self._sums[rows, chosen]
-        curvatures = self._sums[rows, dim + chosen]
+        slopes = self._moment[rows, chosen]
+        curvatures = self._curvature[rows, chosen]
         # Replaced in one arm: k + 1 slopes move by 2 bound, k curvatures in [0, CURVATURE bound] by
         # that. In two arms, each: k + 1 slopes by bound, k curvatures as before; that is less, as
         # 2 (k + 1) + 2 k CURVATURE^2 <= 4 (k + 1) + k CURVATURE^2.
         wide = self.bound * math.sqrt(4 * (k + 1) + k * CURVATURE**2)
         return gaussian(
-            np.concatenate([slopes, weight * curvatures, self._sums[:, -1:]], axis=1),
+            np.concatenate([slopes, weight * curvatures, self._along[:, None]], axis=1),
             sensitivity=wide * self.budget.contributions,
             mu=math.sqrt(2 * self._rho * (1 - SELECTING)),
             noise=self._noise,

@@ -20,7 +20,7 @@ from discreet.online.reduction import PrivateBandit, batch_size, reduced
 from discreet.privacy import Budget, IntervalChannel, Noise
 from discreet.privacy.checks import Array, finite, positive, whole
 from discreet.privacy.noise import source
-from discreet.state import Stateful, value
+from discreet.state import Stateful, damaged, value
 
 # Tuned at N = 10, gap 0.1, T = 10^6 (benchmarks/online_bandits.py); the regret bound has 1 and 1.
 # A batch's mean is seldom as far from 1/2 as a single loss: there less exploration will do.
@@ -115,6 +115,10 @@ class Exp2(Stateful):
         if not (0 <= action < self.n_arms and p[action] > 0):
             raise ValueError("an arm that could not be drawn")
         return Arm(action, p)
+
+    def _validate(self) -> None:
+        if not isinstance(self._rng, np.random.Generator):
+            raise damaged("rng")
 
 
 class AdversarialBandit(PrivateBandit[ArmDecision]):

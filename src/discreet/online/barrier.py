@@ -29,7 +29,7 @@ from discreet.online.reduction import PrivateBandit, batch_size, reduced
 from discreet.privacy import Budget, IntervalChannel, Noise
 from discreet.privacy.checks import Array, finite, positive, whole
 from discreet.privacy.noise import source
-from discreet.state import Stateful, value
+from discreet.state import Stateful, damaged, value
 
 # Tuned in simulation on the worlds of benchmarks/online_bandits.py (ball and cube, d = 5, T = 10^5,
 # epsilon = 1) and only looked at elsewhere; RATE = 1 is the regret bound's.
@@ -107,6 +107,10 @@ class Scrible(Stateful):
         if record["sign"] not in (-1, 1):
             raise ValueError("a sign is 1 or -1")
         return self._point(centre, step, weights, int(record["sign"]))
+
+    def _validate(self) -> None:
+        if not isinstance(self._rng, np.random.Generator):
+            raise damaged("rng")
 
     def _point(self, centre: Array, step: Array, weights: Array, sign: int) -> Point:
         return Point(self.hull.point(centre + sign * step), centre, step, weights, sign)

@@ -70,7 +70,7 @@ class GradientSums(Feedback):
     contributions   rounds of one person
     """
 
-    _state = ("_sums", "_terms")
+    _state = ("sums", "_terms")
 
     def __init__(
         self,
@@ -86,24 +86,19 @@ class GradientSums(Feedback):
         self.contributions = contributions
         self.middle = sum(loss_range) / 2
         self.half = (loss_range[1] - loss_range[0]) / 2
-        self._sums = sums
+        self.sums = sums
         self._terms = Terms(0, np.zeros(sums.dim - 1), 0.0)
-
-    @property
-    def sums(self) -> PrefixSum:
-        """The private running sum of gradient estimates and of losses."""
-        return self._sums
 
     def choose(self, bandit: SmoothedDescent, t: int) -> Aim:
         """The next point; the first round of a batch makes the release."""
         batch, i = divmod(t, bandit.size)
         last = (self.horizon - 1) // bandit.size  # no release follows the last batch
-        if self._sums.rounds < min(batch, last):
+        if self.sums.rounds < min(batch, last):
             terms = self._open()
-            self._sums.add(self.scale * np.append(terms.gradient, LEVEL * terms.level))
+            self.sums.add(self.scale * np.append(terms.gradient, LEVEL * terms.level))
         if bandit.batch < batch:
             if 0 < batch <= last:
-                total = self._sums.estimate
+                total = self.sums.estimate
                 mean = float(total[-1]) / (LEVEL * self.scale * t)  # of loss - middle
                 baseline = self.middle + min(max(mean, -self.half), self.half)
                 bandit.move(total[:-1], baseline)
@@ -129,10 +124,10 @@ class GradientSums(Feedback):
 
     def guarantee(self, *, taken: bool) -> Guarantee:
         """That of the running sums: points are post-processing of them and of coins."""
-        promise = self._sums.guarantee
+        promise = self.sums.guarantee
         k = self.contributions
         limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
-        filtered = self._sums.mechanism != "tree"
+        filtered = self.sums.mechanism != "tree"
         stolen = (
             "anything, against whoever sees a stolen state"
             if filtered
@@ -149,16 +144,16 @@ class GradientSums(Feedback):
 
     def _open(self) -> Terms:
         """What has come since the last release."""
-        if self._terms.release == self._sums.rounds:
+        if self._terms.release == self.sums.rounds:
             return self._terms
-        return Terms(self._sums.rounds, np.zeros(self._sums.dim - 1), 0.0)
+        return Terms(self.sums.rounds, np.zeros(self.sums.dim - 1), 0.0)
 
     def _validate(self) -> None:
         terms = self._terms
         if not (
             isinstance(terms, Terms)
             and isinstance(terms.gradient, np.ndarray)
-            and terms.gradient.shape == (self._sums.dim - 1,)
+            and terms.gradient.shape == (self.sums.dim - 1,)
             and np.isfinite(terms.gradient).all()
             and isinstance(terms.level, float)
             and np.isfinite(terms.level)

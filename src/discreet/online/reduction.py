@@ -116,7 +116,9 @@ class PrivateBandit(Stateful, Generic[Made]):
             )
 
     def _validate(self) -> None:
-        if self.rounds < 0 or len(self._taken) > self.rounds:
+        if not isinstance(self._taken, Taken) or not isinstance(self._feedback, Feedback):
+            raise damaged("taken")
+        if not len(self._taken) <= self.rounds:
             raise damaged("rounds")
 
 

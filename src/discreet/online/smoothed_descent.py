@@ -164,6 +164,8 @@ class SmoothedDescent(Stateful):
         """The directions of the batch at hand are not saved: they are drawn again."""
         if self.batch < -1 or self.oracle_calls < 0:
             raise damaged("batch")
+        if not all(isinstance(rng, np.random.Generator) for rng in (self._rng, self._before)):
+            raise damaged("rng")
         if self.batch >= 0:
             self._units = self._drawn(_copied(self._before))
             self._points = self._around(self.centre, self._units)

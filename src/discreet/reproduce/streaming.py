@@ -12,8 +12,9 @@ import numpy as np
 
 from discreet.domains import LpBall
 from discreet.environments.sparse_arms import sparse_arms
-from discreet.online import SparseBandit, StreamingFrankWolfe
-from discreet.online.baselines import NoisySFW, NoisySGD
+from discreet.bandits import SparseBandit
+from discreet.optimization import StreamingFrankWolfe
+from discreet.optimization.baselines import NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 from discreet.privacy.checks import Array
 from discreet.reproduce.cell import Cell, Found, grid, slope
@@ -89,7 +90,7 @@ def suboptimality(
         fit = NoisySFW(domain, 1.0, delta, step=step, noise=noise)
         found = fit.fit(X[:rounds], y[:rounds]).theta
     else:
-        many = NoisySGD(domain, 1.0, delta, passes=20, step=step, clip=0.3, noise=noise)
+        many = NoisySGD(domain, 1.0, delta, passes=20, step=step, gradient_bound=0.3, noise=noise)
         found = many.fit(X[:rounds], y[:rounds]).theta
     risks = [float(np.mean((y[rounds:] - X[rounds:] @ v) ** 2)) for v in (found, theta, 0 * theta)]
     return {"value": (risks[0] - risks[1]) / (risks[2] - risks[1])}

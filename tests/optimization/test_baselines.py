@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from discreet.domains import Ball, Cube, LpBall
-from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise, gaussian_mu
 
 
