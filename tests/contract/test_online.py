@@ -578,7 +578,7 @@ def constant(name, monkeypatch, left=math.inf):
     """A learner without chance, and its source of noise, which fails at the `left`-th draw."""
     monkeypatch.setattr("discreet.online.smoothed_descent._copied", lambda rng: rng)
     noise = ConstantNoise()
-    learner = EVERY[name](horizon=24, noise=noise)
+    learner = EVERY[name](horizon=24, epsilon=4.0, noise=noise)
     for holder in (learner, getattr(learner, "bandit", None)):
         if hasattr(holder, "_rng"):
             holder._rng = ConstantCoins(np.random.PCG64(0))
@@ -645,22 +645,24 @@ class Interrupt:
         return self.line
 
 
-BUSY = 9  # a round at whose beginning some learners release
+def busy(name):
+    """A round at whose beginning this learner releases, if it releases when deciding."""
+    return 10 if name in SPARSE else 16
 
 
 def interrupted(name, step, n, monkeypatch):
-    """Round BUSY, interrupted before line n of `step`, tried again; the state, and what is left."""
+    """A busy round, interrupted before line n of `step`, tried again; the state, and what is left."""
     learner, _ = constant(name, monkeypatch)
-    for t in range(BUSY):
+    for t in range(busy(name)):
         told(name, learner, asked(name, learner, t), t)
-    decision = asked(name, learner, BUSY) if step == "learn" else None
+    decision = asked(name, learner, busy(name)) if step == "learn" else None
     rounds = learner.rounds
     trap = Interrupt(n)
 
     def act():
         if step == "decide":
-            return asked(name, learner, BUSY)
-        return told(name, learner, decision, BUSY)
+            return asked(name, learner, busy(name))
+        return told(name, learner, decision, busy(name))
 
     try:
         with trap:
@@ -674,17 +676,17 @@ def interrupted(name, step, n, monkeypatch):
         elif learner.rounds == rounds:
             act()
     if name in ROWS:
-        asked(name, learner, BUSY)  # theta follows the rows
+        asked(name, learner, busy(name))  # theta follows the rows
     return without_names(learner), trap.left
 
 
 def lost(name, monkeypatch):
-    """The state after round BUSY if its feedback was taken and reached nobody."""
+    """The state after a busy round if its feedback was taken and reached nobody."""
     learner, _ = constant(name, monkeypatch)
-    for t in range(BUSY):
+    for t in range(busy(name)):
         told(name, learner, asked(name, learner, t), t)
-    asked(name, learner, BUSY)
-    learner._taken.mark(BUSY)
+    asked(name, learner, busy(name))
+    learner._taken.mark(busy(name))
     return without_names(learner)
 
 
