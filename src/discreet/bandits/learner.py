@@ -330,7 +330,7 @@ class Bandit(Stateful, ABC):
         self._check_shape(array, 3)
         usable = np.ones(len(array), dtype=bool)
         if not self._fits(array):
-            usable = np.isfinite(array).all(axis=(1, 2))
+            usable = np.asarray(np.isfinite(array).all(axis=(1, 2)))
             array = np.where(usable[:, None, None], array, 0.0)
             array = within("features", array, self.norm_bound, norm="l2", clip=True)
         return self._scaled(array), usable

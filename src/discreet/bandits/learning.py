@@ -127,7 +127,8 @@ def learned(
 
     # 2. The Gram matrix, and with it the moment as an observation of theta.
     covariance = np.linalg.inv(precision + d / belief.radius**2 * eye)
-    back, shift = np.linalg.inv(view.whitening), belief.mean - view.mean
+    back = np.asarray(np.linalg.inv(view.whitening), dtype=np.float64)
+    shift = belief.mean - view.mean
     apart = covariance + np.outer(shift, shift)  # how far theta may be from the transform's centre
     before = back @ apart @ back
     gram, gram_noise = _gram(sums.gram, before, back @ belief.mean, noise_std, size)
@@ -240,8 +241,9 @@ def _gram(
 ) -> tuple[Array, Array]:
     """The Gram matrix without most of its noise, and the covariance of its error times delta.
 
-    It is shrunk towards an isotropic matrix that may be longer along the direction the policy prefers
-    (Ledoit-Wolf, the noise is known); eigenvalues that noise alone could make count as nothing.
+    It is shrunk towards an isotropic matrix that may be longer along the direction the policy
+    prefers (Ledoit-Wolf, the noise is known); eigenvalues that noise alone could make count as
+    nothing.
     """
     d, eye = len(noisy), np.eye(len(noisy))
     length = float(np.linalg.norm(along))
@@ -272,5 +274,7 @@ def _gram(
     values = np.maximum(values - sure * error / np.maximum(values, 1e-300), 0.0)
     others = eye - special
     noise = square / 2 * keep * (np.trace(before) * eye + before)
-    noise += (1 - keep) * square * (fraction * others @ before @ others + special @ before @ special)
+    noise += (
+        (1 - keep) * square * (fraction * others @ before @ others + special @ before @ special)
+    )
     return np.asarray((vectors * values) @ vectors.T), noise

@@ -107,7 +107,7 @@ class LocalReports(Stateful, Estimator):
         return self.server.size(0)
 
     @property
-    def prior(self) -> Point:  # type: ignore[override]
+    def prior(self) -> Point:
         """The server's estimate."""
         policy = self.server.policy
         error = float(np.linalg.norm(policy.root)) / math.sqrt(len(policy.theta))

@@ -93,14 +93,13 @@ class Transform:
         x = seen[d + 1 :]
         spread2, length2 = float(wide.dot(wide)), float(x.dot(x))
         if self.link is not None:
-            slope = float(self.link.slope(expected))
-            expected = float(self.link.mean(expected))
+            t = np.array(expected)
+            slope = float(self.link.slope(t))
+            expected = float(self.link.mean(t))
             x *= slope
             spread2 *= slope * slope
             length2 *= slope * slope
-        stretch, v[d], v[d + 1], weight = self._clipped(
-            expected, spread2, length2, reward, ONE_ROW
-        )
+        stretch, v[d], v[d + 1], weight = self._clipped(expected, spread2, length2, reward, ONE_ROW)
         np.multiply(x, stretch, out=v[:d])
         return float(weight)
 
