@@ -14,7 +14,7 @@ a time, each window with the whole budget. method="every-round" is the paper's s
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,10 +22,10 @@ from numpy.typing import ArrayLike
 
 from discreet.bandits.sparse_vertices import VertexArms
 from discreet.bandits.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
+from discreet.decisions import Decision, RoundSet
 from discreet.links import link as link_named
-from discreet.online.decisions import Taken
 from discreet.privacy import Budget, Guarantee, Noise
-from discreet.privacy.checks import Array, finite, numbers, one_of, positive, whole
+from discreet.privacy.checks import Array, numbers, one_of, positive, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged
 
@@ -40,32 +40,6 @@ UNPROTECTED = (
     "anything of the open window, against whoever sees a stolen state: its sums hold no noise yet",
     "anything, against whoever sees what a state resumed twice publishes",
 )
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class SparseDecision:
-    """One choice. Keep it, or its `to_dict()`, until the reward comes: it holds the context."""
-
-    round: int
-    action: int
-    probabilities: Array  # (arms,)
-    row: Array = field(repr=False)  # (dim,), the context
-    learner: str = field(repr=False)  # whose decision this is
-
-    @property
-    def probability(self) -> float:
-        """The probability with which this arm was chosen."""
-        return float(self.probabilities[self.action])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; `bandit.decision(record)` brings it back anywhere."""
-        return {
-            "round": self.round,
-            "action": self.action,
-            "features": self.row.tolist(),
-            "probabilities": self.probabilities.tolist(),
-            "learner": self.learner,
-        }
 
 
 class SparseBandit(Stateful):
@@ -172,7 +146,7 @@ class SparseBandit(Stateful):
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self.noise = source(noise)
         self.rounds = 0  # decisions made
-        self._taken = Taken()
+        self._taken = RoundSet()
         self._advanced = 0  # rounds whose end the arms have seen
         self._first: Array | None = None  # (arms, dim), the forced-sample estimates
         self._rng = np.random.default_rng(self.seed)
@@ -211,7 +185,7 @@ class SparseBandit(Stateful):
             reference="Han, Liang, Liang, Wang, Yao and Zhang (2022), Algorithm 3",
         )
 
-    def decide(self, x: ArrayLike) -> SparseDecision:  # (dim,)
+    def decide(self, x: ArrayLike) -> Decision:  # (dim,)
         """Choose an arm for one person; reads released parameters and this context only.
 
         One coin in every round, needed or not: how many coins are used must tell nothing of
@@ -232,9 +206,11 @@ class SparseBandit(Stateful):
             probabilities[best] = 1 / len(best)
             self._commit(rounds=t + 1)
             action = int(best[int(coin * len(best))])
-            return SparseDecision(t, action, probabilities, row, self._run)
+            decision = Decision(t, action, row, self._run)
+            decision.__dict__["probabilities"] = probabilities
+            return decision
 
-    def learn(self, decision: SparseDecision, reward: float) -> bool:
+    def learn(self, decision: Decision, reward: float) -> bool:
         """Take the reward of a decision: any time later, in any order, once; whether it counted.
 
         A second one, one outside the range, NaN, or a decision of another learner raises
@@ -249,22 +225,15 @@ class SparseBandit(Stateful):
             low, high = self.reward_range
             if not low <= number <= high:
                 raise ValueError(f"reward must lie in [{low:g}, {high:g}]; rescale it")
-            self._taken.mark(decision.round)  # from here on it is never counted again
+            self._taken.add(decision.round)  # from here on it is never counted again
             return self._arms.take(decision.action, decision.row, number)
 
-    def decision(self, record: dict[str, Any]) -> SparseDecision:
+    def decision(self, record: dict[str, Any]) -> Decision:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
-        try:
-            t, action = (whole(name, record[name], least=0) for name in ("round", "action"))
-            row, p = (finite(name, record[name]) for name in ("features", "probabilities"))
-            if p.shape != (self.n_arms,) or not action < self.n_arms:
-                raise ValueError(f"expected one of {self.n_arms} arms")
-            return SparseDecision(t, action, p, row, str(record["learner"]))
-        except (KeyError, TypeError, ValueError):
-            raise ValueError("not a decision record of such a learner; use to_dict()") from None
+        return Decision.from_dict(record)
 
-    def _check(self, decision: SparseDecision) -> None:
-        if not isinstance(decision, SparseDecision) or decision.learner != self._run:
+    def _check(self, decision: Decision) -> None:
+        if not isinstance(decision, Decision) or decision.learner != self._run:
             raise ValueError("expected a decision that this learner made")
         mine = 0 <= decision.round < self.rounds and 0 <= decision.action < self.n_arms
         if not mine or decision.row.shape != (self.dim,):
@@ -315,14 +284,16 @@ class SparseBandit(Stateful):
 
     def _assert_not_older(self, resumed: Self) -> None:
         super()._assert_not_older(resumed)
-        if not resumed._taken.covers(self._taken):
+        if not self._taken <= resumed._taken:
             raise ValueError(
                 "the state is older than this learner: it lacks rewards that were taken, and "
                 "counting them again would cost twice"
             )
 
     def _validate(self) -> None:
-        if not isinstance(self._taken, Taken) or not len(self._taken) <= self.rounds:
+        if not isinstance(self._taken, RoundSet):
+            raise damaged("taken")
+        if not 8 * len(self._taken.packed()) < self.rounds + 8:
             raise damaged("rounds")
         if not isinstance(self._rng, np.random.Generator):
             raise damaged("rng")

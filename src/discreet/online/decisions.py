@@ -1,4 +1,4 @@
-"""Decisions of learners that see losses: what was chosen, and records that outlive the process."""
+"""Decisions of learners that see losses: the loss side of `discreet.decisions`."""
 
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.checks import Array
-from discreet.state import register
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Decision:
+class LossDecision:
     """One choice. Keep it, or its `to_dict()`, until its loss comes.
 
     round     its number, from 0
@@ -29,7 +28,7 @@ class Decision:
         return {"round": self.round, "learner": self.learner, **plain}
 
 
-class ArmDecision(Decision):
+class ArmDecision(LossDecision):
     """A decision for an arm; under central trust it was drawn once for the whole batch."""
 
     __slots__ = ()
@@ -50,7 +49,7 @@ class ArmDecision(Decision):
         return float(self.choice.probabilities[self.choice.action])
 
 
-class PointDecision(Decision):
+class PointDecision(LossDecision):
     """A decision for a point of the domain."""
 
     __slots__ = ()
@@ -59,49 +58,3 @@ class PointDecision(Decision):
     def point(self) -> Array:  # (n,)
         """The point to play."""
         return np.asarray(self.choice.point)
-
-
-class Taken:
-    """Which decisions have had their feedback: a byte each, and a bit each in a state."""
-
-    __slots__ = ("_flags",)
-
-    def __init__(self, flags: bytes = b"") -> None:
-        self._flags = bytearray(flags)
-
-    def __contains__(self, t: int) -> bool:
-        return t < len(self._flags) and self._flags[t] == 1
-
-    def __len__(self) -> int:
-        return len(self._flags)
-
-    def any(self) -> bool:
-        """Whether any feedback was taken."""
-        return 1 in self._flags
-
-    def mark(self, t: int) -> None:
-        """The feedback of round t is taken."""
-        missing = t + 1 - len(self._flags)
-        if missing > 0:
-            self._flags.extend(bytes(missing))
-        self._flags[t] = 1
-
-    def covers(self, other: "Taken") -> bool:
-        """Whether everything that `other` has taken is taken here too."""
-        mine = np.frombuffer(self._flags.ljust(len(other), b"\0"), dtype=np.uint8)
-        return bool((mine[: len(other)] >= np.frombuffer(other._flags, dtype=np.uint8)).all())
-
-
-def _encode(taken: Taken) -> dict[str, Any]:
-    bits = np.packbits(np.frombuffer(taken._flags, dtype=np.uint8))
-    return {"count": len(taken), "bits": bits}
-
-
-def _decode(plain: dict[str, Any]) -> Taken:
-    count, bits = plain["count"], np.asarray(plain["bits"])
-    if bits.dtype != np.uint8 or bits.shape != ((count + 7) // 8,):
-        raise ValueError("bits do not fit")
-    return Taken(np.unpackbits(bits, count=count).tobytes())
-
-
-register(Taken, _encode, _decode)

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from discreet.online.decisions import Decision
+from discreet.online.decisions import LossDecision
 from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
@@ -58,7 +58,7 @@ class Feedback(Stateful, ABC):
         """What is told of a loss in its range."""
 
     @abstractmethod
-    def accept(self, bandit: Any, decision: Decision, report: float) -> bool:
+    def accept(self, bandit: Any, decision: LossDecision, report: float) -> bool:
         """Take a report; False if it came too late to count."""
 
     @abstractmethod
@@ -87,7 +87,7 @@ class Reports(Feedback):
         """A report of the loss (Agarwal and Singh 2017, Algorithm 4, line 4)."""
         return self.channel.report(loss, self._noise)
 
-    def accept(self, bandit: ScalarBandit, decision: Decision, report: float) -> bool:
+    def accept(self, bandit: ScalarBandit, decision: LossDecision, report: float) -> bool:
         """The bandit learns the report (line 5)."""
         bandit.learn(decision.choice, report)
         return True
@@ -196,7 +196,7 @@ class Batches(Feedback):
         term = loss - self.middle
         return round(term / self._spacing) * self._spacing if self._spacing else term
 
-    def accept(self, bandit: BatchBandit, decision: Decision, report: float) -> bool:
+    def accept(self, bandit: BatchBandit, decision: LossDecision, report: float) -> bool:
         """Add a loss to its batch, unless the batch has been released."""
         index = decision.round // self.size
         if all(batch.index != index for batch in self._open):

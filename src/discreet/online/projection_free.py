@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.domains import Domain
-from discreet.online.decisions import Decision, PointDecision
+from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent
@@ -110,7 +110,7 @@ class GradientSums(Feedback):
         """The loss itself: its term is released with noise, in the sum of its batch."""
         return loss
 
-    def accept(self, bandit: SmoothedDescent, decision: Decision, report: float) -> bool:
+    def accept(self, bandit: SmoothedDescent, decision: LossDecision, report: float) -> bool:
         """Add one term to the open batch (lines 10 and 11), which awaits its factor n/zeta."""
         if bandit.batch >= (self.horizon - 1) // bandit.size:
             return False

@@ -12,14 +12,15 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 import math
 from typing import Any, Generic, Self, TypeVar
 
-from discreet.online.decisions import Decision, Taken
+from discreet.decisions import RoundSet
+from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
 from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
 from discreet.privacy.checks import one_of
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged
 
-Made = TypeVar("Made", bound=Decision)
+Made = TypeVar("Made", bound=LossDecision)
 
 
 class PrivateBandit(Stateful, Generic[Made]):
@@ -39,7 +40,7 @@ class PrivateBandit(Stateful, Generic[Made]):
         self.horizon = horizon
         self.loss_range = loss_range
         self.rounds = 0  # decisions made
-        self._taken = Taken()
+        self._taken = RoundSet()
         self._feedback = feedback
 
     @property
@@ -50,7 +51,7 @@ class PrivateBandit(Stateful, Generic[Made]):
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._feedback.guarantee(taken=self._taken.any())
+        return self._feedback.guarantee(taken=bool(self._taken.packed().any()))
 
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
@@ -71,10 +72,10 @@ class PrivateBandit(Stateful, Generic[Made]):
             self._check(decision)
             number = self._number(loss)
             if not self.learning or (self.horizon is not None and decision.round >= self.horizon):
-                self._taken.mark(decision.round)
+                self._taken.add(decision.round)
                 return False
             report = self._feedback.report(number)  # may fail: nothing has changed
-            self._taken.mark(decision.round)  # from here on it is never told again
+            self._taken.add(decision.round)  # from here on it is never told again
             return self._feedback.accept(self.bandit, decision, report)
 
     def decision(self, record: dict[str, Any]) -> Made:
@@ -109,20 +110,20 @@ class PrivateBandit(Stateful, Generic[Made]):
 
     def _assert_not_older(self, resumed: Self) -> None:
         super()._assert_not_older(resumed)
-        if not resumed._taken.covers(self._taken):
+        if not self._taken <= resumed._taken:
             raise ValueError(
                 "the state is older than this learner: it lacks losses that were taken, and "
                 "telling them again would cost twice"
             )
 
     def _validate(self) -> None:
-        if not isinstance(self._taken, Taken) or not isinstance(self._feedback, Feedback):
+        if not isinstance(self._taken, RoundSet) or not isinstance(self._feedback, Feedback):
             raise damaged("taken")
-        if not len(self._taken) <= self.rounds:
+        if not 8 * len(self._taken.packed()) < self.rounds + 8:
             raise damaged("rounds")
 
 
-class PrivateReduction(PrivateBandit[Decision]):
+class PrivateReduction(PrivateBandit[LossDecision]):
     """Makes any bandit learner with scalar feedback locally private (Algorithm 4).
 
     `bandit.decide()` chooses; `learn(decision, loss)` turns the loss into a report of pure
@@ -151,7 +152,7 @@ class PrivateReduction(PrivateBandit[Decision]):
     ('local', 1.0)
     """
 
-    _decision = Decision
+    _decision = LossDecision
 
     def __init__(
         self,

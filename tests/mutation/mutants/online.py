@@ -228,7 +228,7 @@ MUTANTS = [
         (
             Edit(
                 "online.reduction:PrivateBandit._assert_not_older",
-                "if not resumed._taken.covers(self._taken):",
+                "if not self._taken <= resumed._taken:",
                 "if False:",
             ),
         ),
@@ -259,7 +259,7 @@ MUTANTS = [
         (
             Edit(
                 "online.reduction:PrivateBandit.learn",
-                "self._taken.mark(decision.round)  # from here",
+                "self._taken.add(decision.round)  # from here",
                 "pass  # from here",
             ),
         ),
