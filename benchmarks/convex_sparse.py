@@ -21,8 +21,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from discreet.environments.sparse_arms import sparse_arms
 from discreet.bandits.sparse import SparseBandit
+from discreet.environments.sparse_arms import sparse_arms
 from discreet.privacy import SeededNoise
 
 CONSOLE = Console(width=120)

@@ -76,7 +76,9 @@ def sfw(T: int, d: int, p: float, seed: int, step: float) -> float:
 
 def sgd(T: int, d: int, p: float, seed: int, step: float) -> float:
     world, noise = World(T, d, p, seed), SeededNoise(seed)
-    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, gradient_bound=0.3, noise=noise)
+    learner = NoisySGD(
+        LpBall(p, d), 1.0, 1 / T, passes=20, step=step, gradient_bound=0.3, noise=noise
+    )
     return world.suboptimality(learner.fit(world.X, world.y).theta)
 
 

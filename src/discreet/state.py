@@ -64,6 +64,11 @@ def register_with_like(
 ) -> None:
     """`register` for a class whose `decode` also needs what stood in the same place before."""
     tag = name or cls.__name__
+    taken = [other for other, (known, _) in _ENCODERS.items() if known == tag]
+    if any(
+        (each.__module__, each.__qualname__) != (cls.__module__, cls.__qualname__) for each in taken
+    ):
+        raise TypeError(f"two classes would stand in states as {tag!r}; give one another name")
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
 

@@ -1,8 +1,9 @@
 """What every online learner must do. To hold another one to it, add a line to a list.
 
 A learner of `LEADERS` sees whole losses: decide(), learn(loss), run(losses). One of `BANDITS` sees
-one number: decide(), learn(decision, loss); `value` makes that number from a decision. One of `ROWS`
-sees rows and labels: learn(x, y), theta. `SPARSE` sees contexts: decide(x), learn(decision, reward).
+one number: decide(), learn(decision, loss); `value` makes that number from a decision. One of
+`ROWS` sees rows and labels: learn(x, y), theta. `SPARSE` sees contexts: decide(x),
+learn(decision, reward).
 """
 
 import copy
@@ -527,7 +528,7 @@ def test_coins__a_context_that_ties_and_one_that_does_not_take_one_each():
 # -- all or nothing -------------------------------------------------------------------------------
 
 
-class Failed(Exception):
+class NoiseError(Exception):
     pass
 
 
@@ -542,7 +543,7 @@ class ConstantNoise(SeededNoise):
         self.trap["draws"] += 1
         self.trap["left"] -= 1
         if self.trap["left"] == 0:
-            raise Failed
+            raise NoiseError
 
     def uniform(self, size):
         self._count()
@@ -596,14 +597,14 @@ def test_noise_that_fails_once__leaves_no_trace_after_a_retry(name, monkeypatch)
 
     def run(left):
         learner, noise = constant(name, monkeypatch, left)
-        failures = 0
+        failures, decision = 0, None
         for t in range(24):
             for step in ("decide", "learn"):
                 try:
-                    decision = act(step, learner, None if step == "decide" else decision, t)
-                except Failed:
+                    decision = act(step, learner, decision, t)
+                except NoiseError:
                     failures += 1
-                    decision = act(step, learner, None if step == "decide" else decision, t)
+                    decision = act(step, learner, decision, t)
         return without_names(learner), noise.trap["draws"], failures
 
     def act(step, learner, decision, t):
@@ -651,7 +652,7 @@ def busy(name):
 
 
 def interrupted(name, step, n, monkeypatch):
-    """A busy round, interrupted before line n of `step`, tried again; the state, and what is left."""
+    """A busy round, interrupted before line n of `step` and tried again: state, lines left."""
     learner, _ = constant(name, monkeypatch)
     for t in range(busy(name)):
         told(name, learner, asked(name, learner, t), t)

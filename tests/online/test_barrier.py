@@ -260,9 +260,9 @@ def test_state__a_damaged_one_changes_nothing():
     bandit = make(Ball(3), "central")
     run(bandit, 50)
     before = str(bandit.state_dict())
+    state = bandit.state_dict()
+    state["state"]["bandit"]["of"]["_total"] = np.zeros(7)
     with pytest.raises(ValueError, match="state"):
-        state = bandit.state_dict()
-        state["state"]["bandit"]["of"]["_total"] = np.zeros(7)
         bandit.load_state_dict(state)
     assert str(bandit.state_dict()) == before
 

@@ -528,7 +528,8 @@ def test_record__comes_back_bit_by_bit(directions):
         for name in ("point", "direction"):
             one, other = getattr(again, name), getattr(d.choice, name)
             assert np.array_equal(one, other)
-            assert not (one.flags.writeable or other.flags.writeable)
+            assert not one.flags.writeable
+            assert not other.flags.writeable
 
 
 def test_record__a_forged_one_cannot_add_more_than_a_true_one():

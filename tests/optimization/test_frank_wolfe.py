@@ -8,10 +8,10 @@ from scipy import stats
 
 from discreet.domains import Ball, Cube, LpBall, Polytope, Simplex
 from discreet.optimization.directions import VertexDirection
+from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.optimization.losses import named_loss
 from discreet.optimization.problem import clipped, norm
-from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SecureNoise, SeededNoise, Tree, gaussian_mu
 from discreet.privacy.gaussian import zcdp_epsilon
 

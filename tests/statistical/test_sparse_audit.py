@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from discreet.audit import audit_scores
-from discreet.links import link
-from discreet.bandits.sparse_windows import SELECTING, WindowArms
 from discreet.bandits.sparse import SparseBandit
+from discreet.bandits.sparse_windows import SELECTING, WindowArms
+from discreet.links import link
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.state import copied

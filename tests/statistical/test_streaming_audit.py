@@ -72,7 +72,13 @@ def scores(epsilon, mechanism, rounds, runs, read=thetas):
         side = []
         for _ in range(runs):
             learner = StreamingFrankWolfe(
-                Cube(1), rounds, epsilon, DELTA, gradient_bound=0.1, mechanism=mechanism, noise=noise
+                Cube(1),
+                rounds,
+                epsilon,
+                DELTA,
+                gradient_bound=0.1,
+                mechanism=mechanism,
+                noise=noise,
             )
             side.append(steps(read(learner, label, rounds)).sum())
         sides.append(np.array(side))

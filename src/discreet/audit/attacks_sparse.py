@@ -26,7 +26,13 @@ RIVALS = 12  # entries that the canary pushes down while it pushes one up
 
 def _made(dim: int, rho: float, **options: Any) -> SparseBandit:
     """A learner whose window costs rho in all."""
-    own = {"horizon": 3 * ARMS * FORCED, "forced": FORCED, "residual_bound": CLIP, "seed": 0, **options}
+    own = {
+        "horizon": 3 * ARMS * FORCED,
+        "forced": FORCED,
+        "residual_bound": CLIP,
+        "seed": 0,
+        **options,
+    }
     return SparseBandit(ARMS, dim, epsilon=zcdp_epsilon(rho, DELTA), delta=DELTA, **own)
 
 

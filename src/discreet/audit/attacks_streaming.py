@@ -66,7 +66,13 @@ def many_rounds(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
     out = []
     for _ in range(runs):
         learner: Any = StreamingFrankWolfe(
-            Cube(1), ROUNDS, claim.epsilon, claim.delta, gradient_bound=SMALL, mechanism="blt", noise=noise
+            Cube(1),
+            ROUNDS,
+            claim.epsilon,
+            claim.delta,
+            gradient_bound=SMALL,
+            mechanism="blt",
+            noise=noise,
         )
         sums, path = learner._direction._sums, list[float]()
         rate = learner._direction._rate = 0.25 / float(sums.deviation(1))  # inside the border

@@ -4,8 +4,8 @@ from discreet.bandits import baselines
 from discreet.bandits.linear import LinearBandit
 from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
-from discreet.decisions import Decision, Decisions
 from discreet.bandits.sparse import SparseBandit
+from discreet.decisions import Decision, Decisions
 
 __all__ = [
     "BanditReport",

@@ -6,7 +6,7 @@
     lines 3-10   the arms in turn, t_0 times each: a schedule that no context enters
     line 13      arms whose forced-sample estimate is within h/2 of the best
     line 14      the greedy one among them
-    lines 16-17  the row enters the sums of its arm, zeros those of the others      `sparse_windows.py`
+    lines 16-17  the row enters the sums of its arm, zeros those of the others   `sparse_windows.py`
 
 Better than printed: parameters move at the ends of public windows that grow, a few entries at
 a time, each window with the whole budget. method="every-round" is the paper's step.

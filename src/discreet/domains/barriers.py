@@ -97,7 +97,7 @@ class LogBarrier(Barrier):
 
     def gradient(self, z: Array) -> Array:
         """The sum of the rows, each over its slack."""
-        return self._rows(z).sum(axis=0)
+        return np.asarray(self._rows(z).sum(axis=0))
 
     def hessian(self, z: Array) -> Array:
         """The Gram matrix of the same rows."""

@@ -23,7 +23,9 @@ class Described:
     def arguments(self) -> dict[str, Any]:
         """The constructor's arguments, by name."""
         found = inspect.signature(type(self)).parameters.values()
-        names = [each.name for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+        names = [
+            each.name for each in found if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        ]
         missing = [name for name in names if not hasattr(self, name)]
         if missing:  # saved by name only
             raise TypeError(f"{type(self).__name__} does not keep its argument {missing[0]!r}")

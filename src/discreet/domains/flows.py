@@ -20,9 +20,9 @@ _SLACK = 1e-9
 class FlowPolytope(Domain):
     """Unit flows from source to sink; x_e is the flow on edge e, a vertex is a path.
 
-    Nodes are integers or strings; parallel edges are allowed, cycles are not. An edge on no path from
-    source to sink carries nothing: its entry is always zero, and the affine hull knows. `live` says
-    which edges are on a path.
+    Nodes are integers or strings; parallel edges are allowed, cycles are not. An edge on no path
+    from source to sink carries nothing: its entry is always zero, and the affine hull knows. `live`
+    says which edges are on a path.
 
     `interior_point` makes the least flow on a live edge as large as it can be. `inner_radius` is
     exact for that point. Both of those and `affine_hull` (a dense matrix) are computed on first

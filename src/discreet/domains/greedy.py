@@ -182,7 +182,9 @@ class BasePolytope(Domain):
         rng = np.random.default_rng(0)
         for _ in range(100):
             density = rng.uniform(0.2, 0.8)
-            A, B = (frozenset(np.flatnonzero(rng.random(self.dim) < density).tolist()) for _ in "AB")
+            A, B = (
+                frozenset(np.flatnonzero(rng.random(self.dim) < density).tolist()) for _ in "AB"
+            )
             values = [float(self.f(S)) for S in (A, B, A | B, A & B)]
             if not np.isfinite(values).all():
                 raise ValueError("f must be finite on every set")

@@ -89,4 +89,6 @@ def submodular_inner_ball(
     values = np.array([f(frozenset(np.flatnonzero(row).tolist())) for row in members])
     slopes = np.linalg.norm(members @ hull.basis, axis=1)
     sides = slopes > _FLAT
-    return InnerBall(hull, centre, float(((values - members @ centre)[sides] / slopes[sides]).min()))
+    return InnerBall(
+        hull, centre, float(((values - members @ centre)[sides] / slopes[sides]).min())
+    )

@@ -39,7 +39,7 @@ BATCH = 32.0
 
 @value
 @dataclass(frozen=True, eq=False, slots=True)
-class Point:
+class SignedPoint:
     """A point centre + sign step, and what turns its loss into an estimate of the loss vector."""
 
     point: Array  # (n,), to play
@@ -80,7 +80,7 @@ class Scrible(Stateful):
         self._centre = self.hull.coordinates(domain.interior_point)
         self._rng = np.random.default_rng(seed)
 
-    def decide(self) -> Point:
+    def decide(self) -> SignedPoint:
         """Centre and step from the estimates so far, and a random sign."""
         coins = self._rng.random(self.barrier.coins(self.dim) + 1)
         centre = self.barrier.minimizer(self.rate * self._total, self._centre)
@@ -90,18 +90,20 @@ class Scrible(Stateful):
             shown.setflags(write=False)
         return self._point(centre, step, weights, 1 if coins[-1] < 0.5 else -1)
 
-    def learn(self, point: Point, loss: float) -> None:
+    def learn(self, point: SignedPoint, loss: float) -> None:
         """Add the estimate of the loss vector to their total."""
         self._total = self._total + (loss * point.sign) * point.weights
 
-    def again(self, point: Point) -> Point:
+    def again(self, point: SignedPoint) -> SignedPoint:
         """The same centre and step, with a new sign."""
         sign = 1 if self._rng.random() < 0.5 else -1
         return self._point(point.centre, point.step, point.weights, sign)
 
-    def choice(self, record: dict[str, Any]) -> Point:
+    def choice(self, record: dict[str, Any]) -> SignedPoint:
         """The point of a decision record."""
-        centre, step, weights = (finite(name, record[name]) for name in ("centre", "step", "weights"))
+        centre, step, weights = (
+            finite(name, record[name]) for name in ("centre", "step", "weights")
+        )
         if any(part.shape != (self.dim,) for part in (centre, step, weights)):
             raise ValueError(f"expected {self.dim} coordinates")
         if record["sign"] not in (-1, 1):
@@ -112,8 +114,8 @@ class Scrible(Stateful):
         if not isinstance(self._rng, np.random.Generator):
             raise damaged("rng")
 
-    def _point(self, centre: Array, step: Array, weights: Array, sign: int) -> Point:
-        return Point(self.hull.point(centre + sign * step), centre, step, weights, sign)
+    def _point(self, centre: Array, step: Array, weights: Array, sign: int) -> SignedPoint:
+        return SignedPoint(self.hull.point(centre + sign * step), centre, step, weights, sign)
 
 
 class BarrierBandit(PrivateBandit[PointDecision]):

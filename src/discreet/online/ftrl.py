@@ -11,8 +11,8 @@
 
 The rate balances the two terms of the bound without noise, D_R/eta and eta times the sum of squared
 losses: the noise adds D_Z = E[max <Z, x> - min <Z, x>] to the regret whatever the rate (Theorem
-3.4). Holding the rate below 1/(standard deviation of the noise) costs half as much again on easy losses
-(benchmarks/online.py, "capped").
+3.4). Holding the rate below 1/(standard deviation of the noise) costs half as much again on easy
+losses (benchmarks/online.py, "capped").
 
 The theorem is for losses fixed in advance. Whoever chooses losses by looking at the decisions sees
 the noise in them and can punish it as long as rate times deviation is not small (the same
@@ -104,7 +104,9 @@ class FTRL(PrivateLeader):
     def _prepare(self) -> None:
         # Regret <= D_R/eta + eta T b^2/8 on the simplex (Hoeffding), D_R/eta + eta T b^2/2
         # elsewhere; a decreasing rate c/sqrt(t) pays the second term twice.
-        best = math.sqrt((8 if self._centre else 2) * self.domain.regularizer_range) / self.loss_bound
+        best = (
+            math.sqrt((8 if self._centre else 2) * self.domain.regularizer_range) / self.loss_bound
+        )
         self._scale = best / math.sqrt(self.horizon if self.rate == "fixed" else 2)
 
     def learning_rate(self, t: Any) -> Any:

@@ -24,7 +24,7 @@ _BLOCK = 1 << 14  # rounds per block in `run`: all its arrays stay in the cache
 class PrivateLeader(Stateful, ABC):
     """decide, learn, run; a subclass says which point the sum of losses leads to."""
 
-    _state: tuple[str, ...] = ("_sums",)
+    _state = ("_sums",)
     _reference: str
 
     def __init__(

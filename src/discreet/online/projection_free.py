@@ -258,7 +258,9 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         if self.shrink:
             radius = min(radius, domain.inner_radius / 2)
         self.radius = radius
-        self.batch_size = size = math.ceil(T / min(T, max(FEWEST, math.ceil(BATCHES * math.sqrt(T)))))
+        self.batch_size = size = math.ceil(
+            T / min(T, max(FEWEST, math.ceil(BATCHES * math.sqrt(T))))
+        )
         releases = max(1, math.ceil(T / size) - 1)
         # A replaced loss changes one term (n/zeta) (f - b) (u, .) of one batch: |u| = 1, and b was
         # released before, so it moves by (n/zeta) M (u, LEVEL), of that length in l2. A batch holds

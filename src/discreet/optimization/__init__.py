@@ -1,9 +1,9 @@
-"""Private convex optimisation in one pass: Frank-Wolfe on running sums, and what it is compared with.
+"""Private convex optimisation in one pass: Frank-Wolfe on running sums, and its baselines.
 
-    frank_wolfe.py   StreamingFrankWolfe (Han et al. 2022, Algorithms 1 and 2)
-    problem.py       domain, loss and public bounds;  losses.py  the losses
-    directions.py    private directions;  generalized.py  the paper's own noise
-    baselines.py     NoisySFW, NoisySGD, LocalMD
+frank_wolfe.py   StreamingFrankWolfe (Han et al. 2022, Algorithms 1 and 2)
+problem.py       domain, loss and public bounds;  losses.py  the losses
+directions.py    private directions;  generalized.py  the paper's own noise
+baselines.py     NoisySFW, NoisySGD, LocalMD
 """
 
 from discreet.optimization import baselines

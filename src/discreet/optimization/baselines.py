@@ -227,7 +227,8 @@ class NoisySGD(_Batch):
     >>> from discreet.domains import Cube
     >>> from discreet.privacy import SeededNoise
     >>> X = np.random.default_rng(0).normal(size=(1000, 2)) / 4
-    >>> m = NoisySGD(Cube(2), 4.0, 1e-6, gradient_bound=0.2, noise=SeededNoise(0)).fit(X, X @ [0.6, -0.4])
+    >>> m = NoisySGD(Cube(2), 4.0, 1e-6, gradient_bound=0.2, noise=SeededNoise(0))
+    >>> m = m.fit(X, X @ [0.6, -0.4])
     >>> bool(np.abs(m.theta - [0.6, -0.4]).max() < 0.4)
     True
     """

@@ -59,8 +59,9 @@ class StreamingFrankWolfe(Stateful):
     "generalized-gaussian". The worst case G = lipschitz + smoothness * diameter (in l2 times
     n^(1/2 - 1/q) if q > 2) bounds it in any case. None is a public rule: G/4 at p = 1; else 1/20 of
     a typical slope (label_bound; 1 for the logistic loss; lipschitz for a loss of your own) times
-    n^(1/2 - 1/q), the l2 norm of a row of unit l_q norm whose entries are alike, times (s/100)^(1/4)
-    if s > 100, where s is horizon/(n noise), the noise that of the running sum per unit of bound.
+    n^(1/2 - 1/q), the l2 norm of a row of unit l_q norm whose entries are alike, times
+    (s/100)^(1/4) if s > 100, where s is horizon/(n noise), the noise that of the running sum per
+    unit of bound.
     Small bounds win: noise falls with the bound, the signal only as far as gradients are longer.
 
     >>> from discreet.domains import LpBall

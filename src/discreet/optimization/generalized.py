@@ -127,7 +127,7 @@ class GeneralizedGaussianSum(Stateful):
         )
 
     def deviation(self, t: Any) -> Any:
-        """About the standard deviation of one coordinate of the sum of t rounds: E|z|_r^2 = d s^2."""
+        """About the standard deviation of a coordinate of the sum of t rounds: E|z|_r^2 = d s^2."""
         one = self._scale * self.dim ** (0.5 - 1 / self._r)
         return one * np.sqrt(self._tree.nodes(np.asarray(t)))
 

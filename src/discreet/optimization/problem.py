@@ -16,9 +16,9 @@ LEAST = 5e-324  # the smallest number above 0
 class Problem:
     """Minimise E f(theta; x, y) over a domain measured in l_p, for rows with |x|_q <= 1.
 
-    p is that of an lp ball, 1 if all vertices lie on the axes, else 2; 1/p + 1/q = 1. Longer rows are
-    shortened and labels beyond the public bounds clipped, each by itself; what is not a number is
-    refused, in words that do not quote it.
+    p is that of an lp ball, 1 if all vertices lie on the axes, else 2; 1/p + 1/q = 1. Longer rows
+    are shortened and labels beyond the public bounds clipped, each by itself; what is not a number
+    is refused, in words that do not quote it.
     """
 
     def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.bandits import SparseBandit
 from discreet.domains import LpBall
 from discreet.environments.sparse_arms import sparse_arms
-from discreet.bandits import SparseBandit
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from discreet.domains import Ball, Cube, LpBall
-from discreet.optimization.directions import VertexDirection
 from discreet.online.projection_free import ProjectionFreeBandit
+from discreet.optimization.directions import VertexDirection
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
@@ -118,7 +118,9 @@ def nodes_of_the_generalised_tree() -> float:
 
 def sign_of_a_vertex() -> float:
     """One pure choice between 1 and -1 on a line; claim 1."""
-    unused = StreamingFrankWolfe(LpBall(1, 1), 1, 1.0, 0.0, gradient_bound=0.1, noise=SeededNoise(0))
+    unused = StreamingFrankWolfe(
+        LpBall(1, 1), 1, 1.0, 0.0, gradient_bound=0.1, noise=SeededNoise(0)
+    )
 
     def run(world: int, seed: int) -> float:
         learner = copied(unused)

@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.links import link
-from discreet.bandits.sparse_windows import WindowArms
-from discreet.optimization.directions import VertexDirection
 from discreet.bandits.sparse import SparseBandit
+from discreet.bandits.sparse_windows import WindowArms
+from discreet.links import link
+from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.state import copied
