@@ -311,7 +311,10 @@ class Stateful:
             if not _fits(found, before, grows=name in cls._growing):
                 raise damaged(name.strip("_"))
             resumed.__dict__[name] = found
-        resumed._validate()
+        try:
+            resumed._validate()
+        except (AttributeError, TypeError):  # something else stands where a part should
+            raise damaged(f"a part of {cls.__name__}") from None
         return resumed
 
 
@@ -366,6 +369,8 @@ def _fits(found: Any, before: Any, *, grows: bool) -> bool:
         return isinstance(found, (int, float)) and found == found
     if isinstance(before, str):
         return isinstance(found, str)
+    if isinstance(before, Stateful):
+        return found is None or isinstance(found, Stateful)
     return True
 
 

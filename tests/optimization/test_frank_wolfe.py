@@ -60,7 +60,7 @@ def plain(domain, gradient, X, Y):
         yield theta
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: f"{d.spec()}")
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
 @pytest.mark.parametrize("loss", [*LOSSES, Absolute()], ids=str)
 def test_streaming__without_privacy_is_the_papers_recursion(domain, loss):
     X, Y = data(domain, 120, labels=(0, 1))
@@ -82,7 +82,7 @@ def test_streaming__polytopes_are_taken_in_l2():
         assert square.contains(learner.theta)
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: f"{d.spec()}")
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_moment__stays_within_the_worst_case_that_it_can_come_near(domain, loss):
     """|g_t|_q <= L + beta D for rows on the unit sphere of l_q and extreme labels."""
@@ -354,7 +354,7 @@ def test_streaming__logistic_loss_lowers_the_risk():
     assert risk(learner.theta) - risk(theta) < 0.15 * (risk(0 * theta) - risk(theta))
 
 
-@pytest.mark.parametrize("domain", DOMAINS, ids=lambda d: f"{d.spec()}")
+@pytest.mark.parametrize("domain", DOMAINS, ids=str)
 @pytest.mark.parametrize("epsilon", [0.1, 50.0])
 def test_theta__stays_in_the_domain(domain, epsilon):
     learner = StreamingFrankWolfe(domain, 60, epsilon, 1e-5, noise=SeededNoise(2))
@@ -395,7 +395,7 @@ def test_state__goes_on_to_the_same_future(domain, mechanism, tmp_path):
     with pytest.raises(ValueError, match="twice"):
         learner.load_state_dict(old)
     wrong = StreamingFrankWolfe(domain, 61, 2.0, 1e-5, noise=SeededNoise(9), **make)
-    with pytest.raises(ValueError, match="config"):
+    with pytest.raises(ValueError, match="other arguments of StreamingFrankWolfe: horizon"):
         wrong.load_state_dict(old)
 
 
@@ -411,15 +411,15 @@ class Steep:
         return self.lipschitz * x * np.sign(y)
 
 
-@pytest.mark.parametrize(("domain", "name"), [(LpBall(1, 3), "moved"), (Ball(3), "sensitivity")])
-def test_state__of_longer_moments_is_refused(domain, name):
+@pytest.mark.parametrize("domain", [LpBall(1, 3), Ball(3)], ids=str)
+def test_state__of_longer_moments_is_refused(domain):
     """Else their sum would go on with 100 times too little noise."""
     steep, flat = (
         StreamingFrankWolfe(domain, 100, 1.0, loss=Steep(size), noise=SeededNoise(0))
         for size in (4.0, 0.04)
     )
     steep.learn([1.0, 1.0, 1.0], 1.0)
-    with pytest.raises(ValueError, match=name):
+    with pytest.raises(ValueError, match="damaged"):
         flat.load_state_dict(steep.state_dict())
 
 
@@ -430,9 +430,15 @@ def test_state__with_another_number_of_choices_is_refused():
         few.load_state_dict(many.state_dict())
 
 
-PIECES = ("before", "path", "theta", "direction.total", "direction.vertex", "direction.stream")
-PIECES += ("direction.run", "direction.rounds", "direction.state")
 VALUES = (np.full(3, math.nan), np.zeros(7), np.full((5, 3), "a"), 99, -1, 0.5, "{}", None)
+
+
+def pieces(place, path=()):
+    """The path of every part of an encoded state, at all depths."""
+    for name, value in place.items():
+        yield (*path, name)
+        if isinstance(value, dict) and isinstance(value.get("of"), dict):
+            yield from pieces(value["of"], (*path, name, "of"))
 
 
 @pytest.mark.parametrize(
@@ -453,12 +459,20 @@ def test_state__a_damaged_piece_is_refused_and_changes_nothing(domain, mechanism
     for _ in range(10):
         learner.learn([0.1, 0.2, 0.3], 0.5)
     before, seen = str(again.state_dict()), 0
-    for name in set(PIECES) & set(learner.state_dict()):
-        # A run is any text.
-        for value in (99, None) if name == "direction.run" else VALUES:
-            state = {**learner.state_dict(), name: value}
-            if value is None:
-                del state[name]
+    for path in pieces(learner.state_dict()["state"]):
+        if path[-1] in ("position", "kind") or "_account" in path:
+            continue  # of noise and of the ledger: their own tests
+        for value in VALUES:
+            state = learner.state_dict()
+            place = state["state"]
+            for name in path[:-1]:
+                place = place[name]
+            if isinstance(place[path[-1]], (int, float)) and isinstance(value, (int, float)):
+                continue  # as good a number as another, unless checked elsewhere
+            if isinstance(value, np.ndarray) and np.shape(place[path[-1]]) == np.shape(value):
+                if value.dtype.kind == "f" and np.isfinite(value).all():
+                    continue
+            place[path[-1]] = value
             with pytest.raises(ValueError, match="damaged"):
                 again.load_state_dict(state)
             assert str(again.state_dict()) == before
@@ -507,8 +521,9 @@ def test_learn__refuses_a_bad_row_and_changes_nothing(domain, x, y, message):
         for each in pair:
             each.learn([0.6, -0.3], 0.5)
         assert np.array_equal(pair[0].theta, pair[1].theta)
-    with pytest.raises(ValueError, match="horizon"):
-        pair[0].learn([0.6, -0.3], 0.5)
+    assert not pair[0].learning
+    assert pair[0].learn([0.6, -0.3], 0.5) is False
+    assert np.array_equal(pair[0].theta, pair[1].theta)
 
 
 @pytest.mark.parametrize(

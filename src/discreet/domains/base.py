@@ -138,7 +138,7 @@ class Domain(Described, ABC):
         h/s the curvature of E max <L + s z, x>. Any domain: |X| n^1/2 s and h = |X| (Agarwal and
         Singh 2017, Theorem 3.5).
         """
-        return float(self.dim) ** -0.25 / math.sqrt(2)
+        return math.pow(self.dim, -0.25) / math.sqrt(2)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim})"

@@ -7,7 +7,7 @@ here    self._sums (less b t/2 on     `loss_bound`   PrefixSum (the paper's own 
 
 import dataclasses
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,7 +16,7 @@ from discreet.domains import Domain
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.checks import Array, numbers, positive, whole, within
 from discreet.privacy.noise import Noise, source
-from discreet.state import Stateful
+from discreet.state import Stateful, damaged
 
 _BLOCK = 1 << 14  # rounds per block in `run`: all its arrays stay in the cache
 
@@ -24,7 +24,7 @@ _BLOCK = 1 << 14  # rounds per block in `run`: all its arrays stay in the cache
 class PrivateLeader(Stateful, ABC):
     """decide, learn, run; a subclass says which point the sum of losses leads to."""
 
-    _state = ("_sums",)
+    _state: ClassVar[tuple[str, ...]] = ("_sums",)
     _reference: str
 
     def __init__(
@@ -143,6 +143,10 @@ class PrivateLeader(Stateful, ABC):
     def check(self, losses: ArrayLike) -> None:  # (m, n)
         """Raise ValueError where `run` would refuse a loss."""
         self._checked(losses, 2)
+
+    def _validate(self) -> None:
+        if not isinstance(self._sums, PrefixSum):
+            raise damaged("sums")
 
     def _checked(self, losses: ArrayLike, ndim: int) -> Array:
         rows = numbers("losses", losses)

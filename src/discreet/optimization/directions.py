@@ -102,6 +102,10 @@ class SmoothedDirection(Stateful):
             return np.minimum(np.maximum(v, -self._radius), self._radius)
         return self._ball.project(v)
 
+    def _validate(self) -> None:
+        if not isinstance(self._sums, Stateful):
+            raise damaged("sums")
+
     def add(self, g: Array) -> Array:
         """Take in one gradient; returns the point to move to."""
         self._sums.add(g)
@@ -141,7 +145,7 @@ class VertexDirection(Stateful):
     array([0., 1., 0.])
     """
 
-    _state = ("rounds", "_total", "_vertex", "_noise")
+    _state = ("rounds", "_total", "_vertex", "_noise", "_ledger")
 
     def __init__(
         self,
@@ -158,9 +162,11 @@ class VertexDirection(Stateful):
         self.dim = dim
         self.horizon = horizon
         self.budget = budget
+        self.bound = bound
+        self.noise = noise
         self.radius = radius
+        self.signed = signed
         self.rounds = 0
-        self._signed = signed
         self._noise = noise
         self._total = np.zeros(dim)
         # Before the first choice: the centre, which belongs to the set.
@@ -179,12 +185,12 @@ class VertexDirection(Stateful):
             "what": f"{self.choices} choices of a vertex",
             "sampler": noise.sampler("exponential"),
         }
-        whole = (
+        self._release = (
             Release(epsilon=budget.epsilon, mu=math.inf, rho=math.inf, **about)
             if budget.pure
             else Release.concentrated(rho=self._rho, **about)
         )
-        self._ledger.spend(whole)
+        self._ledger.spend(self._release)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -234,6 +240,11 @@ class VertexDirection(Stateful):
     def _validate(self) -> None:
         if not 0 <= self.rounds <= self.horizon:
             raise damaged("rounds")
+        # Sums of longer gradients, or paid for with another number of choices, need other noise.
+        if self._ledger.releases != (self._release,):
+            raise damaged("the calibration")
+        if not isinstance(self._noise, Noise):
+            raise damaged("noise")
 
     def _best_choices(self) -> int:
         if self.budget.off:
@@ -247,14 +258,14 @@ class VertexDirection(Stateful):
         """(j, sign) of the vertex: low <S, v>, hence the sign against S_j."""
         scale = self.scale(t)
         if scale == 0:
-            j = int(np.argmax(np.abs(total)) if self._signed else np.argmin(total))
-            return j, -1.0 if self._signed and total[j] > 0 else 1.0
+            j = int(np.argmax(np.abs(total)) if self.signed else np.argmin(total))
+            return j, -1.0 if self.signed and total[j] > 0 else 1.0
         if "exponential" in self._noise.exact:
-            scores = np.concatenate([total, -total]) if self._signed else -total
+            scores = np.concatenate([total, -total]) if self.signed else -total
             best = self._noise.select(scores, scale)  # the vertex -e_j has score S_j
-            return best % self.dim, -1.0 if self._signed and best < self.dim else 1.0
+            return best % self.dim, -1.0 if self.signed and best < self.dim else 1.0
         u, coin = self._noise.uniform(2)  # as many, whatever the sums are
-        if not self._signed:
+        if not self.signed:
             depths = (total - np.minimum.reduce(total)) / -scale
             return _invert(np.exp(depths), u), 1.0
         weights = np.abs(total)
