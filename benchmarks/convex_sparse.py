@@ -20,10 +20,10 @@ import tracemalloc
 import numpy as np
 from kit import CONSOLE, new_table, run, with_error
 
+from discreet.bandits import SparseBandit
 from discreet.environments import generators, play
 from discreet.environments.sparse_arms import sparse_arms
 from discreet.experiments.measure import grid
-from discreet.online.sparse import SparseBandit
 from discreet.privacy import SeededNoise
 
 ARMS = 5

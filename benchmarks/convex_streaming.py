@@ -21,8 +21,8 @@ from kit import CONSOLE, new_table, run
 from discreet.domains import LpBall
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import slope, standard_error
-from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.optimization import StreamingFrankWolfe
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 
 CELLS = ((1000, 5), (1000, 10), (2000, 5), (2000, 10))
@@ -77,7 +77,7 @@ def sfw(*, T: int, d: int, p: float, step: float, seed: int) -> dict[str, float]
 
 def sgd(*, T: int, d: int, p: float, step: float, seed: int) -> dict[str, float]:
     world = World(T, d, p, seed)
-    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, clip=0.3,
+    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, gradient_bound=0.3,
                        noise=SeededNoise(seed))  # fmt: skip
     return {"value": world.suboptimality(learner.fit(world.X, world.y).theta)}
 

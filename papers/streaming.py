@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from discreet.bandits import SparseBandit
 from discreet.domains import LpBall
 from discreet.environments import generators, play
 from discreet.environments.sparse_arms import sparse_arms
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
-from discreet.online import SparseBandit, StreamingFrankWolfe
-from discreet.online.baselines import NoisySFW, NoisySGD
+from discreet.optimization import StreamingFrankWolfe
+from discreet.optimization.baselines import NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 from discreet.privacy.checks import Array
 from papers.exhibit import (
@@ -95,7 +96,7 @@ def suboptimality(
         fit = NoisySFW(domain, 1.0, delta, step=step, noise=noise)
         found = fit.fit(X[:rounds], y[:rounds]).theta
     else:
-        many = NoisySGD(domain, 1.0, delta, passes=20, step=step, clip=0.3, noise=noise)
+        many = NoisySGD(domain, 1.0, delta, passes=20, step=step, gradient_bound=0.3, noise=noise)
         found = many.fit(X[:rounds], y[:rounds]).theta
     risks = [float(np.mean((y[rounds:] - X[rounds:] @ v) ** 2)) for v in (found, theta, 0 * theta)]
     return {"value": (risks[0] - risks[1]) / (risks[2] - risks[1])}

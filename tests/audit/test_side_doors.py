@@ -8,7 +8,7 @@ from discreet.audit.branches import executed, first_difference
 from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
 from discreet.audit.one_run import audit_one_run, coins, p_value, surest
 from discreet.audit.wire import listening
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex
 from discreet.online import (
@@ -17,9 +17,8 @@ from discreet.online import (
     AdversarialBandit,
     BarrierBandit,
     ProjectionFreeBandit,
-    SparseBandit,
-    StreamingFrankWolfe,
 )
+from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import (
     BallChannel,
     SecureNoise,
@@ -236,8 +235,8 @@ def test_learn__the_window_of_the_bandit_does_clip():
     learner = LinearBandit(2, 60, 30.0, seed=0, noise=SeededNoise(0))
     for _ in range(30):
         learner.learn(learner.decide([[0.6, 0.8]]), 0.5)
-    view = learner._estimator._lens
-    assert view.clip < 0.5 * view.limit  # else no residual would be beyond it
+    view = learner.window.transform
+    assert view.clip < 0.5 * view.residual_bound  # else no residual would be beyond it
 
 
 def test_executed__notices_another_way():

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from discreet.bandits import Decision, LinearBandit
-from discreet.bandits.decisions import Decisions
+from discreet.decisions import Decisions
 from discreet.bandits.policies import Greedy, SquareCB, Uniform
 from discreet.privacy import SeededNoise
 

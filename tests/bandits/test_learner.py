@@ -41,7 +41,7 @@ def play(bandit, X, by=None):
 
 
 def total(bandit):
-    return bandit._estimator._sum.value.copy()
+    return bandit.window.total.value.copy()
 
 
 def same_state(one, other):
@@ -60,7 +60,7 @@ def test_decide__one_coin_for_a_round_whatever_the_number_of_actions():
         for offered in contexts(15, actions):
             bandit.decide(offered)
         coins.random(45)
-        assert bandit._coins.bit_generator.state == coins.bit_generator.state
+        assert bandit._rng.bit_generator.state == coins.bit_generator.state
 
 
 def test_decide__the_number_of_actions_may_change_from_round_to_round():
@@ -159,7 +159,7 @@ def test_learn__in_any_order_and_late_counts_once_in_the_window_that_is_open():
     late.learn(c[3], 0.5)
     assert np.array_equal(late.theta, theta)
     moved = total(late) - empty
-    v, weight = late._estimator._lens.look(c.rows[3:4], np.array([0.5]))
+    v, weight = late.window.transform.rows(c.rows[3:4], np.array([0.5]))
     assert moved[-1] == pytest.approx(0.5 * weight[0])
     assert np.linalg.norm(moved[:-1]) == pytest.approx(float((v**2).sum()))
 

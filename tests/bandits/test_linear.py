@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from discreet.bandits import Decision, LinearBandit
 from discreet.bandits.estimators import Descent
-from discreet.bandits.linear import POLICIES
+from discreet.bandits.policies import POLICIES, Stage
 from discreet.bandits.window import SENSITIVITY
 from discreet.environments import linear_world
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
@@ -99,11 +99,11 @@ def test_thompson__draws_from_the_belief():
     bandit = make(policy="thompson")
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((D, D)))[0]
     narrow = replace(
-        bandit._estimator.belief, covariance=turn @ np.diag([1, 0.1, 1e-3, 1e-4]) @ turn.T,
+        bandit._belief, covariance=turn @ np.diag([1, 0.1, 1e-3, 1e-4]) @ turn.T,
         mean=THETA, windows=1,
     )  # fmt: skip
-    bandit._estimator.belief = narrow
-    draws = bandit._plan(100).draws
+    stage = Stage(narrow, 50, 100, 50, np.random.default_rng(1), bandit.policy)
+    draws = POLICIES["thompson"](stage).draws
     z = (draws - THETA) @ turn / np.sqrt([1, 0.1, 1e-3, 1e-4])
     assert z.shape == (64, D)
     assert np.abs((z**2).mean(axis=0) - 1).max() < 5 * math.sqrt(2 / 64)
@@ -224,7 +224,7 @@ def test_guarantee__contributions_multiply_the_noise():
         mu = gaussian_mu(3.0, 1e-6)
         assert release.scale == pytest.approx(k * SENSITIVITY / mu)
         # And the noise that is really there: the sum before any reward.
-        noise = bandit._estimator._sum.value
+        noise = bandit.window.total.value
         assert np.array_equal(noise, SeededNoise(2).gaussian(release.scale, len(noise)))
     assert scales[1] == pytest.approx(3 * scales[0])
 
@@ -233,13 +233,13 @@ def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_law):
     values, bandit = [], make(epsilon=1.0)
     while len(values) < 20:
         bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
-        values.append(bandit._estimator._sum.value.copy())
+        values.append(bandit.window.total.value.copy())
         scale = bandit.guarantee.releases[-1].scale
     more = []
     for seed in range(150):
         other = make(epsilon=1.0, noise=SeededNoise(100 + seed))
         other.decide(np.zeros((1, D)))
-        more.append(other._estimator._sum.value)
+        more.append(other.window.total.value)
     assert len({each[0] for each in values}) == 20
     assert_law(np.concatenate(values + more), norm(scale=scale).cdf)
 
@@ -288,7 +288,7 @@ def test_bandit__bad_arguments_are_refused():
     for change in (
         {"dim": 0}, {"dim": 2.5}, {"horizon": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
         {"delta": 1.0}, {"delta": 0.0}, {"trust": "central"}, {"link": "cauchit"},
-        {"policy": "magic"}, {"estimator": "magic"}, {"width": "wide"}, {"norm_bound": 0.0},
+        {"policy": "magic"}, {"estimator": "magic"}, {"norm_bound": 0.0},
         {"norm_bound": math.inf}, {"reward_range": (1.0, 1.0)}, {"reward_range": (0.0, math.inf)},
         {"contributions": 0}, {"noise": 3}, {"estimator": "sgd", "policy": "ucb"},
         {"estimator": "sgd", "policy": "greedy", "link": "logistic"},

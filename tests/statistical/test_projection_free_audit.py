@@ -6,7 +6,6 @@ learner takes small exact steps, so that no point is cut off at the border. Step
 release and have no part in the promise. A claim is refuted, or a bug caught, at 99.99% confidence.
 """
 
-import copy
 import math
 
 import numpy as np
@@ -33,14 +32,19 @@ class FreshNoise:
 
     def __init__(self, sums, noise):
         self.sums, self.noise, self.total = sums, noise, np.zeros(sums.dim)
+        self.dim, self.rounds = sums.dim, 0
 
     def add(self, row):
         self.total = self.total + row
+        self.rounds += 1
+
+    @property
+    def estimate(self):
         if self.sums.budget.pure:
             scale = self.sums.sensitivity / EPSILON
-            return self.total + draw_k_norm("l2", scale, 1, len(row), self.noise, 0.0)[0]
+            return self.total + draw_k_norm("l2", scale, 1, self.dim, self.noise, 0.0)[0]
         scale = self.sums.sensitivity / gaussian_mu(EPSILON, DELTA)
-        return self.total + self.noise.gaussian(scale, len(row))
+        return self.total + self.noise.gaussian(scale, self.dim)
 
 
 def filtered(sums, noise):
@@ -147,10 +151,10 @@ def first_sum(k, runs, bug=False):
             sums.sensitivity, sums.budget = sums.sensitivity / k, Budget(EPSILON, DELTA, k)
         side = []
         for _ in range(runs):
-            run = copy.copy(bandit._feedback)
-            run.bandit, run.sums = copy.copy(bandit.bandit), filtered(sums, noise)
-            run.choose(k)
-            side.append(-run.bandit.centre[0])
+            run, descent = copied(bandit._feedback), copied(bandit.bandit)
+            run.sums = filtered(sums, noise)
+            run.choose(descent, k)
+            side.append(-descent.centre[0])
         sides.append(np.array(side))
     return sides
 

@@ -34,14 +34,14 @@ def bandit(seed: int, epsilon: float = EPSILON, **more: Any) -> LinearBandit:
 def silent(learner: LinearBandit) -> Any:
     """The rest of the window, people with nothing to say; then the release, which is returned."""
     learner.decide_many(np.zeros((learner.rounds_until_release, 1, DIM)))
-    total = learner._estimator._sum
+    total = learner.window.total
     learner.decide(np.zeros((1, DIM)))  # the release happens here
     return total.value
 
 
 def term(learner: LinearBandit, reward: float) -> Any:
     """What a row e1 adds to the open window's sum; the lens is public."""
-    v, weight = learner._estimator._lens.look(E1, np.array([reward]))
+    v, weight = learner.window.transform.rows(E1, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
@@ -84,7 +84,7 @@ def longest_row() -> float:
     estimator: Any = learner._estimator
     v, longest = np.empty(DIM + 2), 0.0
     for angle in np.linspace(0, math.pi, 64):
-        estimator._lens.look_at(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
+        estimator._lens.row(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
         longest = max(longest, math.sqrt(2) * float(v @ v))
     return longest / SENSITIVITY
 
@@ -200,7 +200,7 @@ MUTANTS = [
         longest_row,
         (
             Edit(
-                "bandits.window:Lens.look_at",
+                "bandits.window:Transform.look_at",
                 "weight = 1 / max(1.0, float(x.dot(x)) / rho2)",
                 "weight = 1.0",
             ),

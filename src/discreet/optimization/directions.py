@@ -10,20 +10,18 @@ in the noise, only its logarithm.
 """
 
 import math
-import secrets
 from typing import Any, Protocol
 
 import numpy as np
 
 from discreet.domains import Domain, LpBall
-from discreet.online import restore
-from discreet.online.problem import ball_shape, clipped
+from discreet.optimization.problem import clipped
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
-from discreet.privacy.state import copied, expect
+from discreet.state import Stateful, damaged
 
 
 class RunningSum(Protocol):
@@ -40,20 +38,18 @@ class RunningSum(Protocol):
     def guarantee(self) -> Guarantee:
         """The promise for all sums."""
 
+    @property
+    def estimate(self) -> Array:
+        """The last private sum."""
+
     def add(self, x: Array) -> Array:
         """Take in one row; returns the private sum so far."""
 
     def deviation(self, t: Any) -> Any:
-        """The deviation of one coordinate of the sum of t rows."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` goes on from."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state."""
+        """The standard deviation of one coordinate of the sum of t rows."""
 
 
-class SmoothedDirection:
+class SmoothedDirection(Stateful):
     """A point of low <S, v> that noise alone moves little, S a private running sum of gradients.
 
     On lp balls v = -rate S, brought back into the ball: scaled for p <= 2, to the nearest point for
@@ -64,14 +60,19 @@ class SmoothedDirection:
     noise, v is the linear minimiser.
     """
 
+    _state = ("_sums",)
+
     def __init__(self, domain: Domain, sums: RunningSum, bound: float) -> None:
-        self.domain, self._sums, self._rate = domain, sums, 0.0
+        self.domain = domain
+        self._sums = sums
+        self._rate = 0.0
         rounds = np.unique(np.geomspace(1, sums.horizon, 64).astype(np.int64))
-        noise, shape, n = float(np.max(sums.deviation(rounds))), ball_shape(domain), domain.dim
-        if shape is None or noise == 0:
+        noise = float(np.max(sums.deviation(rounds)))
+        n = domain.dim
+        if domain.lp_shape is None or noise == 0:
             self._kind = "plain"
             return
-        self._p, self._radius = shape
+        self._p, self._radius = domain.lp_shape
         self._ball = LpBall(self._p, n, self._radius)
         self._kind = "scale" if self._p <= 2 else "clip" if math.isinf(self._p) else "nearest"
         level = noise * math.pow(sums.horizon * bound / (n * noise), 0.6)
@@ -88,9 +89,10 @@ class SmoothedDirection:
         """The promise for all sums, hence for all that is computed from them."""
         return self._sums.guarantee
 
-    def add(self, g: Array) -> Array:
-        """Take in one gradient; returns the point to move to."""
-        total = self._sums.add(g)
+    @property
+    def point(self) -> Array:
+        """The point to move to, from the last private sum."""
+        total = self._sums.estimate
         if self._kind == "plain":
             return self.domain.linear_minimizer(total)
         v = total * -self._rate
@@ -100,23 +102,22 @@ class SmoothedDirection:
             return np.minimum(np.maximum(v, -self._radius), self._radius)
         return self._ball.project(v)
 
-    def state_dict(self) -> dict[str, Any]:
-        """The state of the running sum."""
-        return self._sums.state_dict()
+    def _validate(self) -> None:
+        if not isinstance(self._sums, Stateful):
+            raise damaged("sums")
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; a damaged one changes nothing."""
-        sums = copied(self._sums)
-        sums.load_state_dict(state)
-        self._sums = sums
+    def add(self, g: Array) -> Array:
+        """Take in one gradient; returns the point to move to."""
+        self._sums.add(g)
+        return self.point
 
 
-class VertexDirection:
+class VertexDirection(Stateful):
     """A vertex of low <S, v> by the exponential mechanism; S is the exact sum of gradients.
 
     The vertices are +-radius e_j (`signed`), or radius e_j. P(v) is proportional to
-    exp(-<S, v>/(radius scale)), drawn by inversion of one uniform: the law of Gumbel noise on 2 n
-    scores.
+    exp(-<S, v>/(radius scale)), drawn by inversion of one uniform: the same distribution as the
+    maximum of 2 n scores with Gumbel noise.
 
     choices=None holds a vertex for a while and chooses anew at a public number of evenly spaced
     rounds, about (horizon sqrt(8 rho)/(4 ln 2n))^(2/3): few choices that are mostly right, where
@@ -127,6 +128,15 @@ class VertexDirection:
     Guarantee  all choices together are (epsilon, delta)-DP: selections have bounded range, each
                costs rho = epsilon_t^2/8. delta=0 is pure. The state holds S in the clear.
 
+    dim       of the gradients
+    horizon   gradients in all
+    budget    of one person
+    bound     linf norm of one gradient
+    noise     where the noise comes from
+    radius    of the set
+    signed    whether -radius e_j are vertices too
+    choices   how many, or None
+
     >>> from discreet.privacy import SeededNoise
     >>> choice = VertexDirection(3, 1000, Budget(4.0, 1e-6), bound=1.0, noise=SeededNoise(0))
     >>> for _ in range(1000):
@@ -134,6 +144,8 @@ class VertexDirection:
     >>> v
     array([0., 1., 0.])
     """
+
+    _state = ("rounds", "_total", "_vertex", "_noise", "_ledger")
 
     def __init__(
         self,
@@ -147,9 +159,16 @@ class VertexDirection:
         signed: bool = True,
         choices: int | None = None,
     ) -> None:
-        self.dim, self.horizon, self.budget, self.rounds = dim, horizon, budget, 0
-        self.radius, self._signed, self._noise = radius, signed, noise
-        self._run, self._total = secrets.token_hex(8), np.zeros(dim)
+        self.dim = dim
+        self.horizon = horizon
+        self.budget = budget
+        self.bound = bound
+        self.noise = noise
+        self.radius = radius
+        self.signed = signed
+        self.rounds = 0
+        self._noise = noise
+        self._total = np.zeros(dim)
         # Before the first choice: the centre, which belongs to the set.
         self._vertex = np.full(dim, 0.0 if signed else radius / dim)
         self._rho = 0.0 if budget.pure else budget.rho
@@ -166,12 +185,12 @@ class VertexDirection:
             "what": f"{self.choices} choices of a vertex",
             "sampler": noise.sampler("exponential"),
         }
-        whole = (
+        self._release = (
             Release(epsilon=budget.epsilon, mu=math.inf, rho=math.inf, **about)
             if budget.pure
             else Release.concentrated(rho=self._rho, **about)
         )
-        self._ledger.spend(whole)
+        self._ledger.spend(self._release)
 
     @property
     def guarantee(self) -> Guarantee:
@@ -201,39 +220,31 @@ class VertexDirection:
         j = (2 * self.choices * t - self.horizon) // step
         return j >= 0 and 2 * self.choices * (t - 1) < (2 * j + 1) * self.horizon
 
+    @property
+    def point(self) -> Array:
+        """The vertex in force; the centre before the first choice."""
+        return self._vertex.copy()
+
     def add(self, g: Array) -> Array:
-        """Take in one gradient; returns the vertex in force (the centre before the first)."""
+        """Take in one gradient; returns the vertex in force."""
         t = self.rounds + 1
+        total = self._total + g
+        vertex = self._vertex
         if self.due(t):
-            total = self._total + g
             j, sign = self._choose(total, t)
-            self._total, self._vertex = total, np.zeros(self.dim)
-            self._vertex[j] = sign * self.radius
-        else:
-            self._total += g
-        self.rounds = t
-        return self._vertex
+            vertex = np.zeros(self.dim)
+            vertex[j] = sign * self.radius
+        self._commit(rounds=t, _total=total, _vertex=vertex)
+        return self.point
 
-    def state_dict(self) -> dict[str, Any]:
-        """The exact sum, in the clear; the generator only for SeededNoise."""
-        return {
-            "moved": self._moved,
-            "choices": self.choices,
-            "run": self._run,
-            "rounds": self.rounds,
-            "total": self._total.copy(),
-            "vertex": self._vertex.copy(),
-            "stream": self._noise.state(),
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; one that is older than this object is refused."""
+    def _validate(self) -> None:
+        if not 0 <= self.rounds <= self.horizon:
+            raise damaged("rounds")
         # Sums of longer gradients, or paid for with another number of choices, need other noise.
-        expect(state, moved=self._moved, choices=self.choices)
-        run, rounds = restore.later(state, self._run, self.rounds, self.horizon)
-        total, vertex = (restore.array(state, name, (self.dim,)) for name in ("total", "vertex"))
-        (self._noise,) = restore.streams(state, ["stream"], [self._noise])  # the last that can fail
-        self._run, self.rounds, self._total, self._vertex = run, rounds, total, vertex
+        if self._ledger.releases != (self._release,):
+            raise damaged("the calibration")
+        if not isinstance(self._noise, Noise):
+            raise damaged("noise")
 
     def _best_choices(self) -> int:
         if self.budget.off:
@@ -247,14 +258,14 @@ class VertexDirection:
         """(j, sign) of the vertex: low <S, v>, hence the sign against S_j."""
         scale = self.scale(t)
         if scale == 0:
-            j = int(np.argmax(np.abs(total)) if self._signed else np.argmin(total))
-            return j, -1.0 if self._signed and total[j] > 0 else 1.0
+            j = int(np.argmax(np.abs(total)) if self.signed else np.argmin(total))
+            return j, -1.0 if self.signed and total[j] > 0 else 1.0
         if "exponential" in self._noise.exact:
-            scores = np.concatenate([total, -total]) if self._signed else -total
+            scores = np.concatenate([total, -total]) if self.signed else -total
             best = self._noise.select(scores, scale)  # the vertex -e_j has score S_j
-            return best % self.dim, -1.0 if self._signed and best < self.dim else 1.0
-        u, coin = self._noise.uniform(2)
-        if not self._signed:
+            return best % self.dim, -1.0 if self.signed and best < self.dim else 1.0
+        u, coin = self._noise.uniform(2)  # as many, whatever the sums are
+        if not self.signed:
             depths = (total - np.minimum.reduce(total)) / -scale
             return _invert(np.exp(depths), u), 1.0
         weights = np.abs(total)
@@ -270,7 +281,7 @@ class VertexDirection:
 
 
 def _invert(weights: Array, u: Any) -> int:
-    """The index whose stretch of the summed weights holds the share u."""
+    """The index whose stretch of the summed weights holds the fraction u."""
     sums = np.add.accumulate(weights)
     place = int(np.searchsorted(sums, u * sums[-1], side="right"))
     return place if place < len(sums) else len(sums) - 1

@@ -29,7 +29,9 @@ class GeneralizedNodeNoise(Stateful):
     _state = ("_streams",)
 
     def __init__(self, levels: int, dim: int, r: float, scale: float, noise: Noise) -> None:
-        self._dim, self._r, self._scale = dim, r, scale
+        self._dim = dim
+        self._r = r
+        self._scale = scale
         self._streams = tuple(noise.spawn(levels + 1))
 
     def __call__(self, level: int, count: int) -> Array:  # (count, dim)
@@ -54,6 +56,13 @@ class GeneralizedGaussianSum(Stateful):
                depend on earlier sums. The Gaussian noise of `PrefixSum` is far smaller; this is
                the paper's mechanism, to compare with.
 
+    horizon   rows in all
+    dim       of a row
+    budget    of one person
+    bound     l_q norm of one row
+    q         the norm
+    noise     where the noise comes from
+
     >>> from discreet.privacy import SeededNoise
     >>> budget = Budget(1.0, 1e-6)
     >>> sums = GeneralizedGaussianSum(100, 3, budget, bound=1.0, q=3.0, noise=SeededNoise(0))
@@ -67,8 +76,12 @@ class GeneralizedGaussianSum(Stateful):
     def __init__(
         self, horizon: int, dim: int, budget: Budget, *, bound: float, q: float, noise: Noise
     ) -> None:
-        self.horizon, self.dim, self.budget = horizon, dim, budget
-        self.bound, self.q, self.noise = bound, q, noise
+        self.horizon = horizon
+        self.dim = dim
+        self.budget = budget
+        self.bound = bound
+        self.q = q
+        self.noise = noise
         self._tree = Tree(branching=2, balanced=False).fitted(horizon, pure=False)
         self._r = r = max(2.0, min(q, math.log(dim)))
         # |x|_r <= d^(1/r - 1/q) |x|_q if r <= q, and |x|_r <= |x|_q if r > q; two rows of l_q norm
@@ -101,6 +114,11 @@ class GeneralizedGaussianSum(Stateful):
         return self._sum.rounds
 
     @property
+    def estimate(self) -> Array:
+        """The last published sum; zero before the first round."""
+        return self._sum.estimate.copy()
+
+    @property
     def guarantee(self) -> Guarantee:
         """The promise for the whole stream of sums."""
         return self._ledger.guarantee(
@@ -109,7 +127,7 @@ class GeneralizedGaussianSum(Stateful):
         )
 
     def deviation(self, t: Any) -> Any:
-        """About the deviation of one coordinate of the sum of t rounds: E|z|_r^2 = d s^2."""
+        """About the standard deviation of a coordinate of the sum of t rounds: E|z|_r^2 = d s^2."""
         one = self._scale * self.dim ** (0.5 - 1 / self._r)
         return one * np.sqrt(self._tree.nodes(np.asarray(t)))
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.domains import Ball, Cube, Domain, LpBall, Simplex
-from discreet.online.losses import Loss, MarginLoss, named_loss
+from discreet.domains import Domain
+from discreet.optimization.losses import Loss, MarginLoss, named_loss
 from discreet.privacy.checks import Array, finite, numbers, positive
 
 LEAST = 5e-324  # the smallest number above 0
@@ -16,18 +16,18 @@ LEAST = 5e-324  # the smallest number above 0
 class Problem:
     """Minimise E f(theta; x, y) over a domain measured in l_p, for rows with |x|_q <= 1.
 
-    p is 1 on the simplex and 2 on sets that are no lp ball; 1/p + 1/q = 1. Longer rows are
-    shortened and labels beyond the public bounds clipped, each by itself; what is not a number is
-    refused, in words that do not quote it.
+    p is that of an lp ball, 1 if all vertices lie on the axes, else 2; 1/p + 1/q = 1. Longer rows
+    are shortened and labels beyond the public bounds clipped, each by itself; what is not a number
+    is refused, in words that do not quote it.
     """
 
     def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:
         if not isinstance(domain, Domain):
             raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-        self.domain, self.dim = domain, domain.dim
+        self.domain = domain
+        self.dim = domain.dim
         self.label_bound = positive("label_bound", label_bound)
-        self.simplex = isinstance(domain, Simplex)
-        self.p, self.radius = (1.0, 1.0) if self.simplex else ball_shape(domain) or _round(domain)
+        self.p, self.radius = _norm_of(domain)
         self.q = math.inf if self.p == 1 else self.p / (self.p - 1) if self.p < math.inf else 1.0
         if isinstance(loss, str):
             loss = named_loss(loss, label_bound=self.label_bound, radius=self.radius)
@@ -73,15 +73,6 @@ class Problem:
         return g
 
 
-def ball_shape(domain: Domain) -> tuple[float, float] | None:
-    """(p, radius) of an lp ball; None for other sets."""
-    if isinstance(domain, LpBall):
-        return domain.p, domain.radius
-    if isinstance(domain, Ball):
-        return 2.0, 1.0
-    return (math.inf, 1.0) if isinstance(domain, Cube) else None
-
-
 def norm(x: Array, q: float) -> float:
     """|x|_q of one vector."""
     if q == 2:
@@ -98,15 +89,19 @@ def norm(x: Array, q: float) -> float:
 
 
 def clipped(g: Array, bound: float, q: float = 2.0) -> Array:
-    """g, scaled so that |g|_q <= bound; zeros if its length is no number, or beyond all floats."""
+    """g, scaled so that |g|_q <= bound; zeros if its length is not finite."""
     length = norm(g, q)
     if not length < math.inf:
         return np.zeros_like(g)
     return g * min(1.0, bound / max(length, 1e-200))  # no branch: times tell nothing
 
 
-def _round(domain: Domain) -> tuple[float, float]:
-    """p = 2, and at least the l2 norm of every point of the domain."""
+def _norm_of(domain: Domain) -> tuple[float, float]:
+    """p, and at least the l_p norm of every point of the domain."""
+    if domain.axis_vertices is not None:
+        return 1.0, domain.axis_vertices.radius
+    if domain.lp_shape is not None:
+        return domain.lp_shape
     return 2.0, float(np.linalg.norm(domain.interior_point)) + domain.diameter(2.0)
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.bandits.sparse import SparseBandit
+from discreet.bandits.sparse_windows import CURVATURE, SELECTING, WindowArms
 from discreet.domains import LpBall
 from discreet.environments.sparse_arms import sparse_arms
 from discreet.links import link as link_named
-from discreet.online.arms import CURVATURE, SELECTING, WindowArms
-from discreet.online.sparse import ArmDecision, SparseBandit
 from discreet.privacy import Budget, SecureNoise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 
@@ -45,7 +45,7 @@ def window_arms(k=3, dim=6, horizon=400, epsilon=1.0, clip=0.2, contributions=1,
         Budget(epsilon, 1e-6, contributions),
         forced=20,
         link=link_named("identity"),
-        clip=clip,
+        bound=clip,
         radius=1.0,
         noise=noise or SeededNoise(0),
     )
@@ -140,17 +140,18 @@ def test_gap__admits_arms_near_the_best_forced_estimate_only():
     bandit = SparseBandit(3, 2, 100, math.inf, forced=2, gap=0.4, seed=0)
     bandit._first = np.array([[0.5, 0.0], [0.35, 0.0], [0.1, 0.0]])
     bandit._arms.theta = np.array([[0.1, 0.0], [0.3, 0.0], [0.9, 0.0]])
-    assert bandit._greedy(np.array([1.0, 0.0])) == (1, 1.0)
+    assert bandit._best(np.array([1.0, 0.0])) == [1]
     bandit.gap = None
-    assert bandit._greedy(np.array([1.0, 0.0])) == (2, 1.0)
+    assert bandit._best(np.array([1.0, 0.0])) == [2]
 
 
 def test_decide__ties_are_broken_by_coins_with_the_true_probability():
     bandit = SparseBandit(4, 2, 100, 1.0, forced=1, seed=0)
+    bandit._commit(rounds=100, _advanced=100)
     bandit._arms.theta = np.array([[0.5, 0.0], [0.5, 0.0], [0.1, 0.0], [0.5, 0.0]])
-    seen = [bandit._greedy(np.array([1.0, 0.0])) for _ in range(3000)]
-    assert {p for _, p in seen} == {1 / 3}
-    counts = np.bincount([a for a, _ in seen], minlength=4)
+    seen = [bandit.decide(np.array([1.0, 0.0])) for _ in range(3000)]
+    assert {d.probability for d in seen} == {1 / 3}
+    counts = np.bincount([d.action for d in seen], minlength=4)
     assert counts[2] == 0
     assert stats.chisquare(counts[[0, 1, 3]]).pvalue > 1e-6
 
@@ -215,11 +216,11 @@ def test_every_round__gradients_stay_within_the_clip(link):
     for x, y in zip(X, Y, strict=True):
         decision = bandit.decide(np.sign(x))
         bandit.learn(decision, y[decision.action])
-        new = np.abs(bandit._arms._new).max(axis=1)
+        new = np.array([np.abs(arm._gradient()).max() for arm in bandit._arms._each])
         assert (np.delete(new, decision.action) == 0).all()
         sizes.append(new[decision.action])
-    assert max(sizes) <= bandit.clip * (1 + 1e-12)
-    assert max(sizes) >= 0.99 * bandit.clip
+    assert max(sizes) <= bandit.bound * (1 + 1e-12)
+    assert max(sizes) >= 0.99 * bandit.bound
 
 
 # -- the price ------------------------------------------------------------------------------------
@@ -237,9 +238,9 @@ def test_guarantee__each_window_costs_the_budget_and_no_more(k):
         choice, measure = (r for r in promise.releases if r.scope == scope)
         n = bandit._arms.entries(j)
         # k choices, Gumbel scale 2 D/epsilon, rho = epsilon^2/8 each, D = 2 clip contributions.
-        each = 2 * (2 * bandit.clip * k) / choice.scale
+        each = 2 * (2 * bandit.bound * k) / choice.scale
         assert n * each**2 / 8 == pytest.approx(rho * SELECTING)
-        wide = bandit.clip * math.sqrt(4 * (n + 1) + n * CURVATURE**2) * k
+        wide = bandit.bound * math.sqrt(4 * (n + 1) + n * CURVATURE**2) * k
         assert measure.sensitivity == pytest.approx(wide)
         assert choice.rho + measure.rho == pytest.approx(rho)
     assert promise.epsilon_at(1e-5) <= 1.0 + 1e-6
@@ -264,10 +265,10 @@ def test_guarantee__dp_accounting_agrees_on_a_window():
 def test_guarantee__the_papers_step_spends_rho_over_the_steps_of_one_arm():
     K, T, t0 = 3, 500, 20
     bandit = SparseBandit(K, 12, T, 1.0, 1e-5, forced=t0, method="every-round")
-    step = bandit._arms._directions[0]
+    step = bandit._arms._each[0].direction
     n = T - (K - 1) * t0
     assert step.horizon == step.choices == n
-    spent = sum((2 * 2 * bandit.clip / step.scale(m)) ** 2 / 8 for m in range(1, n + 1))
+    spent = sum((2 * 2 * bandit.bound / step.scale(m)) ** 2 / 8 for m in range(1, n + 1))
     assert spent == pytest.approx(bandit.budget.rho, rel=1e-3)
     assert spent <= bandit.budget.rho * (1 + 1e-9)
 
@@ -331,7 +332,8 @@ def test_schedule__releases_at_the_same_rounds_whatever_is_chosen_and_rewarded(m
             if case != 1:
                 bandit.learn(d, y[d.action])
             inner = bandit._arms
-            sources = [inner] if method == "windows" else inner._directions
+            arms = [inner] if method == "windows" else inner._each
+            sources = arms if method == "windows" else [arm.direction for arm in arms]
             states.append([json.loads(each._noise.state())["generator"] for each in sources])
         draws.append(states)
     assert draws[0] == draws[1] == draws[2]
@@ -353,7 +355,7 @@ def test_bandit__finds_the_good_arms_in_private(link, epsilon):
     for t, (x, means) in enumerate(zip(X, world.means(X), strict=True)):
         decision = bandit.decide(x)
         bandit.learn(decision, float(world.rewards(means[decision.action], rng)))
-        assert decision.action == t % K or t >= K * bandit.forced
+        assert decision.action == t % K or t >= K * bandit.forced_rounds
         if t >= 2 * T // 3:
             left += means.max() - means[decision.action]
             uniform += means.max() - means.mean()
@@ -428,13 +430,13 @@ def test_contexts__beyond_the_bounds_are_clipped():
 def test_decision__travels_as_json():
     bandit = SparseBandit(2, 3, 40, 1.0, noise=SeededNoise(0))
     d = bandit.decide([0.1, 0.2, 0.3])
-    back = ArmDecision.from_dict(json.loads(json.dumps(d.to_dict())))
+    back = bandit.decision(json.loads(json.dumps(d.to_dict())))
     bandit.learn(back, 1.0)
     with pytest.raises(ValueError, match="each counts once"):
         bandit.learn(d, 1.0)
-    for damage in ({"round": -1}, {"row": ["a"]}, {"learner": None, "action": 1.5}):
+    for damage in ({"round": -1}, {"features": ["a"]}, {"learner": None, "action": 1.5}):
         with pytest.raises(ValueError, match="record"):
-            ArmDecision.from_dict({**d.to_dict(), **damage})
+            bandit.decision({**d.to_dict(), **damage})
 
 
 # -- state ----------------------------------------------------------------------------------------
@@ -457,15 +459,16 @@ def test_state__goes_on_to_the_same_future(method, link, tmp_path):
     assert np.array_equal(bandit.theta, loaded.theta)
     assert np.array_equal(bandit.theta, other.theta)
     assert bandit.guarantee.releases == loaded.guarantee.releases
-    with pytest.raises(ValueError, match="older"):
+    with pytest.raises(ValueError, match="at round 130"):
         bandit.load_state_dict(old)
     wrong = SparseBandit(3, 12, 301, 3.0, noise=SeededNoise(9), **make)
-    with pytest.raises(ValueError, match="config"):
+    with pytest.raises(ValueError, match="other arguments of SparseBandit: horizon"):
         wrong.load_state_dict(old)
     fresh = SparseBandit(3, 12, 300, 3.0, noise=SeededNoise(9), **make)
-    key = next(name for name in old if name.startswith("arms.") and "theta" in name)
+    inner = old["state"]["_arms"]["of"]
+    del inner["theta" if method == "windows" else "_each"]
     with pytest.raises(ValueError, match="damaged"):
-        fresh.load_state_dict({name: value for name, value in old.items() if name != key})
+        fresh.load_state_dict(old)
     assert fresh.rounds == 0
 
 
@@ -476,7 +479,7 @@ def test_state__goes_on_to_the_same_future(method, link, tmp_path):
         ({"link": "probit"}, "link must be one of"),
         ({"forced": 60}, "do not fit"),
         ({"gap": 0.0}, "gap must be positive"),
-        ({"clip": -1.0}, "clip must be positive"),
+        ({"residual_bound": -1.0}, "residual_bound must be positive"),
         ({"method": "magic"}, "method must be one of"),
         ({"n_arms": 0}, "n_arms"),
         ({"radius": 0.0}, "radius"),
