@@ -436,3 +436,98 @@ def test_radius__grows_only_where_the_releases_leave_no_doubt():
     assert _radius(precision, precision @ far, 1.0, every[:, 1:]) == 1.0
     assert _radius(precision, precision @ far, 1.0, every) == LONGEST
     assert _radius(precision, precision @ far, 8.0, every) == LONGEST
+
+
+# -- whatever is known, a contribution is finite ---------------------------------------------------
+
+WILD = st.floats(allow_nan=False, allow_infinity=False)
+HUGE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def wild_beliefs(draw, d):
+    """Any finite belief, also such as no release could make."""
+    numbers = st.one_of(WILD, st.sampled_from([0.0, 1.0, -1e308, 1e308, 1e-308, 53.8]))
+
+    def array(*shape):
+        items = draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape)))
+        return np.array(items).reshape(shape)
+
+    def symmetric():
+        half = array(d, d) / 2
+        return half + half.T
+
+    return replace(
+        Belief.prior(d, draw(HUGE), may_clip=draw(st.booleans())),
+        radius=draw(HUGE),
+        mean=array(d),
+        covariance=symmetric(),
+        gram=symmetric(),
+        effective_rows=draw(HUGE),
+        gram_noise_std=draw(HUGE),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(
+    st.data(),
+    st.integers(1, 3),
+    st.sampled_from(sorted(LINKS)),
+    st.sampled_from([*RANGES, (0.0, 10.0), (-3.0, 1.0), (0.0, 1e-3)]),
+    st.integers(1, 10**7),
+    HUGE,
+)
+def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_most_2(
+    data, d, name, reward_range, size, noise_std
+):
+    belief = data.draw(wild_beliefs(d))
+    scale = max(map(abs, reward_range))
+    low, high = (end / scale for end in reward_range)
+    view = transform(belief, size, noise_std, (low, high), bounded(link(name), scale))
+    rng = np.random.default_rng(data.draw(SEEDS))
+    rows = worst_rows(rng, view, 3)
+    for rewards in (np.full(len(rows), low), np.full(len(rows), high)):
+        with np.errstate(all="raise", under="ignore"):
+            v, weight = view.rows(rows, rewards)
+        assert_bounded(v, weight)
+        assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
+        one = np.full(d + 2, np.nan)
+        for row, reward in zip(rows, rewards, strict=True):
+            single = view.row(row, float(reward), one)
+            assert_bounded(one[None], np.array([single]))
+            assert one @ one <= 2 + 1e-12
+
+
+@pytest.mark.parametrize("name", sorted(LINKS))
+def test_bandit__a_theta_that_others_drove_up_makes_nobodys_sum_overflow(name):
+    """The demonstration: a huge theta, then one row on which the bare exp would overflow."""
+    bandit = LinearBandit(
+        2, epsilon=50.0, link=name, reward_range=(0.0, 1.0), seed=0, noise=SeededNoise(0)
+    )
+    for _ in range(30):
+        n = bandit.rounds_until_release
+        if n > 3000:
+            break
+        chosen = bandit.decide_many(np.tile([[[0.01, 0.0]], [[-0.01, 0.0]]], (n, 1, 1))[:n])
+        bandit.learn_many(chosen, (chosen.rows[:, 0] > 0) * 1.0)
+    bandit.learn(bandit.decide([[1.0, 0.0]]), 0.0)
+    bandit.learn_many(bandit.decide_many(np.tile([[[1.0, 0.0]]], (3, 1, 1))), np.zeros(3))
+    assert np.isfinite(bandit.window.total.value).all()
+    assert np.linalg.norm(bandit._belief.mean) <= LONGEST
+
+
+@pytest.mark.parametrize("name", sorted(LINKS))
+def test_radius__noise_alone_makes_no_long_theta(name):
+    """Features that nobody shows, rewards that depend on none: noise is no evidence of length."""
+    start = 1.0 if name == "identity" else 3.0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        bandit = LinearBandit(
+            6, epsilon=1.0, link=name, reward_range=(0.0, 1.0), seed=seed, noise=SeededNoise(seed)
+        )
+        while bandit.rounds < 20_000:
+            X = np.zeros((bandit.rounds_until_release, 2, 6))
+            X[:, :, 0] = rng.uniform(-1, 1, X.shape[:2])
+            chosen = bandit.decide_many(X)
+            bandit.learn_many(chosen, (rng.random(len(X)) < 0.5) * 1.0)
+        assert bandit._belief.radius == start

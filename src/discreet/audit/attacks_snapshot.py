@@ -59,7 +59,6 @@ def snapshot_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> 
         learner: Any = _joint(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * world - 1.0)
         learner.decide(NOBODY)
-        estimator = learner._estimator
-        view, held = estimator._lens, estimator._sum.value
+        view, held = learner.window.transform, learner.window.total.value
         scores.append(held @ (_term(view, 1.0) - _term(view, -1.0)))
     return np.array(scores)

@@ -162,7 +162,7 @@ def learned(
     longest = max(float(np.linalg.norm(view.whitening, 2)), 1.0)
     recent_gram = RECENT * belief.gram + rho2 * seen
     gram_std = math.hypot(RECENT * belief.gram_noise_std, noise_std / longest**2)
-    visible = _visible(sums.gram, noise_std, view.whitening)
+    visible = _visible(sums.gram, noise_std, back)
     radius = _radius(precision, weighted, belief.radius, visible)
     covariance = np.linalg.inv(precision + d / radius**2 * eye)
     covariance = (covariance + covariance.T) / 2
@@ -186,12 +186,12 @@ def learned(
     )
 
 
-def _visible(gram: Array, noise_std: float, whitening: Array) -> Array:  # (d, k)
-    """Orthonormal directions of theta in which there were rows: that noise alone cannot make."""
+def _visible(gram: Array, noise_std: float, back: Array) -> Array:  # (d, k)
+    """Orthonormal directions in which there were rows, more than noise alone could make."""
     values, vectors = np.linalg.eigh(gram)
     # A symmetric matrix of noise has operator norm about sqrt(2 d) standard deviations.
     rows = vectors[:, values > VISIBLE * noise_std * math.sqrt(2 * len(gram))]
-    return np.asarray(np.linalg.qr(whitening @ rows)[0])
+    return np.asarray(np.linalg.qr(back @ rows)[0])
 
 
 def _radius(precision: Array, weighted: Array, least: float, visible: Array) -> float:

@@ -124,7 +124,7 @@ class LinearBandit(Bandit):
         self._estimator = self._recipe(kind, budget)
         self._estimator.assert_knows(self._policy_name, self.link)
         self._belief = self._estimator.prior
-        self._ledger = Ledger(budget)
+        self._ledger = Ledger(budget, "pure" if self.trust == "local" else "gaussian")
         self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
         self.policy: Policy = Uniform()
 
