@@ -416,6 +416,8 @@ def test_glm__labels_outside_their_range_are_clipped_and_long_rows_shortened():
         ({"trust": "blind"}, "central, local"),
         ({"label_bound": 2.0}, "leave label_bound at 1"),
         ({"coef_bound": -1.0}, "coef_bound must be positive"),
+        ({"coef_bound": 1e-165}, "coef_bound must lie in"),
+        ({"norm_bound": 1e-90, "coef_bound": 1e-90}, r"norm_bound \* coef_bound must lie in"),
         ({"norm_bound": None}, "norm_bound must be given"),
         ({"method": "sgd"}, "needs at least"),
     ],

@@ -16,7 +16,15 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
-from discreet.privacy.checks import Array, one_of, positive, within
+from discreet.privacy.checks import (
+    LARGEST_BOUND,
+    SMALLEST_BOUND,
+    Array,
+    in_unit_ball,
+    one_of,
+    public_bound,
+    row_norms,
+)
 from discreet.privacy.noise import source
 from discreet.regression.rows import elsewhere
 from discreet.regression.validation import (
@@ -297,17 +305,18 @@ class PrivateRegressor:
                 PrivacyLeakWarning,
                 stacklevel=4,
             )
-            largest = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X))))
-            return max(largest, 1e-300), max(float(np.abs(y).max()), 1e-300)
+            in_range = partial(np.clip, a_min=SMALLEST_BOUND, a_max=LARGEST_BOUND)
+            longest = np.max(row_norms(X, "l2"))
+            return float(in_range(longest)), float(in_range(np.abs(y).max()))
         for name in ("norm_bound", "label_bound"):
             if getattr(self, name) is None:
                 raise ValueError(
                     f"{name} must be given: a public bound, stated without looking at the data "
                     "(or bounds_from='data', which leaks)"
                 )
-        return positive("norm_bound", self.norm_bound or 0), positive(
-            "label_bound", self.label_bound or 0
-        )
+        norm_bound = public_bound("norm_bound", self.norm_bound or 0)
+        label_bound = public_bound("label_bound", self.label_bound or 0)
+        return norm_bound, label_bound
 
     def _fitted_rows(self, X: Any) -> Array:
         if not hasattr(self, "coef_"):
@@ -317,12 +326,12 @@ class PrivateRegressor:
 
 def unit_rows(X: Array, bound: float, intercept: bool) -> Array:
     """Rows clipped to the bound, in units in which they fit the unit ball."""
-    rows = within("X", X, bound, norm="l2", clip=True)
+    rows = in_unit_ball(X, bound)
     if not intercept:
-        return rows / bound if bound != 1 else rows
-    # A constant feature as long as the others may be: sqrt(2) times the bound in all.
+        return rows
+    # A constant feature as long as the others may be: both together at most 1.
     units = np.empty((len(rows), rows.shape[1] + 1))
-    np.divide(rows, bound * math.sqrt(2), out=units[:, :-1])
+    np.divide(rows, math.sqrt(2), out=units[:, :-1])
     units[:, -1] = 1 / math.sqrt(2)
     return units
 

@@ -246,8 +246,8 @@ MUTANTS = [
         (
             Edit(
                 "regression.base:unit_rows",
-                'within("X", X, bound, norm="l2", clip=True)',
-                "X",
+                "in_unit_ball(X, bound)",
+                "X / bound",
             ),
         ),
         unit="of the booked move",
