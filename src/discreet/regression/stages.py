@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array, row_norms
 from discreet.privacy.mechanisms import (
@@ -102,7 +103,8 @@ def sketch_rows(
     """Histograms of |x| and of r over its standard deviation, as shares of the rows."""
     lengths, sides = sums(partial(_counts, frame, posterior), X, y)
     if public is not None:
-        lengths = _histogram(row_norms(public @ frame, "l2"), LENGTHS) * (len(X) / len(public))
+        bins = _bins(row_norms(public @ frame, "l2"), LENGTHS)
+        lengths = np.bincount(bins, minlength=len(LENGTHS)) * (len(X) / len(public))
     # A row is one count in each histogram: replacing it moves two counts by one in each.
     released, record = gaussian(
         np.append(sides, lengths) if public is None else sides.ravel(),
@@ -223,13 +225,14 @@ def _moments(X: Array, y: Array) -> Parts:
 
 def _counts(frame: Array, posterior: Posterior, X: Array, y: Array) -> Parts:
     """How many rows have which length; which size, sign and prediction's sign their residuals."""
-    lengths, sides = np.zeros(len(LENGTHS)), np.zeros((2, 2, len(LEVELS)))
+    lengths = np.zeros(len(LENGTHS))
+    sides = np.zeros(4 * len(LEVELS))
     for x, prediction, r, spread in _looks(X, y, frame, posterior):
-        lengths += _histogram(row_norms(x, "l2"), LENGTHS)
-        for i, j in np.ndindex(2, 2):
-            here = ((r < 0) == i) & ((prediction < 0) == j)
-            sides[i, j] += _histogram((np.abs(r) / spread)[here], LEVELS)
-    return lengths, sides
+        lengths += np.bincount(_bins(row_norms(x, "l2"), LENGTHS), minlength=len(lengths))
+        side = 2 * (r < 0) + (prediction < 0)
+        level = _bins(np.abs(r) / spread, LEVELS)
+        sides += np.bincount(side * len(LEVELS) + level, minlength=len(sides))
+    return lengths, sides.reshape(2, 2, len(LEVELS))
 
 
 def _weighted(stage: Stage, posterior: Posterior, with_gram: bool, X: Array, y: Array) -> Parts:
@@ -288,9 +291,8 @@ def round_frame(information: Array, noise: float, back: Array, n: int, mu: float
     return np.asarray((vectors * values**-0.5) @ vectors.T * math.sqrt(n / d))
 
 
-def _histogram(values: Array, edges: Array) -> Array:
-    places = np.minimum(np.searchsorted(edges, values), len(edges) - 1)
-    return np.bincount(places, minlength=len(edges)).astype(np.float64)
+def _bins(values: Array, edges: Array) -> NDArray[np.int64]:
+    return np.minimum(np.searchsorted(edges, values), len(edges) - 1)
 
 
 def _sure(counts: Array, deviation: float) -> Array:

@@ -322,7 +322,7 @@ MUTANTS = [
         partial(
             published, partial(PrivateGLM, EPSILON, DELTA, method="erm", coef_bound=0.1), 60, 0.5
         ),
-        (SolverEdit("regression.glm_erm:erm", "w, record = gaussian(", "_, record = gaussian("),),
+        (SolverEdit("regression.glm_erm:erm", "v, record = gaussian(", "_, record = gaussian("),),
         attack="glm erm",
     ),
     Mutant(
