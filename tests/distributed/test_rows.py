@@ -1,4 +1,4 @@
-"""Fits on blocks of dask collections: the numbers of a fit in memory, rows that stay, one release."""
+"""Fits on blocks of dask collections: the numbers of a fit in memory, rows that stay."""
 
 import math
 import os
@@ -200,7 +200,10 @@ def test_blocks__another_order_inside_a_block_changes_no_sum_and_is_accepted():
 
 
 def test_refusal__of_an_unstable_source_quotes_nothing_and_says_what_to_do():
-    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError) as error:
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(ValueError, match="every pass") as error,
+    ):
         SSP(norm_bound=2.0).fit(*unstable(globally))
     assert str(error.value) == distributed_rows.UNSTABLE.message
     assert "persist()" in str(error.value)

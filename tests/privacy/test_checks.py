@@ -36,7 +36,9 @@ def test_clipping__no_finite_row_is_longer_than_the_bound_afterwards(rows, bound
 def test_clipping__rows_inside_the_bound_stay_as_they_are(rows, bound):
     inside = rows / 1e308 * bound / 10
     np.testing.assert_array_equal(within("rows", inside, bound, norm="l2", clip=True), inside)
-    np.testing.assert_allclose(in_unit_ball(inside, bound) * bound, inside, rtol=1e-14, atol=1e-300 * (1 + bound))
+    np.testing.assert_allclose(
+        in_unit_ball(inside, bound) * bound, inside, rtol=1e-14, atol=1e-300 * (1 + bound)
+    )
 
 
 def test_clipping__a_huge_row_keeps_its_direction():

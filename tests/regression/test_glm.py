@@ -18,7 +18,8 @@ from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
 from discreet.regression import glm_erm, glm_newton, glm_sgd
 from discreet.regression.base import PrivacyLeakWarning, Problem
 from discreet.regression.glm import PrivateGLM
-from discreet.regression.glm_newton import Frame, sensitivities, statistics
+from discreet.regression.glm_newton import Whitening, sensitivities, statistics
+from discreet.regression.sample import Sample
 
 LINK_CASES = st.sampled_from(
     [("logistic", 1.0), ("probit", 1.0), ("poisson", 6.0), ("identity", 1)]
@@ -58,7 +59,7 @@ def frames(draw):
     rng = np.random.default_rng(draw(st.integers(0, 999)))
     Q = np.linalg.qr(rng.standard_normal((DIM, DIM)))[0]
     scales = np.exp(draw(st.floats(0, 4)) * rng.standard_normal(DIM))
-    return Frame((Q * scales) @ Q.T, draw(st.sampled_from([0.1, 1.0, 3.0, 50.0])))
+    return Whitening((Q * scales) @ Q.T, draw(st.sampled_from([0.1, 1.0, 3.0, 50.0])))
 
 
 # -- sensitivities ---------------------------------------------------------------------------------
@@ -86,7 +87,7 @@ def test_newton__a_replaced_row_moves_gradient_and_information_within_bounds(
 
 def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short_one():
     """Both rows pull fully; the long one fills the information, the short one hardly enters it."""
-    model, frame = link("logistic").within(10.0), Frame(50 * np.eye(DIM), 1.0)
+    model, frame = link("logistic").within(10.0), Whitening(50 * np.eye(DIM), 1.0)
     (g, H), (g2, H2) = (
         statistics(np.array([[x, 0.0, 0.0]]), np.array([y]), model, frame, np.zeros(DIM))
         for x, y in ((0.08, 0.0), (0.02, 1.0))
@@ -98,7 +99,7 @@ def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short
 
 
 def test_newton__the_gradient_bound_is_reached_by_opposite_rows():
-    model, frame = link("logistic").within(10.0), Frame(np.eye(DIM), 1.0)
+    model, frame = link("logistic").within(10.0), Whitening(np.eye(DIM), 1.0)
     x, theta = np.array([[1.0, 0.0, 0.0]]), np.zeros(DIM)
     up = statistics(x, np.array([1.0]), model, frame, theta)[0]
     down = statistics(-x, np.array([1.0]), model, frame, theta)[0]
@@ -256,11 +257,12 @@ def test_glm__contributions_multiply_every_sensitivity(method):
 
 def test_newton__the_released_noise_has_the_stated_law(assert_law):
     X, y, _ = world(50, d=8)
-    model, frame, theta = link("logistic").within(10.0), Frame(np.eye(8), 1.0), np.zeros(8)
+    model, frame, theta = link("logistic").within(10.0), Whitening(np.eye(8), 1.0), np.zeros(8)
     exact = statistics(X, y, model, frame, theta)[0]
     rows = []
     for seed in range(800):
-        stage = glm_newton._stage(problem(X, y, 1.0, seed=seed), model, frame, theta, 0.2, "one")
+        sample = Sample(problem(X, y, 1.0, seed=seed), X, y, 0.2)
+        stage = glm_newton._stage(sample, model, frame, theta, "one")
         rows.append(stage.information @ stage.theta - exact)  # H (H^-1 g) - g
     # sensitivity: 2 tau h = 1 for the gradient, and an eighth of its square for H
     scale = math.sqrt(1 + glm_newton.GRAM_COST / 2) / 0.2
@@ -269,7 +271,7 @@ def test_newton__the_released_noise_has_the_stated_law(assert_law):
 
 def audit(claimed):
     """Scores of the gradient release on opposite rows, at a share of its true sensitivity."""
-    model, frame, theta = link("logistic").within(10.0), Frame(np.eye(DIM), 1.0), np.zeros(DIM)
+    model, frame, theta = link("logistic").within(10.0), Whitening(np.eye(DIM), 1.0), np.zeros(DIM)
     budget, noise = Budget(1.0, 1e-6), SeededNoise(5)
     moves = sensitivities(model, frame)[0]
     scores = []

@@ -160,9 +160,7 @@ def open_blocks(X: Any, y: Any, prepare: Prepare, *, columns: int) -> tuple[Bloc
     filled = np.flatnonzero(lengths[:, 0])
 
     def checked(in_order: bool) -> list[Any]:
-        return [
-            dask.delayed(_block)(*pairs[i], ready, key, digests[i], in_order) for i in filled
-        ]
+        return [dask.delayed(_block)(*pairs[i], ready, key, digests[i], in_order) for i in filled]
 
     table = Table(checked(False), checked(True), lengths[filled, 0])
     return Blocks(table, columns), Blocks(table, None)
@@ -228,9 +226,7 @@ def _counted(x: Any, y: Any, prepare: Prepare, key: Digest) -> Any:
 
 
 @_total("a block of rows could not be read")
-def _block(
-    x: Any, y: Any, prepare: Prepare, key: Digest, expected: Digest, in_order: bool
-) -> Any:
+def _block(x: Any, y: Any, prepare: Prepare, key: Digest, expected: Digest, in_order: bool) -> Any:
     """A block ready for use, if it is the one of the first pass."""
     block = _prepared(x, y, prepare)
     if isinstance(block, Refused):

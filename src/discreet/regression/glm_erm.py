@@ -71,8 +71,8 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         np.clip(problem.y, *model.labels),
         weights(problem.X, W, gamma) / n,
         model,
-        # w |back' phi|^2 <= |back|^2, and w |back' phi|^2 <= w |W phi|^2 / firm <= kappa |W| / firm.
-        largest=min(np.linalg.norm(back, 2) ** 2, kappa * np.linalg.norm(W, 2) / firm),
+        # w |back' phi|^2 <= |back|^2, and also <= w |W phi|^2 / firm <= kappa |W| / firm.
+        largest=float(min(np.linalg.norm(back, 2) ** 2, kappa * np.linalg.norm(W, 2) / firm)),
     )
     v = objective.descend()
     v, record = gaussian(

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from discreet.privacy import BallChannel, gaussian_mu
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
-from discreet.regression.central import SHARES
+from discreet.regression.central import FRACTIONS
 from discreet.regression.local_server import GRAM, PHASES
 
 CLIP = 2.0  # residuals are cut at about this many deviations
@@ -267,10 +267,10 @@ def _forecast(
     if trust == "central":
         mu = gaussian_mu(epsilon, delta)
         # 1/gamma bounds the moment, so here its noise is as large as the labels'
-        gamma = CLIP * NOISE / (mu * math.sqrt(SHARES[-1] * n))
+        gamma = CLIP * NOISE / (mu * math.sqrt(FRACTIONS[-1] * n))
         W = _solve(X, gamma, lam, 1e-3)
         kappa = 1 / (gamma + 1 / float(np.linalg.norm(W, 2)))
-        deviations = [NOISE * kappa / (mu * math.sqrt(share) * n) for share in SHARES]
+        deviations = [NOISE * kappa / (mu * math.sqrt(share) * n) for share in FRACTIONS]
     else:
         gamma = math.inf
         W = _solve(X, gamma, lam, 1e-3)

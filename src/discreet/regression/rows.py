@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from discreet.privacy.checks import Array
 
 Parts = tuple[Array, ...]
+Places = NDArray[np.int64]
 Query = Callable[[Array, Array], Parts]  # (n, d), (n,) -> arrays that add up over blocks
 PERMUTED = 2**24  # at most so many rows are put in order to choose some of them
 
@@ -38,7 +39,7 @@ def compressed(X: Array, y: Array) -> tuple[Array, Array]:
     return triangle[:, :-1], triangle[:, -1]
 
 
-def some_places(coins: np.random.Generator, n: int, size: int) -> NDArray[np.int64]:
+def some_places(coins: np.random.Generator, n: int, size: int) -> Places:
     """The places of `size` of n rows, in public random order."""
     if n <= PERMUTED:
         return coins.permutation(n)[:size]
