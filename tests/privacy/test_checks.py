@@ -9,6 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from discreet.bandits import LinearBandit
+from discreet.domains import Ball, Simplex
+from discreet.online import FTRL, StreamingFrankWolfe
+from discreet.privacy import Budget, PrefixSum
 from discreet.privacy.checks import in_unit_ball, public_bound, within
 
 BOUNDS = st.sampled_from([1e-100, 1e-60, 1.0, 3.7, 1e60, 1e100])
@@ -51,3 +55,19 @@ def test_public_bound__where_squares_underflow_or_overflow_it_is_refused(bound):
         public_bound("norm_bound", bound)
     with pytest.raises(ValueError, match=r"bound on x must lie in 1e-100 \.\. 1e100"):
         within("x", np.ones((2, 2)), bound, norm="l2", clip=True)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda bound: PrefixSum(4, 2, Budget(1.0, 1e-6), sensitivity=2 * bound),
+        lambda bound: LinearBandit(2, 100, norm_bound=bound),
+        lambda bound: FTRL(Simplex(3), 10, 1.0, loss_bound=bound),
+        lambda bound: StreamingFrankWolfe(Ball(2), 10, 1.0, 1e-6, label_bound=bound),
+        lambda bound: StreamingFrankWolfe(Ball(2), 10, 1.0, 1e-6, clip=bound),
+    ],
+)
+def test_public_bound__is_checked_by_every_constructor_that_clips(make):
+    make(1e-3)
+    with pytest.raises(ValueError, match=r"bound must lie in|clip must lie in"):
+        make(1e-165)

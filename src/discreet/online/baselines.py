@@ -22,7 +22,7 @@ from discreet.online.feedback import ONE_PROCESS
 from discreet.online.losses import Loss
 from discreet.online.problem import Problem, ball_shape, clipped
 from discreet.privacy import BallChannel, Budget, Guarantee
-from discreet.privacy.checks import Array, finite, numbers, positive, whole
+from discreet.privacy.checks import Array, finite, numbers, positive, public_bound, whole
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import gaussian
 from discreet.privacy.noise import Noise, source
@@ -52,7 +52,7 @@ class _Batch:
         self._mu = self.budget.mu  # an error for delta = 0: noise is Gaussian
         # The l2 norm of one gradient; clip may be lower, and then it is the bound.
         worst = self.problem.loss.lipschitz * self.problem.stretch
-        self.clip = worst if clip is None else min(worst, positive("clip", clip))
+        self.clip = worst if clip is None else min(worst, public_bound("clip", clip))
         self.theta = np.array(domain.interior_point, dtype=np.float64)
 
     @property
@@ -223,7 +223,7 @@ class LocalMD:
         self._channel = BallChannel(domain.dim, epsilon, contributions=contributions)
         worst = self.problem.loss.lipschitz * self.problem.stretch
         rule = self.problem.typical / 4 * self.problem.typical_row
-        self.clip = min(worst, rule if clip is None else positive("clip", clip))
+        self.clip = min(worst, rule if clip is None else public_bound("clip", clip))
         # Regret D^2/(2 rate) + rate T G^2/2 with G the size of a report.
         size = self.clip * (self._channel.deviation or 1.0) * math.sqrt(domain.dim)
         self._rate = positive("step", step) * domain.diameter() / (size * math.sqrt(horizon))

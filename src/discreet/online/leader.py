@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from discreet.domains import Domain, from_spec
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.checks import Array, numbers, positive, whole, within
+from discreet.privacy.checks import Array, numbers, public_bound, whole, within
 from discreet.privacy.noise import Noise, source, source_named
 from discreet.privacy.state import expect, load_state, save_state
 
@@ -45,7 +45,7 @@ class PrivateLeader(ABC):
             raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
         self.domain, self.horizon = domain, whole("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
-        self.loss_bound = positive("loss_bound", loss_bound)
+        self.loss_bound = public_bound("loss_bound", loss_bound)
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self._mechanism, self._noise = mechanism, source(noise)
         b, box = self.loss_bound, domain.loss_set == "box"

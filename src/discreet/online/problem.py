@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from discreet.domains import Ball, Cube, Domain, LpBall, Simplex
 from discreet.online.losses import Loss, MarginLoss, named_loss
-from discreet.privacy.checks import Array, finite, numbers, positive
+from discreet.privacy.checks import Array, finite, numbers, positive, public_bound
 
 LEAST = 5e-324  # the smallest number above 0
 
@@ -25,7 +25,7 @@ class Problem:
         if not isinstance(domain, Domain):
             raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
         self.domain, self.dim = domain, domain.dim
-        self.label_bound = positive("label_bound", label_bound)
+        self.label_bound = public_bound("label_bound", label_bound)
         self.simplex = isinstance(domain, Simplex)
         self.p, self.radius = (1.0, 1.0) if self.simplex else ball_shape(domain) or _round(domain)
         self.q = math.inf if self.p == 1 else self.p / (self.p - 1) if self.p < math.inf else 1.0

@@ -30,7 +30,7 @@ from discreet.online.generalized import GeneralizedGaussianSum
 from discreet.online.losses import Loss
 from discreet.online.problem import Problem, clipped
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.checks import Array, one_of, positive, whole
+from discreet.privacy.checks import Array, one_of, public_bound, whole
 from discreet.privacy.noise import Noise, source, source_named
 from discreet.privacy.state import expect, load_state, save_state
 
@@ -88,7 +88,7 @@ class StreamingFrankWolfe:
         self.problem = Problem(domain, loss, label_bound)
         self.domain, self.horizon = domain, whole("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
-        self._asked_clip = None if clip is None else positive("clip", clip)
+        self._asked_clip = None if clip is None else public_bound("clip", clip)
         self._mechanism = mechanism
         self._noise = source(noise)
         p, f = self.problem.p, self.problem.loss

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.privacy.budget import Budget
-from discreet.privacy.checks import Array, numbers, one_of, positive, whole, within
+from discreet.privacy.checks import Array, numbers, one_of, positive, public_bound, whole, within
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm
@@ -61,7 +61,7 @@ class PrefixSum:
         self.horizon, self.dim, self.budget = whole("horizon", horizon), whole("dim", dim), budget
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
-        self.bound = self.sensitivity / 2 if bound is None else positive("bound", bound)
+        self.bound = public_bound("bound", self.sensitivity / 2 if bound is None else bound)
         if clip and self.bound > self.sensitivity / 2:
             raise ValueError(
                 "clip=True shortens rows to the bound, which keeps them within `sensitivity` of "
