@@ -13,6 +13,7 @@ import numpy as np
 from discreet.links import link
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.release import Release
 from discreet.regression import (
     PrivateGLM,
     PrivateLinearRegression,
@@ -109,6 +110,23 @@ def residual_moment() -> float:
             task = problem([[1.0]], [y], SeededNoise(5))
             stages.statistics(everyone(task), stage, posterior, None)
     return moved(seen)
+
+
+def early_row() -> float:
+    """How far the label of an early row moves the last release, against what it was booked for."""
+    n, early = 40, np.arange(10)
+    with spied(sample) as seen:
+        for y in (-1.0, 1.0):
+            task = problem(np.ones((n, 1)), np.zeros(n), SeededNoise(11))
+            task.ledger._limit = 2 * MU**2  # half of it is spent before the last release
+            about = {"sensitivity": 1.0, "scale": 1 / MU, "what": "early", "sampler": "none"}
+            task.ledger.spend(Release.gaussian(scope=sample.EARLY_SCOPE, **about))
+            task.y[0] = y
+            last = sample.Sample.last(task, early)
+            last.release(
+                lambda X, y: (X.T @ y,), lambda parts: parts[0], sensitivity=2.0, what="moment"
+            )
+    return moved(seen) / math.sqrt(0.5)
 
 
 def glm_gradient() -> float:
@@ -223,7 +241,7 @@ MUTANTS = [
         EPSILON,
         people_twice,
         tuple(
-            Edit(each, "problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
+            Edit(each, "sample.problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
             for each in MOMENTS
         ),
         attack="linear regression single-pass, three rows of one person",
@@ -269,6 +287,16 @@ MUTANTS = [
         (Edit("regression.stages:_weighted", "np.clip(r, -cut, cut)", "r"),),
         unit="of the booked move",
         attack="linear regression information-weighted",
+    ),
+    Mutant(
+        "early rows weigh as much as all others",
+        "regression, central",
+        "The last stage of a fit on very many rows forgets what its early rows have spent.",
+        "sensitivity",
+        1.0,
+        early_row,
+        (Edit("regression.sample:Sample.release", "total = total - (1 - weight) * some", "pass"),),
+        unit="of the booked move",
     ),
     Mutant(
         "opposite gradients forgotten",
