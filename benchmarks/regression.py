@@ -1,6 +1,6 @@
 """Private linear regression against OLS, AdaSSP and friends: every figure of docs/regression.md.
 
-    python benchmarks/regression.py [families] [labels] [coverage] [real] [wide] [auto] [speed]
+    python benchmarks/regression.py [families] [many] [labels] [coverage] [real] [wide] [auto] [speed]
 
 Without arguments everything, with the local and generalised linear parts in their own scripts
 (regression_local.py, regression_glm.py).
@@ -29,6 +29,8 @@ from discreet.regression import (
 
 FAMILIES = ("sphere", "small", "decay", "log-normal", "basis")
 SIZES = (2_000, 20_000, 200_000)
+MANY = 300_000
+EPSILONS = (0.03, 0.1, 0.3, 1.0)
 D = 8
 
 
@@ -125,6 +127,28 @@ def families() -> None:
         for family in FAMILIES:
             add_row(table, [family, f"{n:,}"], runs(found, "family", family, n))
         table.add_section()
+    CONSOLE.print(table)
+
+
+def many_run(job) -> list[float]:
+    family, seed = job
+    X, y, theta, test = world(family, MANY, seed)
+    fits = [PrivateLinearRegression(epsilon, random_state=seed).fit(X, y) for epsilon in EPSILONS]
+    width = np.abs(test @ (fits[0].coef_ - theta)) <= fits[0].confidence_width(test)
+    plain = error(OLS().fit(X, y).coef_, theta, test)
+    return [plain, *(error(fit.coef_, theta, test) for fit in fits), float(width.mean())]
+
+
+def many() -> None:
+    table = Table(title=f"T = {MANY:,}, where only the last stage sees all rows: L1 error x 10^4")
+    columns = ("covariates", "OLS", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS))
+    for column in (*columns, f"coverage at {EPSILONS[0]:g}"):
+        table.add_column(column, justify="right")
+    for family in FAMILIES:
+        with ProcessPoolExecutor(2) as pool:
+            runs = np.array(list(pool.map(many_run, [(family, seed) for seed in range(16)])))
+        errors = (f"{value * 1e4:.1f}" for value in np.median(runs[:, :-1], axis=0))
+        table.add_row(family, *errors, f"{runs[:, -1].mean():.3f}")
     CONSOLE.print(table)
 
 
@@ -327,7 +351,7 @@ def best_time(call) -> float:
     return min(times)
 
 
-PARTS = {"speed": speed, "families": families, "labels": labels, "coverage": coverage,
+PARTS = {"speed": speed, "families": families, "many": many, "labels": labels, "coverage": coverage,
          "real": real, "wide": wide, "auto": auto}  # fmt: skip
 
 if __name__ == "__main__":

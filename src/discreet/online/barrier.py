@@ -27,7 +27,7 @@ from discreet.domains import Barrier, Domain
 from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
 from discreet.privacy import Budget, IntervalChannel, Noise
-from discreet.privacy.checks import Array, finite, positive, whole
+from discreet.privacy.checks import Array, finite, positive, public_bound, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
 
@@ -168,7 +168,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
         self.trust = trust
-        self.loss_bound = positive("loss_bound", loss_bound)
+        self.loss_bound = public_bound("loss_bound", loss_bound)
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self.noise = source(noise)
         horizon = whole("horizon", horizon)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from discreet.domains import Domain
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.checks import Array, numbers, positive, whole, within
+from discreet.privacy.checks import Array, numbers, public_bound, whole, within
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
 
@@ -48,7 +48,7 @@ class PrivateLeader(Stateful, ABC):
         self.epsilon = self.budget.epsilon
         self.delta = self.budget.delta
         self.contributions = self.budget.contributions
-        self.loss_bound = positive("loss_bound", loss_bound)
+        self.loss_bound = public_bound("loss_bound", loss_bound)
         self.mechanism = mechanism
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self.noise = source(noise)

@@ -21,7 +21,7 @@ from discreet.domains import Domain
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped
 from discreet.privacy import BallChannel, Budget, Guarantee
-from discreet.privacy.checks import Array, finite, numbers, positive, whole
+from discreet.privacy.checks import Array, finite, numbers, positive, public_bound, whole
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Released, gaussian
 from discreet.privacy.noise import Noise, source
@@ -74,7 +74,7 @@ class _Batch(Stateful):
         self.bound = (
             worst
             if gradient_bound is None
-            else min(worst, positive("gradient_bound", gradient_bound))
+            else min(worst, public_bound("gradient_bound", gradient_bound))
         )
         self.theta = np.array(domain.interior_point, dtype=np.float64)
 
@@ -338,7 +338,7 @@ class LocalMD(Stateful):
         self.noise = source(noise)
         worst = self.problem.loss.lipschitz * self.problem.stretch
         rule = self.problem.typical / 4 * self.problem.typical_row
-        asked = rule if gradient_bound is None else positive("gradient_bound", gradient_bound)
+        asked = rule if gradient_bound is None else public_bound("gradient_bound", gradient_bound)
         self.bound = min(worst, asked)
         # Regret D^2/(2 rate) + rate T G^2/2 with G the size of a report.
         size = self.bound * (self._channel.deviation or 1.0) * math.sqrt(domain.dim)

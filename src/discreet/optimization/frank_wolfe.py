@@ -26,7 +26,7 @@ from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.checks import Array, one_of, positive, whole
+from discreet.privacy.checks import Array, one_of, public_bound, whole
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
 
@@ -104,7 +104,7 @@ class StreamingFrankWolfe(Stateful):
         self.loss = loss
         self.label_bound = self.problem.label_bound
         self.gradient_bound = (
-            None if gradient_bound is None else positive("gradient_bound", gradient_bound)
+            None if gradient_bound is None else public_bound("gradient_bound", gradient_bound)
         )
         self.mechanism = mechanism
         self.noise = source(noise)

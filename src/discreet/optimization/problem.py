@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss, MarginLoss, named_loss
-from discreet.privacy.checks import Array, finite, numbers, positive
+from discreet.privacy.checks import Array, finite, numbers, positive, public_bound
 
 LEAST = 5e-324  # the smallest number above 0
 
@@ -26,7 +26,7 @@ class Problem:
             raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
         self.domain = domain
         self.dim = domain.dim
-        self.label_bound = positive("label_bound", label_bound)
+        self.label_bound = public_bound("label_bound", label_bound)
         self.p, self.radius = _norm_of(domain)
         self.q = math.inf if self.p == 1 else self.p / (self.p - 1) if self.p < math.inf else 1.0
         if isinstance(loss, str):

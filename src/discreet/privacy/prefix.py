@@ -13,6 +13,7 @@ from discreet.privacy.checks import (
     numbers,
     one_of,
     positive,
+    public_bound,
     shortened,
     whole,
     within,
@@ -95,7 +96,7 @@ class PrefixSum(Stateful):
         self.horizon, self.dim, self.budget = whole("horizon", horizon), whole("dim", dim), budget
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
-        self.bound = self.sensitivity / 2 if bound is None else positive("bound", bound)
+        self.bound = public_bound("bound", self.sensitivity / 2 if bound is None else bound)
         if clip and self.bound > self.sensitivity / 2:
             raise ValueError(
                 "clip=True shortens rows to the bound, which keeps them within `sensitivity` of "

@@ -40,9 +40,7 @@ def descent(problem: Problem) -> Estimate:
         phi = X[row]
         residual = min(max(float(y[row] - phi @ theta), -CLIP), CLIP)
         theta += (step * residual) * phi
-        norm = math.sqrt(theta @ theta)
-        if norm > 1:
-            theta /= norm
+        theta /= max(1.0, math.sqrt(theta @ theta))  # the same work, inside the ball or not
         if i >= n - last:
             average += (theta - average) / (i - (n - last) + 1)
     if last == 0:

@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.links import BoundedLink, Link, link
 from discreet.privacy import Budget, Noise
-from discreet.privacy.checks import Array, one_of, positive
+from discreet.privacy.checks import Array, one_of, public_bound
 from discreet.regression.base import Estimate, PrivateRegressor, Problem
 from discreet.regression.glm_erm import erm
 from discreet.regression.glm_newton import newton
@@ -143,7 +143,8 @@ class PrivateGLM(PrivateRegressor):
         if self.coef_bound is None:
             reach = kind.reach * (label_bound if kind.signed else 1.0)
         else:
-            reach = positive("coef_bound", self.coef_bound) * norm_bound
+            reach = public_bound("coef_bound", self.coef_bound) * norm_bound
+            public_bound("norm_bound * coef_bound", reach)
         # With an intercept b, rows are [x/norm_bound, 1]/sqrt(2) and theta is sqrt(2) times
         # [norm_bound coef, b], of norm at most 2 reach if both parts are at most reach.
         return 2 * reach if self.fit_intercept else reach
