@@ -1,6 +1,7 @@
 """Private linear regression against OLS, AdaSSP and friends: every figure of docs/regression.md.
 
-    python benchmarks/regression.py [families] [many] [labels] [coverage] [real] [wide] [auto] [speed]
+    python benchmarks/regression.py [families] [many] [labels] [coverage] [real] [wide] [auto]
+                                    [speed]
 
 Without arguments everything, with the local and generalised linear parts in their own scripts
 (regression_local.py, regression_glm.py).

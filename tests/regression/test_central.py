@@ -20,7 +20,7 @@ from discreet.regression.central import (
 )
 from discreet.regression.descent import CLIP, descent
 from discreet.regression.posterior import Posterior
-from discreet.regression.reweighted import _views, reweighted
+from discreet.regression.reweighted import _transformed, reweighted
 from discreet.regression.sample import Sample
 from discreet.regression.stages import (
     LENGTHS,
@@ -149,7 +149,7 @@ def test_sketch_and_second_moments__one_replaced_row_moves_them_by_their_sensiti
 def test_reweighted__views_are_bounded_for_any_normalisation(raw, seed):
     X = raw / np.maximum(1.0, np.linalg.norm(raw, axis=1, keepdims=True))
     root = np.random.default_rng(seed).standard_normal((4, 4))
-    z, direction = _views(X, root @ root.T + 0.01 * np.eye(4))
+    z, direction = _transformed(X, root @ root.T + 0.01 * np.eye(4))
     assert (np.einsum("ij,ij->i", z, z) <= np.linalg.norm(X, axis=1) + 1e-9).all()
     assert (np.linalg.norm(direction, axis=1) <= 1 + 1e-9).all()
 
@@ -281,7 +281,7 @@ def test_methods__skewed_labels_with_an_intercept_are_covered(method):
 def test_reweighted__tiny_rows_keep_the_bound(d, size):
     X = np.full((2, d), size)
     X[1, 0] *= 1.02
-    z, direction = _views(X, np.eye(d))
+    z, direction = _transformed(X, np.eye(d))
     assert (np.linalg.norm(direction, axis=1) <= 1 + 1e-9).all()
     assert (np.linalg.norm(z, axis=1) <= 1 + 1e-9).all()
 

@@ -185,12 +185,14 @@ class PrivateRegressor:
         ledger = Ledger(budget, self._accounting())
         self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
         theta = self._estimate.theta
-        self._scale, self._label_scale = scale, label_bound
+        self._scale = scale
+        self._label_scale = label_bound
         self.coef_ = theta[:d] * (label_bound / scale)
         self.intercept_ = (
             float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
         )
-        self.n_features_in_, self.method_ = d, name
+        self.n_features_in_ = d
+        self.method_ = name
         self.guarantee_ = self._promise(ledger, distributed)
         return self
 
@@ -211,7 +213,7 @@ class PrivateRegressor:
 
         The noise's law is known, so its part is computed; the part of the labels' own randomness
         uses the residual scale that was released inside the budget. It supposes that errors have
-        the same scale everywhere and are about symmetric beyond a few deviations (one-sided tails
+        the same scale everywhere and are about symmetric beyond a few of them (one-sided tails
         are detected once enough rows show them), and says little about directions that few rows
         have.
         """
