@@ -181,7 +181,7 @@ class SecureNoise(SystemNoise):
     """Noise for release: exact lattice samplers where they exist (Gaussian, Laplace, selection).
 
     Needs the `secure` extra. K-norm noise, the generalised Gaussian, half-sphere channels and
-    filtered running sums have no exact sampler: they draw float noise from OS entropy and their
+    square-root Toeplitz sums have no exact sampler: they draw float noise from OS entropy and their
     guarantee says "float".
 
     >>> noise = SecureNoise()
