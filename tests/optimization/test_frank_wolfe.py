@@ -460,8 +460,8 @@ def test_state__a_damaged_piece_is_refused_and_changes_nothing(domain, mechanism
         learner.learn([0.1, 0.2, 0.3], 0.5)
     before, seen = str(again.state_dict()), 0
     for path in pieces(learner.state_dict()["state"]):
-        if path[-1] in ("position", "kind") or "_account" in path:
-            continue  # of noise and of the ledger: their own tests
+        if path[-1] in ("position", "kind") or {"_account", "_sums"} & set(path[:-1]):
+            continue  # of noise, of the ledger and of running sums: their own tests
         for value in VALUES:
             state = learner.state_dict()
             place = state["state"]
@@ -469,15 +469,12 @@ def test_state__a_damaged_piece_is_refused_and_changes_nothing(domain, mechanism
                 place = place[name]
             if isinstance(place[path[-1]], (int, float)) and isinstance(value, (int, float)):
                 continue  # as good a number as another, unless checked elsewhere
-            if isinstance(value, np.ndarray) and np.shape(place[path[-1]]) == np.shape(value):
-                if value.dtype.kind == "f" and np.isfinite(value).all():
-                    continue
             place[path[-1]] = value
             with pytest.raises(ValueError, match="damaged"):
                 again.load_state_dict(state)
             assert str(again.state_dict()) == before
             seen += 1
-    assert seen > 30
+    assert seen > 20
     again.load_state_dict(learner.state_dict())
     assert np.array_equal(again.theta, learner.theta)
 
