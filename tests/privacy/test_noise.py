@@ -87,7 +87,7 @@ def test_secure__only_what_is_exact_claims_to_be():
     ball.privatize([0.1, 0.1], noise)
     interval.privatize(0.5, noise)
     assert ball.guarantee.sampler == floats
-    assert interval.guarantee.sampler == "53-bit coin, OS entropy"
+    assert interval.guarantee.sampler == "52-bit coin, OS entropy"
     for budget in (Budget(1.0), Budget(1.0, 1e-6)):
         for norm in ("l1", "l2", "linf"):
             sums = PrefixSum(300, 2, budget, sensitivity=1.0, norm=norm, noise=noise)

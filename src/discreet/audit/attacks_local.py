@@ -6,7 +6,13 @@ The score is the log-likelihood ratio of the report, from the channel's publishe
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
+from discreet.privacy import (
+    BallChannel,
+    BinaryChannel,
+    IntervalChannel,
+    SeededNoise,
+    SymmetricChannel,
+)
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
 
@@ -47,19 +53,16 @@ def interval(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     channel = IntervalChannel(claim.epsilon)
     sent = channel.privatize(np.full(runs, 2.0 * world - 1.0), noise)
     ratio = channel.log_density(sent, 1) - channel.log_density(sent, -1)
-    return np.stack([ratio, sent], axis=1)
-
-
-@attack("interval channel, piecewise", room="local", kind="pure")
-def piecewise(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """The two ends of the interval, by the plateau that channels use beyond epsilon = 1.3."""
-    channel = IntervalChannel(claim.epsilon)
-    # As private at any epsilon; only its variance is larger at a small one.
-    channel.piecewise = True
-    channel._reach = (channel._half + 1) / (channel._half - 1)
-    sent = channel.privatize(np.full(runs, 2.0 * world - 1.0), noise)
-    ratio = channel.log_density(sent, 1) - channel.log_density(sent, -1)
     return np.asarray(np.round(np.stack([ratio, sent], axis=1), 9), dtype=np.float64)
+
+
+@attack("binary channel", room="local", kind="pure")
+def binary(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """Yes or no; one report of each person is seen."""
+    channel = BinaryChannel(claim.epsilon)
+    sent = channel.privatize(np.full(runs, float(world)), noise)
+    ratio = channel.log_density(sent, 1) - channel.log_density(sent, 0)
+    return np.stack([ratio, sent], axis=1)
 
 
 @attack("symmetric channel", room="local", kind="pure")

@@ -14,63 +14,29 @@ import numpy as np
 from discreet.bandits.belief import Point
 from discreet.bandits.decisions import Policy
 from discreet.bandits.estimators import Estimator, section
-from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy, report_many
+from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
-from discreet.privacy import Guarantee, Noise, Release, SeededNoise
+from discreet.local import Report, local_guarantee, report_many
+from discreet.local.server import UNPROTECTED as REPORTS
+from discreet.privacy import Guarantee, Noise, SeededNoise
 from discreet.privacy.checks import Array
-from discreet.privacy.noise import source
 
-__all__ = [
-    "BanditReport",
-    "Device",
-    "LocalReports",
-    "LocalServer",
-    "PublicPolicy",
-    "local_guarantee",
-    "report_many",
-]
+__all__ = ["Device", "LocalReports", "LocalServer", "PublicPolicy", "Report", "bandit_guarantee"]
 
 UNPROTECTED = (
     "the action served, to whoever serves it",
-    "that a report was sent, when, and which question it answers",
+    REPORTS[0],
     "decision records: they stay on the device",
-    "the public bounds",
+    *REPORTS[1:],
 )
 REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residual reports"
 
 
-def local_guarantee(
+def bandit_guarantee(
     policy: PublicPolicy, noise: Noise | None = None, *, sent: bool = True
 ) -> Guarantee:
-    """What each person is promised who answers the questions of a policy.
-
-    One report answers one question, so the questions are disjoint scopes; k reports of one person
-    run at epsilon/k each and add up to epsilon, whichever questions they answer.
-    """
-    k, drawn, releases = policy.contributions, source(noise), []
-    for question, channel in policy.channels.items() if sent else ():
-        (release,) = channel.guarantee.releases
-        releases.append(
-            Release.pure(
-                what=f"{k} report(s) of one person, on {question}",
-                mechanism=release.mechanism,
-                norm=release.norm,
-                sensitivity=release.sensitivity,
-                scale=release.scale,
-                sampler=drawn.sampler(release.mechanism),
-                scope=question,
-            )
-        )
-    limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
-    return Guarantee(
-        epsilon=policy.epsilon,
-        delta=0.0,
-        trust="local",
-        contributions=k,
-        releases=tuple(releases),
-        unprotected=UNPROTECTED if k == 1 else (*UNPROTECTED, limit),
-        reference=REFERENCE,
-    )
+    """What each person is promised who answers the questions of a policy."""
+    return local_guarantee(policy, noise, sent=sent, unprotected=UNPROTECTED, reference=REFERENCE)
 
 
 class LocalReports(Estimator):
@@ -78,7 +44,7 @@ class LocalReports(Estimator):
 
     def __init__(self, server: LocalServer, noise: Noise, *, seed: int | None) -> None:
         self.server, self._noise = server, noise
-        self._questions = np.random.default_rng(
+        self._question_rng = np.random.default_rng(
             None if seed is None else own_seed(seed, "questions")
         )
         self._opened = 0  # windows
@@ -87,18 +53,18 @@ class LocalReports(Estimator):
     def _read(self) -> Point:
         """The server's estimate."""
         policy = self.server.policy
-        error = float(np.linalg.norm(policy.root)) / math.sqrt(len(policy.theta))
+        error = float(np.linalg.norm(policy.root)) / math.sqrt(policy.dim)
         return Point(policy.theta, error, policy.window)
 
     @property
     def law(self) -> Policy:
         """What the server publishes: devices decide by it."""
-        return self.server.policy.law
+        return self.server.policy.rule
 
     @property
     def guarantee(self) -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        promise = local_guarantee(self.server.policy, self._noise, sent=self.server.taken > 0)
+        promise = bandit_guarantee(self.server.policy, self._noise, sent=self.server.taken > 0)
         here = "anything, against whoever runs this process: devices and server are one here"
         return replace(promise, unprotected=(*promise.unprotected, here))
 
@@ -112,7 +78,7 @@ class LocalReports(Estimator):
 
     def add(self, rows: Array, rewards: Array) -> None:
         """Each person answers one question, through a channel."""
-        coins = self._questions.random(len(rows))
+        coins = self._question_rng.random(len(rows))
         self.server.take_many(report_many(rows, rewards, self.server.policy, coins, self._noise))
 
     def close(self) -> None:
@@ -125,17 +91,17 @@ class LocalReports(Estimator):
         return {
             **{f"server.{name}": value for name, value in self.server.state_dict().items()},
             "noise": self._noise.state(),
-            "questions": json.dumps(self._questions.bit_generator.state),
+            "questions": json.dumps(self._question_rng.bit_generator.state),
             "opened": self._opened,
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
+        """Resume from `state()`."""
         self.server.load_state_dict(section(state, "server"))
         self.belief = self._read()
         if isinstance(self._noise, SeededNoise):
             self._noise = SeededNoise.restored(state["noise"])
-        self._questions.bit_generator.state = json.loads(state["questions"])
+        self._question_rng.bit_generator.state = json.loads(state["questions"])
         self._opened = int(state["opened"])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from discreet.online.feedback import Batches, Decision, Reports
 from discreet.online.reduction import PrivateBandit, batch_size
-from discreet.privacy import Budget, IntervalChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Noise
 from discreet.privacy.checks import Array, positive, whole
 
 # Tuned at N = 10, gap 0.1, T = 10^6 (benchmarks/online_bandits.py); the regret bound has 1 and 1.
@@ -137,11 +137,11 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     """A bandit on N arms whose losses may be chosen by an adversary.
 
     Requires   losses in [0, 1]; one person's round is one loss.
-    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `IntervalChannel`
-               (randomised response, above epsilon = 1.3 the piecewise channel) before anything
-               else sees it; regret about sqrt(N T log N)/epsilon. trust="central": the sequence
-               of actions, by one Laplace release for each batch of 2 sqrt(8)/epsilon rounds;
-               regret about sqrt(N T log N/epsilon).
+    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `BinaryChannel`
+               (randomised response) before anything else sees it; regret about
+               sqrt(N T log N)/epsilon. trust="central": the sequence of actions, by one Laplace
+               release for each batch of 2 sqrt(8)/epsilon rounds; regret about
+               sqrt(N T log N/epsilon).
 
     epsilon=inf is EXP2 itself. Reference: Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman
     and Talwar (2025).
@@ -152,7 +152,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     ...     d = bandit.decide()
     ...     _ = bandit.learn(d, 0.1 if d.action == 1 else 0.9)
     >>> int(d.probabilities.argmax()), bandit.guarantee.releases[0].mechanism
-    (1, 'piecewise channel')
+    (1, 'randomized response')
     """
 
     _decision = ArmDecision
@@ -172,7 +172,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         budget = Budget(epsilon, 0.0, contributions)
         seed = None if seed is None else whole("seed", seed, least=0)
         self.batch_size = batch_size(BATCH, horizon, budget, trust)
-        channel = IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+        channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
         # What EXP2 is fed, minus 1/2: its second moment, and its size.
         moment, reach = channel.second_moment, channel.reach
         if trust == "central":

@@ -27,7 +27,7 @@ import numpy as np
 from discreet.domains import Ball, BarrierDomain, Cube, Domain, from_spec
 from discreet.online.feedback import Batches, Decision, Reports
 from discreet.online.reduction import PrivateBandit, batch_size
-from discreet.privacy import Budget, IntervalChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Noise
 from discreet.privacy.checks import Array, positive, whole
 
 # Tuned in simulation on the worlds of benchmarks/online_bandits.py (ball and cube, d = 5, T = 10^5,
@@ -228,7 +228,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         budget = Budget(epsilon, 0.0, contributions)
         seed = None if seed is None else whole("seed", seed, least=0)
         self.domain, self.batch_size = domain, batch_size(BATCH, horizon, budget, trust)
-        channel = IntervalChannel(epsilon, low=-bound, high=bound, contributions=contributions)
+        channel = BinaryChannel(epsilon, low=-bound, high=bound, contributions=contributions)
         # Of the scalar that SCRiBLe is fed: its second moment, and its size.
         moment, reach = channel.second_moment, channel.reach
         if trust == "central" and not budget.off:

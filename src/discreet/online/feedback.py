@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
@@ -84,7 +84,7 @@ class Feedback(ABC):
 class Reports(Feedback):
     """Local trust: the loss becomes a report at once, and the bandit sees the report."""
 
-    def __init__(self, bandit: ScalarBandit, channel: IntervalChannel, noise: Noise) -> None:
+    def __init__(self, bandit: ScalarBandit, channel: BinaryChannel, noise: Noise) -> None:
         self.bandit, self.channel, self.noise = bandit, channel, noise
 
     def choose(self, t: int) -> Any:

@@ -1,7 +1,7 @@
 """From a bandit learner to a private one (Agarwal and Singh 2017, Algorithm 4).
 
     paper   A             x~_t       <l_t, x~_t>   <l_t, x~_t> + <Z_t, x~_t>
-    here    self.bandit   `choice`   `loss`        `IntervalChannel.report(loss)`
+    here    self.bandit   `choice`   `loss`        `BinaryChannel.report(loss)`
 
 Only the scalar <l_t, x~_t> is ever seen, so noise on the scalar is enough: it is smaller than
 <Z_t, x~_t>, leaves the learner unbiased and makes each report private by itself (local trust).
@@ -23,7 +23,7 @@ from discreet.online.feedback import (
     Reports,
     ScalarBandit,
 )
-from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise, SeededNoise
+from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise, SeededNoise
 from discreet.privacy.checks import finite, one_of
 from discreet.privacy.noise import source, source_named
 from discreet.privacy.state import expect, keeps, load_state, save_state
@@ -207,7 +207,7 @@ class PrivateReduction(PrivateBandit[Decision]):
         noise: Noise | None = None,
     ) -> None:
         low, high = loss_range
-        self.channel = IntervalChannel(epsilon, low=low, high=high, contributions=contributions)
+        self.channel = BinaryChannel(epsilon, low=low, high=high, contributions=contributions)
         config = {
             "epsilon": self.channel.epsilon,
             "loss_range": [self.channel.low, self.channel.high],

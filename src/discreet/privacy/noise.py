@@ -48,8 +48,8 @@ class Noise(ABC):
 
     def sampler(self, mechanism: str) -> str:
         """How this source draws noise for a mechanism, in the words of a guarantee."""
-        if mechanism == "randomized response":  # two possible reports: no last bits to look at
-            return f"53-bit coin, {self.entropy}"
+        if mechanism in ("randomized response", "hybrid channel"):  # chosen by integers
+            return f"52-bit coin, {self.entropy}"
         return f"{'exact lattice' if mechanism in self.exact else 'float'}, {self.entropy}"
 
     @abstractmethod

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits import LinearBandit, local_protocol
-from discreet.bandits.local_server import LocalServer
+from discreet.bandits import LinearBandit, LocalServer, PublicPolicy
+from discreet.local import report as reporting
 from discreet.privacy import SeededNoise
 from mutants.kit import Edit, Mutant, both, proved
 
@@ -15,11 +15,11 @@ E1 = np.eye(DIM)[:1]  # on the boundary
 
 def question_asked() -> float:
     """Which question a device answers is in the clear; the person's reward is 0 or 1."""
-    policy, noise = local_protocol.PublicPolicy.start(DIM, 1.0), SeededNoise(1)
+    policy, noise = PublicPolicy.start(DIM, 1.0), SeededNoise(1)
 
     def run(world: int, seed: int) -> float:
         coin = np.random.default_rng(seed).random(1)
-        reports = local_protocol.report_many(E1, np.array([float(world)]), policy, coin, noise)
+        reports = reporting.report_many(E1, np.array([float(world)]), policy, coin, noise)
         return float(next(r for r in reports if len(r.values)).question == "gram")
 
     return proved(*both(run, 1000))
@@ -62,9 +62,9 @@ MUTANTS = [
         question_asked,
         (
             Edit(
-                "bandits.local_protocol:report_many",
-                'coins, side="right"',
-                'np.abs(rewards), side="right"',
+                "local.report:report_many",
+                "state.asked(coins)",
+                "state.asked(np.abs(outcomes))",
             ),
         ),
     ),

@@ -19,6 +19,7 @@ import numpy as np
 from discreet.bandits.learner import Bandit
 from discreet.bandits.local import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
+from discreet.local.report import pieces
 from discreet.privacy import (
     BallChannel,
     Guarantee,
@@ -29,7 +30,6 @@ from discreet.privacy import (
 )
 from discreet.privacy.checks import Array
 from discreet.privacy.noise import source, source_named
-from discreet.regression.local_protocol import pieces
 
 GROWTH = 1.1  # of all rounds so far, from window to window
 FIRST = 10.0  # rounds for each dimension of the first, uniform window, times a report's variance
@@ -94,7 +94,7 @@ class _LocalBaseline(Bandit):
         )
 
     def _size(self) -> int:
-        first = FIRST * self.dim * max(1.0, self._vectors.deviation**2)
+        first = FIRST * self.dim * max(1.0, self._vectors.std**2)
         return math.ceil(first if self.rounds == 0 else (GROWTH - 1) * self.rounds)
 
     def _begin(self, size: int) -> None:
@@ -194,7 +194,7 @@ class LocalLinUCB(_LocalBaseline):
         inverse = (vectors / values) @ vectors.T
         mean = inverse @ (self._sums["moment"] / moments)
         # |theta^ - theta|_A <= |noise of b|_{A^-1} + the shift's bias, in A = G + shift I.
-        largest = math.sqrt(d / moments) * max(self._vectors.deviation, 1.0)
+        largest = math.sqrt(d / moments) * max(self._vectors.std, 1.0)
         width = WIDTH * (largest / math.sqrt(shift) + math.sqrt(shift))
         self._policy = Ucb(mean, width * (vectors / np.sqrt(values)))
 
