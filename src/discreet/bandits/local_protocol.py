@@ -23,7 +23,7 @@ from discreet.privacy.checks import Array, one_of, whole
 
 POLICIES = ("ucb", "thompson", "greedy")
 FRACTIONS = {"gram": 0.2, "scale": 0.05, "moment": 0.75}  # of the people, by a public coin
-KINDS = {"gram": "chord", "scale": "square", "moment": "moment"}
+KINDS = {"gram": "gram", "scale": "square", "moment": "moment"}
 OPTIMISM = 2.5  # of "ucb" in rounds that explore, in posterior standard deviations
 MOST_DRAWS = 4096
 

@@ -52,13 +52,14 @@ class Channel:
     def __init__(self, epsilon: float, contributions: int) -> None:
         self.epsilon = positive("epsilon", epsilon, allow_inf=True)
         self.contributions = whole("contributions", contributions)
-        if self.epsilon / self.contributions < _SMALLEST:
+        # k reports of one person cost k times one report: there is no sensitivity to multiply.
+        each = self.epsilon / self.contributions
+        if each < _SMALLEST:
             raise ValueError(
                 f"epsilon must be at least {_SMALLEST:g} for each report: with less, a report says "
                 "nothing; raise epsilon or lower contributions"
             )
-        # k reports of one person cost k times one report: there is no sensitivity to multiply.
-        self.report_epsilon = _spendable(self.epsilon / self.contributions)
+        self.report_epsilon = _spendable(each)
         self.off = math.isinf(self.epsilon)
         self._samplers: set[str] = set()
 

@@ -1,10 +1,12 @@
 """Planted bugs in the contextual bandit under local trust."""
 
+import contextlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from discreet.bandits import LinearBandit, LocalServer, PublicPolicy
+from discreet.bandits import Device, LinearBandit, LocalServer, PublicPolicy
 from discreet.local import report as reporting
 from discreet.privacy import SeededNoise
 from mutants.kit import Edit, Mutant, both, proved
@@ -52,6 +54,56 @@ def reports_of_one_reward() -> float:
     return float(len(heard))  # epsilon = 1 each
 
 
+def reports_after_a_hostile_state() -> float:
+    """How surely a server knows whether features are zero, by whether a report comes.
+
+    A whitening of 1.7e308 overflows on the device, for every row but zero.
+    """
+    record = PublicPolicy.start(DIM, 1.0).to_dict()
+    record["whitening"] = np.full((DIM, DIM), 1.7e308).tolist()
+    row = np.full((1, DIM), 0.7)
+
+    def run(world: int, seed: int) -> float:
+        try:
+            device = Device(PublicPolicy.from_dict(record), seed=seed, noise=SeededNoise(seed))
+            report = device.report(device.decide(row * world), 1.0)
+            return float(np.isfinite(report.values).all())
+        except ValueError:
+            return -1.0
+
+    with np.errstate(all="ignore"):
+        return proved(*both(run, 300))
+
+
+def epsilon_sent() -> float:
+    """The most epsilon of one report after a server raised it; the person was promised 1."""
+    device = Device(PublicPolicy.start(DIM, 1.0), seed=0, noise=SeededNoise(0))
+    with contextlib.suppress(ValueError):
+        device.update(PublicPolicy.start(DIM, 9.0))
+    question = device.report(device.decide(E1), 1.0).question
+    return float(device.policy.channels[question].epsilon)
+
+
+def reports_after_an_interruption() -> float:
+    """How many reports leave a device of one contribution whose caller is interrupted each time."""
+    left = []
+
+    class Wire(SeededNoise):
+        def normal(self, size: Any) -> Any:
+            left.append(super().normal(size))
+            raise KeyboardInterrupt  # the draw is out: whoever listens has the report
+
+    policy = PublicPolicy.start(DIM, 1.0)
+    question = replace(policy.question("moment"), fraction=1.0)
+    device = Device(replace(policy, questions=(question,)), seed=0, noise=Wire(0))
+    for _ in range(5):
+        try:
+            device.answer(E1[0], 1.0)
+        except (KeyboardInterrupt, ValueError):
+            continue
+    return float(len(left))
+
+
 MUTANTS = [
     Mutant(
         "question chosen by private values",
@@ -82,5 +134,39 @@ MUTANTS = [
                 'self._rewarded[:] = False\n    if self.rounds and state["name"]',
             ),
         ),
+    ),
+    Mutant(
+        "a device believes huge numbers",
+        "LinearBandit, local",
+        "A whitening of 1e308 is accepted and overflows on the device, unless the features are 0.",
+        "audit",
+        1.0,
+        reports_after_a_hostile_state,
+        (
+            Edit("local.state:bounded", "np.abs(array).max() > LARGEST", "False"),
+            Edit(
+                "local.device:Device._send",
+                "values = answer(",
+                "from discreet.local.questions import _answer\n    values = _answer(",
+            ),
+        ),
+    ),
+    Mutant(
+        "a device follows a larger epsilon",
+        "LinearBandit, local",
+        "The server publishes a larger epsilon after the first state, and the device answers.",
+        "trace",
+        1.0,
+        epsilon_sent,
+        (Edit("local.device:Device.update", "self.promise.check(state)", "pass"),),
+    ),
+    Mutant(
+        "a report counted after it is sent",
+        "LinearBandit, local",
+        "A device that is interrupted between sending and counting sends again.",
+        "trace",
+        1.0,
+        reports_after_an_interruption,
+        (Edit("local.device:Device._count", "self.sent += 1", "pass"),),
     ),
 ]
