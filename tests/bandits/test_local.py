@@ -436,3 +436,15 @@ def test_device__counts_the_reports_it_sent_before_a_restart():
     decision = device.decide(ACTIONS)
     with pytest.raises(ValueError, match="no budget is left"):
         device.report(decision, 0.5)
+
+
+def test_old_names__work_for_one_release():
+    import discreet.bandits.report_files as old
+    from discreet import bandits
+
+    with pytest.warns(DeprecationWarning, match=r"discreet\.local\.Report"):
+        assert bandits.BanditReport is Report
+    with pytest.warns(DeprecationWarning, match=r"discreet\.local\.take_files"):
+        assert callable(old.take_files)
+    with pytest.raises(AttributeError):
+        bandits.Reports  # noqa: B018
