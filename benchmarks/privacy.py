@@ -12,7 +12,14 @@ from rich.table import Table
 
 from discreet.audit import audit_scores
 from discreet.experiments.measure import grid
-from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise, gaussian_mu
+from discreet.privacy import (
+    BallChannel,
+    BinaryChannel,
+    IntervalChannel,
+    SecureNoise,
+    SeededNoise,
+    gaussian_mu,
+)
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.mechanisms import gaussian, k_norm, laplace
 
@@ -33,9 +40,9 @@ def calibration() -> None:
 
 
 def channels() -> None:
-    table = Table(title="Local channels: worst deviation per coordinate")
+    table = Table(title="Local channels: worst standard deviation per coordinate")
     for column in ("epsilon", "half sphere, d = 10", "chosen cap, d = 10", "gain", "cap",
-                   "interval", "by"):  # fmt: skip
+                   "interval", "by", "piecewise or response", "binary"):  # fmt: skip
         table.add_column(column, justify="right")
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
         ball = BallChannel(10, epsilon)
@@ -43,10 +50,12 @@ def channels() -> None:
         ratio = 1 / math.tanh(epsilon / 2)
         half = ratio * math.sqrt(math.pi) / 2 * 10 * math.gamma(5.5) / math.gamma(6)
         half /= math.sqrt(10)
-        table.add_row(f"{epsilon:g}", f"{half:.3f}", f"{ball.deviation:.3f}",
-                      f"{half / ball.deviation:.2f}", f"{ball.cap:.2f}",
-                      f"{interval.deviation:.3f}",
-                      "piecewise" if interval.piecewise else "response")  # fmt: skip
+        piecewise = 2 * math.exp(epsilon / 4) / math.sqrt(3) / math.expm1(epsilon / 2)
+        table.add_row(f"{epsilon:g}", f"{half:.3f}", f"{ball.std:.3f}",
+                      f"{half / ball.std:.2f}", f"{ball.cap:.2f}",
+                      f"{interval.std:.3f}", "hybrid" if interval.hybrid else "response",
+                      f"{min(piecewise, ratio):.3f}",
+                      f"{2 * BinaryChannel(epsilon).std:.3f}")  # fmt: skip
     CONSOLE.print(table)
     V = np.random.default_rng(0).standard_normal((10**6, 10))
     V /= np.linalg.norm(V, axis=1, keepdims=True)

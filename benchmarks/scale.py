@@ -26,11 +26,10 @@ from rich.table import Table
 
 from discreet.bandits import LinearBandit
 from discreet.distributed.rows import open_blocks
+from discreet.local import report_many, take_files
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateGLM, PrivateLinearRegression
-from discreet.regression.local_protocol import report
 from discreet.regression.local_server import Server
-from discreet.regression.report_files import aggregate_files
 from discreet.regression.rows import sums
 
 CONSOLE = Console(width=110)
@@ -192,15 +191,16 @@ def write(path: str) -> None:
     """The reports of PEOPLE people in a file."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (PEOPLE, REPORT_DIM)) / math.sqrt(REPORT_DIM)
-    state = Server(REPORT_DIM, 2 * PEOPLE, 1.0).ask()[1][0]
-    np.save(path, report(X, X[:, 0], state, SeededNoise(0)).values)
+    state = Server(REPORT_DIM, 2 * PEOPLE, 1.0).ask()
+    reports = report_many(X, X[:, 0], state, np.full(len(X), 0.9), SeededNoise(0))
+    np.save(path, np.concatenate([report.values for report in reports if len(report.values)]))
 
 
 def stream(paths: list[str]) -> None:
     """In a process of its own: add up, print processor time and the peak of memory in bytes."""
     server = Server(REPORT_DIM, 2 * PEOPLE, 1.0)
     start = time.process_time()
-    refused = aggregate_files(server, server.ask()[1][0], paths)
+    refused = take_files(server, "moment", paths, window=0)
     seconds = time.process_time() - start
     assert refused == 0
     print(seconds, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)

@@ -79,7 +79,7 @@ def test_sgd__near_is_the_realised_mu_and_no_run_has_more_than_its_ceiling(monke
 
 @pytest.mark.parametrize(
     ("name", "share"),
-    [("local linucb, three reports of one user", 0.85), ("interval channel, piecewise", 0.85),
+    [("local linucb, three reports of one user", 0.85), ("interval channel", 0.85),
      ("ball channel, three reports of one user", 0.85), ("selection", 0.7),
      ("snapshot of a tree", 0.65), ("gaussian symmetric", 0.65)],
 )  # fmt: skip

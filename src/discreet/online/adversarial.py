@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.online.decisions import ArmDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
-from discreet.privacy import Budget, IntervalChannel, Noise
+from discreet.privacy import Budget, BinaryChannel, Noise
 from discreet.privacy.checks import Array, finite, positive, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
@@ -125,11 +125,11 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     """A bandit on N arms whose losses may be chosen by an adversary.
 
     Requires   losses in [0, 1]; one person's round is one loss.
-    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `IntervalChannel`
-               (randomised response, above epsilon = 1.3 the piecewise channel) before anything
-               else sees it; regret about sqrt(N T log N)/epsilon. trust="central": the sequence
-               of actions, by one Laplace release for each batch of 2 sqrt(8)/epsilon rounds;
-               regret about sqrt(N T log N/epsilon).
+    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `BinaryChannel`
+               (randomised response) before anything else sees it; regret about
+               sqrt(N T log N)/epsilon. trust="central": the sequence of actions, by one Laplace
+               release for each batch of 2 sqrt(8)/epsilon rounds; regret about
+               sqrt(N T log N/epsilon).
 
     n_arms          N
     horizon         rounds in which it learns; it goes on deciding after that
@@ -147,7 +147,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     ...     d = bandit.decide()
     ...     _ = bandit.learn(d, 0.1 if d.action == 1 else 0.9)
     >>> int(d.probabilities.argmax()), bandit.guarantee.releases[0].mechanism
-    (1, 'piecewise channel')
+    (1, 'randomized response')
     """
 
     _decision = ArmDecision
@@ -172,7 +172,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         self.noise = source(noise)
         horizon = whole("horizon", horizon)
         self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
-        channel = IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+        channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
         if trust == "local":
             moment = channel.second_moment  # of what EXP2 is fed, minus 1/2
             largest = channel.reach

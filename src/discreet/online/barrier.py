@@ -26,7 +26,7 @@ import numpy as np
 from discreet.domains import Barrier, Domain
 from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
-from discreet.privacy import Budget, IntervalChannel, Noise
+from discreet.privacy import Budget, BinaryChannel, Noise
 from discreet.privacy.checks import Array, finite, positive, public_bound, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
@@ -174,7 +174,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         horizon = whole("horizon", horizon)
         self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
         bound = self.loss_bound
-        channel = IntervalChannel(epsilon, low=-bound, high=bound, contributions=contributions)
+        channel = BinaryChannel(epsilon, low=-bound, high=bound, contributions=contributions)
         if trust == "local" or self.budget.off:
             moment = channel.second_moment  # of the scalar that SCRiBLe is fed
             largest = channel.reach

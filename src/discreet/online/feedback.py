@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from discreet.online.decisions import LossDecision
-from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
+from discreet.privacy import Budget, Guarantee, BinaryChannel, Noise
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
 from discreet.state import Stateful, value
@@ -75,7 +75,7 @@ class Reports(Feedback):
 
     _state = ("_noise",)
 
-    def __init__(self, channel: IntervalChannel, noise: Noise) -> None:
+    def __init__(self, channel: BinaryChannel, noise: Noise) -> None:
         self.channel = channel
         self._noise = noise
 

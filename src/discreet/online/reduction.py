@@ -1,7 +1,7 @@
 """From a bandit learner to a private one (Agarwal and Singh 2017, Algorithm 4).
 
     paper   A             x~_t       <l_t, x~_t>   <l_t, x~_t> + <Z_t, x~_t>
-    here    self.bandit   `choice`   `loss`        `IntervalChannel.report(loss)`
+    here    self.bandit   `choice`   `loss`        `BinaryChannel.report(loss)`
 
 Only the scalar <l_t, x~_t> is ever seen, so noise on the scalar is enough: it is smaller than
 <Z_t, x~_t>, leaves the learner unbiased and makes each report private by itself (local trust).
@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 from discreet.decisions import RoundSet
 from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
-from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
+from discreet.privacy import Budget, Guarantee, BinaryChannel, Noise
 from discreet.privacy.checks import one_of
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged
@@ -164,7 +164,7 @@ class PrivateReduction(PrivateBandit[LossDecision]):
         noise: Noise | None = None,
     ) -> None:
         low, high = loss_range
-        channel = IntervalChannel(epsilon, low=low, high=high, contributions=contributions)
+        channel = BinaryChannel(epsilon, low=low, high=high, contributions=contributions)
         self.epsilon = channel.epsilon
         self.contributions = channel.contributions
         self.noise = source(noise)
@@ -182,7 +182,7 @@ def batch_size(rounds: float, horizon: int, budget: Budget, trust: str) -> int:
 
 def reduced(
     trust: str,
-    channel: IntervalChannel,
+    channel: BinaryChannel,
     size: int,
     horizon: int,
     noise: Noise,

@@ -49,7 +49,7 @@ class Noise(ABC):
 
     def sampler(self, mechanism: str) -> str:
         """How this source draws noise for a mechanism, in the words of a guarantee."""
-        if mechanism == "randomized response":  # two possible reports: no last bits to look at
+        if mechanism in ("randomized response", "hybrid channel"):  # chosen by integers
             return f"52-bit coin, {self.entropy}"
         return f"{'exact lattice' if mechanism in self.exact else 'float'}, {self.entropy}"
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.links import link
+from discreet.local import PublicState, Question, report_many
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.release import Release
@@ -26,7 +27,6 @@ from discreet.regression import (
 from discreet.regression.base import Problem
 from discreet.regression.baselines import SSP
 from discreet.regression.glm import METHODS
-from discreet.regression.local_protocol import PublicState, report
 from mutants.kit import (
     DELTA,
     EPSILON,
@@ -192,11 +192,13 @@ def published(make: Callable[..., Any], rows: int, rest: float = 0.0) -> float:
 
 def three_reports() -> float:
     """Three reports of one person at epsilon = 1: how many of them point one way."""
-    state = PublicState.start("moment", dim=2, epsilon=1.0, contributions=3)
+    question = Question("moment", "moment", 1.0, 1.0)
+    state = PublicState.start(2, 1.0, (question,), contributions=3)
     sides = []
     for seed, label in ((9, -1.0), (10, 1.0)):
         people = np.tile([1.0, 0.0], (9000, 1)), np.full(9000, label)
-        sent = report(*people, state, SeededNoise(seed)).values
+        reports = report_many(*people, state, np.zeros(9000), SeededNoise(seed))
+        sent = np.concatenate([report.values for report in reports])
         sides.append((sent[:, 0] > 0).reshape(3000, 3).sum(axis=1))
     return proved(*sides)
 
@@ -205,17 +207,17 @@ def reports_sent() -> float:
     """The most reports that anyone sends, times the epsilon of one."""
     people, sent = np.arange(1, 601) / 1000, Counter[float]()
     task = problem(np.column_stack([people, people * 0]), people * 0, SeededNoise(6), delta=0.0)
-    kept = local.report
+    kept = local.report_many
 
-    def spy(X: Any, y: Any, state: Any, noise: Any) -> Any:
+    def spy(X: Any, *about: Any) -> Any:
         sent.update(np.asarray(X)[:, 0].tolist())
-        return kept(X, y, state, noise)
+        return kept(X, *about)
 
-    local.report = spy
+    local.report_many = spy
     try:
         local.information_weighted(task)
     finally:
-        local.report = kept
+        local.report_many = kept
     return EPSILON * max(sent.values())
 
 
@@ -367,7 +369,7 @@ MUTANTS = [
         "trace",
         EPSILON,
         reports_sent,
-        (Edit("regression.local:_run", "start += people", "start += 0"),),
+        (Edit("regression.local:_run", "start += len(people)", "start += 0"),),
     ),
     Mutant(
         "contributions ignored by a report",
@@ -376,7 +378,7 @@ MUTANTS = [
         "audit",
         1.0,
         three_reports,
-        (Edit("regression.local_protocol:PublicState.channel", "k = self.contributions", "k = 1"),),
+        (Edit("local.questions:Question.channel", "epsilon, contributions)\n", "epsilon, 1)\n"),),
         attack="local regression moment report, three of one person",
     ),
 ]

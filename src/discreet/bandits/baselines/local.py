@@ -20,10 +20,10 @@ from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.local import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
 from discreet.decisions import Policy
+from discreet.local.report import pieces
 from discreet.privacy import BallChannel, Guarantee, Noise, SymmetricChannel
 from discreet.privacy.checks import Array
 from discreet.privacy.noise import source
-from discreet.regression.local_protocol import pieces
 from discreet.state import Stateful, value
 
 GROWTH = 1.1  # of all rounds so far, from window to window
@@ -133,7 +133,7 @@ class _LocalBaseline(Bandit):
         )
 
     def _size(self) -> int:
-        first = FIRST * self.dim * max(1.0, self._vectors.deviation**2)
+        first = FIRST * self.dim * max(1.0, self._vectors.std**2)
         return math.ceil(first if self.rounds == 0 else (GROWTH - 1) * self.rounds)
 
     @property
