@@ -10,7 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "mutation"))
+TESTS = Path(__file__).parents[1] / "tests"
+sys.path[:0] = [str(TESTS / "mutation"), str(TESTS / "contract")]
 
 from mutants import MUTANTS, SURE, by_registry
 

@@ -35,16 +35,25 @@ def same(one: Any, other: Any) -> bool:
 
 
 def played(
-    entry: Entry, heard: Transcript, data: list[Any], delay: int = 0
+    entry: Entry, heard: Transcript, data: list[Any], delay: int = 0, script: bool = False
 ) -> tuple[Session, Transcript]:
-    """A run on deaf mechanisms; what is shown at its end is under `shown` of the session."""
+    """A run on deaf mechanisms; what is shown at its end is under `end`."""
     session = Session(entry.make())
     for kind, t, step in entry.steps(data, delay):
         heard.round = t if kind == "learn" else None
         step(session)
     heard.round = None
     session.end, session.state = entry.shown(session), entry.state(session)
+    if script:
+        heard.script = heard.told
     return session, heard.ended()
+
+
+def rehearse(entry: Entry, heard: Transcript, delay: int) -> None:
+    """Take the stand-ins from a run on a third data set, with mechanisms that hear."""
+    heard.hears, heard.script = True, None
+    played(entry, heard, entry.data(2), delay, script=True)
+    heard.hears = False
 
 
 def delays(entry: Entry) -> tuple[int, ...]:
@@ -57,6 +66,7 @@ def only_the_release_speaks(entry: Entry) -> list[str]:
     wrong: set[str] = set()
     with deaf() as heard, counted() as calls:
         for delay in delays(entry):
+            rehearse(entry, heard, delay)
             runs, counts = [], []
             for which in (0, 1):
                 data = entry.data(which)
@@ -87,6 +97,7 @@ def within_the_budget(entry: Entry) -> list[str]:
     wrong, places = [], sorted({0, 1, entry.rounds // 3})
     with deaf() as heard:
         for delay in delays(entry):
+            rehearse(entry, heard, delay)
             one, given = played(entry, heard, entry.data(0), delay)
             for t in places:
                 _, other = played(entry, heard, entry.neighbour(t), delay)
@@ -290,6 +301,7 @@ def interrupted(
     for kind, t, step in steps:
         heard.round = t if kind == "learn" else None
         before = calls.fired
+        clear = cleartext(entry, session) if kind == "learn" and not before else {}
         try:
             step(session)
             continue
@@ -306,18 +318,26 @@ def interrupted(
                 heard.given.clear()  # nobody has seen anything of it
             else:
                 wrong.add(f"something is left behind, {how}")
+        changed = kind == "learn" and not same(clear, cleartext(entry, session))
         try:
             if resumes:
                 fresh = entry.make()
                 fresh.load_state_dict(session.subject.state_dict())
                 session.subject = fresh
             step(session)
+            if changed:
+                wrong.add(f"a round counts twice in the open sum, {how}")
         except ValueError as refused:  # the ledger, or a loss that counts already: that is safe
             if "damaged" in str(refused):
                 wrong.add(f"a state that cannot be resumed, {how}")
         except Exception as raised:
             wrong.add(f"{type(raised).__name__}, {how}")
     return how
+
+
+def cleartext(entry: Entry, session: Session) -> dict[str, Any]:
+    """The sums that a state holds without noise."""
+    return {k: v for k, v in entry.state(session).items() if k in entry.clear} if entry.clear else {}
 
 
 def same_estimate(one: Any, other: Any) -> bool:

@@ -1,10 +1,10 @@
-"""Mechanisms that are deaf: each runs on a public zero in place of the private value it was given.
+"""Mechanisms that are deaf: each runs on a stand-in for the private value that it was given.
 
-What comes out of a deaf mechanism is noise alone, of the right shape and size, and says nothing
-about anybody. So two data sets must give the same decisions, parameters and state: whatever
-differs did not come through a release. The values that were meant to enter are written down
-(`Transcript`), so that two runs can be compared: `Transcript.spent` says which share of the budget
-one replaced person uses.
+The stand-ins are zeros, or what the mechanisms were given in a run on a third data set, so that
+releases look real. What comes out of a deaf mechanism says nothing about the people at hand: two
+data sets must give the same decisions, parameters and state, and whatever differs did not come
+through a release. The values that were meant to enter are written down (`Transcript`), so that two
+runs can be compared: `Transcript.spent` says which share of the budget one replaced person uses.
 
 Everything that adds noise to data is in `deaf`; a new mechanism belongs there.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from discreet.online.arms import WindowArms
 from discreet.online.directions import VertexDirection
-from discreet.online.feedback import Batches
+from discreet.online.feedback import Batches, _Batch
 from discreet.online.generalized import GeneralizedGaussianSum
 from discreet.privacy import BallChannel, IntervalChannel, PrefixSum, mechanisms
 from discreet.privacy.accumulator import NoisySum
@@ -69,10 +69,25 @@ class Transcript:
     sums: dict[int, Given] = field(default_factory=dict)
     kept: list[Any] = field(default_factory=list)  # so that no id is used twice
     round: Any = None  # set by whoever drives the learner
+    told: list[Any] = field(default_factory=list)  # every private value, in order
+    script: list[Any] | None = None  # what takes their places; zeros if there is none
+    hears: bool = False  # mechanisms that are not deaf
 
     def restart(self) -> None:
-        """Forget everything: a new run begins."""
-        self.given, self.sums, self.kept, self.round = [], {}, [], None
+        """Forget everything but the script: a new run begins."""
+        self.given, self.sums, self.kept, self.told, self.round = [], {}, [], [], None
+
+    def stand_in(self, value: Any) -> Any:
+        """What a mechanism gets in place of a private value."""
+        place = len(self.told)
+        self.told.append(np.array(value, dtype=float))
+        if self.hears:
+            return value
+        if self.script is not None and place < len(self.script):
+            found = self.script[place]
+            if found.shape == np.shape(value):
+                return found.copy() if found.ndim else float(found)
+        return np.zeros(np.shape(value)) if np.ndim(value) else 0.0
 
     def ended(self) -> "Transcript":
         """What was heard so far; then a new run begins."""
@@ -171,7 +186,7 @@ def deaf() -> Iterator[Transcript]:
 
         def additive(kept: Any) -> Any:
             def release(value: Any, **about: Any) -> Any:
-                out = kept(np.zeros(np.shape(value)), **about)
+                out = kept(heard.stand_in(value), **about)
                 kind = "gaussian" if out.release.mechanism == "gaussian" else "pure"
                 heard.note(kind, value, out.release.scale, out.release.norm)
                 return out
@@ -180,7 +195,7 @@ def deaf() -> Iterator[Transcript]:
 
         def selecting(kept: Any) -> Any:
             def release(scores: Any, **about: Any) -> Any:
-                out = kept(np.zeros(np.shape(scores)), **about)
+                out = kept(heard.stand_in(scores), **about)
                 heard.note("selection", scores, out.release.scale)
                 return out
 
@@ -193,14 +208,14 @@ def deaf() -> Iterator[Transcript]:
         def noisy_sum(kept: Any) -> Any:
             def add(self: Any, term: Any) -> None:
                 heard.add(self, "gaussian", term, self.release.scale)
-                kept(self, np.zeros(np.shape(term)))
+                kept(self, heard.stand_in(term))
 
             return add
 
         change(NoisySum, "add", noisy_sum)
 
         def running(kept: Any) -> Any:
-            return lambda self, x: kept(self, np.zeros(np.shape(x)))
+            return lambda self, x: kept(self, heard.stand_in(x))
 
         for kind in (TreeSum, FilteredSum):
             change(kind, "add", running)
@@ -230,23 +245,36 @@ def deaf() -> Iterator[Transcript]:
 
         change(GeneralizedGaussianSum, "add", generalized)
 
+        scale = [1.0]  # of the batch that a loss is about to enter
+
         def batch(kept: Any) -> Any:
             def take(self: Any, decision: Any, loss: float) -> bool:
-                counted = bool(kept(self, decision, self.middle))
-                if counted:
-                    index = decision.round // self.size
-                    owner = self._open[index]
-                    term = (loss - self.middle) * decision.choice.sign
-                    heard.add(owner, "pure", term, self.release.scale, "l1")
-                return counted
+                scale[0] = self.release.scale
+                return bool(kept(self, decision, loss))
 
             return take
 
         change(Batches, "take", batch)
 
+        def batch_total(slot: Any) -> Any:
+            def write(self: Any, new: float) -> None:
+                try:
+                    old = slot.__get__(self)
+                except AttributeError:  # a new batch: its noise
+                    slot.__set__(self, new)
+                    return
+                heard.add(self, "pure", new - old, scale[0], "l1")
+                slot.__set__(self, old + heard.stand_in(new - old))
+
+            return property(slot.__get__, write)
+
+        slot = vars(_Batch)["total"]
+        _Batch.total = batch_total(slot)  # type: ignore[misc,assignment]
+        stack.callback(setattr, _Batch, "total", slot)
+
         def peel(kept: Any) -> Any:
             def chosen(self: Any, scores: Any, k: int, scale: float) -> Any:
-                out = kept(self, np.zeros(np.shape(scores)), k, scale)
+                out = kept(self, heard.stand_in(scores), k, scale)
                 # Each of k choices, whichever are left, costs at most the range of all scores.
                 heard.note("selection", scores, scale / math.sqrt(k))
                 return out
@@ -257,7 +285,7 @@ def deaf() -> Iterator[Transcript]:
 
         def vertex(kept: Any) -> Any:
             def chosen(self: Any, total: Any, t: int) -> Any:
-                out = kept(self, np.zeros(np.shape(total)), t)
+                out = kept(self, heard.stand_in(total), t)
                 both = np.concatenate([total, -total]) if self._signed else -total
                 heard.note("selection", both, self.scale(t))
                 return out
@@ -268,8 +296,9 @@ def deaf() -> Iterator[Transcript]:
 
         def channel(kept: Any) -> Any:
             def privatize(self: Any, V: Any, *rest: Any, **more: Any) -> Any:
-                out = kept(self, _middle(self, V), *rest, **more)
                 rows = np.asarray(V, dtype=float)
+                centre = _middle(self)
+                out = kept(self, centre + heard.stand_in(rows - centre), *rest, **more)
                 lone = rows.ndim == (0 if isinstance(self, IntervalChannel) else 1)
                 heard.note("report", rows[None] if lone else rows)
                 return out
@@ -282,8 +311,6 @@ def deaf() -> Iterator[Transcript]:
         yield heard
 
 
-def _middle(channel: Any, V: Any) -> Any:
-    if isinstance(channel, IntervalChannel):
-        centre = (channel.low + channel.high) / 2
-        return np.full(np.shape(V), centre) if np.ndim(V) else centre
-    return np.zeros(np.shape(V))
+def _middle(channel: Any) -> float:
+    """A public value that every channel takes."""
+    return (channel.low + channel.high) / 2 if isinstance(channel, IntervalChannel) else 0.0

@@ -66,6 +66,30 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Leak:
+    """A module books its releases and draws the noise, and then uses the exact value."""
+
+    where: str  # "module:mechanism", a function that the module has imported
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """The library with this leak."""
+        module, _, name = self.where.partition(":")
+        owner: Any = importlib.import_module(f"discreet.{module}")
+        kept = vars(owner)[name]
+
+        def exact(value: Any, **about: Any) -> Any:
+            released = kept(value, **about)
+            return released._replace(value=np.array(value, dtype=np.float64))
+
+        setattr(owner, name, exact)
+        try:
+            yield
+        finally:
+            setattr(owner, name, kept)
+
+
+@dataclass(frozen=True)
 class Mutant:
     """A planted bug and the detector that catches it.
 
@@ -77,10 +101,10 @@ class Mutant:
     name: str
     room: str
     broken: str
-    kind: str  # audit, sensitivity, ledger, state, law or trace
+    kind: str  # audit, sensitivity, ledger, state, law, trace or contract
     claim: float
     catch: Callable[[], float]
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit | Leak, ...]
     unit: str = "epsilon"
     attack: str = ""  # of `discreet.audit.ATTACKS`, which catches it too
     tried: str = ""  # one of them that misses it, or hardly catches it, at this size
