@@ -49,10 +49,10 @@ def played(
     return session, heard.ended()
 
 
-def rehearse(entry: Entry, heard: Transcript, delay: int) -> None:
-    """Take the stand-ins from a run on a third data set, with mechanisms that hear."""
+def rehearse(entry: Entry, heard: Transcript, delay: int, data: list[Any]) -> None:
+    """Take the stand-ins from a run on this data set, with mechanisms that hear."""
     heard.hears, heard.script = True, None
-    played(entry, heard, entry.data(2), delay, script=True)
+    played(entry, heard, data, delay, script=True)
     heard.hears = False
 
 
@@ -66,7 +66,7 @@ def only_the_release_speaks(entry: Entry) -> list[str]:
     wrong: set[str] = set()
     with deaf() as heard, counted() as calls:
         for delay in delays(entry):
-            rehearse(entry, heard, delay)
+            rehearse(entry, heard, delay, entry.data(2))
             runs, counts = [], []
             for which in (0, 1):
                 data = entry.data(which)
@@ -92,15 +92,31 @@ def only_the_release_speaks(entry: Entry) -> list[str]:
     return sorted(wrong)
 
 
+def places(entry: Entry) -> list[int]:
+    """Rounds that are replaced."""
+    return sorted({0, entry.rounds // 3, entry.rounds - 1})
+
+
 def within_the_budget(entry: Entry) -> list[str]:
-    """Rounds whose replacement moves what enters the releases by more than was paid for."""
-    wrong, places = [], sorted({0, 1, entry.rounds // 3})
+    """Rounds whose replacement moves what enters the releases by more than was paid for.
+
+    Some rounds of one data set are replaced by those of another; and the first round of a stream in
+    which nobody else says a word, with all feedback in the last window.
+    """
+    wrong = []
+    cases = [
+        (delay, entry.data(2), entry.data(0), {t: entry.neighbour(t) for t in places(entry)})
+        for delay in delays(entry)
+    ]
+    quiet = entry.family.quiet(entry)
+    if quiet is not None:
+        cases.append((entry.rounds - 1, quiet[0], quiet[0], {0: quiet[1]}))
     with deaf() as heard:
-        for delay in delays(entry):
-            rehearse(entry, heard, delay)
-            one, given = played(entry, heard, entry.data(0), delay)
-            for t in places:
-                _, other = played(entry, heard, entry.neighbour(t), delay)
+        for delay, script, data, neighbours in cases:
+            rehearse(entry, heard, delay, script)
+            one, given = played(entry, heard, data, delay)
+            for t, neighbour in neighbours.items():
+                _, other = played(entry, heard, neighbour, delay)
                 spent = given.spent(other, entry.promise(one))
                 if not spent <= 1 + 1e-9:
                     wrong.append(f"round {t}, feedback {delay} late: {spent:.4g} times the budget")
@@ -337,7 +353,9 @@ def interrupted(
 
 def cleartext(entry: Entry, session: Session) -> dict[str, Any]:
     """The sums that a state holds without noise."""
-    return {k: v for k, v in entry.state(session).items() if k in entry.clear} if entry.clear else {}
+    return (
+        {k: v for k, v in entry.state(session).items() if k in entry.clear} if entry.clear else {}
+    )
 
 
 def same_estimate(one: Any, other: Any) -> bool:

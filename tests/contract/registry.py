@@ -114,6 +114,10 @@ class Family:
         """Contexts of one size for which a decision must use as many coins."""
         return []
 
+    def quiet(self, entry: "Entry") -> tuple[list[Any], list[Any]] | None:
+        """Neighbours that differ in the first round as far as they can; nobody else says a word."""
+        return None
+
     def data(self, entry: Entry, which: int) -> list[Any]:
         """Rounds of a data set."""
         raise NotImplementedError
@@ -164,6 +168,12 @@ class Contextual(Family):
             contexts = np.sign(contexts) / np.sqrt(DIM)
         rewards = rng.choice([self.low, self.high], entry.rounds)
         return [(contexts[t], float(rewards[t])) for t in range(entry.rounds)]
+
+    def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
+        nobody = (np.zeros((1, DIM)), 0.0)
+        first, second = ((np.eye(DIM)[:1], reward) for reward in (self.low, self.high))
+        rest = [nobody] * (entry.rounds - 1)
+        return [first, *rest], [second, *rest]
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
         def decide(t: int, session: Session) -> None:
@@ -292,7 +302,7 @@ class Rows(Family):
         rng = np.random.default_rng(which + 1)
         X = rng.uniform(-1, 1, (entry.rounds, self.dim))
         X /= np.abs(X).sum(axis=1, keepdims=True)  # of l1 norm 1, hence inside every l_q ball
-        X = np.sign(X[:, :1]) * np.eye(self.dim)[0] if which == 1 else X
+        X = np.sign(X[:, :1]) * np.eye(self.dim)[-1] if which == 1 else X
         return [(x, float(rng.choice([0.0, 1.0]))) for x in X]
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
@@ -351,7 +361,9 @@ class Fitted(Family):
     def data(self, entry: Entry, which: int) -> list[Any]:
         rng = np.random.default_rng(which + 1)
         X = unit(rng, entry.rounds, self.dim)
-        X = np.sign(X) / np.sqrt(self.dim) if which == 1 else X
+        if which == 1:  # labels that a plane separates: fits without noise never come to an end
+            X = np.sign(X) / np.sqrt(self.dim)
+            return [(x, float(self.labels[int(x[0] > 0)])) for x in X]
         return [(x, float(rng.choice(self.labels))) for x in X]
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
@@ -365,7 +377,11 @@ class Fitted(Family):
         if not hasattr(model, "coef_"):
             return {"theta": model.theta}
         probes = np.random.default_rng(0).uniform(-0.5, 0.5, (5, self.dim))
-        seen = {"coef": model.coef_, "intercept": model.intercept_, "predict": model.predict(probes)}
+        seen = {
+            "coef": model.coef_,
+            "intercept": model.intercept_,
+            "predict": model.predict(probes),
+        }
         if model._estimate.covariance is not None:
             seen["width"] = model.confidence_width(probes)
         return seen
@@ -440,9 +456,10 @@ def _bandits() -> list[Entry]:
     entry("LinearBandit elimination theory", LinearBandit, theory, 40)
     entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
     for policy in ("squarecb", "greedy"):
-        make = _linear(estimator="sgd", policy=policy, reward_range=(-1.0, 1.0))
+        # The last of four windows has one decision: late rewards are far more than that.
+        make = _linear(estimator="sgd", policy=policy, reward_range=(-1.0, 1.0), horizon=193)
         wide = Contextual(-1.0, 1.0)
-        entry(f"LinearBandit sgd {policy}", LinearBandit, make, 150, clear=STOLEN, family=wide)
+        entry(f"LinearBandit sgd {policy}", LinearBandit, make, 193, clear=STOLEN, family=wide)
     for policy in ("ucb", "thompson", "greedy"):
         make = _linear(trust="local", policy=policy)
         entry(f"LinearBandit local {policy}", LinearBandit, make, 80)
@@ -662,7 +679,7 @@ def _regression() -> list[Entry]:
                     known = {"public_X": public, **options}
                     entry(f"{name} public", PrivateGLM, Fitted(labels), coef_bound=1.0, **known)
     for of in (SSP, AdaSSP, DPGradientDescent):
-        entry(of.__name__, of, Fitted(), epsilon=EPSILON)
+        entry(of.__name__, of, Fitted(), epsilon=2.5 if of is AdaSSP else EPSILON)
     entry("OLS", OLS, Fitted(), private=False)
     return out
 

@@ -1,4 +1,5 @@
-"""What every bandit must do. To hold another learner to it, add a line to `LEARNERS`.
+"""What every bandit must do. To hold another learner to it, add a line to `LEARNERS`; one that the
+registry has and this list has not fails.
 
 A factory takes keyword arguments of the constructor that all share (horizon, seed, ...); rewards
 lie in [0, 1], features have DIM entries.
@@ -9,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from registry import REGISTRY, Contextual
 
 from discreet.bandits import Decision, LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
@@ -84,6 +86,11 @@ def assert_same(one, other):
     assert a.keys() == b.keys()
     for key in a.keys() - {"name", "sums.run"}:
         assert np.array_equal(a[key], b[key]), key
+
+
+def test_learners__hold_every_bandit_of_the_registry():
+    known = {e.of for e in REGISTRY.values() if isinstance(e.family, Contextual)}
+    assert known == {type(make()) for make in LEARNERS.values()}
 
 
 @every

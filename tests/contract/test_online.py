@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 import pytest
+from registry import REGISTRY, Leader, Losses
 
 from discreet.domains import Ball, Cube, LpBall, MatroidPolytope, Polytope, Simplex
 from discreet.environments.losses import expert_losses, linear_losses
@@ -111,6 +112,14 @@ def same(one, other):
     """Whether two states are the same, array by array."""
     assert one.keys() == other.keys()
     return all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_lists__hold_every_learner_of_the_registry():
+    """`Doubling` and `PrivateReduction` wrap others and have tests of their own below."""
+    wrappers = {Doubling, PrivateReduction}
+    for family, makers in ((Leader, LEADERS), (Losses, BANDITS)):
+        known = {e.of for e in REGISTRY.values() if isinstance(e.family, family)}
+        assert known - wrappers == {type(make()) for make in makers.values()}
 
 
 @leaders
