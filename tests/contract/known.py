@@ -37,6 +37,9 @@ OPEN: dict[tuple[str, str], str] = {
     ("running_sum_counts_once", "GeneralizedGaussianSum"): _TWICE,
     ("coins_do_not_depend_on_data", "SparseBandit"): "a coin is drawn for ties only",
     ("copies_are_refused", ""): _COPY,
+    ("audit", "sparse bandit, own context"): "a coin is drawn for ties only",
+    ("audit", "hostile policy, bandit"): "no report is sent where numbers of the policy overflow",
+    ("audit", "hostile state, regression"): "no report is sent where numbers of the state overflow",
 }
 
 

@@ -588,7 +588,7 @@ def _streams() -> list[Entry]:
         def make(domain: Any = domain, more: Any = more) -> Any:
             return StreamingFrankWolfe(domain, 24, EPSILON, DELTA, noise=SeededNoise(2), **more)
 
-        clear = ("direction.total",) if "p = 1" == name[:5] and "1.1" not in name else ()
+        clear = ("direction.total",) if name[:5] == "p = 1" and "1.1" not in name else ()
         clear = ("direction.total",) if name == "simplex" else clear
         label = f"StreamingFrankWolfe {name}"
         out.append(Entry(label, StreamingFrankWolfe, make, Rows(), 20, clear=clear))

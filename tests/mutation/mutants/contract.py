@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 import checks
-from mutants.kit import Edit, Leak, Mutant
 from registry import PRIVATE
+
+from mutants.kit import Edit, Leak, Mutant
 
 # Complaints about the library itself that are open (tests/contract/known.py): no planted bug here
 # makes them.
@@ -22,20 +23,25 @@ def complaints(check: Callable[[Any], list[str]], name: str) -> float:
 
 
 def planted(
-    room: str, entry: str, name: str, *edits: Edit | Leak, check: Any = None, broken: str = ""
+    room: str,
+    entry: str,
+    name: str,
+    *edits: Edit | Leak,
+    check: Any = None,
+    broken: str = "",
+    attack: str = "",
 ) -> Mutant:
     """A bug that a generic check must find on this entry."""
     found = check or checks.only_the_release_speaks
     text = broken or "Noise is booked and drawn; what is used is the exact value."
     catch = partial(complaints, found, entry)
-    return Mutant(
-        name, room, text, "contract", 0.0, catch, edits, f"complaints of {found.__name__}"
-    )
+    unit = f"complaints of {found.__name__}"
+    return Mutant(name, room, text, "contract", 0.0, catch, edits, unit, attack)
 
 
-def exactly(room: str, entry: str, *edits: Edit | Leak) -> Mutant:
+def exactly(room: str, entry: str, *edits: Edit | Leak, attack: str = "") -> Mutant:
     """The exact value in place of the release."""
-    return planted(room, entry, f"exact value, {entry}", *edits)
+    return planted(room, entry, f"exact value, {entry}", *edits, attack=attack)
 
 
 WINDOWS = (
@@ -91,6 +97,7 @@ MUTANTS = [
             "2 * reports.sum(axis=0)",
             "2 * gradients.sum(axis=0)",
         ),
+        attack="local sgd bandit, own context",
     ),
     exactly(
         "LocalMD",
@@ -145,7 +152,12 @@ MUTANTS = [
         broken="Late rewards make more steps than the window has decisions; all are averaged.",
     ),
     # -- every other learner and baseline
-    exactly("LinearBandit, joint", "LinearBandit ucb", *WINDOWS),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit ucb",
+        *WINDOWS,
+        attack="linear bandit identity, own context",
+    ),
     exactly("LinearBandit, joint", "LinearBandit link logistic", *WINDOWS),
     exactly("LinearBandit, joint", "LinearBandit link poisson", *WINDOWS),
     exactly(
@@ -294,7 +306,8 @@ MUTANTS = [
         Edit(
             "regression.glm_sgd:local_sgd",
             "reports = vectors.privatize(rows / bound, problem.noise, clip=True)",
-            "reports = 0 * vectors.privatize(rows / bound, problem.noise, clip=True) + rows / bound",
+            "reports = 0 * vectors.privatize(rows / bound, problem.noise, clip=True)"
+            " + rows / bound",
         ),
     ),
     # -- failures
