@@ -3,15 +3,16 @@
     python benchmarks/mutations.py [part of a name or room]
 
 An audit prints a lower bound on epsilon that holds with 99.99% confidence; the other detectors
-compute (docs: tests/mutation/mutants/kit.py). Same seeds as in the tests.
+compute (tests/mutation/mutants/kit.py), and those of kind "contract" are the generic checks of
+tests/contract: they count complaints. Same seeds as in the tests.
 """
 
 import sys
 import time
 from pathlib import Path
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path[:0] = [str(TESTS / "mutation"), str(TESTS / "contract")]
+for _room in ("mutation", "contract"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / _room))
 
 from mutants import MUTANTS, SURE, by_registry
 

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 import pytest
-from known import reason
 
 import discreet.bandits
 import discreet.online
@@ -67,12 +66,7 @@ def test_registry__every_attack_explains_itself_and_every_room_is_attacked():
         assert 0 < each.near <= 1
 
 
-def known(name):
-    why = reason("audit", name)
-    return pytest.param(name, marks=pytest.mark.xfail(reason=why, strict=False) if why else ())
-
-
-@pytest.mark.parametrize("name", [known(name) for name in ATTACKS])
+@pytest.mark.parametrize("name", ATTACKS)
 def test_attack__stays_below_the_claim(name):
     report = audit(ATTACKS[name].at(EPSILON), runs=120, confidence=EACH)
     assert report.verdict == "within the claim"
