@@ -11,8 +11,8 @@ import sys
 import time
 from pathlib import Path
 
-for _room in ("mutation", "contract"):
-    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / _room))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "mutation"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "contract"))
 
 from mutants import MUTANTS, SURE, by_registry
 
