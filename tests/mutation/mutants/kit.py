@@ -25,6 +25,7 @@ SURE = 0.9999  # confidence of every bound from an attack
 EPSILON, DELTA = 8.0, 1e-6  # a budget at which few runs have power
 MU = gaussian_mu(EPSILON, DELTA)
 LIBRARY = str(Path(discreet.__file__).parent)
+PLANTED: dict[Any, tuple[str, str]] = {}  # functions with an edit, and which
 
 
 @dataclass(frozen=True)
@@ -44,15 +45,20 @@ class Edit:
         for each in parents:
             owner = getattr(owner, each)
         kept = vars(owner)[name]
+        if PLANTED.get(kept) == (self.old, self.new):  # the same function, under another name
+            yield
+            return
         made = self._rewritten(owner, kept)
         plain = inspect.isfunction(kept) and inspect.isfunction(made)
         if not parents and plain and not (kept.__closure__ or made.__code__.co_freevars):
             # Other modules, and tables of methods, hold this function: change what it does.
             code, kept.__code__ = kept.__code__, made.__code__
+            PLANTED[kept] = (self.old, self.new)
             try:
                 yield
             finally:
                 kept.__code__ = code
+                del PLANTED[kept]
             return
         setattr(owner, name, made)
         try:
