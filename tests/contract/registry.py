@@ -8,7 +8,6 @@ A data set is a list of rounds. `data(0)` and `data(1)` lie inside the public bo
 nothing in common but their shapes; `neighbour(t)` is `data(0)` with round t replaced.
 """
 
-import dataclasses
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from discreet import domains
-from discreet.bandits import Device, LinearBandit, LocalServer, PublicPolicy
+from discreet.bandits import Device, LinearBandit, LocalServer
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.linear import POLICIES
 from discreet.links import LINKS
@@ -70,8 +69,7 @@ class Entry:
     # say so. Everything else in a state must be a function of what was released.
     clear: tuple[str, ...] = ()
     private: bool = True
-    stable: bool = True  # whether epsilon = inf is left out of the test of coins
-    probe: Any = field(default=None, compare=False)
+    probe: Any = field(default=None, compare=False)  # the domain, where data depends on it
 
     def data(self, which: int) -> list[Any]:
         """One of two data sets, or a third one (2) that nobody compares."""
@@ -720,5 +718,3 @@ PARTS = {
     "Device": "in the entry of LocalServer",
     "PublicPolicy": "public values",
 }
-
-__all__ = ["PARTS", "PRIVATE", "REGISTRY", "Entry", "PublicPolicy", "Session", "dataclasses"]
