@@ -1,4 +1,5 @@
-"""What every bandit must do. To hold another learner to it, add a line to `LEARNERS`.
+"""What every bandit must do. To hold another learner to it, add a line to `LEARNERS`; one that the
+registry has and this list has not fails.
 
 A factory takes keyword arguments of the constructor that all share (horizon, seed, ...); rewards
 lie in [0, 1], features have DIM entries.
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from registry import REGISTRY, Contextual
 
 import discreet
 from discreet.bandits import Decision, LinearBandit
@@ -102,6 +104,11 @@ def plain(item):
 def assert_same(one, other):
     """The same state, but for the random names of learners and of their streams."""
     assert plain(one.state_dict()) == plain(other.state_dict())
+
+
+def test_learners__hold_every_bandit_of_the_registry():
+    known = {e.of for e in REGISTRY.values() if isinstance(e.family, Contextual)}
+    assert known == {type(make()) for make in LEARNERS.values()}
 
 
 @every

@@ -16,6 +16,7 @@ import threading
 
 import numpy as np
 import pytest
+from registry import REGISTRY, Leader, Losses
 
 import discreet.online
 from discreet.bandits import SparseBandit
@@ -159,6 +160,14 @@ def same(one, other):
 
 
 # -- leaders --------------------------------------------------------------------------------------
+
+
+def test_lists__hold_every_learner_of_the_registry():
+    """`Doubling` and `PrivateReduction` wrap others and have tests of their own below."""
+    wrappers = {Doubling, PrivateReduction}
+    for family, makers in ((Leader, LEADERS), (Losses, BANDITS)):
+        known = {e.of for e in REGISTRY.values() if isinstance(e.family, family)}
+        assert known - wrappers == {type(make()) for make in makers.values()}
 
 
 @leaders
