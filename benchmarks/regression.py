@@ -131,25 +131,25 @@ def families() -> None:
     CONSOLE.print(table)
 
 
-def many_run(job) -> list[float]:
-    family, seed = job
+def many_errors(*, family: str, seed: int) -> dict[str, float]:
     X, y, theta, test = world(family, MANY, seed)
     fits = [PrivateLinearRegression(epsilon, random_state=seed).fit(X, y) for epsilon in EPSILONS]
     width = np.abs(test @ (fits[0].coef_ - theta)) <= fits[0].confidence_width(test)
-    plain = error(OLS().fit(X, y).coef_, theta, test)
-    return [plain, *(error(fit.coef_, theta, test) for fit in fits), float(width.mean())]
+    found = {"OLS": error(OLS().fit(X, y).coef_, theta, test), "coverage": float(width.mean())}
+    for epsilon, fit in zip(EPSILONS, fits, strict=True):
+        found[f"epsilon = {epsilon:g}"] = error(fit.coef_, theta, test)
+    return found
 
 
 def many() -> None:
-    table = Table(title=f"T = {MANY:,}, where only the last stage sees all rows: L1 error x 10^4")
-    columns = ("covariates", "OLS", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS))
-    for column in (*columns, f"coverage at {EPSILONS[0]:g}"):
-        table.add_column(column, justify="right")
+    found = run(grid(many_errors, seeds=range(16), family=FAMILIES))
+    columns = ("OLS", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS))
+    table = new_table(f"T = {MANY:,}, where only the last stage sees all rows: L1 error x 10^4",
+                      ("covariates", *columns, f"coverage at {EPSILONS[0]:g}"))  # fmt: skip
     for family in FAMILIES:
-        with ProcessPoolExecutor(2) as pool:
-            runs = np.array(list(pool.map(many_run, [(family, seed) for seed in range(16)])))
-        errors = (f"{value * 1e4:.1f}" for value in np.median(runs[:, :-1], axis=0))
-        table.add_row(family, *errors, f"{runs[:, -1].mean():.3f}")
+        errors = (np.median(found.over(many_errors, name, family=family)) for name in columns)
+        coverage = found.over(many_errors, "coverage", family=family).mean()
+        table.add_row(family, *(f"{value * 1e4:.1f}" for value in errors), f"{coverage:.3f}")
     CONSOLE.print(table)
 
 

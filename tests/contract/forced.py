@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-
 from discreet.online.arms import WindowArms
 from discreet.online.directions import VertexDirection
-from discreet.online.feedback import Batches, _Batch
 from discreet.online.generalized import GeneralizedGaussianSum
+
+from discreet.online.feedback import Batches, _Batch
 from discreet.privacy import BallChannel, IntervalChannel, PrefixSum, mechanisms
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.toeplitz import FilteredSum

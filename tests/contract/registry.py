@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from discreet.online.generalized import GeneralizedGaussianSum
 
 from discreet import domains
 from discreet.bandits import Device, LinearBandit, LocalServer
@@ -34,7 +35,6 @@ from discreet.online import (
 )
 from discreet.online.adversarial import Exp2
 from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.online.generalized import GeneralizedGaussianSum
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.regression import OLS, SSP, AdaSSP, DPGradientDescent, PrivateGLM
 from discreet.regression import PrivateLinearRegression as Linear

@@ -20,6 +20,7 @@ from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_mu, prefix
 from discreet.privacy.calibration import best_calibration
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.mechanisms import draw_k_norm
+from discreet.audit.copied import copied
 from discreet.privacy.toeplitz import Buffered
 
 SURE = 0.9999

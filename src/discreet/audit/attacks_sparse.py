@@ -18,7 +18,7 @@ from discreet.bandits.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.state import copied
+from discreet.audit.copied import copied
 
 ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
 RIVALS = 12  # entries that the canary pushes down while it pushes one up

@@ -247,7 +247,7 @@ class Descent(Estimator):
         """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
         mu = self.budget.mu / self.budget.contributions
         rho = self.limits[1] - self.limits[0]
-        private = float(mu / (2 * rho * math.sqrt(size))) ** (2 / 3)
+        private: float = float(mu / (2 * rho * math.sqrt(size))) ** (2 / 3)
         return min(1 / math.sqrt(size), private, 1.0)
 
 

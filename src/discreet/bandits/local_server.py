@@ -66,7 +66,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
     """
 
     _state: ClassVar[tuple[str, ...]] = (
-        "_public", "_belief", "_sums", "_rng", "taken", "refused"
+        "_published", "_belief", "_sums", "_rng", "taken", "refused"
     )  # fmt: skip
 
     def __init__(
@@ -198,9 +198,11 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             )
 
     def _validate(self) -> None:
-        fitting = isinstance(self._public, PublicPolicy) and isinstance(self._belief, _Belief)
-        if not fitting or self._public.dim != self.dim or set(self._sums) != set(FRACTIONS):
+        public = self._published
+        if not isinstance(public, PublicPolicy) or public.dim != self.dim:
             raise damaged("the server's public policy")
+        if not isinstance(self._belief, _Belief) or set(self._sums) != set(FRACTIONS):
+            raise damaged("the server's sums")
 
 
 def _gram_variance(public: PublicPolicy) -> float:

@@ -32,20 +32,20 @@ class Server(ABC, Generic[State, Belief]):
     def __init__(self, state: State | None, belief: Belief) -> None:
         self.taken = 0  # reports
         self.refused = 0
-        self._public = state
+        self._published = state
         self._belief = belief
         self._sums = _empty(state)
 
     @property
     def done(self) -> bool:
         """Whether nothing is asked any more."""
-        return self._public is None
+        return self._published is None
 
     def ask(self) -> State:
         """The questions of the open window."""
-        if self._public is None:
+        if self._published is None:
             raise ValueError("all windows are closed: nothing is asked; read the estimate")
-        return self._public
+        return self._published
 
     def take(self, report: Report) -> bool:
         """Add reports; False if any was left out."""
@@ -69,7 +69,8 @@ class Server(ABC, Generic[State, Belief]):
     def take_sum(self, window: int, question: str, reports: ReportSum, refused: int) -> int:
         """Add reports that were checked and added up elsewhere; returns how many were left out."""
         left_out = reports.count
-        if self._public is not None and window == self._public.window and question in self._sums:
+        is_open = self._published is not None and window == self._published.window
+        if is_open and question in self._sums:
             self._sums[question].merge(reports)
             left_out = 0
         self.taken += reports.count - left_out
@@ -78,11 +79,11 @@ class Server(ABC, Generic[State, Belief]):
 
     def close(self) -> State | None:
         """End the window: learn from its sums, and publish the next questions (None: the end)."""
-        if self._public is None:
+        if self._published is None:
             raise ValueError("all windows are closed; read the estimate")
         belief, state = self._learn()
         # All or nothing: an interrupted close has learned nothing and can be repeated.
-        self._belief, self._public, self._sums = belief, state, _empty(state)
+        self._belief, self._published, self._sums = belief, state, _empty(state)
         return state
 
     @abstractmethod
@@ -91,12 +92,12 @@ class Server(ABC, Generic[State, Belief]):
 
     def _possible(self, report: Report) -> Array:
         """The values that a device could have sent in the open window."""
-        if self._public is None or report.window != self._public.window:
+        if self._published is None or report.window != self._published.window:
             return np.empty(0)
-        shape = self._public.shape(report.question)
+        shape = self._published.shape(report.question)
         if shape is None or report.values.ndim == 0 or report.values.shape[1:] != shape:
             return np.empty(0)
-        return report.values[self._public.channels[report.question].possible(report.values)]
+        return report.values[self._published.channels[report.question].possible(report.values)]
 
 
 def _empty(state: PublicState | None) -> dict[str, ReportSum]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from discreet.online.decisions import ArmDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
-from discreet.privacy import Budget, BinaryChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Noise
 from discreet.privacy.checks import Array, finite, positive, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value

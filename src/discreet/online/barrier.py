@@ -26,7 +26,7 @@ import numpy as np
 from discreet.domains import Barrier, Domain
 from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
-from discreet.privacy import Budget, BinaryChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Noise
 from discreet.privacy.checks import Array, finite, positive, public_bound, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value

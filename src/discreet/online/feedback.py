@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from discreet.online.decisions import LossDecision
-from discreet.privacy import Budget, Guarantee, BinaryChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
 from discreet.state import Stateful, value

@@ -15,7 +15,7 @@ from typing import Any, Generic, Self, TypeVar
 from discreet.decisions import RoundSet
 from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
-from discreet.privacy import Budget, Guarantee, BinaryChannel, Noise
+from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.checks import one_of
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged

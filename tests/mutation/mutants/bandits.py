@@ -90,7 +90,7 @@ def longest_row() -> float:
 
 
 def a_row_that_changes_windows() -> float:
-    """A reward that comes in this window, or in a later one of the same transform: both sums move."""
+    """A reward in this window, or in a later one of the same transform: both sums move."""
     learner = bandit(0)
     learner.decide(E1)
     window: Any = learner.window
@@ -115,7 +115,9 @@ def stolen_state() -> float:
         learner = bandit(seed)
         learner.learn(learner.decide(E1), (1.0, -1.0)[world])
         direction = term(learner, -1.0) - term(learner, 1.0)
-        return float(learner.state_dict()["state"]["window"]["of"]["total"]["of"]["value"] @ direction)
+        return float(
+            learner.state_dict()["state"]["window"]["of"]["total"]["of"]["value"] @ direction
+        )
 
     return gaussian_proved(*both(run, 300))
 

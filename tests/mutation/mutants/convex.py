@@ -11,7 +11,7 @@ from discreet.optimization.directions import VertexDirection
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
-from discreet.privacy.state import copied
+from discreet.audit.copied import copied
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, exact_mu, gaussian_proved, proved
 
 

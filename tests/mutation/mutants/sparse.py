@@ -10,7 +10,7 @@ from discreet.links import link
 from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.state import copied
+from discreet.audit.copied import copied
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, proved
 
 CLIP = 0.2
