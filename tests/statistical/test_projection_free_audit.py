@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from discreet.audit import audit_scores
+from discreet.audit.copied import copied
 from discreet.domains import Cube, Nearest
 from discreet.online import smoothed_descent
 from discreet.online.projection_free import ProjectionFreeBandit
@@ -20,7 +21,6 @@ from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_mu, prefix
 from discreet.privacy.calibration import best_calibration
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.mechanisms import draw_k_norm
-from discreet.audit.copied import copied
 from discreet.privacy.toeplitz import Buffered
 
 SURE = 0.9999

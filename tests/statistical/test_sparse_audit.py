@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from discreet.audit import audit_scores
+from discreet.audit.copied import copied
 from discreet.bandits.sparse import SparseBandit
 from discreet.bandits.sparse_windows import SELECTING, WindowArms
 from discreet.links import link
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
-from discreet.audit.copied import copied
 
 EPSILON, DELTA, SURE = 4.0, 1e-6, 0.9999
 RHO = Budget(EPSILON, DELTA).rho

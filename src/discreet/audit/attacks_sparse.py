@@ -12,13 +12,13 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_streaming import rare_share, rare_vertex
+from discreet.audit.copied import copied
 from discreet.audit.transcript import compare, likelihood_ratio
 from discreet.bandits import SparseBandit
 from discreet.bandits.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.audit.copied import copied
 
 ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
 RIVALS = 12  # entries that the canary pushes down while it pushes one up

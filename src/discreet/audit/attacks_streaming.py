@@ -13,12 +13,12 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_sums import views, whitening
+from discreet.audit.copied import copied
 from discreet.domains import Cube, LpBall
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.audit.copied import copied
 
 CLIP, SMALL, DELTA, ROUNDS = 0.1, 0.01, 1e-6, 12
 RARE = 12.0  # exp(score/scale) of all other vertices together, that of the canary's being 1
