@@ -9,7 +9,15 @@ from hypothesis import strategies as st
 from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
 from discreet.bandits.learning import _radius, learned
-from discreet.bandits.window import COUNT, LONGEST, SENSITIVITY, Transform, bounded, clipped_normal, transform
+from discreet.bandits.window import (
+    COUNT,
+    LONGEST,
+    SENSITIVITY,
+    Transform,
+    bounded,
+    clipped_normal,
+    transform,
+)
 from discreet.environments import linear_world
 from discreet.links import LINKS, link
 from discreet.privacy import SeededNoise
@@ -27,7 +35,9 @@ def beliefs(rng, d, radius=1.0):
     mean = rng.standard_normal(d)
     size = 10 ** rng.uniform(-4, 0)
     return replace(
-        Belief.prior(d, float(rng.choice(NOISES)), radius=radius, may_clip=bool(rng.random() < 0.7)),
+        Belief.prior(
+            d, float(rng.choice(NOISES)), radius=radius, may_clip=bool(rng.random() < 0.7)
+        ),
         mean=mean * radius * rng.choice([0.0, 0.3, 1.0]) / np.linalg.norm(mean),
         covariance=size * radius**2 * A @ A.T / d,
         gram=G @ G.T,
@@ -44,7 +54,7 @@ def some_transform(rng, d, name="identity", limits=(-1.0, 1.0), unit=1.0):
 
 
 def worst_rows(rng, view, n=8):
-    """Rows on the edges of the unit ball: along the axes of the whitening, the mean, zero, tiny, inside."""
+    """Rows on the edges of the ball: along the whitening's axes, the mean, zero, tiny, inside."""
     d = len(view.mean)
     z = rng.standard_normal((n, d))
     z /= np.linalg.norm(z, axis=1, keepdims=True)
@@ -88,7 +98,7 @@ def test_transform__no_row_has_more_than_its_share(seed, d, limits):
 
 
 @given(SEEDS, st.integers(1, 4), st.sampled_from(["logistic", "probit"]))
-def test_transform__no_row_has_more_than_its_share_when_means_lie_in_the_reward_range(seed, d, name):
+def test_transform__no_row_has_more_than_its_share_when_means_are_in_range(seed, d, name):
     rng = np.random.default_rng(seed)
     view = some_transform(rng, d, name, (0.0, 1.0))
     for rows, rewards in looked_at(rng, view, (0.0, 1.0)):
@@ -107,7 +117,7 @@ def test_transform__no_row_has_more_than_its_share_when_means_lie_in_the_reward_
         ("poisson", (0.0, 1.0), 10.0),
     ],
 )
-def test_transform__no_row_has_more_than_its_share_when_means_leave_the_reward_range(name, limits, unit):
+def test_transform__no_row_has_more_than_its_share_when_means_leave_the_range(name, limits, unit):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         view = some_transform(rng, 3, name, limits, unit)
