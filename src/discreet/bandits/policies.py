@@ -204,7 +204,9 @@ class Ucb(Deterministic):
 
     @cached_property
     def _ones(self) -> Array:
-        return np.ones(len(self.root))
+        ones = np.ones(self.root.shape[1])
+        ones.setflags(write=False)
+        return ones
 
 
 @value
