@@ -44,7 +44,7 @@ class Case:
 def printed_elimination(stage: Stage) -> Policy:
     """Elimination with the widths as printed: b = min(8 lam |W phi|, 2) (Algorithm 6, line 8).
 
-    lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram matrix, delta = 1/rounds so far.
+    lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram matrix, delta = 1/rounds.
     """
     belief, d = stage.belief, len(stage.belief.mean)
     rows = max(belief.effective_rows, 1.0)

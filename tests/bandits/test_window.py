@@ -54,7 +54,7 @@ def some_transform(rng, d, name="identity", limits=(-1.0, 1.0), unit=1.0):
 
 
 def worst_rows(rng, view, n=8):
-    """Rows on the edges of the unit ball: along the whitening, the mean, zero, tiny, inside."""
+    """Rows on the edges of the ball: along the whitening's axes, the mean, zero, tiny, inside."""
     d = len(view.mean)
     z = rng.standard_normal((n, d))
     z /= np.linalg.norm(z, axis=1, keepdims=True)
@@ -98,9 +98,7 @@ def test_transform__no_row_has_more_than_its_share(seed, d, limits):
 
 
 @given(SEEDS, st.integers(1, 4), st.sampled_from(["logistic", "probit"]))
-def test_transform__no_row_has_more_than_its_share_when_means_lie_in_the_reward_range(
-    seed, d, name
-):
+def test_transform__no_row_has_more_than_its_share_when_means_are_in_range(seed, d, name):
     rng = np.random.default_rng(seed)
     view = some_transform(rng, d, name, (0.0, 1.0))
     for rows, rewards in looked_at(rng, view, (0.0, 1.0)):
@@ -119,9 +117,7 @@ def test_transform__no_row_has_more_than_its_share_when_means_lie_in_the_reward_
         ("poisson", (0.0, 1.0), 10.0),
     ],
 )
-def test_transform__no_row_has_more_than_its_share_when_means_leave_the_reward_range(
-    name, limits, unit
-):
+def test_transform__no_row_has_more_than_its_share_when_means_leave_the_range(name, limits, unit):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         view = some_transform(rng, 3, name, limits, unit)

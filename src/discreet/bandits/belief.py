@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class Belief:
             radius=radius,
         )
 
-    @property
+    @cached_property
     def root(self) -> Array:  # (d, d)
         """covariance = root root'."""
         values, vectors = np.linalg.eigh(self.covariance)

@@ -17,6 +17,7 @@ A new policy is a class with a `following` method and a line in `POLICIES`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class Stage:
 
 def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (..., dim)
     """<phi, weights> for every action."""
+    if features.ndim == 2:
+        return np.asarray(features.dot(weights))
     if weights.ndim == 1:
         return np.asarray(np.matmul(features, weights))
     return np.asarray(np.matmul(features, weights[..., None])[..., 0])
@@ -128,6 +131,10 @@ class Uniform(PlainPolicy):
         """Any action."""
         return np.asarray(coins * features.shape[1]).astype(np.intp)
 
+    def choose_one(self, offered: Array, coin: float) -> int:
+        """Any action."""
+        return int(coin * len(offered))
+
     def probabilities(self, features: Array) -> Array:
         """1 / actions."""
         return np.full(features.shape[:2], 1 / features.shape[1])
@@ -191,9 +198,15 @@ class Ucb(Deterministic):
 
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
-        wide = features @ self.root
-        bonus = np.sqrt(np.einsum("...i,...i->...", wide, wide))
+        wide = features.dot(self.root) if features.ndim == 2 else np.matmul(features, self.root)
+        bonus = np.sqrt(scores(np.multiply(wide, wide), self._ones))
         return np.asarray(scores(features, self.mean) + self.width * bonus)
+
+    @cached_property
+    def _ones(self) -> Array:
+        ones = np.ones(self.root.shape[1])
+        ones.setflags(write=False)
+        return ones
 
 
 @value

@@ -89,10 +89,8 @@ class Transform:
         """`rows` for one row (d,): fills v (d + 2,), returns the weight."""
         d = len(row)
         seen = row.dot(self._all)
-        expected = float(seen[0])
-        wide = seen[1 : d + 1]
-        x = seen[d + 1 :]
-        spread2, length2 = float(wide.dot(wide)), float(x.dot(x))
+        wide, x = seen[:d], seen[d:-1]
+        expected, spread2, length2 = float(seen[-1]), float(wide.dot(wide)), float(x.dot(x))
         if self.link is not None:
             t = np.array(expected)
             slope = float(self.link.slope(t))
@@ -102,7 +100,7 @@ class Transform:
             length2 *= slope * slope
         stretch, v[d], v[d + 1], weight = self._clipped(expected, spread2, length2, reward, ONE_ROW)
         np.multiply(x, stretch, out=v[:d])
-        return float(weight)
+        return weight  # type: ignore[no-any-return]
 
     def _expected(self, rows: Array, t: Array) -> tuple[Array, Array]:
         """What is expected of rows, and the rows in which that is linear."""
@@ -119,20 +117,21 @@ class Transform:
         Beyond R, f is the larger solution of (f/R)^2 + ((r - f)/E)^2 = 1; within, f = r.
         """
         R, E, a, E2 = self._ellipse
+        sqrt, maximum = xp.sqrt, xp.maximum
         rho2 = 1 + spread2
-        rho = xp.sqrt(rho2)
-        weight = 1 / xp.maximum(1.0, length2 / rho2)
-        root = xp.sqrt(weight)
-        residual = xp.minimum(xp.maximum((reward - expected) / rho, -E), E)
+        rho = sqrt(rho2)
+        weight = 1 / maximum(1.0, length2 / rho2)
+        root = sqrt(weight)
+        residual = xp.minimum(maximum((reward - expected) / rho, -E), E)
         size = abs(residual)
         near = size / E2
-        far = (near + xp.sqrt(xp.maximum(near * near + a * (1 - near * size), 0.0))) / a
+        far = (near + sqrt(maximum(near * near + a * (1 - near * size), 0.0))) / a
         f = xp.copysign(xp.where(size > R, far, size), residual)
         return root / rho, root * f / R, root * (residual - f) / E, weight
 
     @cached_property
-    def _all(self) -> Array:  # (d, 1 + 2 d)
-        return np.column_stack([self.mean, self.spread, self.whitening])
+    def _all(self) -> Array:  # (d, 2 d + 1)
+        return np.column_stack([self.spread, self.whitening, self.mean])
 
     @cached_property
     def _ellipse(self) -> tuple[float, float, float, float]:  # R, E, 1/R^2 + 1/E^2, E^2

@@ -86,7 +86,8 @@ class NoisySum(Stateful):
         """Add one term, or the sum of several."""
         rounded = to_lattice(term, self._spacing)
         with self._lock:
-            self._commit(value=self.value + rounded, _used=True)
+            self._used = True
+            self.value = self.value + rounded  # in one assignment
 
     def _begun(self) -> bool:
         return self._used

@@ -1,5 +1,6 @@
 """Planted bugs in contextual bandits under joint trust: LinearBandit and ContinualLinUCB."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -90,7 +91,7 @@ def longest_row() -> float:
 
 
 def a_row_that_changes_windows() -> float:
-    """A reward in this window, or in a later one of the same transform: both sums move."""
+    """A reward that comes in this window, or in a later one like it: both sums move."""
     learner = bandit(0)
     learner.decide(E1)
     window: Any = learner.window
@@ -106,6 +107,47 @@ def averaged_steps() -> float:
             learner.learn(learner.decide(E1), reward)
             learner.decide_many(np.zeros((learner.rounds_until_release + 1, 1, DIM)))
     return moved(seen)
+
+
+def rows_beyond_the_window() -> float:
+    """Two rows of one person, of which the window has room for one, in units of what is booked."""
+    windows = []
+    for reward in (1.0, -1.0):
+        learner: Any = bandit(0, estimator="sgd", policy="greedy")
+        learner.decide(E1)
+        rest = np.zeros((learner.window.size - 1, DIM))
+        learner.window.fold(rest, np.zeros(len(rest)))
+        learner.window.fold(np.repeat(E1, 9, axis=0), np.full(9, reward))
+        windows.append(learner.window)
+    first, second = windows
+    return float(np.linalg.norm(first.average - second.average)) * first.size / 2 / first.step
+
+
+def releases_of_one_window() -> float:
+    """Opening the next window fails, a person comes, and again: different thetas of one noise."""
+    learner: Any = bandit(0, policy="greedy")
+    while learner.rounds < 2000:
+        decisions = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
+        learner.learn_many(list(decisions)[3:], np.full(len(decisions) - 3, 0.5))
+    estimator, shown = type(learner._estimator), set[bytes]()
+    before = learner.theta.tobytes()
+
+    def fails(*_: Any) -> Any:
+        raise MemoryError
+
+    original = estimator.open
+    estimator.open = fails
+    try:
+        for each in (0, 1, 2):
+            with contextlib.suppress(MemoryError):
+                learner.decide(E1)
+            shown.add(learner.theta.tobytes())
+            learner.learn(decisions[each], 1.0)
+    finally:
+        estimator.open = original
+    learner.decide(E1)
+    shown.add(learner.theta.tobytes())
+    return float(len(shown - {before}))
 
 
 def stolen_state() -> float:
@@ -191,7 +233,7 @@ MUTANTS = [
         "audit",
         EPSILON,
         a_row_in_four_windows,
-        (Edit("bandits.learner:Bandit.learn", "self._rewarded.add(decision.round)", "pass"),),
+        (Edit("bandits.learner:Bandit.learn", "self._rewarded.add(t)", "pass"),),
     ),
     Mutant(
         "a row weighs too much",
@@ -203,7 +245,7 @@ MUTANTS = [
         (
             Edit(
                 "bandits.window:Transform._clipped",
-                "weight = 1 / xp.maximum(1.0, length2 / rho2)",
+                "weight = 1 / maximum(1.0, length2 / rho2)",
                 "weight = 1 + 0 * length2",
             ),
         ),
@@ -242,6 +284,38 @@ MUTANTS = [
         ),
         unit="of the booked move",
         attack="linear bandit sgd",
+    ),
+    Mutant(
+        "steps beyond the window's length",
+        "LinearBandit, joint",
+        "Gradient steps go on after the window is full, and all of them count.",
+        "sensitivity",
+        1.0,
+        rows_beyond_the_window,
+        (
+            Edit(
+                "bandits.estimators:DescentWindow.fold",
+                "room = self.size - self.taken",
+                "room = len(rows)",
+            ),
+        ),
+        unit="of the weight of a last row",
+    ),
+    Mutant(
+        "a turn in two steps",
+        "LinearBandit, joint",
+        "The release is shown before the next window is open: after a failure it is made again.",
+        "state",
+        1.0,
+        releases_of_one_window,
+        (
+            Edit(
+                "bandits.linear:LinearBandit._turned",
+                "if size is not None:",
+                "self._belief = belief\n    if size is not None:",
+            ),
+        ),
+        unit="releases of one noise",
     ),
     Mutant(
         "noise drawn at the release",
