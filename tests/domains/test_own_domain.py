@@ -1,4 +1,4 @@
-"""A domain of somebody else, with a barrier of its own: learners ask what it can, not what it is."""
+"""A domain of somebody else, with a barrier: learners ask what it can, not what it is."""
 
 import math
 import sys
