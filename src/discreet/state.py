@@ -97,10 +97,12 @@ def encode(item: Any) -> Any:
     if isinstance(item, np.generic):
         return item.item()
     if isinstance(item, np.ndarray):
+        if item.dtype == object:  # Python's integers, of any size
+            return {"@": "integers", "of": item.tolist()}
         return item.copy()
     if isinstance(item, list):
         return [encode(each) for each in item]
-    if isinstance(item, dict) and all(isinstance(name, str) for name in item):
+    if isinstance(item, dict) and all(isinstance(name, str) and name != "@" for name in item):
         return {name: encode(each) for name, each in item.items()}
     if isinstance(item, Stateful):
         return {"@": type(item).__name__, "of": item._encoded()}
@@ -133,7 +135,15 @@ def _each(plain: list[Any], like: Any) -> tuple[Any, ...]:
 
 
 register_with_like(tuple, lambda items: [encode(x) for x in items], _each)
+_DECODERS["integers"] = lambda plain, like: _integers(plain)
 register(bytes, lambda raw: raw.hex(), bytes.fromhex)
+
+
+def _integers(plain: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    array = np.array(plain, dtype=object)
+    if not all(type(each) is int for each in array.flat):
+        raise TypeError("expected integers")
+    return array
 
 
 def _generator(state: dict[str, Any]) -> np.random.Generator:
@@ -315,8 +325,8 @@ class Stateful:
             resumed.__dict__[name] = found
         try:
             resumed._validate()
-        except (AttributeError, TypeError):  # something else stands where a part should
-            raise damaged(f"a part of {cls.__name__}") from None
+        except (AttributeError, TypeError):  # a part of another class, or without a counterpart
+            raise damaged(cls.__name__) from None
         return resumed
 
 
@@ -428,11 +438,12 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     finally:
         with suppress(FileNotFoundError):
             partial.unlink()
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name, too, survives a power failure
-    finally:
-        os.close(folder)
+    if hasattr(os, "O_DIRECTORY"):  # not on Windows, where a folder cannot be opened
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)  # the new name, too, survives a power failure
+        finally:
+            os.close(folder)
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -450,7 +461,7 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         raise damaged("the file")
     try:
         state = _with_arrays(json.loads(str(found["tree"])), found)
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         raise damaged("the file") from None
     if not isinstance(state, dict):
         raise damaged("the file")

@@ -62,7 +62,7 @@ def test_channels__last_bits_of_rounded_reports_prove_no_more_than_is_claimed(ch
     noise = SeededNoise(0) if source == "seeded" else SOURCES[source]()
     found = channel_attack(channel, noise)
     assert found.report.lower_bound < (2.0 if "piecewise" in channel else 1.0)
-    assert found.label.startswith("53-bit coin" if "two values" in channel else "float")
+    assert found.label.startswith("52-bit coin" if "two values" in channel else "float")
 
 
 @pytest.mark.parametrize("channel", [name for name in CHANNELS if "two values" not in name])

@@ -115,7 +115,7 @@ def test_reduction__the_guarantee_is_local_and_pure():
 def test_reduction__secure_noise_reports_through_a_coin():
     learner = PrivateReduction(Recorder(), 1.0, noise=SecureNoise())
     learner.learn(learner.decide(), 0.5)
-    assert learner.guarantee.sampler == "53-bit coin, OS entropy"
+    assert learner.guarantee.sampler == "52-bit coin, OS entropy"
 
 
 def test_reduction__a_saved_state_has_the_same_future(tmp_path):

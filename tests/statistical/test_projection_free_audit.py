@@ -17,9 +17,9 @@ from discreet.online import smoothed_descent
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.online.smoothed_descent import SMOOTH
 from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_mu, prefix
+from discreet.privacy.calibration import best_calibration
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.mechanisms import draw_k_norm
-from discreet.privacy.plan import best_plan
 from discreet.privacy.state import copied
 from discreet.privacy.toeplitz import Buffered
 
@@ -82,13 +82,13 @@ def quick(monkeypatch):
     def planned(task, mechanism):
         key = (task.horizon, task.budget, task.sensitivity, mechanism)
         if key not in plans:
-            plans[key] = best_plan(task, mechanism)
+            plans[key] = best_calibration(task, mechanism)
         return plans[key]
 
     def projected(domain, target, start, **_):
         return Nearest(domain.project(target), 0.0, 1)
 
-    monkeypatch.setattr(prefix, "best_plan", planned)
+    monkeypatch.setattr(prefix, "best_calibration", planned)
     monkeypatch.setattr(smoothed_descent, "nearest_point", projected)
 
 

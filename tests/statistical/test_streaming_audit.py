@@ -19,8 +19,8 @@ from discreet.optimization import frank_wolfe
 from discreet.optimization.directions import VertexDirection
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree, budget, gaussian_mu, prefix
+from discreet.privacy.calibration import best_calibration
 from discreet.privacy.gaussian import gaussian_epsilon
-from discreet.privacy.plan import best_plan
 from discreet.privacy.tree import TreeSum
 
 EPSILON, DELTA, SURE = 1.0, 1e-6, 0.9999
@@ -36,10 +36,10 @@ def quick(monkeypatch):
     def planned(task, mechanism):
         key = (task.horizon, task.dim, task.budget, task.sensitivity, mechanism)
         if key not in plans:
-            plans[key] = best_plan(task, mechanism)
+            plans[key] = best_calibration(task, mechanism)
         return plans[key]
 
-    monkeypatch.setattr(prefix, "best_plan", planned)
+    monkeypatch.setattr(prefix, "best_calibration", planned)
     monkeypatch.setattr(budget, "zcdp_rho", functools.cache(budget.zcdp_rho))
 
 

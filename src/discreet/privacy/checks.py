@@ -35,7 +35,7 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def row_norms(rows: Array, norm: str) -> Any:
-    """The l1, l2 or linf norm along the last axis."""
+    """The l1, l2 or linf norm along the last axis; l2 for entries of size 1e-150 to 1e150, or 0."""
     if norm == "l2":
         if rows.ndim == 1:
             return math.sqrt(rows.dot(rows))
@@ -44,24 +44,43 @@ def row_norms(rows: Array, norm: str) -> Any:
     return sizes.sum(axis=-1) if norm == "l1" else np.maximum.reduce(sizes, axis=-1)
 
 
+def norms_in_bounds(rows: Array, bound: float, norm: str) -> Any:
+    """The norm of each row in units of a public bound; inf far beyond it, NaN for NaN.
+
+    Divided first: neither a small bound nor a long row can make a norm vanish.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return row_norms(rows / bound, norm)
+
+
 def within(name: str, rows: Array, bound: float, *, norm: str, clip: bool) -> Array:
     """Finite rows of norm at most `bound`: longer ones are shortened if `clip`, else refused.
 
     Rows that are longer by rounding only are shortened in any case.
     """
-    norms = row_norms(rows, norm)
-    inside = norms <= bound * (1 + 1e-14)  # the norm's own rounding; False for NaN
+    norms = norms_in_bounds(rows, bound, norm)
+    inside = norms <= 1 + 1e-14  # the norm's own rounding; False for NaN
     if inside if rows.ndim == 1 else inside.all():
         return rows
     finite(name, rows)
-    if not clip and np.max(norms) > bound * (1 + 1e-9):
+    if not clip and np.max(norms) > 1 + 1e-9:
         raise ValueError(
             f"{name} must have {norm} norm at most {bound:g}; rescale, raise the public bound, "
             "or ask for clip=True"
         )
+    return shortened(rows, bound, norm)
+
+
+def shortened(rows: Array, bound: float, norm: str) -> Array:
+    """Finite rows, those longer than `bound` shortened to it."""
     if norm == "linf":
         return np.clip(rows, -bound, bound)
-    return np.asarray(rows * (bound / np.maximum(norms, bound))[..., None])
+    # First the tallest entry down to the bound, so that no square overflows.
+    with np.errstate(over="ignore"):
+        tallest = np.abs(rows).max(axis=-1, keepdims=True) / bound
+    rows = rows / np.maximum(tallest, 1.0)
+    norms = np.asarray(norms_in_bounds(rows, bound, norm))[..., None]
+    return np.asarray(rows / np.maximum(norms, 1.0))
 
 
 def numbers(name: str, value: ArrayLike) -> Array:

@@ -115,7 +115,7 @@ def stolen_state() -> float:
         learner = bandit(seed)
         learner.learn(learner.decide(E1), (1.0, -1.0)[world])
         direction = term(learner, -1.0) - term(learner, 1.0)
-        return float(learner.state_dict()["estimator.sums.value"] @ direction)
+        return float(learner._estimator._sum.value @ direction)
 
     return gaussian_proved(*both(run, 300))
 

@@ -179,7 +179,7 @@ MUTANTS = [
         experts,
         (
             Edit(
-                "privacy.plan:stretch",
+                "privacy.calibration:stretch",
                 "math.pow(dim, max(0.0, 1 / order[other] - 1 / order[norm]))",
                 "1.0",
             ),

@@ -8,7 +8,8 @@ import numpy as np
 
 from discreet.privacy.budget import Budget
 from discreet.privacy.checks import Array, one_of
-from discreet.privacy.mechanisms import k_norm_deviation, k_norm_name
+from discreet.privacy.lattice import rounding
+from discreet.privacy.mechanisms import k_norm_name, k_norm_std
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
 from discreet.privacy.toeplitz import Buffered, SquareRoot
@@ -29,14 +30,14 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Calibration:
     """A mechanism calibrated for one running sum."""
 
     mechanism: str
     design: Tree | SquareRoot | Buffered
     release: Release
     pure: bool
-    unit: float  # deviation of one coordinate of one draw of noise
+    unit: float  # std of one coordinate of one draw of noise
     largest: float  # growth at the worst round
     spacing: float
     reference: str
@@ -47,35 +48,35 @@ class Plan:
         return self.design.depth if isinstance(self.design, Tree) else 1
 
     def growth(self, t: Any) -> Array:
-        """Deviation of the sum of t rounds, in units of one draw."""
+        """Std of the sum of t rounds, in units of one draw."""
         if not isinstance(self.design, Tree):
-            return self.design.deviation(t)
+            return self.design.std(t)
         return np.sqrt(
             np.full(np.shape(t), self.largest**2) if self.design.padded else self.design.nodes(t)
         )
 
 
-def best_plan(task: Task, mechanism: str | Tree) -> Plan:
-    """The plan with the least maximal deviation among those the caller allows."""
+def best_calibration(task: Task, mechanism: str | Tree) -> Calibration:
+    """The calibration with the least maximal std among those the caller allows."""
     if isinstance(mechanism, Tree):
         family, tree = "tree", mechanism
     else:
         family = one_of("mechanism", mechanism, ("auto", "blt", "toeplitz", "tree"))
         tree = Tree()
     approximate = not task.budget.pure or task.budget.off
-    plans = []
+    found = []
     if family in ("auto", "tree"):
-        plans.append(_tree_plan(task, tree, pure=True))
+        found.append(_tree(task, tree, pure=True))
         if approximate:
-            plans.append(_tree_plan(task, tree, pure=False))
+            found.append(_tree(task, tree, pure=False))
     if family == "toeplitz":
-        plans.append(_filter_plan(task, "toeplitz", SquareRoot(task.horizon)))
-    if family == "blt" or (family == "auto" and approximate and not task.noise.exact):
-        plans.append(_filter_plan(task, "blt", Buffered.fitted(task.horizon)))
-    return min(plans, key=lambda plan: plan.unit * plan.largest)
+        found.append(_filter(task, "toeplitz", SquareRoot(task.horizon)))
+    if family == "blt" or (family == "auto" and approximate):
+        found.append(_filter(task, "blt", Buffered.fitted(task.horizon)))
+    return min(found, key=lambda each: each.unit * each.largest)
 
 
-def _tree_plan(task: Task, tree: Tree, *, pure: bool) -> Plan:
+def _tree(task: Task, tree: Tree, *, pure: bool) -> Calibration:
     budget, noise, dim = task.budget, task.noise, task.dim
     design = tree.fitted(task.horizon, pure=pure)
     nodes = design.most_nodes(task.horizon)
@@ -102,8 +103,8 @@ def _tree_plan(task: Task, tree: Tree, *, pure: bool) -> Plan:
     release = (
         Release.pure(mechanism=name, norm=norm, **about) if pure else Release.gaussian(**about)
     )
-    unit = k_norm_deviation(norm, release.scale, dim) if pure else release.scale
-    return Plan(
+    unit = k_norm_std(norm, release.scale, dim) if pure else release.scale
+    return Calibration(
         "tree",
         design,
         release,
@@ -115,24 +116,37 @@ def _tree_plan(task: Task, tree: Tree, *, pure: bool) -> Plan:
     )
 
 
-def _filter_plan(task: Task, mechanism: str, design: SquareRoot | Buffered) -> Plan:
+def _filter(task: Task, mechanism: str, design: SquareRoot | Buffered) -> Calibration:
     budget = task.budget
     # k rounds of one person move C x by at most the sum of k columns, each of length one_round.
     one_round = task.sensitivity * stretch(task.norm, "l2", task.dim)
-    sensitivity = one_round * design.reach(budget.contributions)
+    reach = design.reach(budget.contributions)
+    spacing, sampler = 0.0, task.noise.sampler("filtered gaussian")
+    if isinstance(design, Buffered) and "gaussian" in task.noise.exact and not budget.off:
+        design = design.dyadic()
+        reach = design.reach(budget.contributions)
+        spacing = task.noise.spacing("gaussian", one_round * reach / budget.mu)
+        sampler = task.noise.sampler("gaussian")
+    # Each row is rounded to the lattice, and so is each published number; k rounds that fill
+    # several streams are as many releases, whose squares add up.
+    streams = math.ceil(budget.contributions / task.horizon)
+    own = (one_round + spacing * math.sqrt(task.dim)) * reach
+    sensitivity = own + spacing * rounding(task.horizon, task.dim) * math.sqrt(streams)
     release = Release.gaussian(
         what=f"{task.horizon} running sums ({mechanism})",
         sensitivity=sensitivity,
         scale=sensitivity / budget.mu,
-        sampler=task.noise.sampler("filtered gaussian"),
+        sampler=sampler,
     )
-    largest = float(design.deviation(np.asarray(task.horizon)))
+    largest = float(design.std(np.asarray(task.horizon)))
     reference = (
         "Fichtenberger, Henzinger and Upadhyay (2023)"
         if mechanism == "toeplitz"
         else "McMahan, Xiao, Pillutla et al. (2024)"
     )
-    return Plan(mechanism, design, release, False, release.scale, largest, 0.0, reference)
+    return Calibration(
+        mechanism, design, release, False, release.scale, largest, spacing, reference
+    )
 
 
 def stretch(norm: str, other: str, dim: int) -> float:
