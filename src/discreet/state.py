@@ -64,13 +64,15 @@ def register_with_like(
 ) -> None:
     """`register` for a class whose `decode` also needs what stood in the same place before."""
     tag = name or cls.__name__
-    taken = [other for other, (known, _) in _ENCODERS.items() if known == tag]
-    if any(
-        (each.__module__, each.__qualname__) != (cls.__module__, cls.__qualname__) for each in taken
-    ):
-        raise TypeError(f"two classes would stand in states as {tag!r}; give one another name")
+    for known, (other, _) in _ENCODERS.items():
+        if other == tag and known.__module__ != cls.__module__ and _ours(known) and _ours(cls):
+            raise TypeError(f"{known.__module__} has a {tag} already; states name classes")
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
+
+
+def _ours(cls: type) -> bool:
+    return cls.__module__.startswith("discreet.")
 
 
 def value(cls: type[T]) -> type[T]:

@@ -12,6 +12,7 @@ import pytest
 
 import discreet.bandits
 import discreet.online
+import discreet.optimization
 import discreet.regression
 from discreet.audit import ATTACKS, Attack, Claim, audit, audit_all, audit_scores
 from discreet.audit.attack import ROOMS, attack, noise_of
@@ -53,7 +54,13 @@ def promising(module):
 
 
 def test_registry__every_public_learner_has_an_attack():
-    rooms = (discreet.regression, discreet.bandits, discreet.bandits.baselines, discreet.online)
+    rooms = (
+        discreet.regression,
+        discreet.bandits,
+        discreet.bandits.baselines,
+        discreet.online,
+        discreet.optimization,
+    )
     names = set().union(*(promising(room) for room in rooms)) - NOT_PRIVATE
     assert names >= {"LinearBandit", "FTRL", "PrivateGLM"}
     assert names <= set(COVERED), f"no attack on {names - set(COVERED)}"

@@ -33,7 +33,7 @@ def heard(make, losses):
     """What reaches the inner bandit when every loss is the first, or the second, of two."""
     for seed, loss in enumerate(losses):
         learner, listener = make(SeededNoise(seed)), Listener()
-        learner._feedback.bandit = listener
+        learner.bandit = listener
         for _ in range(RUNS):
             learner.learn(learner.decide(), loss)
         yield np.array(listener.heard)
@@ -69,7 +69,7 @@ def first_law(make, halve=1.0):
         noise, scores = SeededNoise(seed), []
         for _ in range(RUNS):
             bandit = make(noise)
-            scale, own = bandit._feedback.release.scale, bandit._feedback.noise
+            scale, own = bandit._feedback.release.scale, bandit._feedback._noise
             own.laplace = lambda _, size, spacing, s=scale, draw=own.laplace: draw(s * halve, size)
             for t in range(bandit.batch_size):
                 d = bandit.decide()
@@ -102,7 +102,7 @@ def first_centre(halve=1.0):
         noise, scores = SeededNoise(seed), []
         for _ in range(RUNS):
             bandit = BarrierBandit(Ball(1), 60, 4.0, trust="central", seed=0, noise=noise)
-            scale, own = bandit._feedback.release.scale, bandit._feedback.noise
+            scale, own = bandit._feedback.release.scale, bandit._feedback._noise
             own.laplace = lambda _, size, spacing, s=scale, draw=own.laplace: draw(s * halve, size)
             for t in range(bandit.batch_size):
                 d = bandit.decide()

@@ -150,14 +150,18 @@ def whole_runs(method, runs):
         side = []
         for _ in range(runs):
             bandit = copied(unused)
-            for each in getattr(bandit._arms, "_directions", [bandit._arms]):
-                each._noise = noise
+            arms = bandit._arms
+            each = [arm.direction for arm in arms._each] if method == "every-round" else [arms]
+            for drawing in each:
+                drawing._noise = noise
             score = 0.0
             for t in range(T):
                 mine = t == K * t0
                 if mine:  # as if released before: arm 0 is better for x > 0, arm 1 for x < 0
                     bandit._advance()
-                    bandit._arms.theta[:] = [[0.5], [-0.5]]
+                    known = [arm.theta for arm in arms._each] if len(each) > 1 else arms.theta
+                    known[0][:] = 0.5
+                    known[1][:] = -0.5
                 d = bandit.decide([x if mine else 0.0])
                 assert not mine or d.action == (0 if x > 0 else 1)
                 bandit.learn(d, 1.0 if mine else 0.0)

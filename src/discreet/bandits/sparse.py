@@ -230,7 +230,10 @@ class SparseBandit(Stateful):
 
     def decision(self, record: dict[str, Any]) -> Decision:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
-        return Decision.from_dict(record)
+        try:
+            return Decision.from_dict(record)
+        except ValueError:
+            raise ValueError("not a decision record of such a learner; use to_dict()") from None
 
     def _check(self, decision: Decision) -> None:
         if not isinstance(decision, Decision) or decision.learner != self._run:

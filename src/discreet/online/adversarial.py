@@ -60,7 +60,7 @@ class Exp2(Stateful):
     1
     """
 
-    _state = ("_total", "_rng")
+    _state = ("updates", "_total", "_rng")
 
     def __init__(
         self,
@@ -78,6 +78,7 @@ class Exp2(Stateful):
             raise ValueError(f"explore must lie in (0, 1], got {explore!r}")
         self.middle = float(middle)
         self.seed = seed
+        self.updates = 0  # losses learned
         self._total = np.zeros(self.n_arms)  # sum of the estimates of loss - middle
         self._rng = np.random.default_rng(seed)
         self._held = (np.empty(0), np.empty(0), np.empty(0))  # total, its probabilities, their sums
@@ -101,7 +102,7 @@ class Exp2(Stateful):
         estimate = (loss - self.middle) / arm.probabilities[arm.action]
         total = self._total.copy()
         total[arm.action] += estimate
-        self._total = total
+        self._commit(_total=total, updates=self.updates + 1)
 
     def again(self, arm: Arm) -> Arm:
         """The same arm."""

@@ -67,7 +67,7 @@ class Scrible(Stateful):
     True
     """
 
-    _state = ("_total", "_centre", "_rng")
+    _state = ("updates", "_total", "_centre", "_rng")
 
     def __init__(self, domain: Domain, *, rate: float, seed: int | None = None) -> None:
         self.domain = domain
@@ -76,6 +76,7 @@ class Scrible(Stateful):
         self.barrier = barrier_of(domain)
         self.hull = domain.affine_hull
         self.dim = self.hull.basis.shape[1]
+        self.updates = 0  # losses learned
         self._total = np.zeros(self.dim)  # of the estimates
         self._centre = self.hull.coordinates(domain.interior_point)
         self._rng = np.random.default_rng(seed)
@@ -92,7 +93,8 @@ class Scrible(Stateful):
 
     def learn(self, point: SignedPoint, loss: float) -> None:
         """Add the estimate of the loss vector to their total."""
-        self._total = self._total + (loss * point.sign) * point.weights
+        total = self._total + (loss * point.sign) * point.weights
+        self._commit(_total=total, updates=self.updates + 1)
 
     def again(self, point: SignedPoint) -> SignedPoint:
         """The same centre and step, with a new sign."""

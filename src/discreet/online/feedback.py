@@ -42,6 +42,8 @@ class ScalarBandit(Protocol):
 class BatchBandit(ScalarBandit, Protocol):
     """A bandit learner whose choices can be held for a whole batch."""
 
+    updates: int  # losses learned: `learn` adds one in the same step
+
     def again(self, choice: Any) -> Any:
         """The same choice for one more round; only `sign`, +1 or -1, may be drawn afresh."""
 
@@ -134,7 +136,7 @@ class Batches(Feedback):
     noise        where the noise comes from
     """
 
-    _state = ("_noise", "_open", "_ledger")
+    _state = ("_noise", "_open", "_due", "_told", "_ledger")
 
     def __init__(
         self,
@@ -166,6 +168,8 @@ class Batches(Feedback):
         )
         self._ledger = Ledger(budget)
         self._open: tuple[Batch, ...] = ()
+        self._due: tuple[Batch, ...] = ()  # closed: the bandit is about to learn of them
+        self._told = 0  # batches that the bandit has learned of
 
     def choose(self, bandit: BatchBandit, t: int) -> Any:
         """The batch's choice; the first round of a batch makes it, after the releases due."""
@@ -224,8 +228,12 @@ class Batches(Feedback):
         return next(batch for batch in self._open if batch.index == index)
 
     def _release(self, bandit: BatchBandit, due: tuple[Batch, ...]) -> None:
-        """The bandit learns the noisy means of these batches, which are dropped first."""
-        self._commit(_open=tuple(batch for batch in self._open if batch not in due))
-        for batch in due:
-            mean = batch.choice.sign * batch.total / self.size
-            bandit.learn(batch.choice, self.middle + mean)
+        """Close these batches; the bandit learns their noisy means, each once, also if retried."""
+        kept = tuple(batch for batch in self._open if batch not in due)
+        self._commit(_open=kept, _due=(*self._due, *due))
+        while self._due:
+            batch = self._due[0]
+            if bandit.updates == self._told:
+                mean = batch.choice.sign * batch.total / self.size
+                bandit.learn(batch.choice, self.middle + mean)
+            self._commit(_due=self._due[1:], _told=self._told + 1)
