@@ -14,7 +14,7 @@ from discreet.audit.attack import Claim, attack
 from discreet.bandits import LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
-from discreet.online import SparseBandit
+from discreet.bandits import SparseBandit
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 

@@ -27,6 +27,10 @@ from discreet.privacy.toeplitz import Buffered, FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
 from discreet.state import Stateful, damaged, encode
 
+# The nodes of a tree hold their noise; the buffers of a filter give it away.
+STOLEN_NODES = "more than one stolen state, or one beside sums that are published later"
+STOLEN_FILTER = "anything, against whoever sees a stolen state"
+
 
 class NodeNoise(Stateful):
     """The noise of a tree's nodes: a stream for each level, and one for padding."""
@@ -139,7 +143,12 @@ class PrefixSum(Stateful):
     def guarantee(self) -> Guarantee:
         """The promise for the whole stream of sums."""
         return self._ledger.guarantee(
-            unprotected=("the number of rounds", "arrival times", "the public bounds"),
+            unprotected=(
+                "the number of rounds",
+                "arrival times",
+                "the public bounds",
+                STOLEN_NODES if self.mechanism == "tree" else STOLEN_FILTER,
+            ),
             reference=self._plan.reference,
         )
 
