@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from discreet.bandits.sparse_windows import WindowArms
-from discreet.online.feedback import Batches
+from discreet.online.feedback import Batch, Batches
 from discreet.optimization.directions import VertexDirection
 from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, PrefixSum, mechanisms
@@ -246,20 +246,26 @@ def deaf() -> Iterator[Transcript]:
 
         change(GeneralizedGaussianSum, "add", generalized)
 
-        batches: dict[tuple[int, int], Any] = {}
+        scale = [1.0]  # of the batch that a loss is about to enter
+        batches: dict[int, list[int]] = {}  # one owner for each
 
-        def batch(kept: Any) -> Any:
-            def accept(self: Any, bandit: Any, decision: Any, report: float) -> bool:
-                index = decision.round // self.size
-                if all(each.index != index for each in self._open):
-                    return bool(kept(self, bandit, decision, report))
-                owner = batches.setdefault((id(self), index), (self, index))
-                heard.add(owner, "pure", report, self.release.scale, "l1")
-                return bool(kept(self, bandit, decision, heard.stand_in(report)))
+        def accepting(kept: Any) -> Any:
+            def accept(self: Any, *about: Any) -> bool:
+                scale[0] = self.release.scale
+                return bool(kept(self, *about))
 
             return accept
 
-        change(Batches, "accept", batch)
+        def batch(kept: Any) -> Any:
+            def plus(self: Any, term: float) -> Any:
+                owner = batches.setdefault(self.index, [self.index])
+                heard.add(owner, "pure", term, scale[0], "l1")
+                return kept(self, heard.stand_in(term))
+
+            return plus
+
+        change(Batches, "accept", accepting)
+        change(Batch, "plus", batch)
 
         def peel(kept: Any) -> Any:
             def chosen(self: Any, scores: Any, k: int, scale: float) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from discreet.online.decisions import LossDecision
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, value
 
@@ -117,6 +118,10 @@ class Batch:
     total: float  # noise + sum of sign (loss - middle)
     count: int = 0  # losses that have come
 
+    def plus(self, term: float) -> "Batch":
+        """With one more loss."""
+        return replace(self, total=self.total + term, count=self.count + 1)
+
 
 class Batches(Feedback):
     """Central trust: one choice is held for `size` rounds, and one noisy mean is released.
@@ -204,10 +209,7 @@ class Batches(Feedback):
         term = report if decision.choice.sign > 0 else -report
         self._commit(
             _open=tuple(
-                replace(batch, total=batch.total + term, count=batch.count + 1)
-                if batch.index == index
-                else batch
-                for batch in self._open
+                batch.plus(term) if batch.index == index else batch for batch in self._open
             )
         )
         return True
@@ -227,5 +229,6 @@ class Batches(Feedback):
         """The bandit learns the noisy means of these batches, which are dropped first."""
         self._commit(_open=tuple(batch for batch in self._open if batch not in due))
         for batch in due:
+            observe("release", batch.total, self.release)
             mean = batch.choice.sign * batch.total / self.size
             bandit.learn(batch.choice, self.middle + mean)

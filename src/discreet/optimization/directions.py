@@ -20,6 +20,7 @@ from discreet.privacy import Budget, Guarantee
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
 
@@ -241,6 +242,7 @@ class VertexDirection(Stateful):
             j, sign = self._choose(total, t)
             vertex = np.zeros(self.dim)
             vertex[j] = sign * self.radius
+            observe("choice", vertex, self._release)
         self._commit(rounds=t, _total=total, _vertex=vertex)
 
     def _validate(self) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.noise import Noise, source, to_lattice
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful
 
@@ -87,6 +88,11 @@ class NoisySum(Stateful):
         rounded = to_lattice(term, self._spacing)
         with self._lock:
             self._commit(value=self.value + rounded, _used=True)
+
+    def publish(self) -> Array:  # (dim,)
+        """The value, to be shown: once. Drop the sum in the same step."""
+        observe("release", self.value, self.release)
+        return self.value
 
     def _begun(self) -> bool:
         return self._used

@@ -23,6 +23,7 @@ from discreet.privacy.lattice import LatticeSum
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm
 from discreet.privacy.noise import Noise, source, to_lattice
+from discreet.privacy.observation import observe
 from discreet.privacy.toeplitz import Buffered, FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
 from discreet.state import Stateful, damaged, encode
@@ -157,7 +158,9 @@ class PrefixSum(Stateful):
         with self._lock:
             self._room(1)
             row = self._checked([x] if isinstance(x, (int, float)) else x)
-            return self._sum.add(row).copy()
+            estimate = self._sum.add(row).copy()
+            observe("sum", estimate, self._plan.release)
+            return estimate
 
     def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
         """Take in n rounds; returns the n estimates that n calls of `add` would have returned.
@@ -170,7 +173,9 @@ class PrefixSum(Stateful):
         rows = shortened(np.where(fine[:, None], rows, 0.0), self.bound, self.norm)
         with self._lock:
             self._room(len(rows))
-            return self._sum.add_many(to_lattice(rows, self._plan.spacing))
+            estimates = self._sum.add_many(to_lattice(rows, self._plan.spacing))
+            observe("sum", estimates, self._plan.release)
+            return estimates
 
     def accepts(self, X: ArrayLike) -> NDArray[np.bool_]:  # (n, dim) -> (n,)
         """Which rows `add` would take, and `add_many` does not count as zeros; changes nothing.
