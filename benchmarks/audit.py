@@ -3,7 +3,7 @@
     python benchmarks/audit.py [--full] [--workers 2] [--runs 10000] [--seed 0]
     python benchmarks/audit.py --ideal     what perfect attacks would prove, over seeds
 
-10^4 runs in each world; with --full 10^5 for attacks on Gaussian claims (slow learners less). All
+10^4 runs in each neighbour; with --full 10^5 for attacks on Gaussian claims (slow learners less). All
 figures of docs/audits.md are from here: results are kept in out/, so that rooms can be attacked one
 by one; the last lines are the table of all of them, and the picture is written to docs/.
 """
@@ -84,7 +84,7 @@ def ideal_bound(*, release: str, runs: int, seed: int) -> dict[str, float]:
     gaussian = release == "Gaussian"
     delta, method = (1e-6, "gdp") if gaussian else (0.0, "clopper-pearson")
     report = audit_scores(*sides, delta=delta, method=method)
-    return {"value": replace(report, claim=1.0).share}
+    return {"value": replace(report, claim=1.0).fraction}
 
 
 def ideal(seeds: int = 20) -> None:
@@ -136,8 +136,8 @@ def save(results: list[Audited], full: bool) -> None:
         records[each.attack.name] = each.close.to_dict() | {
             "room": each.attack.room,
             "kind": claim.kind,
-            "near": each.attack.near,
-            "share": each.close.share,
+            "near": each.attack.attainable,
+            "share": each.close.fraction,
             "share_of": each.close.unit,
             "sure": each.sure.lower_bound,
             "verdict": each.sure.verdict,

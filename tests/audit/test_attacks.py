@@ -16,7 +16,7 @@ import discreet.optimization
 import discreet.regression
 from discreet.audit import ATTACKS, Attack, Claim, audit, audit_all, audit_scores
 from discreet.audit.attack import ROOMS, attack, noise_of
-from discreet.audit.attacks_snapshot import stolen
+from discreet.audit.attacks.snapshot import stolen
 from discreet.privacy import Tree, gaussian_epsilon, gaussian_mu
 
 EPSILON = 4.0
@@ -27,7 +27,7 @@ COVERED = {
     "gaussian": "gaussian", "gaussian_symmetric": "gaussian symmetric", "laplace": "laplace",
     "k_norm": "k-norm l2", "select": "selection", "generalized_gaussian": "generalised gaussian",
     "BallChannel": "ball channel", "BinaryChannel": "binary channel",
-    "Device": "device, hostile policy",
+    "Device": "device, hostile states",
     "IntervalChannel": "interval channel",
     "SymmetricChannel": "symmetric channel", "PrefixSum": "prefix sum blt, first round",
     "PrivateLinearRegression": "linear regression sgd", "PrivateGLM": "glm newton",
@@ -72,7 +72,7 @@ def test_registry__every_attack_explains_itself_and_every_room_is_attacked():
     for name, each in ATTACKS.items():
         assert each.name == name
         assert len(each.description) > 30
-        assert 0 < each.near <= 1
+        assert 0 < each.attainable <= 1
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -95,7 +95,7 @@ CLOSE = {
 @pytest.mark.parametrize("name", CLOSE)
 def test_attack__comes_close_and_catches_half_the_noise(name):
     report = audit(ATTACKS[name], 10_000)
-    assert CLOSE[name] <= report.share
+    assert CLOSE[name] <= report.fraction
     claim = ATTACKS[name].claim
     twice = 2.0 if claim.kind == "pure" else gaussian_epsilon(2 * claim.mu, claim.delta)
     assert audit(ATTACKS[name].at(twice), 5000, confidence=EACH).lower_bound > 1.0
@@ -111,9 +111,9 @@ def test_transcript__catches_half_the_noise_of_a_fit(name):
 def test_scores__are_the_same_for_the_same_seed_and_differ_between_worlds_and_seeds():
     each = ATTACKS["laplace"]
     assert np.array_equal(each.scores(50, 0, 7), each.scores(50, 0, 7))
-    drawn = [noise_of(seed, world).normal(4)[0] for seed in (0, 1) for world in (0, 1)]
+    drawn = [noise_of(seed, neighbour).normal(4)[0] for seed in (0, 1) for neighbour in (0, 1)]
     assert len(set(drawn)) == 4
-    with pytest.raises(ValueError, match="world"):
+    with pytest.raises(ValueError, match="neighbour"):
         each.scores(50, 2, 0)
 
 
@@ -123,7 +123,7 @@ def test_audit_all__processes_change_nothing_and_confidence_is_shared():
     alone = audit_all(attacks, 1500, seed=3, progress=told.append)
     both = audit_all(attacks, 1500, seed=3, workers=2)
     assert [a.close.lower_bound for a in alone] == [b.close.lower_bound for b in both]
-    assert len(told) == 2 * 2 * 2  # attacks, worlds, blocks
+    assert len(told) == 2 * 2 * 2  # attacks, neighbours, blocks
     assert alone[0].sure.confidence == pytest.approx(1 - 0.001 / 2)
     assert alone[0].sure.lower_bound <= alone[0].close.lower_bound
 
@@ -142,7 +142,7 @@ def test_claim__says_what_it_is():
 @pytest.mark.parametrize(("mechanism", "hides"), [(Tree(2), True), ("blt", False)], ids=str)
 def test_snapshot__a_tree_hides_and_filtered_sums_do_not_as_they_say(mechanism, hides):
     claim = Claim(EPSILON, 1e-6, "gaussian")
-    sides = [stolen(claim, 4000, world, noise_of(1, world), mechanism) for world in (0, 1)]
+    sides = [stolen(claim, 4000, neighbour, noise_of(1, neighbour), mechanism) for neighbour in (0, 1)]
     report = audit_scores(*sides, delta=1e-6, confidence=0.9999, method="gdp")
     assert report.lower_bound > 0.2 * EPSILON
     assert (report.lower_bound <= EPSILON) == hides

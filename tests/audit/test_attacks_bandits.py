@@ -8,11 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from discreet.audit import ATTACKS, attacks_bandits, audit
+from discreet.audit import ATTACKS, audit
+from discreet.audit.attacks import bandits as attacks_bandits
 from discreet.audit.attack import noise_of
-from discreet.audit.attacks_bandits import E1, _joint, _term
-from discreet.audit.attacks_snapshot import T
-from discreet.audit.attacks_sums import _NEAR, _WHEN, whitening
+from discreet.audit.attacks.bandits import E1, _joint, _term
+from discreet.audit.attacks.snapshot import T
+from discreet.audit.attacks.sums import _ATTAINABLE, _WHEN, whitening
 from discreet.audit.transcript import compare
 from discreet.bandits.baselines import ContinualLinUCB
 from discreet.bandits.window import SENSITIVITY
@@ -29,9 +30,9 @@ def ceiling(sums: PrefixSum, move, size: float) -> float:
     return reach / plan.unit / sums.budget.mu
 
 
-@pytest.mark.parametrize("name", _NEAR)
+@pytest.mark.parametrize("name", _ATTAINABLE)
 def test_running_sums__near_is_the_ceiling_of_the_best_linear_attack(name):
-    for (_, rounds), near in zip(_WHEN.items(), _NEAR[name], strict=True):
+    for (_, rounds), near in zip(_WHEN.items(), _ATTAINABLE[name], strict=True):
         budget = Budget(1.0, 1e-6, len(rounds))
         mechanism = Tree(2) if name == "tree" else name
         sums = PrefixSum(T, 1000, budget, sensitivity=1.0, bound=1000, mechanism=mechanism)
@@ -43,7 +44,7 @@ def test_running_sums__near_is_the_ceiling_of_the_best_linear_attack(name):
 def test_adaptive__nine_sums_show_the_whole_change():
     budget = Budget(1.0, 1e-6)
     sums = PrefixSum(9, 1000, budget, sensitivity=1.0, bound=1000, mechanism=Tree(3))
-    assert ceiling(sums, np.eye(9)[0], 1.0) == pytest.approx(ATTACKS["prefix sum adaptive"].near)
+    assert ceiling(sums, np.eye(9)[0], 1.0) == pytest.approx(ATTACKS["prefix sum adaptive"].attainable)
 
 
 @pytest.mark.parametrize("name", ["blt", "tree"])
@@ -59,21 +60,21 @@ def test_linear_bandit__near_is_the_move_over_the_sensitivity():
     learner.decide(E1)
     view = learner.window.transform
     opposite = np.linalg.norm(_term(view, 1.0) - _term(view, -1.0)) / SENSITIVITY
-    assert opposite == pytest.approx(ATTACKS["linear bandit"].near, abs=0.005)
+    assert opposite == pytest.approx(ATTACKS["linear bandit"].attainable, abs=0.005)
     moved = math.sqrt(2) * np.linalg.norm(_term(view, 1.0)) / SENSITIVITY
-    assert moved == pytest.approx(ATTACKS["linear bandit, reward in another window"].near, abs=1e-6)
+    assert moved == pytest.approx(ATTACKS["linear bandit, reward in another window"].attainable, abs=1e-6)
 
 
 def test_sgd__near_is_the_realised_mu_and_no_run_has_more_than_its_ceiling(monkeypatch):
     seen, attack = [], ATTACKS["linear bandit sgd"]
 
-    def realised(run, world, noise):
-        seen.append(compare(run, world, noise).mu / attack.claim.mu)
+    def realised(run, neighbour, noise):
+        seen.append(compare(run, neighbour, noise).mu / attack.claim.mu)
         return 0.0
 
     monkeypatch.setattr(attacks_bandits, "likelihood_ratio", realised)
     attack.scores(60, 0, 0)
-    assert np.mean(seen) == pytest.approx(attack.near, abs=0.01)
+    assert np.mean(seen) == pytest.approx(attack.attainable, abs=0.01)
     assert max(seen) <= 1 / math.sqrt(2) + 1e-6  # sqrt(2) 2 steps of the 4 that are booked
 
 
@@ -84,7 +85,7 @@ def test_sgd__near_is_the_realised_mu_and_no_run_has_more_than_its_ceiling(monke
      ("snapshot of a tree", 0.65), ("gaussian symmetric", 0.65)],
 )  # fmt: skip
 def test_attack__comes_close_and_catches_half_the_noise(name, share):
-    assert share <= audit(ATTACKS[name], 10_000).share <= 1.0
+    assert share <= audit(ATTACKS[name], 10_000).fraction <= 1.0
     claim = ATTACKS[name].claim
     twice = 2.0 if claim.kind == "pure" else gaussian_epsilon(2 * claim.mu, claim.delta)
     assert audit(ATTACKS[name].at(twice), 5000, confidence=SURE).lower_bound > 1.0
@@ -102,4 +103,4 @@ def test_bandits__half_the_noise_is_caught(name):
 def test_generalised_gaussian__is_held_to_the_concentrated_privacy_it_claims():
     report = audit(ATTACKS["generalised gaussian"], 4000)
     assert report.method.startswith("zCDP")
-    assert 0.3 < report.share < ATTACKS["generalised gaussian"].near
+    assert 0.3 < report.fraction < ATTACKS["generalised gaussian"].attainable

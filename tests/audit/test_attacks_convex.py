@@ -11,8 +11,8 @@ import pytest
 
 from discreet.audit import ATTACKS, audit, transcript
 from discreet.audit.attack import Claim
-from discreet.audit.attacks_online import ROUNDS as FTRL_ROUNDS
-from discreet.audit.attacks_streaming import ROUNDS as STREAMING_ROUNDS
+from discreet.audit.attacks.online import ROUNDS as FTRL_ROUNDS
+from discreet.audit.attacks.optimization import ROUNDS as STREAMING_ROUNDS
 from discreet.domains import Cube, Simplex
 from discreet.online import FTRL
 from discreet.optimization import StreamingFrankWolfe
@@ -57,7 +57,7 @@ FILTERED = {
 @pytest.mark.parametrize("name", FILTERED)
 def test_near__is_the_share_of_mu_of_the_best_linear_score(name):
     make, length, rounds = FILTERED[name]
-    assert ATTACKS[name].near == pytest.approx(share_of_mu(make(), length, rounds), abs=0.01)
+    assert ATTACKS[name].attainable == pytest.approx(share_of_mu(make(), length, rounds), abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_near__is_how_far_apart_the_centres_of_the_releases_are(name, monkeypatc
     ATTACKS[name].scores(5, 0, 1)
     ATTACKS[name].scores(5, 1, 1)
     assert len(seen) == 10
-    assert [each.mu / CLAIM.mu for each in seen] == pytest.approx([ATTACKS[name].near] * 10)
+    assert [each.mu / CLAIM.mu for each in seen] == pytest.approx([ATTACKS[name].attainable] * 10)
 
 
 CHOICES = [
@@ -96,9 +96,9 @@ def test_near__is_the_ratio_of_the_chances_of_the_rare_choice(name):
     Gumbel noise of half the scale would move the logarithm by .9.
     """
     runs = 1000 if "selection" in name else 3000
-    never, often = (ATTACKS[name].scores(runs, world, 3).mean() for world in (0, 1))
+    never, often = (ATTACKS[name].scores(runs, neighbour, 3).mean() for neighbour in (0, 1))
     spread = math.sqrt((1 / never + 1 / often) / runs)
-    assert math.log(often / never) == pytest.approx(ATTACKS[name].near, abs=4 * spread)
+    assert math.log(often / never) == pytest.approx(ATTACKS[name].attainable, abs=4 * spread)
     assert 4 * spread < 0.7
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from discreet.audit import ATTACKS, audit
 from discreet.audit.attack import noise_of
-from discreet.audit.attacks_regression import FITS, Fit, realised
+from discreet.audit.attacks.regression import FITS, Fit, realised
 from discreet.audit.transcript import compare
 from discreet.privacy import gaussian_epsilon
 from discreet.privacy.mechanisms import gaussian
@@ -22,13 +22,13 @@ SURE = 0.9999
 
 @pytest.mark.parametrize("name", FITS)
 def test_near__is_what_the_pair_reaches(name):
-    assert realised(name, 30) == pytest.approx(ATTACKS[name].near, abs=0.05)
+    assert realised(name, 30) == pytest.approx(ATTACKS[name].attainable, abs=0.05)
 
 
 def test_compared__mu_of_known_releases_is_their_moves_over_their_noise():
-    def run(world, noise):
+    def run(neighbour, noise):
         for mu, move in ((0.3, 1.0), (0.4, 0.5)):
-            gaussian([0.0, world * move], sensitivity=1.0, mu=mu, noise=noise)
+            gaussian([0.0, neighbour * move], sensitivity=1.0, mu=mu, noise=noise)
 
     found = compare(run, 1, noise_of(0, 0))
     assert found.mu == pytest.approx(math.hypot(0.3, 0.4 * 0.5))
@@ -84,5 +84,5 @@ def test_local_attack__comes_close_and_catches_twice_the_epsilon(name):
     attack = replace(ATTACKS[f"local regression {name}"], effort=1.0)
     report = audit(attack, 10_000)
     assert REPORTS[name] <= report.lower_bound <= 1.0
-    if attack.near == 1:
+    if attack.attainable == 1:
         assert audit(attack.at(2.0), 5000, confidence=SURE).lower_bound > 1.0

@@ -131,15 +131,15 @@ def test_audit__views_are_chosen_where_nothing_is_counted():
     assert audit_scores(*noise).lower_bound > 3  # the third is the best
     mixed = [rng.normal(0, 1, (n, 2)) for _ in range(2)]
     common = rng.normal(0, 5, n)
-    for world, side in enumerate(mixed):
-        side += np.column_stack([common, -common]) + world
+    for neighbour, side in enumerate(mixed):
+        side += np.column_stack([common, -common]) + neighbour
     assert audit_scores(*mixed).lower_bound > 1.0  # only their sum tells
 
 
-def three_coins(rng, world, n):
+def three_coins(rng, neighbour, n):
     """The sum of three randomised responses at epsilon = 1/3 each."""
     truth = 1 / (1 + math.exp(-1 / 3))
-    return np.where(rng.random((n, 3)) < (truth if world else 1 - truth), 1.0, -1.0).sum(axis=1)
+    return np.where(rng.random((n, 3)) < (truth if neighbour else 1 - truth), 1.0, -1.0).sum(axis=1)
 
 
 def test_guesses__exceed_a_pure_claim_no_more_often_than_they_say():
@@ -171,18 +171,18 @@ def test_guesses__are_about_runs_whose_worlds_fair_coins_chose():
     assert guessed(first, second, 0.5, 0.5, coins(first))[0] > 1700  # always right
     assert guessed(second, first, 0.5, 0.5, coins(first))[0] == 0  # always wrong
     draws = [guessed(first, first, -1.0, 0.0, coins(np.array([k])))[0] for k in range(400)]
-    assert abs(np.mean(draws) / 905 - 1) < 0.01  # the half whose world was the second
+    assert abs(np.mean(draws) / 905 - 1) < 0.01  # the half whose neighbour was the second
     assert coins(first).random() == coins(first.copy()).random() != coins(second).random()
 
 
 def test_share__is_of_mu_for_gaussian_bounds_and_of_epsilon_else():
     pure = AuditReport(0.6, 0.0, EXACT, 100, 0.95, claim=1.0)
-    assert (pure.share, pure.unit) == (0.6, "epsilon")
+    assert (pure.fraction, pure.unit) == (0.6, "epsilon")
     gaussian = replace(pure, method=GDP, delta=1e-6)
     assert gaussian.unit == "mu"
-    assert gaussian.share == pytest.approx(gaussian_mu(0.6, 1e-6) / gaussian_mu(1.0, 1e-6))
-    assert replace(gaussian, lower_bound=0.0).share == 0.0
-    assert replace(gaussian, lower_bound=1.0).share == 1.0
+    assert gaussian.fraction == pytest.approx(gaussian_mu(0.6, 1e-6) / gaussian_mu(1.0, 1e-6))
+    assert replace(gaussian, lower_bound=0.0).fraction == 0.0
+    assert replace(gaussian, lower_bound=1.0).fraction == 1.0
 
 
 def test_concentrated__is_the_largest_divergence_over_order():

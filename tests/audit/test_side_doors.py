@@ -7,7 +7,7 @@ from scipy import stats
 from discreet.audit.branches import executed, first_difference
 from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
 from discreet.audit.one_run import audit_one_run, coins, p_value, surest
-from discreet.audit.wire import listening
+from discreet.privacy.observation import observed, values
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex
@@ -82,19 +82,19 @@ ROW = np.array([[1.0, 0.0], [0.0, 1.0]])
 def bandit(make):
     """Decisions after another reward, before any release."""
 
-    def way(world):
+    def way(neighbour):
         learner = make()
-        learner.learn(learner.decide(ROW), (-1.0, 0.8)[world])
-        learner.learn(learner.decide(ROW), (1.0, 0.0)[world])
+        learner.learn(learner.decide(ROW), (-1.0, 0.8)[neighbour])
+        learner.learn(learner.decide(ROW), (1.0, 0.0)[neighbour])
         return executed(lambda: (learner.decide(ROW), learner.decide_many(np.tile(ROW, (3, 1, 1)))))
 
     return way
 
 
 def leader(kind, domain, canary, **options):
-    def way(world):
+    def way(neighbour):
         learner = kind(domain, 50, 1.0, 1e-6, seed=0, noise=SeededNoise(0), **options)
-        learner.learn(canary[world])
+        learner.learn(canary[neighbour])
         return executed(learner.decide)
 
     return way
@@ -103,20 +103,20 @@ def leader(kind, domain, canary, **options):
 def central(make, losses):
     """A batch that is not yet full; its losses differ."""
 
-    def way(world):
+    def way(neighbour):
         learner = make()
-        for loss in losses[world]:
+        for loss in losses[neighbour]:
             learner.learn(learner.decide(), loss)
         return executed(learner.decide)
 
     return way
 
 
-def sparse(world):
+def sparse(neighbour):
     learner = SparseBandit(2, 3, 200, 1.0, 1e-6, forced=8, seed=0, noise=SeededNoise(0))
     for t in range(4):
-        x = np.array([(1.0, -0.3)[world], 0.0, float(t == 2) * world])
-        learner.learn(learner.decide(x), (1.0, -0.2)[world])
+        x = np.array([(1.0, -0.3)[neighbour], 0.0, float(t == 2) * neighbour])
+        learner.learn(learner.decide(x), (1.0, -0.2)[neighbour])
     return executed(lambda: learner.decide(np.ones(3)))
 
 
@@ -160,13 +160,13 @@ def test_decide__takes_the_same_way_whatever_is_in_the_private_buffer(name):
 def rewarded(make):
     """The lines that one reward runs, and many at once, in a window with a tight clip."""
 
-    def way(world):
+    def way(neighbour):
         learner = make()
         for _ in range(30):
             learner.learn(learner.decide([[0.6, 0.8]]), 0.5)
-        row = ([[1.0, 0.0]], [[-0.1, 0.3]], [[0.0, 0.0]])[world]
+        row = ([[1.0, 0.0]], [[-0.1, 0.3]], [[0.0, 0.0]])[neighbour]
         one, many = learner.decide(row), learner.decide_many(np.tile(row, (3, 1, 1)))
-        reward = (-1.0, 0.02, 0.0)[world]
+        reward = (-1.0, 0.02, 0.0)[neighbour]
         return executed(
             lambda: (learner.learn(one, reward), learner.learn_many(many, [reward, 0.5, -reward]))
         )
@@ -175,28 +175,28 @@ def rewarded(make):
 
 
 def loss_learned(kind, domain, losses):
-    def way(world):
+    def way(neighbour):
         learner = kind(domain, 50, 1.0, 1e-6, seed=0, noise=SeededNoise(0))
         learner.learn(losses[0])
-        return executed(lambda: learner.learn(losses[world]))
+        return executed(lambda: learner.learn(losses[neighbour]))
 
     return way
 
 
-def arm_learned(world):
+def arm_learned(neighbour):
     learner = SparseBandit(2, 3, 200, 1.0, 1e-6, forced=8, seed=0, noise=SeededNoise(0))
     for _ in range(3):
         learner.learn(learner.decide(np.array([0.2, 0.1, 0.0])), 0.3)
-    x = ([1.0, 0.0, 0.0], [-0.3, 0.1, 1.0], [0.0, 0.0, 0.0])[world]
+    x = ([1.0, 0.0, 0.0], [-0.3, 0.1, 1.0], [0.0, 0.0, 0.0])[neighbour]
     decision = learner.decide(np.array(x))
-    return executed(lambda: learner.learn(decision, (1.0, -0.2, 0.0)[world]))
+    return executed(lambda: learner.learn(decision, (1.0, -0.2, 0.0)[neighbour]))
 
 
 def row_learned(p):
-    def way(world):
+    def way(neighbour):
         learner = StreamingFrankWolfe(LpBall(p, 2), 50, 1.0, 1e-6, noise=SeededNoise(0))
         learner.learn([0.3, 0.1], 0.4)
-        x, y = (([0.6, 0.8], 1.0), ([0.1, 0.0], -0.2), ([0.0, 0.0], 0.0))[world]
+        x, y = (([0.6, 0.8], 1.0), ([0.1, 0.0], -0.2), ([0.0, 0.0], 0.0))[neighbour]
         return executed(lambda: learner.learn(x, y))
 
     return way
@@ -225,7 +225,7 @@ LEARNED = {
 
 @pytest.mark.parametrize("name", LEARNED)
 def test_learn__takes_the_same_way_whatever_the_features_and_the_feedback(name):
-    first, *others = (LEARNED[name](world) for world in (0, 1, 2))
+    first, *others = (LEARNED[name](neighbour) for neighbour in (0, 1, 2))
     assert len(first) > 10
     for other in others:
         assert first_difference(first, other) is None
@@ -249,11 +249,11 @@ def test_executed__notices_another_way():
 
 def test_continual_linucb__policy_between_releases_takes_the_same_way():
     ways = []
-    for world in (0, 1):
+    for neighbour in (0, 1):
         learner = ContinualLinUCB(2, 4000, 1.0, seed=0, noise=SeededNoise(0))
         while learner.rounds_until_release < 3:
             learner.learn(learner.decide(np.zeros((2, 2))), 0.0)
-        learner.learn(learner.decide(ROW), (1.0, -0.5)[world])
+        learner.learn(learner.decide(ROW), (1.0, -0.5)[neighbour])
         ways.append(executed(lambda one=learner: one.decide(ROW)))
     assert first_difference(*ways) is None
 
@@ -279,12 +279,12 @@ def test_one_run__of_a_local_bandit_comes_close_and_twice_epsilon_is_caught(epsi
     people = 2500
     learner = LocalLinUCB(2, 10**5, epsilon, noise=SeededNoise(4))
     truth = np.array(coins(people, 1))
-    with listening() as heard:
-        for world in truth:
+    with observed("report") as heard:
+        for neighbour in truth:
             d = learner.decide(ROW[:1])
-            learner.learn(d, 2.0 * world - 1.0)
+            learner.learn(d, 2.0 * neighbour - 1.0)
     # Every other report is a moment, and those tell the reward.
-    told = [(k, float(sent.ravel()[0])) for k, sent in enumerate(heard) if sent.shape[-1] == 2]
+    told = [(k, float(sent.ravel()[0])) for k, sent in enumerate(values(heard)) if sent.shape[-1] == 2]
     guesses = surest([score for _, score in told])
     right = sum(truth[told[place][0]] == guess for place, guess in guesses)
     report = audit_one_run(int(right), len(guesses), people, confidence=0.9999)
@@ -298,7 +298,7 @@ def test_one_run__of_reports_on_the_sphere_comes_close(epsilon):
     rows = np.zeros((people, 3))
     rows[:, 0] = 2.0 * truth - 1.0
     sent = BallChannel(3, epsilon).privatize(rows, SeededNoise(5))
-    guesses = surest(sent[:, 0].tolist(), share=0.7)  # those between the two caps tell nothing
+    guesses = surest(sent[:, 0].tolist(), fraction=0.7)  # those between the two caps tell nothing
     right = sum(int(truth[k] == guess) for k, guess in guesses)
     report = audit_one_run(right, len(guesses), people, confidence=0.9999)
     assert 0.75 * epsilon < report.lower_bound <= epsilon
@@ -311,7 +311,7 @@ def test_one_run__of_a_gaussian_release_stays_below_the_claim_and_is_weak():
     out = gaussian(
         2.0 * truth - 1.0, sensitivity=2.0, mu=gaussian_mu(epsilon, delta), noise=SeededNoise(6)
     ).value
-    guesses = surest(out.tolist(), share=0.1)
+    guesses = surest(out.tolist(), fraction=0.1)
     right = sum(int(truth[k] == guess) for k, guess in guesses)
     report = audit_one_run(right, len(guesses), people, delta=delta, confidence=0.95)
     assert 0.2 * epsilon < report.lower_bound < 0.75 * epsilon

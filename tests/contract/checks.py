@@ -85,7 +85,7 @@ def only_the_release_speaks(entry: Entry) -> list[str]:
             moved = {k for k in one.state if not same(one.state[k], other.state[k])}
             wrong |= {f"state {name}" for name in moved - set(entry.clear)}
             # Filtered sums are saved in the clear; here they are silent, so they do not show.
-            silent = any(name.endswith(("sum.buffers", "sum.past")) for name in one.state)
+            silent = any(name.endswith("_sum._memory") for name in one.state)
             words = " ".join(entry.promise(one).unprotected)
             if (moved or silent) and "state" not in words:
                 wrong.add("the guarantee does not say that a stolen state shows data")
@@ -235,10 +235,10 @@ def watched() -> Iterator[Released]:
         return call
 
     def restoring(kept: Any) -> Any:
-        def restored(state: Any) -> Any:
+        def decoded(plain: Any, like: Any) -> Any:
             inside[0] = True
             try:
-                total = kept(state)
+                total = kept(plain, like)
             finally:
                 inside[0] = False
             for old in seen.kept:
@@ -248,14 +248,13 @@ def watched() -> Iterator[Released]:
             seen.kept.append(total)
             return total
 
-        return restored
+        return decoded
 
     with ExitStack() as stack:
-        for name in ("add", "state", "__init__"):
+        for name in ("add", "_encoded", "__init__"):
             stack.enter_context(replaced(NoisySum, name, within))
-        kept = vars(NoisySum)["restored"]
-        NoisySum.restored = staticmethod(restoring(NoisySum.restored))  # type: ignore
-        stack.callback(setattr, NoisySum, "restored", kept)
+        NoisySum._decoded = staticmethod(restoring(NoisySum._decoded))  # type: ignore
+        stack.callback(delattr, NoisySum, "_decoded")
         NoisySum.value = property(read, written)  # type: ignore[assignment]
         stack.callback(delattr, NoisySum, "value")
         yield seen
@@ -277,7 +276,8 @@ def all_or_nothing(entry: Entry, most: int = 24) -> list[str]:
     """
     wrong: set[str] = set()
     steps = entry.steps(entry.data(0))
-    saves = hasattr(entry.make(), "state_dict")
+    ends: list[int] = []
+    can_resume = hasattr(entry.make(), "state_dict")
     with deaf() as heard, counted() as calls, watched() as sums:
 
         def run(k: int, error: type[BaseException], resumes: bool) -> tuple[Transcript, str]:
@@ -285,7 +285,7 @@ def all_or_nothing(entry: Entry, most: int = 24) -> list[str]:
             heard.restart()
             sums.restart()
             calls.restart(k, error)
-            how = interrupted(entry, session, steps, (heard, calls, resumes), wrong)
+            how = interrupted(entry, session, steps, (heard, calls, resumes, ends), wrong)
             if sums.wrong:
                 wrong.add(f"{sums.wrong}, {how}")
             return heard.ended(), how
@@ -294,7 +294,7 @@ def all_or_nothing(entry: Entry, most: int = 24) -> list[str]:
         rounds, total = oracle.terms(), calls.total
         for i, k in enumerate(attempts(total, most if steps[0][0] != "fit" else 8)):
             error, resumes = MODES[i % 2]
-            given, how = run(k, error, resumes and saves)
+            given, how = run(k, error, resumes and can_resume)
             counts = given.terms()
             wrong |= {f"a round counts {n} times, {how}" for t, n in counts.items()
                       if n > rounds.get(t, 1)}  # fmt: skip
@@ -308,18 +308,23 @@ def interrupted(
     entry: Entry,
     session: Session,
     steps: list[Any],
-    kit: tuple[Transcript, Sabotage, bool],
+    kit: tuple[Transcript, Sabotage, bool, list[int]],
     wrong: set[str],
 ) -> str:
-    """A run in which one call fails once, and the step it was in is tried again; says how."""
-    heard, calls, resumes = kit
+    """A run in which one call fails once, and the step it was in is tried again; says how.
+
+    The first run fails nowhere and notes how many calls were made when each step ended.
+    """
+    heard, calls, resumes, ends = kit
     how = ""
-    for kind, t, step in steps:
+    for i, (kind, t, step) in enumerate(steps):
         heard.round = t if kind == "learn" else None
-        before = calls.fired
-        clear = cleartext(entry, session) if kind == "learn" and not before else {}
+        before, given = calls.fired, len(heard.given)
+        fails = calls.at and not before and calls.at <= ends[i]  # in this step
+        state = committed(entry, session) if fails and kind != "fit" else {}
         try:
             step(session)
+            ends += [calls.total] * (not calls.at)
             continue
         except (calls.error, Exception) as raised:
             if before or not calls.fired:
@@ -334,7 +339,10 @@ def interrupted(
                 heard.given.clear()  # nobody has seen anything of it
             else:
                 wrong.add(f"something is left behind, {how}")
-        changed = kind == "learn" and not same(clear, cleartext(entry, session))
+        now = committed(entry, session) if kind != "fit" else {}
+        if saves(session) and same(state, now):
+            del heard.given[given:]  # the step has shown nothing and left nothing
+        changed = kind == "learn" and any(not same(state[k], now[k]) for k in entry.clear)
         try:
             if resumes:
                 fresh = entry.make()
@@ -351,11 +359,15 @@ def interrupted(
     return how
 
 
-def cleartext(entry: Entry, session: Session) -> dict[str, Any]:
-    """The sums that a state holds without noise."""
-    return (
-        {k: v for k, v in entry.state(session).items() if k in entry.clear} if entry.clear else {}
-    )
+def saves(session: Session) -> bool:
+    """Whether all that a learner remembers is in a state."""
+    return hasattr(session.subject, "state_dict")
+
+
+def committed(entry: Entry, session: Session) -> dict[str, Any]:
+    """What a state holds but for the positions of generators: draws that were dropped are lost."""
+    state = entry.state(session)
+    return {k: v for k, v in state.items() if not ("_rng" in k or k.endswith("position"))}
 
 
 def same_estimate(one: Any, other: Any) -> bool:

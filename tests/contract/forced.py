@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from discreet.online.arms import WindowArms
-from discreet.online.directions import VertexDirection
-from discreet.online.generalized import GeneralizedGaussianSum
 
-from discreet.online.feedback import Batches, _Batch
-from discreet.privacy import BallChannel, IntervalChannel, PrefixSum, mechanisms
+from discreet.bandits.sparse_windows import WindowArms
+from discreet.online.feedback import Batch, Batches
+from discreet.optimization.directions import VertexDirection
+from discreet.optimization.generalized import GeneralizedGaussianSum
+from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, PrefixSum, mechanisms
 from discreet.privacy.accumulator import NoisySum
+from discreet.privacy.lattice import LatticeSum
 from discreet.privacy.toeplitz import FilteredSum
 from discreet.privacy.tree import TreeSum
 
@@ -217,7 +218,7 @@ def deaf() -> Iterator[Transcript]:
         def running(kept: Any) -> Any:
             return lambda self, x: kept(self, heard.stand_in(x))
 
-        for kind in (TreeSum, FilteredSum):
+        for kind in (TreeSum, FilteredSum, LatticeSum):
             change(kind, "add", running)
             change(kind, "add_many", running)
 
@@ -246,31 +247,25 @@ def deaf() -> Iterator[Transcript]:
         change(GeneralizedGaussianSum, "add", generalized)
 
         scale = [1.0]  # of the batch that a loss is about to enter
+        batches: dict[int, list[int]] = {}  # one owner for each
+
+        def accepting(kept: Any) -> Any:
+            def accept(self: Any, *about: Any) -> bool:
+                scale[0] = self.release.scale
+                return bool(kept(self, *about))
+
+            return accept
 
         def batch(kept: Any) -> Any:
-            def take(self: Any, decision: Any, loss: float) -> bool:
-                scale[0] = self.release.scale
-                return bool(kept(self, decision, loss))
+            def plus(self: Any, term: float) -> Any:
+                owner = batches.setdefault(self.index, [self.index])
+                heard.add(owner, "pure", term, scale[0], "l1")
+                return kept(self, heard.stand_in(term))
 
-            return take
+            return plus
 
-        change(Batches, "take", batch)
-
-        def batch_total(slot: Any) -> Any:
-            def write(self: Any, new: float) -> None:
-                try:
-                    old = slot.__get__(self)
-                except AttributeError:  # a new batch: its noise
-                    slot.__set__(self, new)
-                    return
-                heard.add(self, "pure", new - old, scale[0], "l1")
-                slot.__set__(self, old + heard.stand_in(new - old))
-
-            return property(slot.__get__, write)
-
-        slot = vars(_Batch)["total"]
-        _Batch.total = batch_total(slot)  # type: ignore[misc,assignment]
-        stack.callback(setattr, _Batch, "total", slot)
+        change(Batches, "accept", accepting)
+        change(Batch, "plus", batch)
 
         def peel(kept: Any) -> Any:
             def chosen(self: Any, scores: Any, k: int, scale: float) -> Any:
@@ -286,7 +281,7 @@ def deaf() -> Iterator[Transcript]:
         def vertex(kept: Any) -> Any:
             def chosen(self: Any, total: Any, t: int) -> Any:
                 out = kept(self, heard.stand_in(total), t)
-                both = np.concatenate([total, -total]) if self._signed else -total
+                both = np.concatenate([total, -total]) if self.signed else -total
                 heard.note("selection", both, self.scale(t))
                 return out
 
@@ -299,18 +294,19 @@ def deaf() -> Iterator[Transcript]:
                 rows = np.asarray(V, dtype=float)
                 centre = _middle(self)
                 out = kept(self, centre + heard.stand_in(rows - centre), *rest, **more)
-                lone = rows.ndim == (0 if isinstance(self, IntervalChannel) else 1)
+                lone = rows.ndim == (1 if isinstance(self, BallChannel) else 0)
                 heard.note("report", rows[None] if lone else rows)
                 return out
 
             return privatize
 
         change(BallChannel, "privatize", channel)
-        change(IntervalChannel, "privatize", channel)
-        change(IntervalChannel, "report", channel)
+        for kind in (IntervalChannel, BinaryChannel):
+            change(kind, "privatize", channel)
+            change(kind, "report", channel)
         yield heard
 
 
 def _middle(channel: Any) -> float:
     """A public value that every channel takes."""
-    return (channel.low + channel.high) / 2 if isinstance(channel, IntervalChannel) else 0.0
+    return 0.0 if isinstance(channel, BallChannel) else (channel.low + channel.high) / 2

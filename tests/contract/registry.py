@@ -15,12 +15,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from discreet.online.generalized import GeneralizedGaussianSum
 
 from discreet import domains
-from discreet.bandits import Device, LinearBandit, LocalServer
+from discreet.bandits import Device, LinearBandit, LocalServer, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
-from discreet.bandits.linear import POLICIES
+from discreet.bandits.policies import POLICIES
 from discreet.links import LINKS
 from discreet.online import (
     FTPL,
@@ -30,14 +29,15 @@ from discreet.online import (
     Doubling,
     PrivateReduction,
     ProjectionFreeBandit,
-    SparseBandit,
-    StreamingFrankWolfe,
 )
 from discreet.online.adversarial import Exp2
-from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.optimization import StreamingFrankWolfe
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.regression import OLS, SSP, AdaSSP, DPGradientDescent, PrivateGLM
 from discreet.regression import PrivateLinearRegression as Linear
+from discreet.state import encode
 
 EPSILON, DELTA, DIM, ACTIONS = 8.0, 1e-6, 2, 3
 
@@ -92,15 +92,28 @@ class Entry:
         return {**seen, "guarantee": str(promise), "releases": list(promise.releases)}
 
     def state(self, session: Session) -> dict[str, Any]:
-        """What a saved state holds, without random names."""
-        save = getattr(session.subject, "state_dict", dict)
-        state = save()
-        return {k: v for k, v in state.items() if k.split(".")[-1] not in ("name", "run")}
+        """What a saved state holds, by dotted names, without random ones."""
+        save = getattr(session.subject, "state_dict", None)
+        state = flat(save()["state"]) if save else {}
+        return {k: v for k, v in state.items() if not k.startswith("_earlier")}
 
     def promise(self, session: Session) -> Any:
         """The computed guarantee."""
         subject = session.subject
         return subject.guarantee_ if hasattr(subject, "guarantee_") else subject.guarantee
+
+
+def flat(state: Any, name: str = "") -> dict[str, Any]:
+    """A tree of values as one dict: `window.theta`, `_each.0.theta`, ..."""
+    if isinstance(state, dict) and "@" in state:
+        return flat(state["of"], name)
+    if not isinstance(state, (dict, list)):
+        return {name: state}
+    parts = state.items() if isinstance(state, dict) else enumerate(state)
+    found: dict[str, Any] = {}
+    for key, value in parts:
+        found |= flat(value, f"{name}.{key}".lstrip("."))
+    return found
 
 
 class Family:
@@ -274,8 +287,7 @@ class Losses(Family):
     def steps(self, data: list[Any], delay: int) -> list[Step]:
         def decide(t: int, session: Session) -> None:
             made = session.decisions[t] = session.subject.decide()
-            choice = made.choice
-            session.shown.append([np.array(each, dtype=float).ravel() for each in choice])
+            session.shown.append(flat(encode(made.choice)))
 
         def learn(t: int, session: Session) -> None:
             session.subject.learn(session.decisions[t], data[t])
@@ -306,9 +318,14 @@ class Rows(Family):
     def steps(self, data: list[Any], delay: int) -> list[Step]:
         def learn(t: int, session: Session) -> None:
             session.subject.learn(*data[t])
+
+        def read(session: Session) -> None:
             session.shown.append(np.array(session.subject.theta))
 
-        return [("learn", t, partial(learn, t)) for t in range(len(data))]
+        out: list[Step] = []
+        for t in range(len(data)):
+            out += [("learn", t, partial(learn, t)), ("read", t, read)]
+        return out
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"theta": session.subject.theta, "rounds": session.subject.rounds}
@@ -429,7 +446,7 @@ class Served(LocalServer):
 
 # -- the table ------------------------------------------------------------------------------------
 
-STOLEN = ("estimator.sums.theta", "estimator.sums.total")  # the open window of gradient steps
+STOLEN = ("window.theta", "window.average")  # the open window of gradient steps
 
 
 def _linear(**more: Any) -> Callable[[], Any]:
@@ -450,8 +467,6 @@ def _bandits() -> list[Entry]:
             continue
         make = _linear(link=name, horizon=200)
         entry(f"LinearBandit link {name}", LinearBandit, make, 40)
-    theory = _linear(policy="elimination", width="theory")
-    entry("LinearBandit elimination theory", LinearBandit, theory, 40)
     entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
     for policy in ("squarecb", "greedy"):
         # The last of four windows has one decision: late rewards are far more than that.
@@ -481,10 +496,10 @@ def _bandits() -> list[Entry]:
 
 
 def _sparse() -> list[Entry]:
-    window = ("arms.moment", "arms.curvature", "arms.along")
-    arms = tuple(f"arms.arm {i}.total" for i in range(2))
+    window = ("_arms._sums",)
+    arms = tuple(f"_arms._each.{i}.{part}" for i in (0, 1) for part in ("direction._total", "_new.step", "_new.total"))
     out = []
-    for method, clear in (("windows", window), ("every-round", ("arms.new", *arms))):
+    for method, clear in (("windows", window), ("every-round", arms)):
         for link in ("identity", "logistic"):
 
             def make(method: str = method, link: str = link) -> Any:
@@ -553,7 +568,7 @@ def _losses() -> list[Entry]:
         entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, ball, 60, epsilon, trust=trust)
     entry("AdversarialBandit local, response", AdversarialBandit, one, 3, 60, 1.0)
     entry("BarrierBandit polytope", BarrierBandit, signed, box, 60, EPSILON, trust="local")
-    open_batch = ("gradient", "level")
+    open_batch = ("_feedback._terms.gradient", "_feedback._terms.level")
     for name, delta in (("", DELTA), (", pure", 0.0)):
         args = (ProjectionFreeBandit, one, tree, 60, EPSILON, delta)
         entry(f"ProjectionFreeBandit{name}", *args, clear=open_batch)
@@ -586,8 +601,8 @@ def _streams() -> list[Entry]:
         def make(domain: Any = domain, more: Any = more) -> Any:
             return StreamingFrankWolfe(domain, 24, EPSILON, DELTA, noise=SeededNoise(2), **more)
 
-        clear = ("direction.total",) if name[:5] == "p = 1" and "1.1" not in name else ()
-        clear = ("direction.total",) if name == "simplex" else clear
+        selects = name in ("p = 1", "p = 1 every-round", "simplex")
+        clear = ("_direction._total",) if selects else ()
         label = f"StreamingFrankWolfe {name}"
         out.append(Entry(label, StreamingFrankWolfe, make, Rows(), 20, clear=clear))
     ball = domains.LpBall(2, d)
@@ -701,6 +716,7 @@ PARTS = {
     "Channel": "BallChannel and IntervalChannel are the mechanisms themselves",
     "BallChannel": "a mechanism",
     "IntervalChannel": "a mechanism",
+    "BinaryChannel": "a mechanism",
     "SymmetricChannel": "a mechanism",
     "Ledger": "keeps accounts",
     "SmoothedDirection": "inside StreamingFrankWolfe",
@@ -713,8 +729,6 @@ PARTS = {
     "Batches": "inside AdversarialBandit, central",
     "GradientSums": "inside ProjectionFreeBandit",
     "LocalReports": "inside LinearBandit, local",
-    "InformationWeighted": "inside LinearBandit",
-    "Descent": "inside LinearBandit",
     "Device": "in the entry of LocalServer",
     "PublicPolicy": "public values",
 }

@@ -7,7 +7,7 @@ from discreet.audit.bounds import AuditReport, audit_scores, clopper_pearson
 from discreet.audit.run import audit, audit_all
 
 if TYPE_CHECKING:
-    from discreet.audit.registry import ATTACKS
+    from discreet.audit.attacks import ATTACKS
 
 __all__ = [
     "ATTACKS",
@@ -24,7 +24,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """ATTACKS needs every learner: they are imported when it is asked for."""
     if name == "ATTACKS":
-        from discreet.audit.registry import ATTACKS
+        from discreet.audit.attacks import ATTACKS
 
         return ATTACKS
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

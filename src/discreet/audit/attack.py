@@ -1,7 +1,7 @@
-"""What an attack is: two neighbouring worlds, and a score that tells them apart.
+"""What an attack is: two neighbouring neighbours, and a score that tells them apart.
 
-    world 0, world 1   the same stream but for one person's rounds, at their worst
-    score              large where the attacker believes in world 1
+    neighbour 0, neighbour 1   the same stream but for one person's rounds, at their worst
+    score              large where the attacker believes in neighbour 1
     claim              what the learner promises: the attack must not prove more
 
 An attack runs the public code of the library, nothing of its own: break the library and it shows.
@@ -17,7 +17,7 @@ from discreet.privacy import Budget, SeededNoise, gaussian_mu
 from discreet.privacy.checks import Array, one_of, whole
 
 KINDS = ("pure", "gaussian", "zcdp", "approximate")
-ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "convex")
+ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "optimization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ Draw = Callable[[Claim, int, int, SeededNoise], Array]
 class Attack:
     """One attack on one mechanism or learner.
 
-    `draw(claim, runs, world, noise)` runs the learner `runs` times in a world (0 or 1) with
+    `draw(claim, runs, neighbour, noise)` runs the learner `runs` times in a neighbour (0 or 1) with
     privacy noise from `noise`, and returns one score for each run, or several views of it as
-    columns (the audit chooses between them on runs that it does not count). `near` is the share of
+    columns (the audit chooses between them on runs that it does not count). `attainable` is the fraction of
     the claim (of mu if it is Gaussian, of epsilon else) that the best attacker can reach here with
-    infinitely many runs, for the reader of a table; `effort` the share of the runs asked for that a
+    infinitely many runs, for the reader of a table; `effort` the fraction of the runs asked for that a
     slow learner makes.
     """
 
@@ -74,7 +74,7 @@ class Attack:
     claim: Claim
     description: str
     draw: Draw
-    near: float = 1.0
+    attainable: float = 1.0
     effort: float = 1.0
 
     def __post_init__(self) -> None:
@@ -84,20 +84,20 @@ class Attack:
         """The same attack on the same learner with another epsilon."""
         return replace(self, claim=replace(self.claim, epsilon=epsilon))
 
-    def scores(self, runs: int, world: int, seed: int) -> Array:  # (runs,) or (runs, views)
-        """The scores of `runs` independent runs in one world; the same for the same seed."""
+    def scores(self, runs: int, neighbour: int, seed: int) -> Array:  # (runs,) or (runs, views)
+        """The scores of `runs` independent runs in one neighbour; the same for the same seed."""
         whole("runs", runs)
-        one_of("world", str(world), ("0", "1"))
-        out = self.draw(self.claim, runs, world, noise_of(seed, world))
+        one_of("neighbour", str(neighbour), ("0", "1"))
+        out = self.draw(self.claim, runs, neighbour, noise_of(seed, neighbour))
         scores = np.asarray(out, dtype=np.float64)
         if scores.shape[:1] != (runs,) or scores.ndim > 2:
             raise ValueError(f"{self.name}: expected {runs} scores, got shape {scores.shape}")
         return scores
 
 
-def noise_of(seed: int, world: int) -> SeededNoise:
-    """Privacy noise for one block of runs: independent between worlds and seeds."""
-    words = np.random.SeedSequence([whole("seed", seed, least=0), world]).generate_state(4)
+def noise_of(seed: int, neighbour: int) -> SeededNoise:
+    """Privacy noise for one block of runs: independent between neighbours and seeds."""
+    words = np.random.SeedSequence([whole("seed", seed, least=0), neighbour]).generate_state(4)
     return SeededNoise(sum(int(word) << (32 * i) for i, word in enumerate(words)))
 
 
@@ -110,17 +110,17 @@ def attack(
     room: str,
     kind: str,
     delta: float = 1e-6,
-    near: float = 1.0,
+    attainable: float = 1.0,
     effort: float = 1.0,
 ) -> Callable[[Draw], Draw]:
-    """Register a function `draw(claim, runs, world, noise)`; its docstring is the description."""
+    """Register a function `draw(claim, runs, neighbour, noise)`; its docstring is the description."""
 
     def register(draw: Draw) -> Draw:
         if name in ATTACKS:
             raise ValueError(f"there is an attack {name!r} already")
         claim = Claim(1.0, 0.0 if kind == "pure" else delta, kind)
         words = " ".join((draw.__doc__ or "").split())
-        ATTACKS[name] = Attack(name, room, claim, words, draw, near, effort)
+        ATTACKS[name] = Attack(name, room, claim, words, draw, attainable, effort)
         return draw
 
     return register

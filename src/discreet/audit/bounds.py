@@ -48,7 +48,7 @@ class AuditReport:
 
     >>> AuditReport(0.8, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).verdict
     'within the claim'
-    >>> AuditReport(0.6, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).share  # of mu
+    >>> AuditReport(0.6, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).fraction  # of mu
     0.62...
     """
 
@@ -68,11 +68,11 @@ class AuditReport:
 
     @property
     def unit(self) -> str:
-        """What `share` is a share of: mu for a Gaussian bound, and else epsilon."""
+        """What `fraction` is a fraction of: mu for a Gaussian bound, and else epsilon."""
         return "mu" if self.method == GDP else "epsilon"
 
     @property
-    def share(self) -> float:
+    def fraction(self) -> float:
         """How much of the claim was proved; of mu where the bound is Gaussian.
 
         An ideal attack with n runs a side misses a given part of mu, whatever delta is. The same

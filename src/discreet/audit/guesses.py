@@ -1,4 +1,4 @@
-"""Both tails at once, for pure claims: a coin chooses the world of each run, the attacker guesses.
+"""Both tails at once, for pure claims: a coin chooses the neighbour of each run, the attacker guesses.
 
 High scores are taken for the second input, low ones for the first, and between two thresholds the
 attacker passes. Under epsilon-DP a guess is right with probability at most
@@ -9,7 +9,7 @@ whatever the thresholds: P(right) <= e^epsilon P(wrong), for each tail and so fo
 Given how many guesses there are, right ones are binomial: one count, nothing unknown beside it.
 One tail alone would leave the other's evidence unused.
 
-The coins are fair, so the runs that each world needs are not known beforehand: a few are left over.
+The coins are fair, so the runs that each neighbour needs are not known beforehand: a few are left over.
 They are a digest of the runs that are not counted: the same scores give the same bound.
 """
 
@@ -50,7 +50,7 @@ def coins(*uncounted: Array) -> np.random.Generator:
 def guessed(
     first: Array, second: Array, low: float, high: float, rng: np.random.Generator
 ) -> tuple[int, int]:
-    """(right, all) guesses about runs whose worlds are chosen by fair coins."""
+    """(right, all) guesses about runs whose neighbours are chosen by fair coins."""
     runs = max(0, math.floor(2 * len(first) - _SPARE * math.sqrt(len(first))))
     of_second = int(rng.binomial(runs, 0.5))
     if max(of_second, runs - of_second) > len(first):
@@ -68,5 +68,5 @@ def proved(right: int, guesses: int, confidence: float) -> float:
     """
     if guesses == 0:
         return 0.0
-    share = float(clopper_pearson(right, guesses, confidence)[0])
-    return max(0.0, float(logit(share)))
+    rate = float(clopper_pearson(right, guesses, confidence)[0])
+    return max(0.0, float(logit(rate)))

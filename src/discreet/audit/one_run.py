@@ -68,8 +68,8 @@ def coins(canaries: int, seed: int) -> list[int]:
     return [int(c) for c in np.random.default_rng(seed).integers(0, 2, canaries)]
 
 
-def surest(scores: list[float], share: float = 1.0) -> list[tuple[int, int]]:
-    """(person, guess) for the share of people whose scores are farthest from 0."""
+def surest(scores: list[float], fraction: float = 1.0) -> list[tuple[int, int]]:
+    """(person, guess) for the fraction of people whose scores are farthest from 0."""
     order = sorted(range(len(scores)), key=lambda k: -abs(scores[k]))
-    kept = order[: max(1, math.ceil(share * len(scores)))]
+    kept = order[: max(1, math.ceil(fraction * len(scores)))]
     return [(k, int(scores[k] > 0)) for k in kept]

@@ -42,8 +42,8 @@ def audit(
     ('within the claim', True)
     """
     blocks = {
-        (world, block): _block(attack, count, world, seed, block)
-        for world in (0, 1)
+        (neighbour, block): _block(attack, count, neighbour, seed, block)
+        for neighbour in (0, 1)
         for block, count in enumerate(_counts(attack, runs))
     }
     return _report(attack, _sides(blocks), confidence)
@@ -69,14 +69,14 @@ def audit_all(
     each = 1 - (1 - confidence) / max(1, suite or len(chosen))
     found: dict[str, Blocks] = {attack.name: {} for attack in chosen}
     tasks = [
-        (attack, count, world, seed, block)
+        (attack, count, neighbour, seed, block)
         for attack in chosen
-        for world in (0, 1)
+        for neighbour in (0, 1)
         for block, count in enumerate(_counts(attack, runs))
     ]
     with _pool(workers) as pool:
-        for (attack, _, world, _, block), scores in _done(tasks, pool):
-            found[attack.name][world, block] = scores
+        for (attack, _, neighbour, _, block), scores in _done(tasks, pool):
+            found[attack.name][neighbour, block] = scores
             progress(attack.name)
     results = []
     for attack in chosen:
@@ -101,14 +101,14 @@ def _counts(attack: Attack, runs: int) -> list[int]:
     return [min(BLOCK, runs - start) for start in range(0, runs, BLOCK)]
 
 
-def _block(attack: Attack, runs: int, world: int, seed: int, block: int) -> Array:
-    return attack.scores(runs, world, 100_000 * seed + block)
+def _block(attack: Attack, runs: int, neighbour: int, seed: int, block: int) -> Array:
+    return attack.scores(runs, neighbour, 100_000 * seed + block)
 
 
 def _sides(blocks: Blocks) -> tuple[Array, Array]:
     first, second = (
-        np.concatenate([blocks[key] for key in sorted(blocks) if key[0] == world])
-        for world in (0, 1)
+        np.concatenate([blocks[key] for key in sorted(blocks) if key[0] == neighbour])
+        for neighbour in (0, 1)
     )
     return first, second
 
@@ -133,6 +133,6 @@ def _done(tasks: list[tuple[Any, ...]], pool: Executor | None) -> Iterator[tuple
 
 def _named(name: str, epsilon: float, *rest: int) -> Array:
     """What a process is asked to do: attacks travel by name."""
-    from discreet.audit.registry import ATTACKS
+    from discreet.audit.attacks import ATTACKS
 
     return _block(ATTACKS[name].at(epsilon), *rest)

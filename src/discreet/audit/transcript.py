@@ -8,7 +8,7 @@ centres and s the noise,
     log-likelihood ratio = sum over releases of (|v - a0|^2 - |v - a1|^2) / (2 s^2)
 
 and by Neyman and Pearson no score of the releases is better. The learner runs twice: once in the
-true world with real noise (`Tapped`), once on the other data with the same releases (`Forced`).
+true neighbour with real noise (`Tapped`), once on the other data with the same releases (`Forced`).
 Both are ordinary noise sources: the learner's code runs as it is.
 """
 
@@ -89,7 +89,7 @@ class Forced(Tapped):
         value = drawn.reshape(centre.shape)
         self.seen.append(Seen(centre.copy(), value, scale))
         if len(self.seen) == len(self._script):
-            raise Enough  # what follows the last release is the same in both worlds
+            raise Enough  # what follows the last release is the same in both neighbours
         return value.copy()
 
     def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Any:
@@ -102,24 +102,24 @@ class Forced(Tapped):
 
 
 class Compared(NamedTuple):
-    """The releases of one run, with the centres of the true world and those of the other one."""
+    """The releases of one run, with the centres of the true neighbour and those of the other one."""
 
-    world: int
+    neighbour: int
     here: list[Seen]
     there: list[Seen]
-    outcome: Any  # what the run in the true world returned; None if it was cut short
+    outcome: Any  # what the run in the true neighbour returned; None if it was cut short
 
     @property
     def log_ratio(self) -> float:
-        """log p(releases | world 1) - log p(releases | world 0)."""
+        """log p(releases | neighbour 1) - log p(releases | neighbour 0)."""
         # A scale that depends on the data would itself be a release: compared by its density.
         pairs = zip(self.here, self.there, strict=True)
         ratio = sum(_log_density(mine) - _log_density(other) for mine, other in pairs)
-        return ratio if self.world else -ratio
+        return ratio if self.neighbour else -ratio
 
     @property
     def mu(self) -> float:
-        """How far apart the worlds were in this run: the root of sum |a0 - a1|^2 / s^2.
+        """How far apart the neighbours were in this run: the root of sum |a0 - a1|^2 / s^2.
 
         The best attack tells them apart as two normal laws this many deviations apart. Against
         the mu that was promised it says how tight a pair is, without counting attacks.
@@ -129,26 +129,26 @@ class Compared(NamedTuple):
 
 
 def compare(
-    run: Callable[[int, Noise], Any], world: int, noise: Noise, limit: int | None = None
+    run: Callable[[int, Noise], Any], neighbour: int, noise: Noise, limit: int | None = None
 ) -> Compared:
-    """One run of `run(world, noise)`, and the same releases as the other world explains them."""
+    """One run of `run(neighbour, noise)`, and the same releases as the other neighbour explains them."""
     here, outcome = Tapped(noise, limit), None
     with suppress(Enough):
-        outcome = run(world, here)
+        outcome = run(neighbour, here)
     there = Forced(here.seen)
     if here.seen:
         with suppress(Enough):
-            run(1 - world, there)
+            run(1 - neighbour, there)
     if len(here.seen) != len(there.seen) or not here.seen:
         raise ValueError("expected the same releases, at least one, whatever the data")
-    return Compared(world, here.seen, there.seen, outcome)
+    return Compared(neighbour, here.seen, there.seen, outcome)
 
 
 def likelihood_ratio(
-    run: Callable[[int, Noise], Any], world: int, noise: Noise, limit: int | None = None
+    run: Callable[[int, Noise], Any], neighbour: int, noise: Noise, limit: int | None = None
 ) -> float:
-    """log p(releases | world 1) - log p(releases | world 0) of one run of `run(world, noise)`."""
-    return compare(run, world, noise, limit).log_ratio
+    """log p(releases | neighbour 1) - log p(releases | neighbour 0) of one run of `run(neighbour, noise)`."""
+    return compare(run, neighbour, noise, limit).log_ratio
 
 
 def _squared(x: Array) -> float:

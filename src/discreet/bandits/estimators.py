@@ -213,7 +213,7 @@ class WeightedWindow(EstimatorWindow):
     def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale
-        return learned(belief, self.transform, self.total.value, std, self.size), ()
+        return learned(belief, self.transform, self.total.publish(), std, self.size), ()
 
 
 # -- gradient steps --------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Released, gaussian
 from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
 
@@ -212,7 +213,9 @@ class WindowArms(Stateful):
             sampler=self._noise.sampler("exponential"),
             scope=self._scope,
         )
-        return np.array([self._peel(np.abs(S), k, scale) for S in self._moment]), release
+        chosen = np.array([self._peel(np.abs(S), k, scale) for S in self._moment])
+        observe("choice", chosen, release)
+        return chosen, release
 
     def _measure(self, chosen: NDArray[np.intp]) -> Released:  # (arms, k) -> (arms, 2 k + 1)
         """Slopes and curvatures of the chosen entries, and slopes along the last step."""

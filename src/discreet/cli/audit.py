@@ -59,7 +59,7 @@ def audit(
             progress=lambda name: progress.update(bar, advance=1, description=name),
         )
     console.print(_table(results))
-    path = audit_figure([(r.attack.name, r.close.share, r.attack.near) for r in results], out)
+    path = audit_figure([(r.attack.name, r.close.fraction, r.attack.attainable) for r in results], out)
     broken = [result.attack.name for result in results if result.sure.verdict == "BROKEN"]
     console.print(f"Figure: {path}", highlight=False)
     if broken:
@@ -107,7 +107,7 @@ def _table(results: "list[Audited]") -> "Table":
             attack.name,
             words,
             f"{close.lower_bound:.3f}",
-            f"{close.share:.0%}" + (" mu" if close.unit == "mu" else ""),
+            f"{close.fraction:.0%}" + (" mu" if close.unit == "mu" else ""),
             f"{close.runs}",
             verdict.verdict,
             style=style,

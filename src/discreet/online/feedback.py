@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from discreet.online.decisions import LossDecision
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, value
 
@@ -119,6 +120,10 @@ class Batch:
     total: float  # noise + sum of sign (loss - middle)
     count: int = 0  # losses that have come
 
+    def plus(self, term: float) -> "Batch":
+        """With one more loss."""
+        return replace(self, total=self.total + term, count=self.count + 1)
+
 
 class Batches(Feedback):
     """Central trust: one choice is held for `size` rounds, and one noisy mean is released.
@@ -208,10 +213,7 @@ class Batches(Feedback):
         term = report if decision.choice.sign > 0 else -report
         self._commit(
             _open=tuple(
-                replace(batch, total=batch.total + term, count=batch.count + 1)
-                if batch.index == index
-                else batch
-                for batch in self._open
+                batch.plus(term) if batch.index == index else batch for batch in self._open
             )
         )
         return True
@@ -234,6 +236,7 @@ class Batches(Feedback):
         while self._due:
             batch = self._due[0]
             if bandit.updates == self._told:
+                observe("release", batch.total, self.release)
                 mean = batch.choice.sign * batch.total / self.size
                 bandit.learn(batch.choice, self.middle + mean)
             self._commit(_due=self._due[1:], _told=self._told + 1)

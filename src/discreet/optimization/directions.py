@@ -1,7 +1,7 @@
 """Where a private Frank-Wolfe step goes: from gradients to a point of the domain.
 
     paper (Han et al. 2022)   (t+1) d_t        v_t
-    here                      running sum      `add(g)` returns it
+    here                      running sum      `point`, after `add(g)`
 
 `SmoothedDirection` (1 < p) reads a noisy running sum S. It is a linear minimiser, smoothed as much
 as the noise asks for, so that noise alone moves v little; without noise it is the plain one.
@@ -20,6 +20,7 @@ from discreet.privacy import Budget, Guarantee
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
 
@@ -106,10 +107,12 @@ class SmoothedDirection(Stateful):
         if not isinstance(self._sums, Stateful):
             raise damaged("sums")
 
-    def add(self, g: Array) -> Array:
-        """Take in one gradient; returns the point to move to."""
+    def add(self, g: Array) -> None:
+        """Take in one gradient; `point` is then computed from the next private sum.
+
+        Not here: what fails after the gradient has counted would invite a second try.
+        """
         self._sums.add(g)
-        return self.point
 
 
 class VertexDirection(Stateful):
@@ -196,7 +199,12 @@ class VertexDirection(Stateful):
     def guarantee(self) -> Guarantee:
         """The promise for the whole sequence of vertices."""
         return self._ledger.guarantee(
-            unprotected=("the number of rounds", "arrival times", "the public bounds"),
+            unprotected=(
+                "the number of rounds",
+                "arrival times",
+                "the public bounds",
+                "anything, against whoever sees a stolen state: it holds the exact sum",
+            ),
             reference="McSherry and Talwar (2007); Dong et al. (2020)",
         )
 
@@ -225,8 +233,8 @@ class VertexDirection(Stateful):
         """The vertex in force; the centre before the first choice."""
         return self._vertex.copy()
 
-    def add(self, g: Array) -> Array:
-        """Take in one gradient; returns the vertex in force."""
+    def add(self, g: Array) -> None:
+        """Take in one gradient, and choose a vertex if it is time."""
         t = self.rounds + 1
         total = self._total + g
         vertex = self._vertex
@@ -234,8 +242,8 @@ class VertexDirection(Stateful):
             j, sign = self._choose(total, t)
             vertex = np.zeros(self.dim)
             vertex[j] = sign * self.radius
+            observe("choice", vertex, self._release)
         self._commit(rounds=t, _total=total, _vertex=vertex)
-        return self.point
 
     def _validate(self) -> None:
         if not 0 <= self.rounds <= self.horizon:

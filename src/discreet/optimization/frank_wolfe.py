@@ -152,8 +152,7 @@ class StreamingFrankWolfe(Stateful):
     def learn(self, x: ArrayLike, y: float) -> bool:  # (n,), a label
         """Take one row; whether it counted, that is within the horizon.
 
-        A bad one raises ValueError and changes nothing. A row has counted if and only if `rounds`
-        has grown, also if a call was interrupted.
+        A bad one raises ValueError and changes nothing. A call that fails has not counted its row.
         """
         with self._lock:
             row = self.problem.row(x)
@@ -162,8 +161,7 @@ class StreamingFrankWolfe(Stateful):
                 return False
             self._follow()
             self._direction.add(self._moment(row, label, self.rounds + 1))
-            self._follow()
-            return True
+            return True  # the step is taken when it is read: it may fail, and the row has counted
 
     def _follow(self) -> None:
         """Take the step of the last row, unless it has been taken: it reads the release alone."""

@@ -18,6 +18,7 @@ from discreet.privacy import Budget, Guarantee, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.privacy.tree import TreeSum
 from discreet.state import Stateful, damaged
@@ -134,7 +135,9 @@ class GeneralizedGaussianSum(Stateful):
     def add(self, x: Array) -> Array:
         """Take in one round; returns the private estimate of the sum so far."""
         with self._lock:
-            return self._sum.add(x).copy()
+            estimate = self._sum.add(x).copy()
+            observe("sum", estimate, self._ledger.releases[0])
+            return estimate
 
     def _validate(self) -> None:
         own = self._ledger.releases

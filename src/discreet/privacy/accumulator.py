@@ -7,6 +7,7 @@ import numpy as np
 
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.noise import Noise, source, to_lattice
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful
 
@@ -88,6 +89,11 @@ class NoisySum(Stateful):
         with self._lock:
             self._used = True
             self.value = self.value + rounded  # in one assignment
+
+    def publish(self) -> Array:  # (dim,)
+        """The value, to be shown: once. Drop the sum in the same step."""
+        observe("release", self.value, self.release)
+        return self.value
 
     def _begun(self) -> bool:
         return self._used

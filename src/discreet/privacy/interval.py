@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.privacy.channel import COINS, Channel, draw_coins, heads, odds_below
 from discreet.privacy.checks import Array, finite, within
 from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observe
 
 CELLS = 2**20  # on each side of 0: reports of the piecewise mechanism are -CELLS ... CELLS steps
 
@@ -184,16 +185,21 @@ class _NumberChannel(Channel):
         x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
         if not self.off:
             x = self._draw(x, self._source(noise))
-        return np.asarray(self._middle + self._half * x)
+        sent = np.asarray(self._middle + self._half * x)
+        observe("report", sent)
+        return sent
 
     def report(self, value: float, noise: Noise) -> float:
         """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
         if self.off:
+            observe("report", value)
             return value
         if not self._samplers:
             self._source(noise)
         x = min(max((value - self._middle) / self._half, -1.0), 1.0)
-        return self._middle + self._half * float(self._draw(np.array(x), noise))
+        sent = self._middle + self._half * float(self._draw(np.array(x), noise))
+        observe("report", sent)
+        return sent
 
     def possible(self, reports: Array) -> NDArray[np.bool_]:
         """Which of these a device could have sent."""

@@ -19,6 +19,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observe
 
 __all__ = ["BallChannel", "BinaryChannel", "IntervalChannel", "SymmetricChannel"]
 
@@ -84,10 +85,12 @@ class BallChannel(Channel):
     ) -> Array:  # (n, dim) -> (n, dim)
         """One report for each row; a single vector gives a single report."""
         rows = self._rows("V", V, clip)
-        if self.off:
-            return rows.reshape(np.shape(V)).copy()
-        noise = self._source(noise)
-        report = noise.normal(rows.shape)
+        sent = rows if self.off else self._drawn(rows, self._source(noise))
+        observe("report", sent.reshape(np.shape(V)))
+        return sent.reshape(np.shape(V)).copy()
+
+    def _drawn(self, rows: Array, noise: Noise) -> Array:  # (n, dim) -> (n, dim)
+        units = noise.normal(rows.shape)
         coin, inside, level = noise.uniform((len(rows), 3)).T
         # Scaled by the largest entry first: squares of tiny numbers would lose their digits, and
         # a report off the sphere would betray them.
@@ -102,15 +105,15 @@ class BallChannel(Channel):
         along[zero], across[zero] = 0.0, 1.0
         if self.dim > 1:  # complete a unit vector by the normal vector's part across the direction
             for _ in range(2):  # again, for the digits of a vector that is nearly along it
-                report -= np.einsum("ij,ij->i", report, direction)[:, None] * direction
-            length = np.sqrt(np.einsum("ij,ij->i", report, report))
-            report *= (across / length)[:, None]
+                units -= np.einsum("ij,ij->i", units, direction)[:, None] * direction
+            length = np.sqrt(np.einsum("ij,ij->i", units, units))
+            units *= (across / length)[:, None]
         else:
-            report = np.where(zero[:, None], np.sign(report), 0.0)
-        report += along[:, None] * direction
+            units = np.where(zero[:, None], np.sign(units), 0.0)
+        units += along[:, None] * direction
         if self.dim > 1:  # in one dimension there are two values
-            report = self._rounded(report, 1.0)
-        return (self.radius * report).reshape(np.shape(V))
+            units = self._rounded(units, 1.0)
+        return self.radius * units
 
     def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, ...) -> (n,)
         """Which of these a device could have sent: on the sphere, up to the grid.

@@ -22,6 +22,7 @@ from scipy.special import ndtri
 from discreet.privacy.checks import Array, finite, one_of, positive
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise, source, to_lattice
+from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 
 NORMS = ("l1", "l2", "linf")
@@ -343,4 +344,5 @@ def _check(ledger: Ledger | None, release: Release) -> None:
 def _book(ledger: Ledger | None, value: Any, release: Release) -> Released:
     if ledger is not None:
         ledger.spend(release)
+    observe("release", value, release)
     return Released(value, release)

@@ -23,9 +23,14 @@ from discreet.privacy.lattice import LatticeSum
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm
 from discreet.privacy.noise import Noise, source, to_lattice
+from discreet.privacy.observation import observe
 from discreet.privacy.toeplitz import Buffered, FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
 from discreet.state import Stateful, damaged, encode
+
+# The nodes of a tree hold their noise; the buffers of a filter give it away.
+STOLEN_NODES = "more than one stolen state, or one beside sums that are published later"
+STOLEN_FILTER = "anything, against whoever sees a stolen state"
 
 
 class NodeNoise(Stateful):
@@ -139,7 +144,12 @@ class PrefixSum(Stateful):
     def guarantee(self) -> Guarantee:
         """The promise for the whole stream of sums."""
         return self._ledger.guarantee(
-            unprotected=("the number of rounds", "arrival times", "the public bounds"),
+            unprotected=(
+                "the number of rounds",
+                "arrival times",
+                "the public bounds",
+                STOLEN_NODES if self.mechanism == "tree" else STOLEN_FILTER,
+            ),
             reference=self._plan.reference,
         )
 
@@ -148,7 +158,9 @@ class PrefixSum(Stateful):
         with self._lock:
             self._room(1)
             row = self._checked([x] if isinstance(x, (int, float)) else x)
-            return self._sum.add(row).copy()
+            estimate = self._sum.add(row).copy()
+            observe("sum", estimate, self._plan.release)
+            return estimate
 
     def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
         """Take in n rounds; returns the n estimates that n calls of `add` would have returned.
@@ -161,7 +173,9 @@ class PrefixSum(Stateful):
         rows = shortened(np.where(fine[:, None], rows, 0.0), self.bound, self.norm)
         with self._lock:
             self._room(len(rows))
-            return self._sum.add_many(to_lattice(rows, self._plan.spacing))
+            estimates = self._sum.add_many(to_lattice(rows, self._plan.spacing))
+            observe("sum", estimates, self._plan.release)
+            return estimates
 
     def accepts(self, X: ArrayLike) -> NDArray[np.bool_]:  # (n, dim) -> (n,)
         """Which rows `add` would take, and `add_many` does not count as zeros; changes nothing.

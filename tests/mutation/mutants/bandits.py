@@ -49,8 +49,8 @@ def term(learner: LinearBandit, reward: float) -> Any:
 def opposite_rewards(people: int = 1, windows: int = 1, **more: Any) -> float:
     """A person's rewards are all 1 or all -1; each may be given again in later windows."""
 
-    def run(world: int, seed: int) -> float:
-        learner, reward, score = bandit(seed, **more), (1.0, -1.0)[world], 0.0
+    def run(neighbour: int, seed: int) -> float:
+        learner, reward, score = bandit(seed, **more), (1.0, -1.0)[neighbour], 0.0
         decisions = [learner.decide(E1) for _ in range(people)]
         for _ in range(windows):
             for each in decisions:
@@ -153,9 +153,9 @@ def releases_of_one_window() -> float:
 def stolen_state() -> float:
     """One state, stolen before the release: its sum along the canary."""
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = bandit(seed)
-        learner.learn(learner.decide(E1), (1.0, -1.0)[world])
+        learner.learn(learner.decide(E1), (1.0, -1.0)[neighbour])
         direction = term(learner, -1.0) - term(learner, 1.0)
         return float(
             learner.state_dict()["state"]["window"]["of"]["total"]["of"]["value"] @ direction
@@ -167,9 +167,9 @@ def stolen_state() -> float:
 def length_of_the_next_window() -> float:
     """When the policy changes next, as everybody sees; one person's reward is 1 or -1."""
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = bandit(seed, epsilon=1.0)
-        learner.learn(learner.decide(E1), (1.0, -1.0)[world])
+        learner.learn(learner.decide(E1), (1.0, -1.0)[neighbour])
         learner.decide_many(np.zeros((learner.rounds_until_release, 1, DIM)))
         return float(learner.rounds_until_release)
 
@@ -195,13 +195,13 @@ def running_sums() -> float:
     weights = best_linear_attack(B.filter(3).steps(np.eye(3)), np.ones(3))
     rows = np.array([[1.0, 0.0], [-1.0, 0.0]])
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = ContinualLinUCB(
             2, 3, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed), seed=0
         )
         seen = []
         for t in range(3):
-            decision = learner.decide(np.zeros((1, 2)) if t else rows[[world]])
+            decision = learner.decide(np.zeros((1, 2)) if t else rows[[neighbour]])
             learner.learn(decision, 0.0 if t else 1.0)
             seen.append(learner._sums.estimate[2])  # the moment of coordinate 0
         return float(weights @ seen)
@@ -332,8 +332,8 @@ MUTANTS = [
             ),
             Edit(
                 "bandits.estimators:WeightedWindow.close",
-                "self.total.value,",
-                "self.total.value + self.noise.gaussian(std, len(self.total.value)),",
+                "self.total.publish(),",
+                "self.total.publish() + self.noise.gaussian(std, len(self.total.value)),",
             ),
         ),
         attack="snapshot of a window",

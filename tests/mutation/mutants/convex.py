@@ -31,7 +31,7 @@ def cost_of_sums(sums: Any, move: Any) -> float:
 def rows_released(losses: tuple[float, float], people: int, dim: int, k: int) -> float:
     """One person's losses, all in one batch, are one or the other: how far sums move.
 
-    The same coins and the same noise in both worlds, so that the difference is the move.
+    The same coins and the same noise in both neighbours, so that the difference is the move.
     """
     seen, horizon = [], 400
     for loss in losses:
@@ -67,11 +67,11 @@ def one_term() -> float:
 def one_label() -> float:
     """One round: a sign of noise around +-clip shows all there is to see."""
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = StreamingFrankWolfe(
             Cube(1), 1, EPSILON, DELTA, gradient_bound=0.1, mechanism="blt", noise=SeededNoise(seed)
         )
-        learner.learn([1.0], (-1.0, 1.0)[world])
+        learner.learn([1.0], (-1.0, 1.0)[neighbour])
         return float(learner.theta[0])
 
     return gaussian_proved(*both(run, 400))
@@ -122,11 +122,11 @@ def sign_of_a_vertex() -> float:
         LpBall(1, 1), 1, 1.0, 0.0, gradient_bound=0.1, noise=SeededNoise(0)
     )
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = copied(unused)
         learner._direction._noise = SeededNoise(seed)
         learner._direction._total = np.zeros(1)
-        learner.learn([1.0], (-1.0, 1.0)[world])
+        learner.learn([1.0], (-1.0, 1.0)[neighbour])
         return float(learner.theta[0])
 
     return proved(*both(run, 1500))

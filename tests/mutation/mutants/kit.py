@@ -11,7 +11,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,6 @@ class Mutant:
     unit: str = "epsilon"
     attack: str = ""  # of `discreet.audit.ATTACKS`, which catches it too
     tried: str = ""  # one of them that misses it, or hardly catches it, at this size
-    open: str = field(default="", compare=False)  # why the library itself is caught today
 
     @property
     def where(self) -> str:
@@ -164,10 +163,10 @@ def gaussian_proved(first: Any, second: Any) -> float:
 
 
 def both(run: Callable[[int, int], float], runs: int) -> list[np.ndarray[Any, Any]]:
-    """Scores of `run(world, seed)` in two neighbouring worlds, every seed used once."""
+    """Scores of `run(neighbour, seed)` in two neighbouring neighbours, every seed used once."""
     return [
-        np.array([run(world, 2 * i + world) for i in range(runs)], dtype=np.float64)
-        for world in (0, 1)
+        np.array([run(neighbour, 2 * i + neighbour) for i in range(runs)], dtype=np.float64)
+        for neighbour in (0, 1)
     ]
 
 

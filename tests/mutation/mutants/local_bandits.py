@@ -19,9 +19,9 @@ def question_asked() -> float:
     """Which question a device answers is in the clear; the person's reward is 0 or 1."""
     policy, noise = PublicPolicy.start(DIM, 1.0), SeededNoise(1)
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         coin = np.random.default_rng(seed).random(1)
-        reports = reporting.report_many(E1, np.array([float(world)]), policy, coin, noise)
+        reports = reporting.report_many(E1, np.array([float(neighbour)]), policy, coin, noise)
         return float(next(r for r in reports if len(r.values)).question == "gram")
 
     return proved(*both(run, 1000))
@@ -63,10 +63,10 @@ def reports_after_a_hostile_state() -> float:
     record["whitening"] = np.full((DIM, DIM), 1.7e308).tolist()
     row = np.full((1, DIM), 0.7)
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         try:
             device = Device(PublicPolicy.from_dict(record), seed=seed, noise=SeededNoise(seed))
-            report = device.report(device.decide(row * world), 1.0)
+            report = device.report(device.decide(row * neighbour), 1.0)
             return float(np.isfinite(report.values).all())
         except ValueError:
             return -1.0

@@ -13,9 +13,9 @@ from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, gaussian_proved, pro
 def direction_on_the_ball() -> float:
     """One round, a loss e1 or -e1: which way the decision goes."""
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = FTRL(Ball(2), 1, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed))
-        learner.learn([(-1.0, 1.0)[world], 0.0])
+        learner.learn([(-1.0, 1.0)[neighbour], 0.0])
         return float(learner.decide()[0])
 
     return gaussian_proved(*both(run, 500))
@@ -26,9 +26,9 @@ def experts() -> float:
     losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], 8, axis=1)
     halves = losses[1] - losses[0]
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = FTRL(Simplex(16), 1, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed))
-        learner.learn(losses[world])
+        learner.learn(losses[neighbour])
         return float(np.log(np.maximum(learner.decide(), 1e-300)) @ halves)
 
     return gaussian_proved(*both(run, 600))
@@ -38,7 +38,7 @@ def batch_of_losses(make: Any, losses: tuple[float, float, float], canaries: int
     """Totals that the inner bandit was told after one batch; the first losses are one or other."""
     low, rest, high = losses
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = make(SeededNoise(seed))
         heard: list[float] = []
         kept = learner.bandit.learn
@@ -51,7 +51,7 @@ def batch_of_losses(make: Any, losses: tuple[float, float, float], canaries: int
         for t in range(learner.batch_size):
             decision = learner.decide()
             sign = getattr(decision.choice, "sign", 1)
-            value = (low, high)[world] if sign > 0 else (high, low)[world]
+            value = (low, high)[neighbour] if sign > 0 else (high, low)[neighbour]
             learner.learn(decision, value if t < canaries else rest)
         learner.decide()  # the release
         return heard[0]
@@ -83,13 +83,13 @@ def batches_together() -> float:
     The difference of the two releases: independent noise makes it worse, the same one is gone.
     """
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = AdversarialBandit(2, 200, 2.0, trust="central", seed=0, noise=SeededNoise(seed))
         heard: list[float] = []
         kept = learner.bandit.learn
         learner.bandit.learn = lambda arm, loss: (heard.append(loss), kept(arm, loss))
         for t in range(2 * learner.batch_size):
-            learner.learn(learner.decide(), float(world) if t == 0 else 0.5)
+            learner.learn(learner.decide(), float(neighbour) if t == 0 else 0.5)
         learner.decide()
         return round(heard[0] - heard[1], 9)
 
@@ -99,7 +99,7 @@ def batches_together() -> float:
 def a_report_repeated() -> float:
     """A state from before a loss is loaded four times, with fresh noise; claim 1."""
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         learner = AdversarialBandit(2, 10, 1.0, seed=0, noise=SeededNoise(seed))
         decision = learner.decide()
         state, total = learner.state_dict(), 0.0
@@ -110,7 +110,7 @@ def a_report_repeated() -> float:
                 learner.load_state_dict(state)
             except ValueError:  # the state is older than this learner
                 break
-            learner.learn(decision, float(world))
+            learner.learn(decision, float(neighbour))
             total += float(learner.bandit._total[decision.action])
         return total
 

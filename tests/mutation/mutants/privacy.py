@@ -40,8 +40,8 @@ def one_matrix() -> float:
     a, b = np.array([1.0, 1.0]) / math.sqrt(2), np.array([1.0, -1.0]) / math.sqrt(2)
     terms, noise = (np.outer(a, a), np.outer(b, b)), SeededNoise(3)
 
-    def run(world: int, _: int) -> float:
-        out = gaussian_symmetric(terms[world], sensitivity=math.sqrt(2), mu=MU, noise=noise)
+    def run(neighbour: int, _: int) -> float:
+        out = gaussian_symmetric(terms[neighbour], sensitivity=math.sqrt(2), mu=MU, noise=noise)
         return float(out.value[0, 1])
 
     return gaussian_proved(*both(run, 1500))
@@ -60,8 +60,8 @@ def a_minimum() -> float:
     for each, first in zip(scores, (-1.0, 1.0), strict=True):
         each[0] = first
 
-    def run(world: int, _: int) -> float:
-        chosen = select(scores[world], sensitivity=2.0, epsilon=1.0, minimize=True, noise=noise)
+    def run(neighbour: int, _: int) -> float:
+        chosen = select(scores[neighbour], sensitivity=2.0, epsilon=1.0, minimize=True, noise=noise)
         return float(chosen.value == 0)
 
     return proved(*both(run, 4000))
@@ -262,7 +262,7 @@ MUTANTS = [
         off_the_sphere,
         (
             Edit(
-                "privacy.local:BallChannel.privatize",
+                "privacy.local:BallChannel._drawn",
                 "direction = rows / np.where(zero, 1.0, largest)[:, None]",
                 "direction = rows.copy()",
             ),

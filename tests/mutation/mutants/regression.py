@@ -58,8 +58,8 @@ def second_moments() -> float:
     """The worst pair: [phi; y] = [1; 1] against [1; -1]; the moment moves by 2, times sqrt(2)."""
     noise = SeededNoise(1)
 
-    def run(world: int, _: int) -> float:
-        task = problem([[1.0]], [(-1.0, 1.0)[world]], noise)
+    def run(neighbour: int, _: int) -> float:
+        task = problem([[1.0]], [(-1.0, 1.0)[neighbour]], noise)
         return float(stages.second_moments(everyone(task))[1][0])
 
     return gaussian_proved(*both(run, 1500))
@@ -69,8 +69,8 @@ def people_twice() -> float:
     """A person of two rows, both replaced; promised for contributions=2."""
     noise = SeededNoise(2)
 
-    def run(world: int, _: int) -> float:
-        task = problem([[1.0]] * 2, [(-1.0, 1.0)[world]] * 2, noise, k=2)
+    def run(neighbour: int, _: int) -> float:
+        task = problem([[1.0]] * 2, [(-1.0, 1.0)[neighbour]] * 2, noise, k=2)
         return float(stages.second_moments(everyone(task))[1][0])
 
     return gaussian_proved(*both(run, 1500))
@@ -182,9 +182,9 @@ def published(make: Callable[..., Any], rows: int, rest: float = 0.0) -> float:
     """The coefficients alone; one row has label 1 or -1, the others say nothing."""
     noise = SeededNoise(8)
 
-    def run(world: int, _: int) -> float:
+    def run(neighbour: int, _: int) -> float:
         X, y = np.tile(np.eye(2), (rows // 2, 1)), np.full(rows, rest)
-        y[0] = (-1.0, 1.0)[world]
+        y[0] = (-1.0, 1.0)[neighbour]
         return float(np.arctan(make(noise=noise, random_state=0).fit(X, y).coef_[0]))
 
     return gaussian_proved(*both(run, 300))

@@ -35,8 +35,8 @@ def chosen_entry() -> float:
     made, scores = arms(1.0, SeededNoise(1), 20), (np.zeros(20), np.ones(20))
     scores[0][0], scores[1][0] = 1.0, 0.0
 
-    def run(world: int, _: int) -> float:
-        return float(made._peel(scores[world], 1, 2.0)[0] == 0)
+    def run(neighbour: int, _: int) -> float:
+        return float(made._peel(scores[neighbour], 1, 2.0)[0] == 0)
 
     return proved(*both(run, 5000))
 
@@ -57,10 +57,10 @@ def which_arms_moved() -> float:
     """Whether arm 0 was released; the person of this window chose arm 0, or arm 1. Claim 1."""
     unused = arms(1.0, SeededNoise(3))
 
-    def run(world: int, seed: int) -> float:
+    def run(neighbour: int, seed: int) -> float:
         made: Any = copied(unused)
         made._noise = SeededNoise(seed)
-        made.take(world, np.ones(1), 0.1)
+        made.take(neighbour, np.ones(1), 0.1)
         made.advance(made.ends[0])
         return float(made.theta[0, 0] != 0)
 

@@ -53,10 +53,10 @@ def views(sums: Array, weights: Array, first: int) -> Array:  # (rounds, runs) -
 
 
 def _running(
-    mechanism: str | Tree, name: str, canary: tuple[int, ...], when: str, near: float
+    mechanism: str | Tree, name: str, canary: tuple[int, ...], when: str, attainable: float
 ) -> None:
-    @attack(f"prefix sum {name}, {when}", room="sums", kind="gaussian", near=near)
-    def running(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(f"prefix sum {name}, {when}", room="sums", kind="gaussian", attainable=attainable)
+    def running(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """The whole sequence of 24 sums against one person's rounds: +1/2 or -1/2."""
         move = np.zeros(T)
         move[list(canary)] = 1.0
@@ -69,24 +69,24 @@ def _running(
             mechanism=mechanism,
             noise=noise,
         )
-        sign = world - 0.5
+        sign = neighbour - 0.5
         out = np.array([sums.add(np.full(runs, sign * x)) for x in move])
         return views(out, whitening(sums._plan.design, move), canary[0])
 
 
 # How much of mu the best attack reaches, sqrt(move . weights) / reach: a round late in the stream
 # is in fewer sums and nodes.
-_NEAR = {"blt": (1.0, 0.95, 0.67, 1.0), "toeplitz": (1.0, 0.95, 0.69, 1.0),
+_ATTAINABLE = {"blt": (1.0, 0.95, 0.67, 1.0), "toeplitz": (1.0, 0.95, 0.69, 1.0),
          "tree": (1.0, 0.63, 0.45, 0.97)}  # fmt: skip
 _WHEN = {"first round": (0,), "middle round": (11,), "last round": (23,),
          "three rounds of one user": (0, 1, 2)}  # fmt: skip
-for _name, _shares in _NEAR.items():
-    for (_when, _rounds), _near in zip(_WHEN.items(), _shares, strict=True):
-        _running(Tree(2) if _name == "tree" else _name, _name, _rounds, _when, _near)
+for _name, _shares in _ATTAINABLE.items():
+    for (_when, _rounds), _attainable in zip(_WHEN.items(), _shares, strict=True):
+        _running(Tree(2) if _name == "tree" else _name, _name, _rounds, _when, _attainable)
 
 
 @attack("prefix sum pure tree", room="sums", kind="pure")
-def pure_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def pure_tree(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Two sums of a binary tree with Laplace noise: the log-likelihood ratio of its two nodes."""
     sums = PrefixSum(
         2,
@@ -98,7 +98,7 @@ def pure_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
         mechanism=Tree(2),
         noise=noise,
     )
-    sign = world - 0.5
+    sign = neighbour - 0.5
     leaf, root = sums.add(np.full(runs, sign)), sums.add(np.zeros(runs))
     ratio = sum(np.abs(node + 0.5) - np.abs(node - 0.5) for node in (leaf, root))
     # Rounded: float noise betrays its input by its last bits, and that is another attack.
@@ -106,27 +106,27 @@ def pure_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
 
 
 @attack("prefix sum pure cube", room="sums", kind="pure")
-def pure_cube(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def pure_cube(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """One sum of losses in [0, 1]^3 with K-norm noise: the log-likelihood ratio, zeros or ones."""
     seen = []
     for _ in range(runs):
         sums = PrefixSum(
             1, 3, Budget(claim.epsilon), sensitivity=1.0, norm="linf", bound=1.0, noise=noise
         )
-        seen.append(sums.add(np.full(3, float(world))))
+        seen.append(sums.add(np.full(3, float(neighbour))))
     out = np.array(seen)
     return np.asarray(np.round(np.abs(out).max(axis=1) - np.abs(out - 1).max(axis=1), 9))
 
 
 # In nine sums of this tree every node of the first round shows: sqrt(move . weights) is the reach.
 @attack("prefix sum adaptive", room="sums", kind="gaussian")
-def adaptive(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def adaptive(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Later inputs copy the sign of the last sum of a tree that runs ahead of the data."""
     rounds, tree = 9, Tree(3)
     budget = Budget(claim.epsilon, claim.delta)
     sums = PrefixSum(rounds, runs, budget, sensitivity=1.0, bound=runs, mechanism=tree, noise=noise)
     known, out = np.zeros(runs), []
-    x = np.full(runs, world - 0.5)
+    x = np.full(runs, neighbour - 0.5)
     for t in range(rounds):
         estimate = sums.add(x)
         known = known + (x if t else 0.0)  # the attacker knows the rule, hence all but the canary

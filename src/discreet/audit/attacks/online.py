@@ -1,7 +1,7 @@
 """Attacks on online learners: decisions that follow one person's loss, at its worst.
 
 A loss (1, 0, 1, 0) against (0, 1, 0, 1) is the whole sensitivity apart, in every coordinate, and
-nothing of it is lost to the simplex, on which only differences of sums show. `near` is 1 where
+nothing of it is lost to the simplex, on which only differences of sums show. `attainable` is 1 where
 what follows one release of the whole move shows all of it, or its sign, which is as good.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_sums import views, whitening
-from discreet.audit.wire import listening
+from discreet.audit.attacks.sums import views, whitening
+from discreet.privacy.observation import observed, values
 from discreet.domains import Ball, Simplex
 from discreet.online import (
     FTPL,
@@ -37,13 +37,13 @@ def _first_decision(learner: Any, loss: Array) -> Array:
     return np.asarray(learner.decide())
 
 
-def _ftrl(name: str, canary: tuple[int, ...], near: float) -> None:
-    @attack(name, room="online", kind="gaussian", near=near)
-    def ftrl(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def _ftrl(name: str, canary: tuple[int, ...], attainable: float) -> None:
+    @attack(name, room="online", kind="gaussian", attainable=attainable)
+    def ftrl(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Decisions show the noisy sums exactly, log(x_2/x_1) = rate (L_1 - L_2): whitened sums."""
         losses, move, seen = np.full((ROUNDS, 4), 0.5), np.zeros(ROUNDS), []
         move[list(canary)] = 1.0
-        losses[list(canary)] = np.tile(CANARY[world], 2)
+        losses[list(canary)] = np.tile(CANARY[neighbour], 2)
         for _ in range(runs):
             learner = FTRL(
                 Simplex(4),
@@ -60,7 +60,7 @@ def _ftrl(name: str, canary: tuple[int, ...], near: float) -> None:
         return views(sums.T, whitening(learner._sums._plan.design, move), canary[0])
 
 
-# The share of mu of the best linear score, |B^-1 A move| over the most that any k rounds cost:
+# The fraction of mu of the best linear score, |B^-1 A move| over the most that any k rounds cost:
 # 1 for first rounds; a last round is in one sum only.
 _ftrl("ftrl", (0,), 1.0)
 _ftrl("ftrl, last round", (ROUNDS - 1,), 0.76)
@@ -68,19 +68,19 @@ _ftrl("ftrl, three rounds of one user", (0, 1, 2), 1.0)
 
 
 @attack("ftrl pure", room="online", kind="pure")
-def ftrl_pure(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def ftrl_pure(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """One round of K-norm noise: the difference of two coordinates, from one decision."""
     seen = []
     for _ in range(runs):
         learner = FTRL(Simplex(2), 1, claim.epsilon, 0.0, mechanism="tree", seed=0, noise=noise)
-        seen.append(_first_decision(learner, CANARY[world]))
+        seen.append(_first_decision(learner, CANARY[neighbour]))
     return np.round(np.log(seen) @ [-1.0, 1.0], 9)
 
 
 @attack("ftrl on the ball", room="online", kind="gaussian")
-def ftrl_ball(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def ftrl_ball(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Opposite unit losses; a decision on the sphere shows where the noisy sum points."""
-    canary, seen = (2 * world - 1) * np.eye(2)[0], []
+    canary, seen = (2 * neighbour - 1) * np.eye(2)[0], []
     for _ in range(runs):
         learner = FTRL(Ball(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise)
         seen.append(_first_decision(learner, canary))
@@ -88,19 +88,19 @@ def ftrl_ball(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
 
 
 @attack("ftpl", room="online", kind="gaussian")
-def ftpl(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def ftpl(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Which of two experts is followed after the canary's round."""
     seen = []
     for _ in range(runs):
         learner = FTPL(
             Simplex(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise
         )
-        seen.append(_first_decision(learner, CANARY[world])[1])
+        seen.append(_first_decision(learner, CANARY[neighbour])[1])
     return np.array(seen)
 
 
 @attack("doubling", room="online", kind="gaussian")
-def doubling(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def doubling(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The canary's round is the last before a restart: the decision on either side of it."""
     seen = []
     for _ in range(runs):
@@ -110,7 +110,7 @@ def doubling(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
             ),
             first=1,
         )
-        learner.learn(CANARY[world])
+        learner.learn(CANARY[neighbour])
         before = learner.learner.decide()  # of the learner that has had its rounds
         seen.append([np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())])
     return np.array(seen)
@@ -118,7 +118,7 @@ def doubling(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
 
 def _two_arms(name: str, canaries: int) -> None:
     @attack(name, room="online", kind="pure")
-    def two_arms(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    def two_arms(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
         scores, horizon = [], math.ceil(60 * canaries / min(1.0, claim.epsilon))
         for _ in range(runs):
@@ -135,7 +135,7 @@ def _two_arms(name: str, canaries: int) -> None:
             for batch in range(2):
                 held = decision
                 for t in range(bandit.batch_size):
-                    loss = 0.5 if batch or t >= canaries else float(world)
+                    loss = 0.5 if batch or t >= canaries else float(neighbour)
                     bandit.learn(decision, loss)
                     decision = bandit.decide()
                 law = decision.probabilities - bandit.bandit.explore / 2
@@ -152,13 +152,13 @@ _two_arms("adversarial bandit central, three rounds of one user", 3)
 
 
 @attack("barrier bandit central", room="online", kind="pure")
-def barrier_central(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def barrier_central(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Where the bandit stands after one batch; the first loss is the least or the largest."""
     scores = []
     for _ in range(runs):
         bandit = BarrierBandit(Ball(1), 60, claim.epsilon, trust="central", seed=0, noise=noise)
         for t in range(bandit.batch_size):
-            bandit.learn(bandit.decide(), 0.0 if t else 2.0 * world - 1.0)
+            bandit.learn(bandit.decide(), 0.0 if t else 2.0 * neighbour - 1.0)
         scores.append(float(bandit.decide().choice.centre[0]))
     return np.round(scores, 9)
 
@@ -167,13 +167,13 @@ def _wiretapped(
     name: str, make: Callable[[int, Claim, Noise], Any], losses: tuple[float, float]
 ) -> None:
     @attack(name, room="online", kind="pure")
-    def wiretap(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    def wiretap(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Every loss is the least, or the largest: reports of single losses, from the wire."""
         learner = make(runs, claim, noise)
-        with listening() as heard:
+        with observed("report") as heard:
             for _ in range(runs):
-                learner.learn(learner.decide(), losses[world])
-        return np.concatenate([np.ravel(sent) for sent in heard])
+                learner.learn(learner.decide(), losses[neighbour])
+        return np.concatenate([np.ravel(sent) for sent in values(heard)])
 
 
 _wiretapped(

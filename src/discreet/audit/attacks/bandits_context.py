@@ -14,7 +14,7 @@ from discreet.audit.attack import Claim, attack
 from discreet.bandits import LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
-from discreet.online import SparseBandit
+from discreet.bandits import SparseBandit
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 
@@ -26,9 +26,9 @@ BESIDE, LATER = 6, 8  # people who are offered two actions: in the canary's wind
 Make = Callable[[Claim, Noise], Any]
 
 
-def _seen(learner: Any, world: int) -> tuple[Array, Array, Array]:
+def _seen(learner: Any, neighbour: int) -> tuple[Array, Array, Array]:
     """Actions beside the canary, actions after the release, theta."""
-    own = (2 * world - 1) * E1
+    own = (2 * neighbour - 1) * E1
     for features in (NOBODY, own, NOBODY, NOBODY):  # half of local reports are of the moment
         learner.learn(learner.decide(features), 1.0)
     beside = [learner.decide(TWO).action for _ in range(BESIDE)]
@@ -39,14 +39,14 @@ def _seen(learner: Any, world: int) -> tuple[Array, Array, Array]:
     return np.array(beside), later, np.asarray(getattr(learner, "theta", np.zeros(2)))
 
 
-def _own_context(name: str, make: Make, kind: str, near: float, effort: float = 0.25) -> None:
-    @attack(f"{name}, own context", room="bandits", kind=kind, near=near, effort=effort)
-    def own_context(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def _own_context(name: str, make: Make, kind: str, attainable: float, effort: float = 0.25) -> None:
+    @attack(f"{name}, own context", room="bandits", kind=kind, attainable=attainable, effort=effort)
+    def own_context(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Features e1 or -e1 of one person: coins of people beside it, later actions, theta."""
         expected, _, _ = _seen(make(claim, SeededNoise(0)), 1)
         scores = []
         for _ in range(runs):
-            beside, later, theta = _seen(make(claim, noise), world)
+            beside, later, theta = _seen(make(claim, noise), neighbour)
             finite = np.nan_to_num(theta[0], nan=1e9, posinf=1e9, neginf=-1e9)
             scores.append((np.sum(beside == expected), -later.sum(), finite))
         return np.array(scores, dtype=np.float64)
@@ -70,7 +70,7 @@ def _linear(link: str) -> Make:
     return make
 
 
-# `near`: no more than the signs and one entry of theta is read, where the whole sum would show all
+# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would show all
 # that was booked; a bound from above, not what was reached.
 for _link in LINKS:
     _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0)
@@ -97,8 +97,8 @@ _own_context(
 )
 
 
-@attack("sparse bandit, own context", room="convex", kind="approximate", effort=0.1)
-def sparse_context(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("sparse bandit, own context", room="bandits", kind="approximate", effort=0.1)
+def sparse_context(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A context of zeros, which all arms tie, or of ones; then people whose arms tie: their coins.
 
     Zeros tie whatever theta is, so the actions of people with such a context are coins, and
@@ -116,6 +116,6 @@ def sparse_context(claim: Claim, runs: int, world: int, noise: SeededNoise) -> A
     expected, _ = coins(SeededNoise(0), 1)
     scores = []
     for _ in range(runs):
-        tied, theta = coins(noise, world)
+        tied, theta = coins(noise, neighbour)
         scores.append((np.sum(tied == expected), theta))
     return np.array(scores, dtype=np.float64)

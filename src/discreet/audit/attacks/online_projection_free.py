@@ -1,7 +1,7 @@
-"""Attacks on convex learners: ProjectionFreeBandit, NoisySFW, NoisySGD and LocalMD.
+"""Attacks on ProjectionFreeBandit.
 
 Steps come after the release and have no part in the promise: the attacker chooses them small, so
-that points show the noisy sums and nothing is cut off at the border. `near` is 1 where a move of
+that points show the noisy sums and nothing is cut off at the border. `attainable` is 1 where a move of
 the full sensitivity is seen in all its releases: centres are |a0 - a1|/s = mu apart, densities of
 K-norm noise by e^epsilon.
 """
@@ -12,22 +12,18 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_sums import whitening
-from discreet.audit.transcript import likelihood_ratio
-from discreet.audit.wire import listening
-from discreet.domains import Cube, LpBall
+from discreet.audit.attacks.sums import whitening
+from discreet.domains import Cube
 from discreet.online import ProjectionFreeBandit
 from discreet.online.projection_free import LEVEL
 from discreet.online.smoothed_descent import SMOOTH
-from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.privacy import Noise, PrefixSum, SeededNoise
+from discreet.privacy import PrefixSum, SeededNoise
 from discreet.privacy.checks import Array
 
 RATE = 1e-4  # of ProjectionFreeBandit's steps
-CLIP = 0.1
 
 
-def _sums_seen(bandit: Any, world: int, canaries: int) -> tuple[Array, Array]:
+def _sums_seen(bandit: Any, neighbour: int, canaries: int) -> tuple[Array, Array]:
     """Running sums along the canary's terms and in units of them, as the points show; the terms.
 
     The canary's losses are the worst two in each of its rounds, the first ones, and all come after
@@ -45,7 +41,7 @@ def _sums_seen(bandit: Any, world: int, canaries: int) -> tuple[Array, Array]:
             continue
         along = 1.0 if t == 0 or aim.direction @ term > 0 else -1.0
         term = term + along * aim.direction
-        mine.append((decision, 0.5 + along * (world - 0.5)))
+        mine.append((decision, 0.5 + along * (neighbour - 0.5)))
         if t == canaries - 1:
             for late, loss in mine:
                 bandit.learn(late, loss)
@@ -54,10 +50,10 @@ def _sums_seen(bandit: Any, world: int, canaries: int) -> tuple[Array, Array]:
     return np.asarray(sums @ term / (term @ term) * bandit.radius / inner.dim), term
 
 
-def _projection_free(name: str, dim: int, rounds: int, canaries: int, share: float) -> None:
+def _projection_free(name: str, dim: int, rounds: int, canaries: int, fraction: float) -> None:
     # A term moves by (direction, LEVEL), of which the points show the direction.
-    @attack(name, room="convex", kind="gaussian", near=share / math.hypot(1.0, LEVEL))
-    def projection_free(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(name, room="online", kind="gaussian", attainable=fraction / math.hypot(1.0, LEVEL))
+    def projection_free(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """The canary's loss is 0 or 1, others equal their baseline: sums, read off the points."""
         out = []
         for _ in range(runs):
@@ -81,7 +77,7 @@ def _projection_free(name: str, dim: int, rounds: int, canaries: int, share: flo
                 mechanism="blt",
                 noise=noise,
             )
-            out.append(_sums_seen(bandit, world, canaries)[0])
+            out.append(_sums_seen(bandit, neighbour, canaries)[0])
         seen = np.array(out)
         weights = whitening(bandit._feedback.sums._plan.design, np.eye(seen.shape[1])[canaries - 1])
         return np.column_stack([seen @ weights, seen.mean(axis=1)])
@@ -93,64 +89,16 @@ _projection_free("projection-free bandit", 3, 3, 1, 1.0)
 _projection_free("projection-free bandit, three rounds of one user", 1, 8, 3, 0.965)
 
 
-@attack("projection-free bandit pure", room="convex", kind="pure")
-def projection_free_pure(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("projection-free bandit pure", room="online", kind="pure")
+def projection_free_pure(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """K-norm noise in one node: the exact likelihood of the released sum, and the point's view."""
     scores = []
     for _ in range(runs):
         bandit: Any = ProjectionFreeBandit(Cube(1), 2, claim.epsilon, 0.0, seed=0, noise=noise)
-        shown, direction = _sums_seen(bandit, world, 1)
+        shown, direction = _sums_seen(bandit, neighbour, 1)
         released = bandit._feedback.sums.estimate * bandit.radius  # in units of a loss
-        # Worlds are -c and c, for the baseline is 1/2; the density falls with the l2 distance.
+        # Neighbours are -c and c, for the baseline is 1/2; the density falls with the l2 distance.
         c = 0.5 * np.append(direction, LEVEL)
         ratio = np.linalg.norm(released + c) - np.linalg.norm(released - c)
         scores.append((ratio, shown[0]))
     return np.round(scores, 9)
-
-
-@attack("noisy sfw", room="convex", kind="gaussian")
-def noisy_sfw(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """The first batch's mean gradient, by exact likelihood; the label is 1 or -1."""
-
-    def run(which: int, source: Noise) -> None:
-        X, y = np.zeros((4, 2)), np.zeros(4)
-        X[0], y[0] = [1.0, 0.0], 2.0 * which - 1.0
-        NoisySFW(LpBall(2, 2), claim.epsilon, claim.delta, gradient_bound=CLIP, noise=source).fit(
-            X, y
-        )
-
-    # Later batches hold other rows.
-    return np.array([likelihood_ratio(run, world, noise, limit=1) for _ in range(runs)])
-
-
-@attack("noisy sgd", room="convex", kind="gaussian")
-def noisy_sgd(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """All noisy gradients of five passes, by exact likelihood; the label is 1 or -1."""
-
-    def run(which: int, source: Noise) -> None:
-        X, y = np.zeros((4, 2)), np.zeros(4)
-        X[0], y[0] = [1.0, 0.0], 2.0 * which - 1.0
-        learner = NoisySGD(
-            LpBall(2, 2),
-            claim.epsilon,
-            claim.delta,
-            gradient_bound=CLIP,
-            passes=5,
-            step=1e-3,
-            noise=source,
-        )
-        learner.fit(X, y)
-
-    return np.array([likelihood_ratio(run, world, noise) for _ in range(runs)])
-
-
-@attack("local mirror descent", room="convex", kind="pure")
-def local_md(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """One report of a clipped gradient, from the wire; the label is 1 or -1."""
-    learner = LocalMD(
-        LpBall(2, 2), runs, claim.epsilon, gradient_bound=CLIP, step=1e-3, noise=noise
-    )
-    with listening() as heard:
-        for _ in range(runs):
-            learner.learn([1.0, 0.0], 1.0 - 2.0 * world)
-    return np.array([sent[0] for sent in heard])

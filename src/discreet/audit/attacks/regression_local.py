@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_regression import LABELS, Row
-from discreet.audit.wire import listening
+from discreet.audit.attacks.regression import LABELS, Row
+from discreet.privacy.observation import observed, values
 from discreet.local import PublicState, Question, report_many
 from discreet.local.questions import Channel, answer
 from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
@@ -46,7 +46,7 @@ def _question(
     reports: int = 1,
 ) -> None:
     @attack(f"local regression {name}", room="regression", kind="pure")
-    def one_person(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    def one_person(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """What one device sends to a question of the protocol, by exact likelihood."""
         question = Question(kind, kind, clip, 1.0)
         state = PublicState(
@@ -58,7 +58,7 @@ def _question(
             contributions=reports,
         )
         answers = [answer(x[None], np.array([y]), question, theta, whitening)[0] for x, y in pair]
-        features, label = pair[world]
+        features, label = pair[neighbour]
         count = runs * reports
         rows, labels = np.tile(features, (count, 1)), np.full(count, label)
         batches = report_many(rows, labels, state, np.zeros(count), noise)
@@ -90,18 +90,18 @@ def _wiretapped(
     pair: tuple[Row, Row],
     answers: list[Any],
     *,
-    near: float = 1.0,
+    attainable: float = 1.0,
     call: int = 0,
 ) -> None:
-    @attack(name, room="regression", kind="pure", near=near)
-    def wiretap(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(name, room="regression", kind="pure", attainable=attainable)
+    def wiretap(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Everybody is the same person; the wire carries one report of each, heard in one fit."""
-        (features, label), scores, count = pair[world], list[Array](), 0
+        (features, label), scores, count = pair[neighbour], list[Array](), 0
         while count < runs:
-            with listening() as heard:
+            with observed("report") as heard:
                 make(claim, noise).fit(np.tile(features, (PEOPLE, 1)), np.full(PEOPLE, label))
             # One batch alone, of people who answer what was public before anyone reported.
-            scores.append(log_ratio(channel(claim), heard[call], answers))
+            scores.append(log_ratio(channel(claim), heard[call].value, answers))
             count += len(scores[-1])
         return np.concatenate(scores)[:runs]
 
@@ -147,24 +147,24 @@ _wiretapped(
 CROWD = 1000  # people: two batches at epsilon = 1
 
 
-@attack("local regression sgd, last batch", room="regression", kind="pure", near=0.62)
-def last_batch(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("local regression sgd, last batch", room="regression", kind="pure", attainable=0.62)
+def last_batch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Everybody else pulls theta to 1, so that the canary's gradient is 0 or fills the ball."""
     # Near theta = 1: (1 - 0)/(1 - tanh(1/2)) = e^.62 at epsilon = 1.
     X, y = np.ones((CROWD, 1)), np.ones(CROWD)
     canary = np.random.default_rng(0).permutation(CROWD)[-1]  # the last in the public order
-    y[canary] = (-1.0, 1.0)[world]
+    y[canary] = (-1.0, 1.0)[neighbour]
     channel, learner = BallChannel(1, claim.epsilon), _fit(PrivateLinearRegression, method="sgd")
     scores = np.empty(runs)
     for run in range(runs):
-        with listening() as heard:
+        with observed("report") as heard:
             learner(claim, noise).fit(X, y)
         theta = 0.0
-        for batch in heard[:-1]:
+        for batch in values(heard[:-1]):
             theta -= (min(PREDICTION_BOUND, abs(theta)) + 1) * float(batch.mean())
         guess = np.clip(theta, -PREDICTION_BOUND, PREDICTION_BOUND)
         answers = [np.array([guess - label]) / (abs(guess) + 1) for label in (-1.0, 1.0)]
-        scores[run] = log_ratio(channel, heard[-1][-1:], answers)[0]
+        scores[run] = log_ratio(channel, heard[-1].value[-1:], answers)[0]
     return scores
 
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_sums import whitening
+from discreet.audit.attacks.sums import whitening
 from discreet.audit.transcript import likelihood_ratio
-from discreet.audit.wire import listening
+from discreet.privacy.observation import observed, values
 from discreet.bandits import LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
@@ -51,13 +51,13 @@ def _joint(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
 
 
 # Rewards 1 and -1 move v v' by |v|^2 sqrt(2) = sqrt(8), booked with the count: sqrt(8 / 8.5).
-@attack("linear bandit", room="bandits", kind="gaussian", near=0.97)
-def linear_bandit(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("linear bandit", room="bandits", kind="gaussian", attainable=0.97)
+def linear_bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Reward 1 or -1 for a row on the boundary: the window's sum, theta, others' later actions."""
     scores = []
     for _ in range(runs):
         learner = _joint(claim, noise, policy="greedy")
-        _, view, value = _window(learner, 2.0 * world - 1.0)
+        _, view, value = _window(learner, 2.0 * neighbour - 1.0)
         direction = _term(view, 1.0) - _term(view, -1.0)
         later = learner.decide_many(np.tile([-E1[0], E1[0]], (3, 1, 1)))
         scores.append((value @ direction, learner.theta[0], later.action.sum()))
@@ -65,29 +65,29 @@ def linear_bandit(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Ar
 
 
 @attack("linear bandit, reward in another window", room="bandits", kind="gaussian")
-def other_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def other_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The reward comes at once, or after the first release: likelihood ratio of both releases."""
     scores = []
     for _ in range(runs):
         learner = _joint(claim, noise)
-        first, view, value = _window(learner, None if world else 1.0)
-        _, later, second = _window(learner, None, (first, 1.0) if world else None)
+        first, view, value = _window(learner, None if neighbour else 1.0)
+        _, later, second = _window(learner, None, (first, 1.0) if neighbour else None)
         early, late = _term(view, 1.0), _term(later, 1.0)
-        # log p(both | late) - log p(both | at once), up to what is the same in both worlds
+        # log p(both | late) - log p(both | at once), up to what is the same in both neighbours
         ratio = (value - early) @ (value - early) + second @ second
         ratio -= value @ value + (second - late) @ (second - late)
         scores.append(ratio / (2 * learner.guarantee.releases[0].scale ** 2))
     return np.array(scores)
 
 
-@attack("linear bandit, three rounds of one user", room="bandits", kind="gaussian", near=0.97)
-def user(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("linear bandit, three rounds of one user", room="bandits", kind="gaussian", attainable=0.97)
+def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """contributions=3: one person has three rounds of one window, all rewards 1 or all -1."""
     scores = []
     for _ in range(runs):
         learner: Any = _joint(claim, noise, contributions=3)
         own = learner.decide_many(np.tile(E1, (3, 1, 1)))
-        learner.learn_many(own, np.full(3, 2.0 * world - 1.0))
+        learner.learn_many(own, np.full(3, 2.0 * neighbour - 1.0))
         learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
         view, total = learner.window.transform, learner.window.total
         learner.decide(NOBODY)  # the release happens here
@@ -99,8 +99,8 @@ LONG = 1000  # decisions of a window, as it has after 2000: there the noise of t
 
 
 # The mean of the realised mu (`Compared.mu`) over 400 runs; no run has more than 1/sqrt(2).
-@attack("linear bandit sgd", room="bandits", kind="gaussian", near=0.685)
-def linear_bandit_sgd(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("linear bandit sgd", room="bandits", kind="gaussian", attainable=0.685)
+def linear_bandit_sgd(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Gradient steps: a reward at once or in the next window, by the likelihood of both averages.
 
     The canary's features point away from what is known, where a residual is the largest: 2. Each
@@ -119,14 +119,14 @@ def linear_bandit_sgd(claim: Claim, runs: int, world: int, noise: SeededNoise) -
             learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
             learner.decide(NOBODY)
 
-    return np.array([likelihood_ratio(run, world, noise) for _ in range(runs)])
+    return np.array([likelihood_ratio(run, neighbour, noise) for _ in range(runs)])
 
 
 def _continual(mechanism: str | Tree, name: str) -> None:
     # The first round is in a node of each level, and all of them show in four sums: whitening's
     # sqrt(move . weights), over the reach, is 1.
     @attack(f"continual linucb {name}", room="bandits", kind="gaussian")
-    def continual(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    def continual(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Features e1 or -e1 with reward 1, the worst pair: all sums, whitened by their noise."""
         # Six features: with fewer, PrefixSum finds pure noise the smaller at a large epsilon.
         dim, rounds, out = 6, 4, []
@@ -137,7 +137,7 @@ def _continual(mechanism: str | Tree, name: str) -> None:
             )
             seen = []
             for t in range(rounds):
-                features = nobody if t else (2 * world - 1) * row
+                features = nobody if t else (2 * neighbour - 1) * row
                 learner.learn(learner.decide(features), 0.0 if t else 1.0)
                 seen.append(learner._sums.estimate[dim])  # the moment of the first feature
             out.append(seen)
@@ -150,9 +150,9 @@ _continual("blt", "blt")
 _continual(Tree(2), "tree")
 
 
-def _wiretapped(name: str, make: Callable[[Claim, Noise], Any], near: float) -> None:
-    @attack(name, room="bandits", kind="pure", near=near)
-    def wiretap(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def _wiretapped(name: str, make: Callable[[Claim, Noise], Any], attainable: float) -> None:
+    @attack(name, room="bandits", kind="pure", attainable=attainable)
+    def wiretap(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Everybody is the same person, reward 1 or -1: reports of moments, as the wire has them.
 
         Only the first window: later questions depend on what was reported before.
@@ -161,10 +161,10 @@ def _wiretapped(name: str, make: Callable[[Claim, Noise], Any], near: float) -> 
         while sum(map(len, scores)) < runs:
             learner = make(claim, noise)
             people = learner.rounds_until_release
-            with listening() as heard:
+            with observed("report") as heard:
                 decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
-                learner.learn_many(decisions, np.full(people, 2.0 * world - 1.0))
-            scores += [sent @ E1[0] for sent in heard if sent.shape[-1] == 2]
+                learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
+            scores += [sent @ E1[0] for sent in values(heard) if sent.shape[-1] == 2]
         return np.concatenate(scores)[:runs]
 
 
@@ -185,17 +185,17 @@ _wiretapped(
 
 
 @attack("local linucb, three reports of one user", room="bandits", kind="pure")
-def local_user(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def local_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """contributions=3: reward 1 or -1, three moments of one person; their likelihood ratio."""
     ratios: list[Array] = []
     while sum(map(len, ratios)) < 3 * runs:
         learner = LocalLinUCB(2, 10**5, claim.epsilon, contributions=3, noise=noise)
         people = min(learner.rounds_until_release, 6 * runs)
-        with listening() as heard:
+        with observed("report") as heard:
             decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
-            learner.learn_many(decisions, np.full(people, 2.0 * world - 1.0))
+            learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
         channel = learner._vectors
-        for sent in heard:
+        for sent in values(heard):
             if sent.shape[-1] == 2:
                 away = channel.log_density(sent, -E1[0])
                 ratios.append(channel.log_density(sent, E1[0]) - away)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_bandits import E1, NOBODY, _joint, _term
-from discreet.audit.attacks_sums import best_weights
+from discreet.audit.attacks.bandits import E1, NOBODY, _joint, _term
+from discreet.audit.attacks.sums import best_weights
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.tree import TreeSum
@@ -20,7 +20,7 @@ T = 24
 
 
 def stolen(
-    claim: Claim, runs: int, world: int, noise: SeededNoise, mechanism: str | Tree
+    claim: Claim, runs: int, neighbour: int, noise: SeededNoise, mechanism: str | Tree
 ) -> Array:  # (runs, numbers)
     """All numbers of a running sum's state, right after the canary's round; each run a row.
 
@@ -28,7 +28,7 @@ def stolen(
     """
     budget = Budget(claim.epsilon, claim.delta)
     sums = PrefixSum(T, runs, budget, sensitivity=1.0, bound=runs, mechanism=mechanism, noise=noise)
-    sums.add(np.full(runs, world - 0.5))
+    sums.add(np.full(runs, neighbour - 0.5))
     held: Any = sums._sum
     if isinstance(held, TreeSum):
         return np.concatenate(list(held.node_sums().values())).T
@@ -37,9 +37,9 @@ def stolen(
 
 # A round is in one node of each level, and right after it all of them are in the state: 1.
 @attack("snapshot of a tree", room="sums", kind="gaussian")
-def snapshot_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def snapshot_tree(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """One stolen state of a tree of running sums: the best mixture of its numbers, or any."""
-    numbers = stolen(claim, runs, world, noise, Tree(2))
+    numbers = stolen(claim, runs, neighbour, noise, Tree(2))
     tree = Tree(2).fitted(T, pure=False)
     # The same code with unit noise, one column for each draw, and the canary in the last column.
     columns = 2 * tree.depth + 1
@@ -51,13 +51,13 @@ def snapshot_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Ar
     return np.column_stack([numbers @ weights, numbers])
 
 
-@attack("snapshot of a window", room="bandits", kind="gaussian", near=0.97)
-def snapshot_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("snapshot of a window", room="bandits", kind="gaussian", attainable=0.97)
+def snapshot_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """One stolen state of LinearBandit in the middle of a window: its sum, along the canary."""
     scores = []
     for _ in range(runs):
         learner: Any = _joint(claim, noise)
-        learner.learn(learner.decide(E1), 2.0 * world - 1.0)
+        learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
         learner.decide(NOBODY)
         view, held = learner.window.transform, learner.window.total.value
         scores.append(held @ (_term(view, 1.0) - _term(view, -1.0)))

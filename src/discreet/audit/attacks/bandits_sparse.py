@@ -2,7 +2,7 @@
 
 A budget in zCDP, turned into (epsilon, delta), is loose for a single release. So selections and
 measurements are held to their own prices: the learner gets the budget at which one of them costs
-exactly the claim. `near` is 1 where every entry of a measurement moves as far as it can.
+exactly the claim. `attainable` is 1 where every entry of a measurement moves as far as it can.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_streaming import rare_share, rare_vertex
+from discreet.audit.attacks.optimization import rare_share, rare_vertex
 from discreet.audit.copied import copied
 from discreet.audit.transcript import compare, likelihood_ratio
 from discreet.bandits import SparseBandit
@@ -46,10 +46,10 @@ def _copied(unused: SparseBandit, noise: Noise) -> Any:
 def _selection(name: str, canaries: int) -> None:
     # The canary moves the entry's odds from e^(-epsilon/2)/12 to e^(epsilon/2)/12; at epsilon = 1
     # its chance is so many times what it was, in logarithms:
-    near = math.log((1 + RIVALS * math.exp(0.5)) / (1 + RIVALS * math.exp(-0.5)))
+    attainable = math.log((1 + RIVALS * math.exp(0.5)) / (1 + RIVALS * math.exp(-0.5)))
 
-    @attack(name, room="convex", kind="pure", near=near)
-    def selection(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(name, room="bandits", kind="pure", attainable=attainable)
+    def selection(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Which of 13 entries an arm changes; the canary pushes the first up, the others down."""
         rho = claim.epsilon**2 / 8 / SELECTING  # bounded range: one choice costs epsilon^2/8
         forced = canaries + 3
@@ -63,7 +63,7 @@ def _selection(name: str, canaries: int) -> None:
             for t in range(ARMS * forced):
                 mine = t % ARMS == 0 and t < ARMS * canaries
                 decision = bandit.decide(x if mine else known)
-                bandit.learn(decision, 2.0 * world - 1.0 if mine else 1.0)
+                bandit.learn(decision, 2.0 * neighbour - 1.0 if mine else 1.0)
             bandit.decide(known)  # the release
             seen.append(bandit.theta[0, 0] != 0)
         return np.array(seen, dtype=np.float64)
@@ -73,8 +73,8 @@ _selection("sparse bandit selection", 1)
 _selection("sparse bandit selection, three rounds of one user", 3)
 
 
-@attack("sparse bandit measurement", room="convex", kind="gaussian")
-def measurement(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("sparse bandit measurement", room="bandits", kind="gaussian")
+def measurement(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Slopes and curvatures of one window, by exact likelihood: all move as far as they can.
 
     The residual is -1 or just the clip: slopes move by 2 clip, and only the second has curvature.
@@ -89,7 +89,7 @@ def measurement(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
             bandit.learn(bandit.decide([x]), reward)
         bandit.decide([0.0])  # the release
 
-    return np.array([likelihood_ratio(run, world, noise) for _ in range(runs)])
+    return np.array([likelihood_ratio(run, neighbour, noise) for _ in range(runs)])
 
 
 # Two arms move by clip in two slopes and by CURVATURE clip in one curvature each, against one arm
@@ -97,8 +97,8 @@ def measurement(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
 _SWITCH = math.sqrt((2 * 2 + 2 * CURVATURE**2) / (4 * 2 + CURVATURE**2))
 
 
-@attack("sparse bandit, arm switch", room="convex", kind="gaussian", near=_SWITCH)
-def arm_switch(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("sparse bandit, arm switch", room="bandits", kind="gaussian", attainable=_SWITCH)
+def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A person's context chooses arm 0 or arm 1: measurements of both arms by exact likelihood.
 
     Beside it, which arms moved: that must not depend on who was in the window.
@@ -120,12 +120,12 @@ def arm_switch(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array
         first, second = bandit.theta[:, 0] != before[:, 0]
         return float(first) - float(second)
 
-    seen = [compare(run, world, noise) for _ in range(runs)]
+    seen = [compare(run, neighbour, noise) for _ in range(runs)]
     return np.array([(each.log_ratio, each.outcome) for each in seen])
 
 
-@attack("sparse bandit every round", room="convex", kind="pure", near=rare_share())
-def every_round(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("sparse bandit every round", room="bandits", kind="pure", attainable=rare_share())
+def every_round(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The paper's step: was the vertex -e_1 chosen first, as the canary's gradient asks?"""
     # n = 31 choices for each arm, epsilon_m = sqrt(8 rho/(m H_n)): the first costs the claim.
     rho = claim.epsilon**2 / 8 * sum(1 / m for m in range(1, 32))
@@ -136,7 +136,7 @@ def every_round(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
         choice = bandit._arms._each[0].direction
         choice._noise = noise
         rare_vertex(choice._total, choice.scale(1))
-        bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * world)
+        bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * neighbour)
         bandit.decide([0.0, 0.0])  # the release
         seen.append(bandit.theta[0, 0] < 0)
     return np.array(seen, dtype=np.float64)

@@ -4,9 +4,9 @@ The attacker sees every release inside the fit and takes their exact likelihood 
 Coefficients are a function of those releases, if the fit keeps its promise: they stand beside the
 likelihood as views of their own, so that noise which was booked but not used is noticed.
 
-Why no attack here comes nearer than `near`: a fit adds up bounds on several statistics, and no pair
+Why no attack here comes nearer than `attainable`: a fit adds up bounds on several statistics, and no pair
 moves all of them as far as each can move. `realised` computes how far a pair does move them,
-without statistics of attacks: near is its root mean square over 200 runs.
+without statistics of attacks: attainable is its root mean square over 200 runs.
 """
 
 import math
@@ -72,25 +72,25 @@ class Fit:
     limit: int | None = None
 
     def comparing(self, claim: Claim) -> Callable[[int, Noise], Compared]:
-        """Runs one fit in a world; all releases, as both worlds explain them."""
+        """Runs one fit in a neighbour; all releases, as both neighbours explain them."""
         X, y = self.rows
-        worlds = []
+        neighbours = []
         for features, label in self.pair:
             other, labels = X.copy(), y.copy()
             other[list(self.places)], labels[list(self.places)] = features[: X.shape[1]], label
-            worlds.append((other, labels))
+            neighbours.append((other, labels))
 
         def run(which: int, source: Noise) -> Array:
-            return np.asarray(self.make(claim, source).fit(*worlds[which]).coef_)
+            return np.asarray(self.make(claim, source).fit(*neighbours[which]).coef_)
 
-        return lambda world, noise: compare(run, world, noise, self.limit)
+        return lambda neighbour, noise: compare(run, neighbour, noise, self.limit)
 
 
 FITS: dict[str, Fit] = {}
 
 
 def realised(name: str, runs: int, seed: int = 0) -> float:
-    """The share of mu that the pair of this attack reaches with infinitely many runs.
+    """The fraction of mu that the pair of this attack reaches with infinitely many runs.
 
     The root mean square of mu, exact where later releases do not depend on earlier noise.
     """
@@ -100,15 +100,15 @@ def realised(name: str, runs: int, seed: int = 0) -> float:
     return math.sqrt(np.mean(squares)) / claim.mu
 
 
-def _fits(name: str, fit: Fit, near: float, effort: float = 1.0) -> None:
+def _fits(name: str, fit: Fit, attainable: float, effort: float = 1.0) -> None:
     FITS[name] = fit
 
-    @attack(name, room="regression", kind="gaussian", near=near, effort=effort)
-    def fits(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(name, room="regression", kind="gaussian", attainable=attainable, effort=effort)
+    def fits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """All releases of a fit by exact likelihood, and the coefficients; one row is replaced."""
         comparing, scores = fit.comparing(claim), []
         for _ in range(runs):
-            seen = comparing(world, noise)
+            seen = comparing(neighbour, noise)
             # A ratio of noisy sums has no variance; its arctan does, and tells the same.
             views = [] if seen.outcome is None else np.arctan(seen.outcome)
             scores.append([seen.log_ratio, *views])
@@ -140,27 +140,27 @@ FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100)[
 _fits(
     "linear regression information-weighted",
     Fit(_linear("information-weighted"), _line(1500), LABELS),
-    near=0.9,
+    attainable=0.9,
     effort=0.3,
 )
 _fits(
     "linear regression single-pass",
     Fit(_linear("single-pass"), _zeros(100), LABELS, FIRST[:1], limit=1),
-    near=1.0,
+    attainable=1.0,
 )
 _fits(
     "linear regression single-pass, three rows of one person",
     Fit(_linear("single-pass", contributions=3), _zeros(100), LABELS, FIRST, limit=1),
-    near=1.0,
+    attainable=1.0,
 )
 # With c the cosine, .35 of mu^2 is moved by 1 - c^2 of itself and .65 by (4 + 2 c - 2 c^2) / 6:
 # most at c = .19, .80 of mu^2.
 _fits(
     "linear regression reweighted",
     Fit(_linear("reweighted"), _zeros(10), turned(0.19)),
-    near=0.89,
+    attainable=0.89,
 )
-_fits("linear regression sgd", Fit(_linear("sgd"), _zeros(10), LABELS), near=1.0)
+_fits("linear regression sgd", Fit(_linear("sgd"), _zeros(10), LABELS), attainable=1.0)
 _fits(
     "linear regression public covariates",
     Fit(
@@ -168,28 +168,28 @@ _fits(
         _axes(1500, 1, 0.7),
         LABELS,
     ),
-    near=0.99,
+    attainable=0.99,
     effort=0.4,
 )
-_fits("ssp", Fit(_baseline(SSP), _zeros(4), LABELS), near=1.0)
+_fits("ssp", Fit(_baseline(SSP), _zeros(4), LABELS), attainable=1.0)
 # A tenth of mu^2 goes to the least eigenvalue, moved by sqrt(1 - c^2) beside a long axis; nine
 # tenths to second moments, moved by 1 - (1 - c)^2 / 4: most at c = .69, .93 of mu^2.
 _fits(
     "adassp",
     Fit(_baseline(AdaSSP), (np.tile([1.0, 0.0], (10, 1)), np.zeros(10)), turned(0.69, math.pi / 4)),
-    near=0.96,
+    attainable=0.96,
 )
 _fits(
     "dp gradient descent",
     Fit(_baseline(DPGradientDescent, steps=10, learning_rate=1e-3), _zeros(4), LABELS),
-    near=0.99,
+    attainable=0.99,
 )
 # Opposite labels move the gradient fully and the information not at all: 1/(1 + GRAM_COST/2) of
 # mu^2. A small coef_bound keeps the mean near 1/2, where both labels surprise alike.
 _fits(
     "glm newton",
     Fit(_glm("newton", coef_bound=0.05), _zeros(10, 1), LABELS),
-    near=0.94,
+    attainable=0.94,
     effort=0.6,
 )
 # With c the cosine, .4 of mu^2 is for Gram matrices, moved by 1 - c^2 of itself, and .6 for the
@@ -197,7 +197,7 @@ _fits(
 _fits(
     "glm erm",
     Fit(_glm("erm", coef_bound=0.1), _axes(500, 2, label=0.5), turned(0.375)),
-    near=0.83,
+    attainable=0.83,
     effort=0.4,
 )
 # Private rows half as long as the public ones that made the frame: the curvature is at the edge.
@@ -209,7 +209,7 @@ _fits(
         _axes(2000, 1, 0.485, 0.5),
         LABELS,
     ),
-    near=0.89,
+    attainable=0.89,
     effort=0.3,
 )
-_fits("glm sgd", Fit(_glm("sgd"), _zeros(100), turned(0.0), FIRST[:1], limit=1), near=1.0)
+_fits("glm sgd", Fit(_glm("sgd"), _zeros(100), turned(0.0), FIRST[:1], limit=1), attainable=1.0)

@@ -15,19 +15,19 @@ from discreet.privacy.gaussian import zcdp_rho
 
 
 @attack("gaussian", room="mechanisms", kind="gaussian")
-def gaussian(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def gaussian(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Opposite rows on the unit sphere; the attacker sees the release and projects it on them."""
     row = np.array([0.6, -0.8, 0.0])
     values = (-row, row)  # 2 apart
     out = [
-        mechanisms.gaussian(values[world], sensitivity=2.0, mu=claim.mu, noise=noise).value
+        mechanisms.gaussian(values[neighbour], sensitivity=2.0, mu=claim.mu, noise=noise).value
         for _ in range(runs)
     ]
     return np.asarray(np.array(out) @ row)
 
 
 @attack("gaussian symmetric", room="mechanisms", kind="gaussian")
-def gaussian_symmetric(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def gaussian_symmetric(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """a a^T against b b^T for orthogonal unit vectors; they differ off the diagonal only.
 
     There the isometry matters: a wrong factor would scale change and noise apart.
@@ -38,7 +38,7 @@ def gaussian_symmetric(claim: Claim, runs: int, world: int, noise: SeededNoise) 
     size = math.sqrt(2)
     out = [
         mechanisms.gaussian_symmetric(
-            values[world], sensitivity=size, mu=claim.mu, noise=noise
+            values[neighbour], sensitivity=size, mu=claim.mu, noise=noise
         ).value
         for _ in range(runs)
     ]
@@ -46,11 +46,11 @@ def gaussian_symmetric(claim: Claim, runs: int, world: int, noise: SeededNoise) 
 
 
 @attack("laplace", room="mechanisms", kind="pure")
-def laplace(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+def laplace(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A count with and without one person; the score is the released count."""
     epsilon = claim.epsilon
     out = [
-        mechanisms.laplace(float(world), sensitivity=1.0, epsilon=epsilon, noise=noise).value
+        mechanisms.laplace(float(neighbour), sensitivity=1.0, epsilon=epsilon, noise=noise).value
         for _ in range(runs)
     ]
     return np.array(out, dtype=np.float64)
@@ -60,12 +60,12 @@ def _k_norm(norm: str, order: float, rows: tuple[Array, Array]) -> None:
     size = float(np.linalg.norm(rows[1] - rows[0], ord=order))
 
     @attack(f"k-norm {norm}", room="mechanisms", kind="pure")
-    def k_norm(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    def k_norm(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Two vectors at the full distance of the norm; the score is the log-likelihood ratio."""
         out = np.array(
             [
                 mechanisms.k_norm(
-                    rows[world], sensitivity=size, epsilon=claim.epsilon, norm=norm, noise=noise
+                    rows[neighbour], sensitivity=size, epsilon=claim.epsilon, norm=norm, noise=noise
                 ).value
                 for _ in range(runs)
             ]
@@ -79,8 +79,8 @@ _k_norm("l2", 2, (np.array([-0.6, -0.8]), np.array([0.6, 0.8])))
 
 
 # The first option goes from odds 1/20 to e/20: log of ((e/20)/(1 + e/20)) / ((1/20)/(1 + 1/20)).
-@attack("selection", room="mechanisms", kind="pure", near=0.922)
-def selection(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("selection", room="mechanisms", kind="pure", attainable=0.922)
+def selection(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """One score moves up and ten down, each by its sensitivity: was the first one chosen?"""
     others = 10
     # Before the change the first option has odds 1/20: rare enough that the normaliser does not
@@ -89,7 +89,7 @@ def selection(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     start = np.zeros(others + 1)
     start[0] = 2 * math.log(others / 20) / claim.epsilon
     move = np.append(1.0, -np.ones(others))
-    options = start if world == 0 else start + move
+    options = start if neighbour == 0 else start + move
     out = [
         mechanisms.select(options, sensitivity=1.0, epsilon=claim.epsilon, noise=noise).value
         for _ in range(runs)
@@ -100,8 +100,8 @@ def selection(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
 # By 2 million draws of this pair: the test at a false alarm rate of .001 proves .77 of epsilon in
 # the limit, one at the median .72. (Two coins are not the whole output: a Gaussian pair of the
 # full rho would show .79 to .91.)
-@attack("generalised gaussian", room="mechanisms", kind="zcdp", near=0.77)
-def generalized_gaussian(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("generalised gaussian", room="mechanisms", kind="zcdp", attainable=0.77)
+def generalized_gaussian(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Opposite corners of the linf ball; the score is the exact log-likelihood ratio."""
     dim = 10
     corner = np.full(dim, 0.5)
@@ -110,7 +110,7 @@ def generalized_gaussian(claim: Claim, runs: int, world: int, noise: SeededNoise
     out, r = [], math.log(dim)
     for _ in range(runs):
         released = mechanisms.generalized_gaussian(
-            values[world], sensitivity=1.0, q=math.inf, rho=rho, noise=noise
+            values[neighbour], sensitivity=1.0, q=math.inf, rho=rho, noise=noise
         )
         away, near = (np.linalg.norm(released.value - value, ord=r) for value in values)
         out.append((away**2 - near**2) / (2 * released.release.scale**2))

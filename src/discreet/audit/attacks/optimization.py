@@ -1,9 +1,11 @@
-"""Attacks on StreamingFrankWolfe: every theta is seen, one row changes its moment from end to end.
+"""Attacks on StreamingFrankWolfe and its baselines NoisySFW, NoisySGD and LocalMD.
+
+Every theta is seen; one row changes its moment from end to end.
 
 Steps come after the release: the attacker makes them so small that points show the noisy sums.
 A budget in zCDP, turned into (epsilon, delta), is loose for a single release. Where a learner has
 one, a release is held to its own price: the learner gets the budget at which it costs the claim.
-`near` is 1 where one release shows all of a move of the full sensitivity.
+`attainable` is 1 where one release shows all of a move of the full sensitivity.
 """
 
 import math
@@ -12,11 +14,14 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks_sums import views, whitening
+from discreet.audit.attacks.sums import views, whitening
 from discreet.audit.copied import copied
+from discreet.audit.transcript import likelihood_ratio
+from discreet.privacy.observation import observed, values
 from discreet.domains import Cube, LpBall
 from discreet.optimization import StreamingFrankWolfe
-from discreet.privacy import SeededNoise, Tree
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.privacy import Noise, SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
 
@@ -32,8 +37,8 @@ def _steps(path: Array) -> Array:  # (rounds, ...)
 
 
 def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
-    @attack(f"streaming frank-wolfe {name}", room="convex", kind=kind)
-    def one_round(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(f"streaming frank-wolfe {name}", room="optimization", kind=kind)
+    def one_round(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """The only row's label is 1 or -1, so that its moment is -clip or clip."""
         scores = []
         for _ in range(runs):
@@ -46,7 +51,7 @@ def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
                 mechanism=mechanism,
                 noise=noise,
             )
-            learner.learn([1.0], 2.0 * world - 1.0)
+            learner.learn([1.0], 2.0 * neighbour - 1.0)
             scores.append(learner.theta[0])
         return np.array(scores)
 
@@ -56,8 +61,8 @@ _one_round("tree", Tree(2), "approximate")
 
 
 # A second round of 12: |B^-1 A e_2| over that of the first, which costs the whole mu.
-@attack("streaming frank-wolfe blt, many rounds", room="convex", kind="gaussian", near=0.99)
-def many_rounds(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+@attack("streaming frank-wolfe blt, many rounds", room="optimization", kind="gaussian", attainable=0.99)
+def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The second row's label lies between two predictions of the path, or beyond both.
 
     Then g = 3 grad - 2 grad' is at one end of its range or the other, and so would be a sum of
@@ -81,18 +86,18 @@ def many_rounds(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
             if t == 1:
                 step = _steps(np.array(path))[0]  # predictions were 0 and are step/2
                 ends = (1.0, step / 4) if step > 0 else (step / 4, -1.0)
-                x, y = 1.0, ends[world]
+                x, y = 1.0, ends[neighbour]
             learner.learn([x], y)
             path.append(learner.theta[0])
         out.append(_steps(np.array(path)) / -rate)
     return views(np.array(out).T, whitening(sums._plan.design, np.eye(ROUNDS)[1]), 1)
 
 
-def _generalised(name: str, dim: int, kind: str, near: float) -> None:
+def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
     @attack(
-        f"streaming frank-wolfe generalised gaussian{name}", room="convex", kind=kind, near=near
+        f"streaming frank-wolfe generalised gaussian{name}", room="optimization", kind=kind, attainable=attainable
     )
-    def generalised(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    def generalised(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Both nodes of the first of two rows, by the exact likelihood of their l_r noise."""
         rounds, epsilon = 2, claim.epsilon
         if kind == "gaussian":  # what rho costs if the noise is Gaussian
@@ -113,7 +118,7 @@ def _generalised(name: str, dim: int, kind: str, near: float) -> None:
             sums._sum = sums._begin(noise)  # it draws its first node
             rate = learner._direction._rate = 0.02 / float(sums.deviation(1))
             for x in (row, 0 * row):
-                learner.learn(x, 1.0 - 2.0 * world)
+                learner.learn(x, 1.0 - 2.0 * neighbour)
                 path.append(learner.theta)
             nodes = _steps(np.array(path)) / -rate  # one is the first row, the other both
             away, close = (
@@ -136,7 +141,7 @@ def rare_vertex(total: Array, scale: float) -> None:
 
 
 def rare_share() -> float:
-    """log P(-e_1 | world 1)/P(-e_1 | world 0) at epsilon = 1: entries move by epsilon/2 scales."""
+    """log P(-e_1 | neighbour 1)/P(-e_1 | neighbour 0) at epsilon = 1: entries move by epsilon/2 scales."""
     chances = []
     for move in (-0.25, 0.25):
         other = math.log(RARE - 1) - move
@@ -146,8 +151,8 @@ def rare_share() -> float:
 
 
 def _vertices(name: str, rounds: int, choices: int) -> None:
-    @attack(name, room="convex", kind="pure", near=rare_share())
-    def vertices(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    @attack(name, room="optimization", kind="pure", attainable=rare_share())
+    def vertices(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Was the vertex -e_1 chosen? The canary's moment pulls towards it, and others away."""
         budget = (claim.epsilon, 0.0)
         if choices > 1:  # each of them costs rho = epsilon^2/8, and epsilon by itself
@@ -161,10 +166,58 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
             direction = learner._direction
             direction._noise = noise
             rare_vertex(direction._total, direction.scale(1))
-            learner.learn([1.0, -1.0], 1.0 - 2.0 * world)
+            learner.learn([1.0, -1.0], 1.0 - 2.0 * neighbour)
             seen.append(learner.theta[0] < 0)
         return np.array(seen, dtype=np.float64)
 
 
 _vertices("streaming frank-wolfe p=1", 1, 1)
 _vertices("streaming frank-wolfe p=1, one choice of four", 5, 4)
+
+
+@attack("noisy sfw", room="optimization", kind="gaussian")
+def noisy_sfw(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """The first batch's mean gradient, by exact likelihood; the label is 1 or -1."""
+
+    def run(which: int, source: Noise) -> None:
+        X, y = np.zeros((4, 2)), np.zeros(4)
+        X[0], y[0] = [1.0, 0.0], 2.0 * which - 1.0
+        NoisySFW(LpBall(2, 2), claim.epsilon, claim.delta, gradient_bound=CLIP, noise=source).fit(
+            X, y
+        )
+
+    # Later batches hold other rows.
+    return np.array([likelihood_ratio(run, neighbour, noise, limit=1) for _ in range(runs)])
+
+
+@attack("noisy sgd", room="optimization", kind="gaussian")
+def noisy_sgd(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """All noisy gradients of five passes, by exact likelihood; the label is 1 or -1."""
+
+    def run(which: int, source: Noise) -> None:
+        X, y = np.zeros((4, 2)), np.zeros(4)
+        X[0], y[0] = [1.0, 0.0], 2.0 * which - 1.0
+        learner = NoisySGD(
+            LpBall(2, 2),
+            claim.epsilon,
+            claim.delta,
+            gradient_bound=CLIP,
+            passes=5,
+            step=1e-3,
+            noise=source,
+        )
+        learner.fit(X, y)
+
+    return np.array([likelihood_ratio(run, neighbour, noise) for _ in range(runs)])
+
+
+@attack("local mirror descent", room="optimization", kind="pure")
+def local_md(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """One report of a clipped gradient, from the wire; the label is 1 or -1."""
+    learner = LocalMD(
+        LpBall(2, 2), runs, claim.epsilon, gradient_bound=CLIP, step=1e-3, noise=noise
+    )
+    with observed("report") as heard:
+        for _ in range(runs):
+            learner.learn([1.0, 0.0], 1.0 - 2.0 * neighbour)
+    return np.array([sent[0] for sent in values(heard)])

@@ -1,0 +1,64 @@
+"""What is released, seen at the moment of its release: a tool for tests and audits.
+
+Mechanisms, channels and running sums report every value that they publish. Nothing else is
+reported: no private value, no noise, no state. An observer therefore sees what any attacker who
+reads all outputs would see. While nobody observes, a report costs one comparison.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from discreet.privacy.release import Release
+
+_observer: list["Observed"] | None = None
+_kinds: tuple[str, ...] = ()  # that are observed; empty: all
+
+
+class Observed(NamedTuple):
+    """A published value, a copy; of which kind; the record of its cost, where it has one.
+
+    kind   "release" of a mechanism or of a sum that is published once, "sum" of a running sum,
+           "report" through a channel, or "choice" by the exponential mechanism
+    """
+
+    kind: str
+    value: Any
+    release: Release | None
+
+
+@contextmanager
+def observed(*kinds: str) -> Iterator[list[Observed]]:
+    """A list that fills with all that is published while the block runs, or with some kinds of it.
+
+    Values published in one call stand in one entry. One block at a time, in one thread.
+
+    >>> from discreet.privacy import SeededNoise
+    >>> from discreet.privacy.mechanisms import laplace
+    >>> with observed() as seen:
+    ...     count = laplace(10.0, sensitivity=1.0, epsilon=1.0, noise=SeededNoise(0)).value
+    >>> [each.kind for each in seen], bool(seen[0].value == count)
+    (['release'], True)
+    """
+    global _observer, _kinds
+    if _observer is not None:
+        raise RuntimeError("somebody observes already; use the list of the outer block")
+    seen: list[Observed] = []
+    _observer, _kinds = seen, kinds
+    try:
+        yield seen
+    finally:
+        _observer = None
+
+
+def observe(kind: str, value: Any, release: Release | None = None) -> None:
+    """Tell the observer, if there is one, that this value is published now."""
+    if _observer is not None and (kind in _kinds or not _kinds):
+        _observer.append(Observed(kind, np.array(value, dtype=np.float64), release))
+
+
+def values(seen: list[Observed]) -> list[Any]:
+    """The published values alone."""
+    return [each.value for each in seen]
