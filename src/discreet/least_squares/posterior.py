@@ -12,7 +12,11 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet.least_squares.symmetric import power
 from discreet.privacy.checks import Array
+
+KNOWN = 30.0  # times the first prior's precision: what counts as known
+STEPS = 7  # of expectation-maximisation
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class Posterior:
     def unobserved(cls, prior: Array) -> "Posterior":
         """N(0, prior^-1)."""
         return cls(prior, np.zeros_like(prior), np.zeros(len(prior)))
+
+    @classmethod
+    def from_covariance(cls, covariance: Array) -> "Posterior":
+        """N(0, covariance): what was known before, as the prior of what comes."""
+        return cls.unobserved(power(covariance, -1.0))
 
     @cached_property
     def covariance(self) -> Array:
@@ -63,6 +72,26 @@ class Posterior:
     def with_prior(self, prior: Array) -> "Posterior":
         """The same observations under another prior precision."""
         return replace(self, prior=prior)
+
+    def with_fitted_prior(self) -> "Posterior":
+        """The same observations under a prior whose variances are fitted to them.
+
+        Expectation-maximisation (Bishop 9.63) from 1/d, along the eigenvectors of the precision:
+        the variance of a group of directions becomes the mean of m_i^2 + S_ii over it. Directions
+        that are known well are one group; for the others, the mean is over all and at least 1/d, so
+        that a direction nobody has seen stays unknown.
+        """
+        d = len(self.weighted)
+        values, vectors = np.linalg.eigh(self.precision)
+        along = vectors.T @ self.weighted
+        known = values > KNOWN * d
+        variances = np.full(d, 1.0 / d)
+        for _ in range(STEPS):
+            left = 1 / (values + 1 / variances)
+            squares = np.clip((left * along) ** 2 + left, 1e-8, 1e4)
+            of_known = float(squares[known].mean()) if known.any() else 0.0
+            variances = np.where(known, of_known, max(float(squares.mean()), 1 / d))
+        return self.with_prior(np.asarray((vectors / variances) @ vectors.T))
 
     def log_evidence(self) -> float:
         """log p(observations), up to what the prior does not change (Bishop 3.86).

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet.least_squares.symmetric import power
 from discreet.privacy.checks import Array
 
 
@@ -50,6 +51,17 @@ class Whitening:
         values = np.maximum(values, float(values.max()) / condition**2) + ridge
         return cls(np.asarray((vectors * (len(gram) * values) ** -0.5) @ vectors.T))
 
+    @classmethod
+    def covering(cls, covariance: Array, ratio: float) -> "Whitening":
+        """M^2 = ratio^2 C + sqrt(C / |C|): a clip covers 1 / ratio standard errors of theta.
+
+        C is the covariance of theta's error. The first term makes the bound clip max(1, |M phi|)
+        of a residual grow with the error of its prediction (with U^2 ~ C it is the U of Chen, Li,
+        Rakhlin, Simchi-Levi 2025); the second keeps M phi long in directions that are known.
+        """
+        relative = covariance / np.linalg.norm(covariance, 2)
+        return cls(power(covariance * ratio**2 + power(relative, 0.5), 0.5))
+
     @cached_property
     def inverse(self) -> Array:
         """M^-1: where theta goes."""
@@ -71,6 +83,10 @@ class Whitening:
     def of_parameters(self, covariance: Array) -> Array:
         """M^-1 C M^-1: the covariance of M^-1 theta, from that of theta."""
         return np.asarray(self.inverse @ covariance @ self.inverse)
+
+    def to_parameters(self, covariance: Array) -> Array:
+        """M C M: the covariance of theta, from that of M^-1 theta."""
+        return np.asarray(self.matrix @ covariance @ self.matrix)
 
     def scaled(self, factor: float) -> "Whitening":
         """factor M."""
