@@ -187,6 +187,7 @@ def _run(
         # unknown M^-1 (theta - centre), whose second moment the posterior tells.
         unknown = stage.whitening.of_parameters(posterior.covariance)
         noise = moment_std**2 * np.eye(d) + gram_error_covariance(unknown, gram_std)
+        noise += stage.slope_std**2 * gram @ unknown @ gram  # so does the slope's error
         if disjoint:  # other rows, other labels: their randomness is news each time
             labels = stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
             noise += labels * np.eye(d)

@@ -27,7 +27,7 @@ from functools import partial
 
 import numpy as np
 
-from discreet.least_squares import Posterior, Whitening, gram_error_covariance, shrink
+from discreet.least_squares import Posterior, Whitening, gram_error_covariance, power, shrink
 from discreet.links import BoundedLink
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
@@ -193,7 +193,7 @@ def _posterior(
     """theta from its estimate, whose errors are the stages' noise and the sampling error."""
     last = stages[-1]
     # Cov(g) = sum w^2 u u^T Var(y) <= dispersion * H: the sampling error of theta.
-    sampling = model.dispersion * np.linalg.inv(last.information)
+    sampling = model.dispersion * power(last.information, -1.0)
     known = Posterior.unobserved(prior)
     identity = np.eye(len(prior))
     if off:

@@ -56,6 +56,7 @@ class Stage:
     gram_bound: float  # tau: w |x|^2 <= tau
     gram_weight: float  # g: weight of the Gram matrix in the joint release
     dilution: float  # E[w^2 |x|^2] / E[w |x|^2]
+    slope_std: float = 0.0  # standard error of the slope, from the noise of the sketch
 
     def largest(self, predictive: Predictive) -> float:
         """R, the largest |w x r|: rows whose residuals may be larger weigh less."""
@@ -73,6 +74,7 @@ class Sketch:
     lengths: Array
     levels: Array
     excess: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
+    level_std: float = 0.0  # of the noise of each of the levels' fractions
 
 
 def second_moments(sample: Sample) -> tuple[Array, Array, float, tuple[float, float]]:
@@ -115,7 +117,12 @@ def sketch_rows(
     # No residual is beyond the limit: what is counted there is noise.
     sides = sides * (math.sqrt(predictive.noise) * LOWER < predictive.limit)
     levels = _sure(sides.sum(axis=(0, 1)), 2 * record.scale)
-    return Sketch(_normalised(lengths), _normalised(levels), _excess(sides, record.scale) / n)
+    return Sketch(
+        lengths=_normalised(lengths),
+        levels=_normalised(levels),
+        excess=_excess(sides, record.scale) / n,
+        level_std=2 * record.scale / n,  # of a sum of four counts
+    )
 
 
 def plan_stage(
@@ -141,7 +148,12 @@ def plan_stage(
     )
     tilt = np.abs(over @ sketch.excess.T).sum(axis=1) * math.sqrt(predictive.noise)
     kept = (square - cut - 2 * c * over) @ levels * predictive.noise
-    slope = np.maximum(np.clip((c - LOWER) / width, 0.0, 1.0) @ levels, SLOPE)
+    within = np.clip((c - LOWER) / width, 0.0, 1.0)  # (clip, level): the part that is not cut
+    slope = np.maximum(within @ levels, SLOPE)
+    # slope = sum within_i levels_i / sum levels_i; its derivative along level i: within_i - slope.
+    attainable = math.sqrt(predictive.noise) * LOWER < predictive.limit
+    changes = (within - slope[:, None]) * attainable
+    slope_std = sketch.level_std * np.sqrt(np.sum(changes**2, axis=1))
     allowed = (cut @ levels <= TAIL * (square @ levels)) & (slope > SLOPE)
     allowed[-1] = True
     # Weights, for each scale of the whitening matrix and each tau.
@@ -161,7 +173,10 @@ def plan_stage(
     if not gram_known:
         noise = _moves((g * tau) ** 2) * (R**2 + unknown / (2 * g**2))
     bias = (tilt[:, None, None] * n * pull) ** 2 / d
-    error = stretch**2 * (kept[:, None, None] * n * label / d + noise / mu**2 + bias)
+    # The error of the slope acts on what is unknown of theta, as that of the Gram matrix does.
+    misjudged = (slope_std[:, None, None] * n * signal / d) ** 2 * unknown / d
+    labels = kept[:, None, None] * n * label / d
+    error = stretch**2 * (labels + noise / mu**2 + bias + misjudged)
     error = error / (slope[:, None, None] * n * signal / d) ** 2
     error[~allowed] = np.inf
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
@@ -173,6 +188,7 @@ def plan_stage(
         gram_bound=float(GRAM_BOUNDS[k]),
         gram_weight=0.0 if gram_known else float(g[i, j, k]),
         dilution=float(label[j, k] / signal[j, k]),
+        slope_std=float(slope_std[i]),
     )
 
 
