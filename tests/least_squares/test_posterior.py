@@ -46,3 +46,40 @@ def test_root__is_a_root_and_forgives_rounding():
     A = np.array([[2.0, 1.0], [1.0, 0.5]])  # singular
     assert np.allclose(root(A) @ root(A).T, A)
     assert np.isfinite(root(np.diag([1.0, -1e-18]))).all()
+
+
+def test_from_covariance__is_a_prior_of_that_covariance():
+    C = np.array([[2.0, 0.5], [0.5, 1.0]])
+    assert np.allclose(Posterior.from_covariance(C).covariance, C)
+    # Two observations in turn, the first one's posterior as the prior of the second, are both.
+    rng = np.random.default_rng(0)
+    designs, seen = rng.standard_normal((2, 2, 2)), rng.standard_normal((2, 2))
+    both = Posterior.from_covariance(C)
+    for design, values in zip(designs, seen, strict=True):
+        both = both.observe(design, values, np.eye(2))
+    first = Posterior.from_covariance(C).observe(designs[0], seen[0], np.eye(2))
+    left = seen[1] - designs[1] @ first.mean
+    second = Posterior.from_covariance(first.covariance).observe(designs[1], left, np.eye(2))
+    assert np.allclose(first.mean + second.mean, both.mean)
+    assert np.allclose(second.covariance, both.covariance)
+
+
+def test_with_fitted_prior__has_more_evidence_than_the_prior_it_starts_from():
+    rng = np.random.default_rng(0)
+    d = 40
+    start = Posterior.unobserved(d * np.eye(d))
+    for size in (0.02, 1.0, 5.0):
+        theta = size * rng.standard_normal(d)
+        seen = start.observe(np.eye(d), theta + 0.02 * rng.standard_normal(d), 4e-4 * np.eye(d))
+        fitted = seen.with_fitted_prior()
+        assert fitted.log_evidence() >= seen.log_evidence()
+        if size >= 1:  # the variance of theta is found: 40 draws tell it to a quarter
+            assert 1 / fitted.prior[0, 0] == pytest.approx(size**2, rel=0.7)
+
+
+def test_with_fitted_prior__a_direction_that_nobody_has_seen_stays_unknown():
+    d = 4
+    design = np.diag([1.0, 1.0, 1.0, 0.0])
+    seen = Posterior.unobserved(d * np.eye(d)).observe(design, np.zeros(d), 1e-6 * np.eye(d))
+    assert seen.with_fitted_prior().covariance[3, 3] >= 1 / d - 1e-9
+    assert seen.with_fitted_prior().covariance[0, 0] <= 1e-6

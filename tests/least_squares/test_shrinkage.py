@@ -27,6 +27,8 @@ def test_shrink__leaves_a_matrix_without_noise_alone_and_floors_eigenvalues():
     assert np.allclose(shrink(A, 0.0, target=np.eye(2)), A)
     assert np.linalg.eigvalsh(shrink(np.diag([1.0, -1.0]), 0.0, floor=0.25)).min() >= 0.25 - 1e-12
     assert np.allclose(shrink(A, 1e3, target=np.eye(2)), np.eye(2))
+    assert np.allclose(shrink(np.diag([5.0, 1.0, 0.0]), 1e3), 2 * np.eye(3))  # the mean eigenvalue
+    assert np.linalg.eigvalsh(shrink(np.diag([5.0, -3.0, 0.0]), 0.1)).min() >= -1e-12
 
 
 def test_gram_error_covariance__is_that_of_the_noise_times_a_vector():

@@ -46,3 +46,12 @@ def test_whitening__predictions_stay_and_matrices_go_back():
     )
     assert (np.linalg.norm(x, axis=1) <= whitening.norm * np.linalg.norm(rows, axis=1)).all()
     assert np.allclose(whitening.scaled(3.0).matrix, 3 * whitening.matrix)
+
+
+def test_covering__squared_it_is_the_error_in_clips_and_a_root_of_the_relative_error():
+    C = second_moment(2, 3)
+    whitening = Whitening.covering(C, 2.5)
+    values, vectors = np.linalg.eigh(C)
+    along = vectors.T @ whitening.matrix @ whitening.matrix @ vectors
+    assert np.allclose(along, np.diag(2.5**2 * values + np.sqrt(values / values[-1])))
+    assert np.allclose(whitening.to_parameters(whitening.of_parameters(C)), C)

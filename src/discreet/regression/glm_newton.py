@@ -27,7 +27,7 @@ from functools import partial
 
 import numpy as np
 
-from discreet.least_squares import Posterior, Whitening, gram_error_covariance, power, shrink
+from discreet.least_squares import Posterior, Whitening, gram_error_covariance, shrink
 from discreet.links import BoundedLink
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
@@ -190,16 +190,16 @@ def _stage(
 def _posterior(
     stages: list[Stage], model: BoundedLink, prior: Array, n: int, off: bool
 ) -> Posterior:
-    """theta from its estimate, whose errors are the stages' noise and the sampling error."""
+    """theta from its score  J theta^ = J theta + sampling error + J (noise of the stages)."""
     last = stages[-1]
-    # Cov(g) = sum w^2 u u^T Var(y) <= dispersion * H: the sampling error of theta.
-    sampling = model.dispersion * power(last.information, -1.0)
+    J = last.information
+    # Cov(g) = sum w^2 u u^T Var(y) <= dispersion * H: the sampling error of the score.
+    sampling = model.dispersion * J
     known = Posterior.unobserved(prior)
-    identity = np.eye(len(prior))
     if off:
-        return known.observe(identity, last.theta, sampling)
+        return known.observe(J, J @ last.theta, sampling)
     combined = _combined(stages, n * model.largest)
-    return known.observe(identity, combined.mean, combined.covariance + sampling)
+    return known.observe(J, J @ combined.mean, sampling + J @ combined.covariance @ J)
 
 
 def _combined(stages: list[Stage], size: float) -> Posterior:
