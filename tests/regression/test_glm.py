@@ -13,12 +13,13 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from discreet.audit import audit_scores
+from discreet.least_squares import Whitening
 from discreet.links import BoundedLink, link
 from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
 from discreet.regression import glm_erm, glm_newton, glm_sgd
 from discreet.regression.base import PrivacyLeakWarning, Problem
 from discreet.regression.glm import PrivateGLM
-from discreet.regression.glm_newton import Whitening, sensitivities, statistics
+from discreet.regression.glm_newton import Weighting, sensitivities, statistics
 from discreet.regression.sample import Sample
 
 LINK_CASES = st.sampled_from(
@@ -55,27 +56,27 @@ def records(draw):
 
 
 @st.composite
-def frames(draw):
+def weightings(draw):
     rng = np.random.default_rng(draw(st.integers(0, 999)))
     Q = np.linalg.qr(rng.standard_normal((DIM, DIM)))[0]
     scales = np.exp(draw(st.floats(0, 4)) * rng.standard_normal(DIM))
-    return Whitening((Q * scales) @ Q.T, draw(st.sampled_from([0.1, 1.0, 3.0, 50.0])))
+    return Weighting(Whitening((Q * scales) @ Q.T), draw(st.sampled_from([0.1, 1.0, 3.0, 50.0])))
 
 
 # -- sensitivities ---------------------------------------------------------------------------------
 
 
-@given(LINK_CASES, records(), records(), frames(), st.sampled_from([0.0, 0.5, 5.0, 10.0]))
+@given(LINK_CASES, records(), records(), weightings(), st.sampled_from([0.0, 0.5, 5.0, 10.0]))
 def test_newton__a_replaced_row_moves_gradient_and_information_within_bounds(
-    case, first, second, frame, size
+    case, first, second, weighting, size
 ):
     model = link(case[0]).within(10.0, case[1])
     theta = size * np.array([1.0, 0.0, 0.0])
     (g, H), (g2, H2) = (
-        statistics(x[None], np.clip([y], *model.labels), model, frame, theta)
+        statistics(x[None], np.clip([y], *model.labels), model, weighting, theta)
         for x, y in (first, second)
     )
-    moves_g, moves_H = sensitivities(model, frame)
+    moves_g, moves_H = sensitivities(model, weighting)
     assert np.linalg.norm(g - g2) <= moves_g * (1 + 1e-9)
     assert np.linalg.norm(H - H2) <= moves_H * (1 + 1e-9)
     # Both at once, as they are released: less than the sum of their squares.
@@ -87,28 +88,28 @@ def test_newton__a_replaced_row_moves_gradient_and_information_within_bounds(
 
 def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short_one():
     """Both rows pull fully; the long one fills the information, the short one hardly enters it."""
-    model, frame = link("logistic").within(10.0), Whitening(50 * np.eye(DIM), 1.0)
+    model, weighting = link("logistic").within(10.0), Weighting(Whitening.identity(DIM, 50.0), 1.0)
     (g, H), (g2, H2) = (
-        statistics(np.array([[x, 0.0, 0.0]]), np.array([y]), model, frame, np.zeros(DIM))
+        statistics(np.array([[x, 0.0, 0.0]]), np.array([y]), model, weighting, np.zeros(DIM))
         for x, y in ((0.08, 0.0), (0.02, 1.0))
     )
-    moves_g, moves_H = sensitivities(model, frame)
+    moves_g, moves_H = sensitivities(model, weighting)
     cost, share = glm_newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
     assert np.linalg.norm(g - g2) == pytest.approx(moves_g)
     assert 1 + 0.25 * cost < 1 + cost * share <= 1 + cost / 2
 
 
 def test_newton__the_gradient_bound_is_reached_by_opposite_rows():
-    model, frame = link("logistic").within(10.0), Whitening(np.eye(DIM), 1.0)
+    model, weighting = link("logistic").within(10.0), Weighting(Whitening.identity(DIM), 1.0)
     x, theta = np.array([[1.0, 0.0, 0.0]]), np.zeros(DIM)
-    up = statistics(x, np.array([1.0]), model, frame, theta)[0]
-    down = statistics(-x, np.array([1.0]), model, frame, theta)[0]
-    assert np.linalg.norm(up - down) == pytest.approx(sensitivities(model, frame)[0])
+    up = statistics(x, np.array([1.0]), model, weighting, theta)[0]
+    down = statistics(-x, np.array([1.0]), model, weighting, theta)[0]
+    assert np.linalg.norm(up - down) == pytest.approx(sensitivities(model, weighting)[0])
 
 
-@given(records(), records(), frames(), st.sampled_from([0.0, 0.3, 30.0, math.inf]))
-def test_papers__weighted_gram_and_directions_move_within_bounds(first, second, frame, gamma):
-    W = frame.M
+@given(records(), records(), weightings(), st.sampled_from([0.0, 0.3, 30.0, math.inf]))
+def test_papers__weighted_gram_and_directions_move_within_bounds(first, second, weighting, gamma):
+    W = weighting.whitening.matrix
     kappa = 1.0 if math.isinf(gamma) else glm_erm._kappa(W, gamma)
     grams = [glm_erm.weighted_gram(x[None], W, gamma) for x, _ in (first, second)]
     assert np.linalg.norm(grams[0] - grams[1]) <= math.sqrt(2) * kappa * (1 + 1e-9)
@@ -257,12 +258,16 @@ def test_glm__contributions_multiply_every_sensitivity(method):
 
 def test_newton__the_released_noise_has_the_stated_law(assert_law):
     X, y, _ = world(50, d=8)
-    model, frame, theta = link("logistic").within(10.0), Whitening(np.eye(8), 1.0), np.zeros(8)
-    exact = statistics(X, y, model, frame, theta)[0]
+    model, weighting, theta = (
+        link("logistic").within(10.0),
+        Weighting(Whitening.identity(8), 1.0),
+        np.zeros(8),
+    )
+    exact = statistics(X, y, model, weighting, theta)[0]
     rows = []
     for seed in range(800):
         sample = Sample(problem(X, y, 1.0, seed=seed), X, y, 0.2)
-        stage = glm_newton._stage(sample, model, frame, theta, "one")
+        stage = glm_newton._stage(sample, model, weighting, theta, "one")
         rows.append(stage.information @ stage.theta - exact)  # H (H^-1 g) - g
     # sensitivity: 2 tau h = 1 for the gradient, and an eighth of its square for H
     scale = math.sqrt(1 + glm_newton.GRAM_COST / 2) / 0.2
@@ -271,13 +276,17 @@ def test_newton__the_released_noise_has_the_stated_law(assert_law):
 
 def audit(claimed):
     """Scores of the gradient release on opposite rows, at a share of its true sensitivity."""
-    model, frame, theta = link("logistic").within(10.0), Whitening(np.eye(DIM), 1.0), np.zeros(DIM)
+    model, weighting, theta = (
+        link("logistic").within(10.0),
+        Weighting(Whitening.identity(DIM), 1.0),
+        np.zeros(DIM),
+    )
     budget, noise = Budget(1.0, 1e-6), SeededNoise(5)
-    moves = sensitivities(model, frame)[0]
+    moves = sensitivities(model, weighting)[0]
     scores = []
     for sign in (1.0, -1.0):
         x = sign * np.array([[1.0, 0.0, 0.0]])
-        g = statistics(x, np.array([1.0]), model, frame, theta)[0]
+        g = statistics(x, np.array([1.0]), model, weighting, theta)[0]
         std = claimed * moves / budget.mu
         scores.append((g + noise.gaussian(std, (20_000, DIM)))[:, 0])
     return audit_scores(*scores, delta=1e-6, confidence=0.9999, method="gdp").lower_bound

@@ -18,11 +18,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
+from discreet.least_squares import Posterior, Whitening, gram_error_covariance, power
 from discreet.local import ReportSum, Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.privacy import BallChannel, IntervalChannel, SymmetricChannel
 from discreet.privacy.checks import Array, positive, whole
-from discreet.regression.matrices import power
 from discreet.state import Stateful, damaged, encode, value
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
@@ -126,7 +126,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         if self._sums["moment"].count > 1:
             belief = self._posterior(self._sums["gram"], self._sums["moment"])
         clip = self._next_clip(self._sums["scale"])
-        whitening = _next_whitening(belief.covariance, clip)
+        whitening = Whitening.covering(belief.covariance, UNCLIPPED / clip).matrix
         root = power(belief.covariance, 0.5)
         draws = belief.theta + self._rng.standard_normal((DRAWS, self.dim)) @ root
         policy = replace(
@@ -143,24 +143,23 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
 
     def _posterior(self, gram: ReportSum, moment: ReportSum) -> _Belief:
         """Of theta, and the running Gram with the reports of this window."""
-        d, clip, old = self.dim, self.policy.clip, self._belief
-        whitening = self.policy.whitening
+        old = self._belief
+        clip = self.policy.clip
+        whitening = Whitening(self.policy.whitening)
         weight = old.weight + gram.count
+        gram_std = math.sqrt(_gram_variance(self.policy) / weight)
         values, vectors = np.linalg.eigh((old.weight * old.gram + gram.total) / weight)
         values = np.maximum(values, 1e-9)
         H = (vectors * values) @ vectors.T
-        variance = _gram_variance(self.policy) / weight
-        back = np.linalg.inv(whitening)
-        prior = back @ old.covariance @ back
-        # Isotropic noise on H, s on the diagonal, moves H w by variance s^2 (|w|^2 I + w w^T)/2.
-        noise = clip**2 * moment.variance + variance / 2 * (np.trace(prior) * np.eye(d) + prior)
-        shift = _gain(prior, H, noise) @ (clip * moment.mean)
         # What may be noise in H is no information about theta: it shrinks no covariance.
-        known = np.maximum(values - GRAM_NOISE * math.sqrt(variance), 0.0)
-        informative = (vectors * known) @ vectors.T
-        left = prior - _gain(prior, informative, noise) @ informative @ prior
-        covariance = whitening @ power((left + left.T) / 2, 1.0) @ whitening
-        return _Belief(self.policy.theta + whitening @ shift, covariance, H, weight)
+        informative = (vectors * np.maximum(values - GRAM_NOISE * gram_std, 0.0)) @ vectors.T
+        unknown = whitening.of_parameters(old.covariance)
+        noise = clip**2 * moment.variance + gram_error_covariance(unknown, gram_std)
+        prior = Posterior.from_covariance(unknown)
+        shift = prior.observe(H, clip * moment.mean, noise).mean
+        left = prior.observe(informative, clip * moment.mean, noise).covariance
+        theta = self.policy.theta + whitening.matrix @ shift
+        return _Belief(theta, whitening.to_parameters(left), H, weight)
 
     def _next_clip(self, scale: ReportSum) -> float:
         """UNCLIPPED root-mean-square residuals, if enough people told; at most twice or half."""
@@ -212,23 +211,9 @@ def _gram_variance(public: PublicPolicy) -> float:
     return max(channel.vectors.std**2, 2 / (d * (d + 1)))
 
 
-def _next_whitening(C: Array, clip: float) -> Array:
-    """whitening^2 = C (UNCLIPPED / clip)^2 + sqrt(C / |C|): the clip covers the error of theta.
-
-    The first part is the paper's U up to a factor; the second keeps reports long in directions that
-    are known.
-    """
-    return power(C * (UNCLIPPED / clip) ** 2 + power(C / np.linalg.norm(C, 2), 0.5), 0.5)
-
-
 def _carried(belief: _Belief, old: Array, new: Array) -> _Belief:
     """The running Gram in the next whitening, of the same trace and less weight."""
     turn = new @ np.linalg.inv(old)
     turned = turn @ belief.gram @ turn.T
     gram = turned * (np.trace(belief.gram) / np.trace(turned))
     return replace(belief, gram=gram, weight=belief.weight * MEMORY)
-
-
-def _gain(prior: Array, H: Array, noise: Array) -> Array:
-    """Of w ~ N(0, prior) from b = H w + noise."""
-    return np.asarray(prior @ H @ np.linalg.pinv(H @ prior @ H + noise, hermitian=True))

@@ -26,25 +26,32 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.least_squares import (
+    Posterior,
+    Whitening,
+    gram_error_covariance,
+    larger,
+    power,
+    shrink,
+)
 from discreet.privacy.checks import Array
 from discreet.regression.base import Estimate, Problem
-from discreet.regression.posterior import Posterior
 from discreet.regression.rows import Places, compressed, some_places
 from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, MANY_ROWS, Sample
 from discreet.regression.stages import (
+    Predictive,
     Stage,
     plan_stage,
     second_moments,
-    shrunk,
     sketch_rows,
     statistics,
-    whitening_of,
 )
 
 FRACTIONS = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages
 EARLY_FRACTION = 0.5  # of mu^2, where early stages and sketches have a few of very many rows
 PUBLIC_FRACTIONS = (0.1, 0.3, 0.6)  # of mu^2 where covariates are public
 SKETCH_ROWS = EARLY_ROWS  # sketches look at no more rows
+CONDITION = 16.0  # a whitening matrix stretches no direction more than this against another
 
 Rows = Places | slice
 ALL = slice(None)
@@ -145,42 +152,55 @@ def _run(
     n, d = problem.X.shape
     mu = problem.budget.mu
     k = problem.budget.contributions
-    posterior = Posterior.prior(d)
-    M = np.eye(d)
+    posterior = Posterior.unobserved(d * np.eye(d))
+    label_noise = 1.0
+    condition = max(CONDITION, 0.5 * math.sqrt(n * mu / d))
+    whitening = Whitening.identity(d)
     if public is not None:
-        M = whitening_of(public.T @ public * (n / len(public)), 0.0, np.eye(d), n, mu)
+        whitening = Whitening.from_gram(public.T @ public / len(public), condition=condition)
     for plan in plans:
         sample = plan.sample(problem)
         first = plan is plans[0]
+        predictive = Predictive(posterior.mean, posterior.covariance, label_noise)
         if first and public is None:
             gram, moment, nu, noise_stds = second_moments(sample)
-            stage = Stage(M, 1.0, 1.0, nu, 1.0, 1.0, 1.0)
-            plain = shrunk(gram, noise_stds[0]) / len(sample.X)
+            stage = Stage(whitening, 1.0, 1.0, nu, 1.0, 1.0, 1.0)
+            plain = shrink(gram, noise_stds[0]) / len(sample.X)
         else:
             if first:  # residuals are expected to be at least 1: nothing is clipped
-                stage = Stage(M, 1.0, 1.0, 1.0, 4.0, 0.0, 1.0)
+                stage = Stage(whitening, 1.0, 1.0, 1.0, 4.0, 0.0, 1.0)
             else:
-                sketch = sketch_rows(plan.sketch_sample(problem), M, posterior, public)
-                rows = sample.weight_of_rows
-                stage = plan_stage(sketch, M, posterior, rows, sample.mu / k, public is not None)
-            gram, moment, noise_stds = statistics(sample, stage, posterior, public)
+                sketch = sketch_rows(plan.sketch_sample(problem), whitening, predictive, public)
+                stage = plan_stage(
+                    sketch,
+                    whitening,
+                    predictive,
+                    sample.weight_of_rows,  # after the sketch, for which early rows have paid
+                    sample.mu / k,
+                    gram_known=public is not None,
+                )
+            gram, moment, noise_stds = statistics(sample, stage, predictive, public)
         gram_std, moment_std = noise_stds
         unseen = _unseen(gram, gram_std, stage.whitening)
-        gram = shrunk(gram, gram_std)
-        back: Array = np.asarray(np.linalg.inv(stage.whitening), dtype=np.float64)
-        # moment = slope * gram (M^-1 (theta - centre)) + noise; the Gram matrix's own noise acts
-        # on the unknown M^-1 (theta - centre), whose size the posterior tells.
-        design = stage.slope * gram @ back
-        uncertain = float(np.trace(back @ posterior.covariance @ back))
-        variance = moment_std**2 + gram_std**2 / 2 * uncertain
+        gram = shrink(gram, gram_std)
+        # moment = slope gram M^-1 (theta - centre) + noise; the Gram matrix's own noise acts on the
+        # unknown M^-1 (theta - centre), whose second moment the posterior tells.
+        unknown = stage.whitening.of_parameters(posterior.covariance)
+        noise = moment_std**2 * np.eye(d) + gram_error_covariance(unknown, gram_std)
+        noise += stage.slope_std**2 * gram @ unknown @ gram  # so does the slope's error
         if disjoint:  # other rows, other labels: their randomness is news each time
-            variance += stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
-        seen = moment + design @ posterior.mean
-        nu = stage.noise if first else min(stage.noise, posterior.noise)
-        posterior = posterior.updated(design, seen, variance, nu)
-        information = back @ gram @ back
+            labels = stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
+            noise += labels * np.eye(d)
+        design = stage.slope * gram @ stage.whitening.inverse
+        observed = moment + design @ posterior.mean
+        posterior = posterior.observe(design, observed, noise).with_fitted_prior()
+        label_noise = stage.noise if first else min(stage.noise, label_noise)
+        information = stage.whitening.unwhitened(gram)
         if public is None:
-            M = whitening_of(information, gram_std, back, len(sample.X), mu)
+            # No finer than the noise allows: sum phi phi' has noise gram_std M^-2.
+            rows = len(sample.X)
+            floor = gram_std / rows * stage.whitening.unwhitened(np.eye(d))
+            whitening = Whitening.from_gram(information / rows, floor=floor, condition=condition)
     if disjoint:  # the labels' randomness is in the posterior already
         return Estimate(posterior.mean, posterior.covariance + unseen)
     if public is not None:
@@ -188,33 +208,24 @@ def _run(
     # Variance from the labels: exact if weights do not depend on the direction, or on nothing else.
     # Early rows with weight a add a^2 <= a to it, where information counts them as a.
     weighted = stage.noise * stage.dilution * _inverse(information)
-    return Estimate(
-        posterior.mean,
-        posterior.covariance + _larger(weighted, stage.noise * _inverse(plain * n)) + unseen,
-    )
+    labels_covariance = larger(weighted, stage.noise * _inverse(plain * n))
+    return Estimate(posterior.mean, posterior.covariance + labels_covariance + unseen)
 
 
-def _unseen(gram: Array, noise: float, whitening: Array) -> Array:
+def _unseen(gram: Array, noise: float, whitening: Whitening) -> Array:
     """The prior's variance for directions whose rows do not stand out of the Gram matrix's noise.
 
     Shrinking lends them information that they do not have: the estimate may use it, the width not.
     """
     values, vectors = np.linalg.eigh(gram)
-    hidden = whitening @ vectors[:, values < 2 * noise]
-    hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=0), 1e-300)
-    return np.asarray(hidden @ hidden.T / len(gram))
+    hidden = whitening.transform(vectors[:, values < 2 * noise].T)
+    hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-300)
+    return np.asarray(hidden.T @ hidden / len(gram))
 
 
-def _inverse(matrix: Array) -> Array:
-    """The inverse, but no variance above 1: directions without information are the prior's."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors / np.maximum(values, 1.0)) @ vectors.T)
-
-
-def _larger(first: Array, second: Array) -> Array:
-    """A covariance at least as large as each of two."""
-    values, vectors = np.linalg.eigh(first - second)
-    return np.asarray(second + (vectors * np.maximum(values, 0.0)) @ vectors.T)
+def _inverse(information: Array) -> Array:
+    """The covariance, no variance above 1: directions without information are the prior's."""
+    return power(information, -1.0, floor=1.0)
 
 
 def _sketch_fraction(rows: int, mu: float) -> float:

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.least_squares import Posterior, power, symmetrised
 from discreet.links import BoundedLink
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
-from discreet.regression.matrices import power, symmetrised
 
 PHASES = 3  # spectral iterations
 WHITENING_FRACTION = 0.2  # of mu^2, for all phases together
@@ -84,10 +84,9 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         ledger=problem.ledger,
         what="minimiser",
     )
-    # Noise of covariance s^2 back back^T against the prior N(0, reach^2/d I): shrink what is mostly
-    # noise.
-    shrink = np.linalg.inv(np.eye(d) + back @ back.T * (record.scale**2 * d / reach**2))
-    theta = shrink @ back @ v
+    # theta + back N(0, s^2 I) was released; the prior N(0, reach^2/d I) draws back what is noise.
+    known = Posterior.unobserved(np.eye(d) * (d / reach**2))
+    theta = known.observe(np.eye(d), back @ v, record.scale**2 * back @ back.T).mean
     theta *= min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
     return Estimate(theta, None)
 

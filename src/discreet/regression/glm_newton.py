@@ -13,8 +13,9 @@ the last one (as `central.py` does) gains nothing. Residuals are never clipped
 h, half the range of labels, where nothing is known yet, and more where a label would surprise.
 Weights depend on phi and the public theta alone, so the equation g = 0 stays unbiased.
 
-Everything else is post-processing: the noise's law is known, H is shrunk, the stages are combined
-by their precision, and a prior N(0, reach^2/d I) takes over where the noise drowned the data.
+Everything else is post-processing: the noise's distribution is known, H is shrunk, the stages are
+combined by their precision, and a prior N(0, reach^2/d I) takes over where the noise drowned the
+data.
 
 Compare Algorithms 13, 14 of the information-weighted regression paper (2025), which split the
 data and perturb a minimiser.
@@ -26,6 +27,7 @@ from functools import partial
 
 import numpy as np
 
+from discreet.least_squares import Posterior, Whitening, gram_error_covariance, shrink
 from discreet.links import BoundedLink
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
@@ -41,25 +43,21 @@ SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the samp
 
 
 @dataclass(frozen=True)
-class Whitening:
+class Weighting:
     """Public coordinates u = M phi, and the length tau beyond which rows lose weight."""
 
-    M: Array  # (d, d), symmetric
+    whitening: Whitening
     tau: float
-
-    @property
-    def longest(self) -> float:
-        """|u| <= |M|_op, because |phi| <= 1."""
-        return float(np.linalg.norm(self.M, 2))
 
     @property
     def cap(self) -> float:
         """w |u|^2 is at most this: w |u| <= tau h/r <= tau, w |u|^2 <= LONG tau^2, and w <= 1."""
-        return min(self.tau * self.longest, LONG * self.tau**2, self.longest**2)
+        longest = self.whitening.norm  # |u| <= |M|, because |phi| <= 1
+        return min(self.tau * longest, LONG * self.tau**2, longest**2)
 
     def transform(self, X: Array, surprise: Array) -> tuple[Array, Array]:  # (n, d), (n,)
         """u, and w for rows whose residual is at most `surprise` times h."""
-        u = X @ self.M
+        u = self.whitening.transform(X)
         norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", u, u)), 1e-100)
         ratio = self.tau / norms
         return u, np.minimum(1.0, np.minimum(ratio / surprise, LONG * ratio**2))
@@ -67,12 +65,14 @@ class Whitening:
 
 @dataclass(frozen=True)
 class Stage:
-    """What one stage says about the minimiser: theta, and the precision of its noise."""
+    """What one stage says about the minimiser:  observed = design theta + N(0, noise I)."""
 
     start: Array
-    theta: Array  # start + H^-1 g
-    information: Array  # H, in the coordinates of theta
-    precision: Array  # inverse covariance of the privacy noise of theta
+    theta: Array  # start + M H^-1 g: where observed = design theta
+    design: Array  # H M^-1
+    observed: Array  # g + design start
+    noise: float
+    information: Array  # M^-1 H M^-1: H in the coordinates of theta
     information_noise: Array  # covariance that the noise of H adds
 
 
@@ -89,32 +89,33 @@ def newton(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
     fractions = (1 / PLAIN_STAGES,) * PLAIN_STAGES if problem.budget.off else FRACTIONS
     for number, fraction in enumerate(fractions, 1):
         sample = Sample(problem, problem.X, problem.y, mu * math.sqrt(fraction))
-        whitening = _first_whitening(problem)
+        weighting = _first_weighting(problem)
         if stages:
             gram = stages[-1].information / (n * model.largest)
             # tau beyond |u| r(t) / h for every row would weigh nothing: |t| <= |theta|, |phi| <= 1.
             surprise = model.residual(float(np.linalg.norm(theta))) / half_range(model)
-            whitening = _whitening(gram, _tau(problem, model), surprise)
+            weighting = _weighting(gram, _tau(problem, model), surprise)
         what = f"gradient and information, stage {number} of {len(fractions)}"
-        stages.append(_stage(sample, model, whitening, theta, what))
-        theta, covariance = _posterior(stages, model, prior, n, problem.budget.off)
+        stages.append(_stage(sample, model, weighting, theta, what))
+        posterior = _posterior(stages, model, prior, n, problem.budget.off)
+        theta = posterior.mean
         theta = theta * min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
-    return Estimate(theta, covariance)
+    return Estimate(theta, posterior.covariance + stages[-1].information_noise)
 
 
 def statistics(
-    X: Array, y: Array, model: BoundedLink, whitening: Whitening, theta: Array
+    X: Array, y: Array, model: BoundedLink, weighting: Weighting, theta: Array
 ) -> tuple[Array, Array]:  # -> (d,), (d, d)
     """g and H: the only place where labels and features are read."""
     t = X @ theta
-    u, w = whitening.transform(X, model.residuals(t) / half_range(model))
+    u, w = weighting.transform(X, model.residuals(t) / half_range(model))
     g = u.T @ (w * (y - model.mean(t)))
     return g, (u * (w * model.slope(t))[:, None]).T @ u
 
 
-def _query(model: BoundedLink, whitening: Whitening, theta: Array, X: Array, y: Array) -> Parts:
+def _query(model: BoundedLink, weighting: Weighting, theta: Array, X: Array, y: Array) -> Parts:
     """The statistics of a block of rows, labels clipped to what the link allows."""
-    return statistics(X, np.clip(y, *model.labels), model, whitening, theta)
+    return statistics(X, np.clip(y, *model.labels), model, weighting, theta)
 
 
 def half_range(model: BoundedLink) -> float:
@@ -123,23 +124,23 @@ def half_range(model: BoundedLink) -> float:
     return (most - least) / 2
 
 
-def sensitivities(model: BoundedLink, whitening: Whitening) -> tuple[float, float]:
+def sensitivities(model: BoundedLink, weighting: Weighting) -> tuple[float, float]:
     """How far one replaced row moves g (l2) and H (Frobenius)."""
     # |w u (y - nu(t))| <= w |u| r(t) <= tau h; two such rows differ by 2 tau h (replace-one).
-    gradient = 2 * whitening.tau * half_range(model)
+    gradient = 2 * weighting.tau * half_range(model)
     # H sums a a^T with |a|^2 = w nu' |u|^2 <= L cap: sqrt(2) L cap (replace-one, PSD terms).
-    return gradient, math.sqrt(2) * model.largest * whitening.cap
+    return gradient, math.sqrt(2) * model.largest * weighting.cap
 
 
 def _stage(
-    sample: Sample, model: BoundedLink, whitening: Whitening, theta: Array, what: str
+    sample: Sample, model: BoundedLink, weighting: Weighting, theta: Array, what: str
 ) -> Stage:
     d = len(theta)
     n = len(sample.X)
     public_X = sample.problem.public_X
     k = sample.problem.budget.contributions
-    query = partial(_query, model, whitening, theta)
-    moves_g, moves_H = sensitivities(model, whitening)
+    query = partial(_query, model, weighting, theta)
+    moves_g, moves_H = sensitivities(model, weighting)
     if public_X is None:
         # Scaled so that c moves_H = sqrt(G) moves_g, G = GRAM_COST. A row is p tau h long in g and
         # q L cap in H, 0 <= p, q <= 1; two rows with cosine a move both, in units of tau h, by
@@ -166,78 +167,72 @@ def _stage(
             what=what.replace(" and information", ""),
         )
         g_std = release.scale
-        H = statistics(public_X, np.zeros(len(public_X)), model, whitening, theta)[1]
+        H = statistics(public_X, np.zeros(len(public_X)), model, weighting, theta)[1]
         H *= n / len(public_X)
         H_std = 0.0
-    H = _denoised(H, H_std, n * model.largest)
+    H = shrink(H, H_std, floor=max(H_std, 1e-12 * n * model.largest))
+    whitening = weighting.whitening
     inverse = np.linalg.inv(H)
-    M = whitening.M
-    back = np.linalg.inv(M)
     step = inverse @ g
-    # Var(Z step) for symmetric Z of standard deviation s on the diagonal, s / sqrt(2) off it.
-    noise = H_std**2 / 2 * (float(step @ step) * np.eye(d) + np.outer(step, step))
+    design = H @ whitening.inverse
+    H_error = gram_error_covariance(np.outer(step, step), H_std)
     return Stage(
         start=theta,
-        theta=theta + M @ step,
-        information=back @ H @ back,
-        precision=back @ H @ H @ back / (g_std**2 or 1.0),
-        information_noise=M @ inverse @ noise @ inverse @ M,
+        theta=theta + whitening.matrix @ step,
+        design=design,
+        observed=g + design @ theta,
+        noise=g_std**2,
+        information=whitening.unwhitened(H),
+        information_noise=whitening.to_parameters(inverse @ H_error @ inverse),
     )
-
-
-def _denoised(H: Array, s: float, size: float) -> Array:
-    """H shrunk towards its mean eigenvalue by the noise's fraction, and floored at the noise."""
-    d = len(H)
-    middle = np.trace(H) / d * np.eye(d)
-    spread = float(np.sum((H - middle) ** 2))
-    fraction = min(1.0, s**2 * (d * (d + 1) / 2 - 1) / spread) if spread > 0 else 0.0
-    values, vectors = np.linalg.eigh(middle + (1 - fraction) * (H - middle))
-    return np.asarray((vectors * np.maximum(values, max(s, 1e-12 * size))) @ vectors.T)
 
 
 def _posterior(
     stages: list[Stage], model: BoundedLink, prior: Array, n: int, off: bool
-) -> tuple[Array, Array]:
-    """The stages' noise, the sampling error and the prior, all Gaussian: mean and covariance."""
+) -> Posterior:
+    """theta from its score  J theta^ = J theta + sampling error + J (noise of the stages)."""
     last = stages[-1]
-    # Cov(g) = sum w^2 u u^T Var(y) <= dispersion * H: the sampling error of theta.
-    theta = last.theta
-    data = last.information / model.dispersion
-    if not off:
-        theta, precision = _combined(stages, n * model.largest)
-        data = np.linalg.inv(np.linalg.inv(data) + np.linalg.inv(precision))
-    covariance = np.linalg.inv(data + prior)
-    return covariance @ data @ theta, covariance + last.information_noise
+    J = last.information
+    # Cov(g) = sum w^2 u u^T Var(y) <= dispersion * H: the sampling error of the score.
+    sampling = model.dispersion * J
+    known = Posterior.unobserved(prior)
+    if off:
+        return known.observe(J, J @ last.theta, sampling)
+    combined = _combined(stages, n * model.largest)
+    return known.observe(J, J @ combined.mean, sampling + J @ combined.covariance @ J)
 
 
-def _combined(stages: list[Stage], size: float) -> tuple[Array, Array]:
-    """Stages averaged by the precision of their noise; they share the sampling error."""
+def _combined(stages: list[Stage], size: float) -> Posterior:
+    """Stages averaged by the precision of their noise, without a prior.
+
+    They share the sampling error, which is not in it.
+    """
     last = stages[-1]
-    precision = last.precision
-    total = last.precision @ last.theta
-    for stage in stages[:-1]:
+    d = len(last.theta)
+    combined = Posterior.unobserved(np.zeros((d, d)))
+    for stage in stages:
         # A Newton step over a long way misses by about the way times its length in <phi, theta>;
         # measured against the stage's noise, that discounts it.
-        way = last.theta - stage.start
-        bend = float(way @ stage.information @ way) / size
-        weight = 1 / (1 + bend * float(way @ stage.precision @ way) / len(way))
-        precision = precision + weight * stage.precision
-        total = total + weight * (stage.precision @ stage.theta)
-    return np.asarray(np.linalg.solve(precision, total)), precision
+        weight = 1.0
+        if stage is not last:
+            way = last.theta - stage.start
+            bend = float(way @ stage.information @ way) / size
+            weight = 1 / (1 + bend * float(np.sum((stage.design @ way) ** 2)) / stage.noise / d)
+        combined = combined.observe(stage.design, stage.observed, stage.noise / weight * np.eye(d))
+    return combined
 
 
-def _first_whitening(problem: Problem) -> Whitening:
+def _first_weighting(problem: Problem) -> Weighting:
     d = problem.X.shape[1]
     if problem.public_X is None:
-        return Whitening(np.eye(d), 1.0)
-    return _whitening(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
+        return Weighting(Whitening.identity(d), 1.0)
+    return _weighting(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
 
 
-def _whitening(gram: Array, tau: float, surprise: float) -> Whitening:
-    """M = (d gram)^(-1/2): rows of mean square length 1, equal in all directions."""
-    values, vectors = np.linalg.eigh(gram * len(gram))
-    M = (vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T
-    return Whitening(M, min(tau, surprise * float(np.linalg.norm(M, 2))))
+def _weighting(gram: Array, tau: float, surprise: float) -> Weighting:
+    """Rows of mean square length 1, equal in all directions."""
+    whitening = Whitening.from_gram(gram, floor=1e-8 / len(gram))
+    return Weighting(whitening, min(tau, surprise * whitening.norm))
 
 
 def _tau(problem: Problem, model: BoundedLink) -> float:

@@ -15,6 +15,7 @@ from functools import partial
 
 import numpy as np
 
+from discreet.least_squares import power
 from discreet.links import BoundedLink
 from discreet.privacy import BallChannel
 from discreet.privacy.checks import Array
@@ -24,7 +25,6 @@ from discreet.privacy.release import Release
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.glm_erm import project, spectral, weighted_gram, weights
 from discreet.regression.information import information_matrix
-from discreet.regression.matrices import power
 
 PHASES = 3  # spectral iterations
 STEPS = 24
@@ -104,7 +104,7 @@ def local_sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         return np.asarray(bound * reports.mean(axis=0))
 
     size = WHITENING_FRACTION * len(problem.X) / PHASES
-    lam = 2 * matrices.vectors.deviation / math.sqrt(size)
+    lam = 2 * matrices.vectors.std / math.sqrt(size)
     return _descend(problem, model, reach, gram, mean, lam)
 
 

@@ -21,7 +21,7 @@ from discreet.local.report import ReportSum, pieces, report_many
 from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
-from discreet.regression.local_server import Server, posterior
+from discreet.regression.local_server import Server, fitted
 
 PREDICTION_BOUND = 2.0  # inside a gradient
 MECHANISM = "one report per person through a local channel"
@@ -95,8 +95,8 @@ def one_shot(problem: Problem) -> Estimate:
         moment.add(vectors.privatize(products, problem.noise, clip=True))
     if min(gram.count, moment.count) < 2:
         return Estimate(np.zeros(d), np.eye(d) / d)
-    shift, left = posterior(np.eye(d) / d, gram, moment.mean, moment.variance)
-    return Estimate(shift, left)
+    posterior = fitted(np.eye(d) / d, gram, moment.mean, moment.variance)
+    return Estimate(posterior.mean, posterior.covariance)
 
 
 def descent(problem: Problem) -> Estimate:

@@ -8,22 +8,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.least_squares import (
+    Posterior,
+    Whitening,
+    discounted_eigenvalues,
+    gram_error_covariance,
+)
 from discreet.local import PublicState, Question, ReportSum
 from discreet.local import Server as LocalServer
 from discreet.local.questions import answer
 from discreet.local.report import pieces
 from discreet.privacy.checks import Array, positive, whole
 from discreet.regression.base import Estimate
-from discreet.regression.matrices import power
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # fraction of the people
 GRAM = (0.5, 0.5, 0.4, 0.2)  # of them, who report the Gram term
-CLIP = (
-    1.0,
-    2.0,
-    2.0,
-    1.5,
-)  # residual stds; below 1.5 the slope costs what the noise saves
+CLIP = (1.0, 2.0, 2.0, 1.5)  # residual stds; below 1.5 the slope costs what the noise saves
 CLIP_KNOWN = (1.0, 2.5, 2.5, 2.5)  # without Gram reports nobody measures the slope: keep it near 1
 SCALE = 0.1  # of a later phase's people
 LEVELS = 2.0 ** -np.arange(6, -1, -1)  # clips that "scale" tries, as a fraction of the label bound
@@ -170,7 +170,8 @@ class Server(LocalServer[PublicState, _Belief]):
             heavy = belief.heavy_tail
             std = most / min(self._clips[1:]) if heavy else std
             belief = replace(belief, residual_std=std)
-        return replace(belief, whitening=_next_whitening(belief))
+        whitening = Whitening.covering(belief.covariance, COVER / belief.residual_std)
+        return replace(belief, whitening=whitening.matrix)
 
     def _fitted(self, phase: int) -> _Belief:
         """The posterior of w = whitening^-1 (theta* - theta) given  clip moment = H w + noise."""
@@ -181,15 +182,11 @@ class Server(LocalServer[PublicState, _Belief]):
         if min(moments.count, grams.count) < 2:
             return belief
         clip = self.ask().questions[0].clip
-        whitening, back = belief.whitening, np.linalg.inv(belief.whitening)
-        shift, left = posterior(
-            back @ belief.covariance @ back,
-            grams,
-            clip * moments.mean,
-            clip**2 * moments.variance,
-        )
-        theta = belief.theta + whitening @ shift
-        covariance = whitening @ left @ whitening
+        whitening = Whitening(belief.whitening)
+        prior = whitening.of_parameters(belief.covariance)
+        w = fitted(prior, grams, clip * moments.mean, clip**2 * moments.variance)
+        theta = belief.theta + whitening.matrix @ w.mean
+        covariance = whitening.to_parameters(w.covariance)
         belief = replace(belief, theta=theta, covariance=covariance)
         return replace(belief, unclipped=(theta, covariance)) if phase == 0 else belief
 
@@ -205,31 +202,15 @@ class Server(LocalServer[PublicState, _Belief]):
         return reports
 
 
-def _next_whitening(belief: _Belief) -> Array:
-    """whitening^2 = COVER^2 C / std^2 + sqrt(C / |C|): the clip covers the error of theta.
-
-    The first part is the paper's U, since C is U^2 up to a factor where the whitening is U; the
-    second keeps reports long in directions that are known.
-    """
-    C = belief.covariance
-    relative = C / np.linalg.norm(C, 2)
-    return power(COVER**2 * C / belief.residual_std**2 + power(relative, 0.5), 0.5)
-
-
-def posterior(prior: Array, grams: ReportSum, b: Array, noise: Array) -> tuple[Array, Array]:
-    """Mean and covariance of w ~ N(0, prior) given  b = H w + noise  and noisy reports of H."""
+def fitted(prior: Array, grams: ReportSum, b: Array, noise: Array) -> Posterior:
+    """w ~ N(0, prior) after  b = H w + noise  and noisy reports of H."""
     d = len(b)
-    # Isotropic noise on H, s on the diagonal, moves H w by variance s^2 (|w|^2 I + w w^T)/2.
-    variance = float(grams.variance) / (d * (d + 1) / 2)
-    noise = noise + variance / 2 * (np.trace(prior) * np.eye(d) + prior)
-    # Eigenvalues h - s^2 (d + 1) SHRINK / (2 h): what is within the noise tells nothing.
+    variance = float(grams.variance) / (d * (d + 1) / 2)  # of an entry on the diagonal
+    noise = noise + gram_error_covariance(prior, math.sqrt(variance))
+    # An eigenvalue of the mean has noise of about s^2 (d + 1) / 2.
     values, vectors = np.linalg.eigh(grams.mean)
-    values = np.maximum(values, 1e-300)
-    values = np.maximum(values - SHRINK * variance * (d + 1) / 2 / values, 0.0)
-    H = (vectors * values) @ vectors.T
-    gain = prior @ H @ np.linalg.pinv(H @ prior @ H + noise, hermitian=True)
-    left = prior - gain @ H @ prior
-    return gain @ b, power((left + left.T) / 2, 1.0)
+    values = discounted_eigenvalues(values, variance * (d + 1) / 2, SHRINK)
+    return Posterior.from_covariance(prior).observe((vectors * values) @ vectors.T, b, noise)
 
 
 def _isotonic(values: Array) -> Array:

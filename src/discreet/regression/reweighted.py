@@ -12,6 +12,7 @@ from functools import partial
 
 import numpy as np
 
+from discreet.least_squares import Whitening, power, symmetrised
 from discreet.privacy.checks import Array, row_norms
 from discreet.privacy.mechanisms import (
     gaussian,
@@ -21,7 +22,6 @@ from discreet.privacy.mechanisms import (
 )
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
-from discreet.regression.matrices import power, symmetrised
 from discreet.regression.rows import Parts, sums
 
 FRACTIONS = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
@@ -49,9 +49,8 @@ def reweighted(problem: Problem) -> Estimate:
         ridge = 2 * record.scale * math.sqrt(d) / n
         root = power(U, 0.5)
         balance = root @ (gram / n + ridge * np.eye(d)) @ root
-        values, vectors = np.linalg.eigh(balance)
-        values = np.maximum(values, ridge * np.linalg.eigvalsh(U)[0])
-        U = symmetrised(((vectors * values**-0.5) @ vectors.T) @ U)
+        floor = ridge * float(np.linalg.eigvalsh(U)[0])
+        U = symmetrised(Whitening.from_gram(balance, floor=floor).matrix @ U)
     total, moment = sums(partial(_moments, U), X, y)
     # moment: |direction y| <= 1, so 2; Gram: sqrt(2); together sqrt(4 + 2).
     released, record = gaussian(
@@ -63,10 +62,8 @@ def reweighted(problem: Problem) -> Estimate:
         what="re-weighted moments",
     )
     gram = vector_to_symmetric(released[d:]) + record.scale * math.sqrt(d) * np.eye(d)
-    root, back = power(U, 0.5), power(U, -0.5)
-    values, vectors = np.linalg.eigh(gram)
-    inverse = (vectors / np.maximum(values, record.scale)) @ vectors.T
-    solve = root @ inverse @ back
+    inverse = power(gram, -1.0, floor=record.scale)
+    solve = power(U, 0.5) @ inverse @ power(U, -0.5)
     return Estimate(solve @ released[:d], None)  # the ridge's bias is not known
 
 

@@ -13,16 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.least_squares import Whitening
 from discreet.privacy.checks import Array, row_norms
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
-from discreet.regression.posterior import Posterior
 from discreet.regression.rows import Parts
 from discreet.regression.sample import Sample
 
 SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.065  # fraction of the residual sum of squares that clipping may cut off
 ALARM = 3.0  # standard deviations by which a one-sided tail must stand out of its noise
-CONDITION = 16.0  # a whitening matrix stretches no direction more than this against another
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
@@ -33,20 +32,35 @@ GRAM_BOUNDS = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
 
 
 @dataclass(frozen=True)
+class Predictive:
+    """y given phi has mean <phi, mean> and variance noise + phi' covariance phi (Bishop 3.58)."""
+
+    mean: Array  # (d,)
+    covariance: Array  # (d, d), of the posterior: from privacy noise alone
+    noise: float  # nu, variance of a label around its mean
+
+    @property
+    def limit(self) -> float:
+        """No residual is larger: |y| <= 1 and |phi| <= 1."""
+        return 1 + math.sqrt(self.mean @ self.mean)
+
+
+@dataclass(frozen=True)
 class Stage:
     """The plan of a stage, how it weighs and clips; public, because it is made from releases."""
 
-    whitening: Array  # M, (d, d)
+    whitening: Whitening
     clip: float  # c: residuals are cut at c standard deviations
     slope: float  # fraction of the residuals that are not cut
     noise: float  # nu / efficiency of the clipped residual
     gram_bound: float  # tau: w |x|^2 <= tau
     gram_weight: float  # g: weight of the Gram matrix in the joint release
     dilution: float  # E[w^2 |x|^2] / E[w |x|^2]
+    slope_std: float = 0.0  # standard error of the slope, from the noise of the sketch
 
-    def largest(self, posterior: Posterior) -> float:
+    def largest(self, predictive: Predictive) -> float:
         """R, the largest |w x r|: rows whose residuals may be larger weigh less."""
-        return min(self.clip * math.sqrt(posterior.noise), 1.0)
+        return min(self.clip * math.sqrt(predictive.noise), 1.0)
 
 
 @dataclass(frozen=True)
@@ -60,6 +74,7 @@ class Sketch:
     lengths: Array
     levels: Array
     excess: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
+    level_std: float = 0.0  # of the noise of each of the levels' fractions
 
 
 def second_moments(sample: Sample) -> tuple[Array, Array, float, tuple[float, float]]:
@@ -82,13 +97,13 @@ def second_moments(sample: Sample) -> tuple[Array, Array, float, tuple[float, fl
 
 
 def sketch_rows(
-    sample: Sample, whitening: Array, posterior: Posterior, public: Array | None
+    sample: Sample, whitening: Whitening, predictive: Predictive, public: Array | None
 ) -> Sketch:
     """Histograms of |x| and of r over its standard deviation, as fractions of the rows."""
     n = len(sample.X)
     # A row is one count in each histogram: replacing it moves two counts by one in each.
     released, record = sample.release(
-        partial(_counts, whitening, posterior),
+        partial(_counts, whitening, predictive),
         lambda parts: np.append(parts[1], parts[0]) if public is None else parts[1].ravel(),
         sensitivity=sample.problem.budget.contributions * math.sqrt(4 if public is None else 2),
         what="sketch of lengths and residuals",
@@ -97,23 +112,32 @@ def sketch_rows(
     if public is None:
         lengths = _sure(released[sides.size :], record.scale)
     else:
-        bins = _bins(row_norms(public @ whitening, "l2"), LENGTHS)
+        bins = _bins(row_norms(whitening.transform(public), "l2"), LENGTHS)
         lengths = np.bincount(bins, minlength=len(LENGTHS)).astype(np.float64) * (n / len(public))
     # No residual is beyond the limit: what is counted there is noise.
-    sides = sides * (math.sqrt(posterior.noise) * LOWER < posterior.limit)
+    sides = sides * (math.sqrt(predictive.noise) * LOWER < predictive.limit)
     levels = _sure(sides.sum(axis=(0, 1)), 2 * record.scale)
-    return Sketch(_normalised(lengths), _normalised(levels), _excess(sides, record.scale) / n)
+    return Sketch(
+        lengths=_normalised(lengths),
+        levels=_normalised(levels),
+        excess=_excess(sides, record.scale) / n,
+        level_std=2 * record.scale / n,  # of a sum of four counts
+    )
 
 
 def plan_stage(
-    sketch: Sketch, whitening: Array, posterior: Posterior, n: float, mu: float, gram_known: bool
+    sketch: Sketch,
+    whitening: Whitening,
+    predictive: Predictive,
+    n: float,
+    mu: float,
+    gram_known: bool,
 ) -> Stage:
     """The scale, the clipping and the weights with the least expected error, from the sketch."""
     lengths = sketch.lengths
     levels = sketch.levels
-    d = len(whitening)
+    d = len(predictive.mean)
     size = LENGTHS * 2**-0.25  # the middles of the bins
-    back = np.linalg.inv(whitening)
     # Clipping, for each candidate: what is cut off, what is left, and how many are not cut. With
     # residuals spread evenly over their bins: means of (|r| - c)+, of its square, and of r^2.
     c = CLIPS[:, None]
@@ -122,9 +146,14 @@ def plan_stage(
         (np.maximum(LEVELS - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
         for a, k in ((c, 2), (c, 3), (0.0, 3))
     )
-    tilt = np.abs(over @ sketch.excess.T).sum(axis=1) * math.sqrt(posterior.noise)
-    kept = (square - cut - 2 * c * over) @ levels * posterior.noise
-    slope = np.maximum(np.clip((c - LOWER) / width, 0.0, 1.0) @ levels, SLOPE)
+    tilt = np.abs(over @ sketch.excess.T).sum(axis=1) * math.sqrt(predictive.noise)
+    kept = (square - cut - 2 * c * over) @ levels * predictive.noise
+    within = np.clip((c - LOWER) / width, 0.0, 1.0)  # (clip, level): the part that is not cut
+    slope = np.maximum(within @ levels, SLOPE)
+    # slope = sum within_i levels_i / sum levels_i; its derivative along level i: within_i - slope.
+    attainable = math.sqrt(predictive.noise) * LOWER < predictive.limit
+    changes = (within - slope[:, None]) * attainable
+    slope_std = sketch.level_std * np.sqrt(np.sum(changes**2, axis=1))
     allowed = (cut @ levels <= TAIL * (square @ levels)) & (slope > SLOPE)
     allowed[-1] = True
     # Weights, for each scale of the whitening matrix and each tau.
@@ -137,37 +166,41 @@ def plan_stage(
     pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
     # Noise of moment and Gram matrix together, moves (R^2 + unknown / (2 g^2)): where the moves are
     # 4 + (g tau)^2 it is least at g^4 = 2 unknown / (tau R)^2.
-    R = np.minimum(CLIPS * math.sqrt(posterior.noise), 1.0)[:, None, None]
-    unknown = float(np.trace(back @ posterior.covariance @ back)) / stretch**2
+    R = np.minimum(CLIPS * math.sqrt(predictive.noise), 1.0)[:, None, None]
+    unknown = float(np.trace(whitening.of_parameters(predictive.covariance))) / stretch**2
     g = (2 * unknown / (tau * R) ** 2) ** 0.25
     noise = 4 * R**2 + 0 * g
     if not gram_known:
         noise = _moves((g * tau) ** 2) * (R**2 + unknown / (2 * g**2))
     bias = (tilt[:, None, None] * n * pull) ** 2 / d
-    error = stretch**2 * (kept[:, None, None] * n * label / d + noise / mu**2 + bias)
+    # The error of the slope acts on what is unknown of theta, as that of the Gram matrix does.
+    misjudged = (slope_std[:, None, None] * n * signal / d) ** 2 * unknown / d
+    labels = kept[:, None, None] * n * label / d
+    error = stretch**2 * (labels + noise / mu**2 + bias + misjudged)
     error = error / (slope[:, None, None] * n * signal / d) ** 2
     error[~allowed] = np.inf
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
     return Stage(
-        whitening=STRETCHES[j] * whitening,
+        whitening=whitening.scaled(float(STRETCHES[j])),
         clip=float(CLIPS[i]),
         slope=float(slope[i]),
         noise=float(kept[i] / slope[i] ** 2),
         gram_bound=float(GRAM_BOUNDS[k]),
         gram_weight=0.0 if gram_known else float(g[i, j, k]),
         dilution=float(label[j, k] / signal[j, k]),
+        slope_std=float(slope_std[i]),
     )
 
 
 def statistics(
-    sample: Sample, stage: Stage, posterior: Posterior, public: Array | None
+    sample: Sample, stage: Stage, predictive: Predictive, public: Array | None
 ) -> tuple[Array, Array, tuple[float, float]]:
     """Weighted Gram matrix and clipped residual moment in one release, and the std of their noise.
 
     With public covariates the Gram matrix is theirs, and has no noise.
     """
     d = sample.X.shape[1]
-    R = stage.largest(posterior)
+    R = stage.largest(predictive)
     g = stage.gram_weight
 
     def pack(parts: Parts) -> Array:
@@ -179,13 +212,13 @@ def statistics(
     # |w x| cut <= R, so |w x clip(r)| <= R, and |w x x'|_F <= gram_bound: see `_moves`.
     sensitivity = math.sqrt(_moves((g * stage.gram_bound) ** 2))
     released, record = sample.release(
-        partial(_weighted, stage, posterior, public is None),
+        partial(_weighted, stage, predictive, public is None),
         pack,
         sensitivity=sample.problem.budget.contributions * sensitivity,
         what="weighted Gram matrix and residual moment",
     )
     if public is not None:
-        gram = _weighted(stage, posterior, True, public, np.zeros(len(public)))[1]
+        gram = _weighted(stage, predictive, True, public, np.zeros(len(public)))[1]
         return gram * (len(sample.X) / len(public)), released * R, (0.0, record.scale * R)
     gram = vector_to_symmetric(released[d:]) / g
     return gram, released[:d] * R, (record.scale / g, record.scale * R)
@@ -213,11 +246,11 @@ def _moments(X: Array, y: Array) -> Parts:
     return (total,)
 
 
-def _counts(whitening: Array, posterior: Posterior, X: Array, y: Array) -> Parts:
+def _counts(whitening: Whitening, predictive: Predictive, X: Array, y: Array) -> Parts:
     """How many rows have which length; which size, sign and prediction's sign their residuals."""
     lengths = np.zeros(len(LENGTHS))
     sides = np.zeros(4 * len(LEVELS))
-    for x, prediction, r, std in _transformed(X, y, whitening, posterior):
+    for x, prediction, r, std in _transformed(X, y, whitening, predictive):
         lengths += np.bincount(_bins(row_norms(x, "l2"), LENGTHS), minlength=len(lengths))
         side = 2 * (r < 0) + (prediction < 0)
         level = _bins(np.abs(r) / std, LEVELS)
@@ -225,13 +258,13 @@ def _counts(whitening: Array, posterior: Posterior, X: Array, y: Array) -> Parts
     return lengths, sides.reshape(2, 2, len(LEVELS))
 
 
-def _weighted(stage: Stage, posterior: Posterior, with_gram: bool, X: Array, y: Array) -> Parts:
+def _weighted(stage: Stage, predictive: Predictive, with_gram: bool, X: Array, y: Array) -> Parts:
     """The clipped residual moment and the Gram matrix, which stays zero if it is not asked for."""
     d = X.shape[1]
-    R = stage.largest(posterior)
+    R = stage.largest(predictive)
     gram = np.zeros((d, d))
     moment = np.zeros(d)
-    for x, prediction, r, std in _transformed(X, y, stage.whitening, posterior):
+    for x, prediction, r, std in _transformed(X, y, stage.whitening, predictive):
         cut = np.minimum(stage.clip * std, 1 + np.abs(prediction))  # |r| is no larger: |y| <= 1
         weighted = x * _weights(x, cut / R, stage.gram_bound)[:, None]
         moment += weighted.T @ np.clip(r, -cut, cut)
@@ -247,40 +280,17 @@ def _weights(x: Array, inflation: Array, gram_bound: float) -> Array:
 
 
 def _transformed(
-    X: Array, y: Array, whitening: Array, posterior: Posterior
+    X: Array, y: Array, whitening: Whitening, predictive: Predictive
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Whitened rows, predictions, residuals and the std they should have, in blocks."""
     d = X.shape[1]
-    root = np.linalg.cholesky(posterior.covariance + 1e-12 * np.eye(d))
+    root = np.linalg.cholesky(predictive.covariance + 1e-12 * np.eye(d))
     for start in range(0, len(X), BLOCK):
         rows = X[start : start + BLOCK]
         half = rows @ root
-        std = np.sqrt(posterior.noise + np.einsum("ij,ij->i", half, half))
-        prediction = rows @ posterior.mean
-        yield rows @ whitening, prediction, y[start : start + BLOCK] - prediction, std
-
-
-def shrunk(gram: Array, std: float) -> Array:
-    """The noisy Gram matrix, shrunk towards its mean eigenvalue by its known noise, and PSD."""
-    d = len(gram)
-    mean = max(float(np.trace(gram)) / d, 0.0)
-    odd = gram - mean * np.eye(d)
-    noise = std**2 * d * (d + 1) / 2
-    odd *= 1 - min(1.0, noise / max(float(np.sum(odd**2)), 1e-300))
-    values, vectors = np.linalg.eigh(mean * np.eye(d) + odd)
-    return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
-
-
-def whitening_of(information: Array, noise: float, back: Array, n: float, mu: float) -> Array:
-    """M such that M information M is a multiple of I, no finer than the noise allows."""
-    d = len(information)
-    floor = noise * back @ back
-    values, vectors = np.linalg.eigh(information)
-    least = np.einsum("ji,jk,ki->i", vectors, floor, vectors)
-    values = np.maximum(values, least)
-    condition = max(CONDITION, 0.5 * math.sqrt(n * mu / d))
-    values = np.maximum(values, values.max() / condition**2)
-    return np.asarray((vectors * values**-0.5) @ vectors.T * math.sqrt(n / d))
+        std = np.sqrt(predictive.noise + np.einsum("ij,ij->i", half, half))
+        prediction = rows @ predictive.mean
+        yield whitening.transform(rows), prediction, y[start : start + BLOCK] - prediction, std
 
 
 def _bins(values: Array, edges: Array) -> NDArray[np.int64]:

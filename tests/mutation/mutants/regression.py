@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.least_squares import Whitening
 from discreet.links import link
 from discreet.local import PublicState, Question, report_many
 from discreet.privacy import Budget, Ledger, SeededNoise
@@ -103,12 +104,12 @@ def replaced_row() -> float:
 
 def residual_moment() -> float:
     """A label of 1 or -1 in a stage that knows theta well and cuts residuals at .2."""
-    posterior = stages.Posterior(np.zeros(1), np.eye(1) * 1e-6, np.eye(1), np.zeros(1), 0.01)
-    stage = stages.Stage(np.eye(1), 2.0, 1.0, 0.01, 1.0, 1.0, 1.0)
+    predictive = stages.Predictive(np.zeros(1), np.eye(1) * 1e-6, 0.01)
+    stage = stages.Stage(Whitening.identity(1), 2.0, 1.0, 0.01, 1.0, 1.0, 1.0)
     with spied(sample) as seen:
         for y in (-1.0, 1.0):
             task = problem([[1.0]], [y], SeededNoise(5))
-            stages.statistics(everyone(task), stage, posterior, None)
+            stages.statistics(everyone(task), stage, predictive, None)
     return moved(seen)
 
 
@@ -310,8 +311,8 @@ MUTANTS = [
         (
             Edit(
                 "regression.glm_newton:sensitivities",
-                "gradient = 2 * whitening.tau",
-                "gradient = whitening.tau",
+                "gradient = 2 * weighting.tau",
+                "gradient = weighting.tau",
             ),
         ),
         unit="of the booked move",

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+
+from discreet.least_squares import Posterior
+from discreet.least_squares.posterior import root
+
+
+def test_observe__one_observation_at_a_time_is_bishop_3_50_and_3_51():
+    rng = np.random.default_rng(0)
+    d, n, beta = 3, 20, 4.0
+    Phi, t = rng.standard_normal((n, d)), rng.standard_normal(n)
+    prior = np.diag([1.0, 2.0, 3.0])
+    posterior = Posterior.unobserved(prior)
+    for start in range(0, n, 5):  # five rows as a square design of their normal equations
+        rows, seen = Phi[start : start + 5], t[start : start + 5]
+        posterior = posterior.observe(rows.T @ rows, rows.T @ seen, rows.T @ rows / beta)
+    S = np.linalg.inv(prior + beta * Phi.T @ Phi)
+    assert np.allclose(posterior.covariance, S)
+    assert np.allclose(posterior.mean, beta * S @ Phi.T @ t)
+    assert np.allclose(posterior.with_prior(0 * prior).mean, np.linalg.lstsq(Phi, t)[0])
+
+
+def test_discounted__counts_every_observation_less():
+    seen = Posterior.unobserved(np.eye(2)).observe(np.eye(2), np.ones(2), np.eye(2))
+    assert np.allclose(seen.discounted(0.5).covariance, np.eye(2) / 1.5)
+    assert np.allclose(seen.discounted(0.5).mean, np.ones(2) / 3)
+
+
+def test_log_evidence__differs_between_priors_as_the_marginal_likelihood_does():
+    rng = np.random.default_rng(1)
+    design, seen = rng.standard_normal((3, 3)), rng.standard_normal(3)
+    noise = np.diag([0.5, 1.0, 2.0])
+
+    def exact(variance):  # observed ~ N(0, noise + variance design design')
+        C = noise + variance * design @ design.T
+        return -(seen @ np.linalg.solve(C, seen) + np.linalg.slogdet(C)[1]) / 2
+
+    def ours(variance):
+        posterior = Posterior.unobserved(np.eye(3) / variance)
+        return posterior.observe(design, seen, noise).log_evidence()
+
+    assert ours(4.0) - ours(0.3) == pytest.approx(exact(4.0) - exact(0.3))
+
+
+def test_root__is_a_root_and_forgives_rounding():
+    A = np.array([[2.0, 1.0], [1.0, 0.5]])  # singular
+    assert np.allclose(root(A) @ root(A).T, A)
+    assert np.isfinite(root(np.diag([1.0, -1e-18]))).all()
+
+
+def test_from_covariance__is_a_prior_of_that_covariance():
+    C = np.array([[2.0, 0.5], [0.5, 1.0]])
+    assert np.allclose(Posterior.from_covariance(C).covariance, C)
+    # Two observations in turn, the first one's posterior as the prior of the second, are both.
+    rng = np.random.default_rng(0)
+    designs, seen = rng.standard_normal((2, 2, 2)), rng.standard_normal((2, 2))
+    both = Posterior.from_covariance(C)
+    for design, values in zip(designs, seen, strict=True):
+        both = both.observe(design, values, np.eye(2))
+    first = Posterior.from_covariance(C).observe(designs[0], seen[0], np.eye(2))
+    left = seen[1] - designs[1] @ first.mean
+    second = Posterior.from_covariance(first.covariance).observe(designs[1], left, np.eye(2))
+    assert np.allclose(first.mean + second.mean, both.mean)
+    assert np.allclose(second.covariance, both.covariance)
+
+
+def test_with_fitted_prior__has_more_evidence_than_the_prior_it_starts_from():
+    rng = np.random.default_rng(0)
+    d = 40
+    start = Posterior.unobserved(d * np.eye(d))
+    for size in (0.02, 1.0, 5.0):
+        theta = size * rng.standard_normal(d)
+        seen = start.observe(np.eye(d), theta + 0.02 * rng.standard_normal(d), 4e-4 * np.eye(d))
+        fitted = seen.with_fitted_prior()
+        assert fitted.log_evidence() >= seen.log_evidence()
+        if size >= 1:  # the variance of theta is found: 40 draws tell it to a quarter
+            assert 1 / fitted.prior[0, 0] == pytest.approx(size**2, rel=0.7)
+
+
+def test_with_fitted_prior__a_direction_that_nobody_has_seen_stays_unknown():
+    d = 4
+    design = np.diag([1.0, 1.0, 1.0, 0.0])
+    seen = Posterior.unobserved(d * np.eye(d)).observe(design, np.zeros(d), 1e-6 * np.eye(d))
+    assert seen.with_fitted_prior().covariance[3, 3] >= 1 / d - 1e-9
+    assert seen.with_fitted_prior().covariance[0, 0] <= 1e-6
