@@ -15,7 +15,7 @@ from discreet.state import Stateful, damaged, decode, encode, load_state, save_s
 
 @value
 @dataclass(frozen=True)
-class Point:
+class Place:
     x: float
     y: float
 
@@ -38,14 +38,14 @@ class Walk(Stateful):
         self.rounds = 0
         self._part = Part(dim)
         self._rng = np.random.default_rng(seed)
-        self._point = Point(0.0, 0.0)
-        self._path: tuple[Point, ...] = ()
+        self._point = Place(0.0, 0.0)
+        self._path: tuple[Place, ...] = ()
         self._seen = np.zeros(0, dtype=bool)
 
     def step(self) -> None:
         move = self._rng.standard_normal(self.dim)
         self._part.total = self._part.total + move
-        self._point = Point(float(move[0]), self.rounds)
+        self._point = Place(float(move[0]), self.rounds)
         self._path = (*self._path, self._point)
         self._seen = np.append(self._seen, True)
         self.rounds += 1
@@ -95,7 +95,7 @@ def test_an_older_state_is_refused():
     walk = walked(1)
     state = walk.state_dict()
     walk.step()
-    with pytest.raises(ValueError, match="round 1"):
+    with pytest.raises(ValueError, match="older"):
         walk.load_state_dict(state)
 
 
@@ -229,7 +229,7 @@ def test_integers_of_any_size_survive_a_file(tmp_path):
 
 def test_a_dict_that_looks_like_a_class_is_refused():
     with pytest.raises(TypeError, match="cannot stand"):
-        encode({"@": "Point"})
+        encode({"@": "Place"})
 
 
 def test_two_classes_of_one_name_are_refused():

@@ -26,7 +26,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -163,12 +163,14 @@ _PARTS: dict[str, type["Stateful"]] = {}
 class Stateful:
     """A live object that declares its state; see the top of this file.
 
-    `_state` names the attributes that change. `_growing` names those arrays among them whose
-    length may differ from a new object's. `_lock` is held by methods that read and then change.
+    `_state` names the attributes that change; among them `_monotone` names counters that never fall
+    and `_growing` arrays whose length may differ from a new object's. `_lock` is held by methods
+    that read and then change.
     """
 
     _state: ClassVar[tuple[str, ...]] = ()
     _growing: ClassVar[frozenset[str]] = frozenset()
+    _monotone: ClassVar[tuple[str, ...]] = ("rounds",)
     _lock: threading.RLock
     _run: str
 
@@ -290,12 +292,17 @@ class Stateful:
         return bool(getattr(self, "rounds", 0))
 
     def _assert_not_older(self, resumed: Self) -> None:
-        """Refuse a state from before something that this object has taken in or published."""
-        if resumed.rounds < self.rounds:  # type: ignore[attr-defined]
-            raise ValueError(
-                f"the state is at round {resumed.rounds}, this object at {self.rounds}: "  # type: ignore[attr-defined]
-                "publishing those rounds again would spend the budget twice"
-            )
+        """Refuse a state from before something that this object has taken in or published.
+
+        Counters that never fall (`_monotone`) are compared, here and in all parts: a part may have
+        published although the whole has not counted the round yet.
+        """
+        for one, other in _counters(self, resumed):
+            if other < one:
+                raise ValueError(
+                    f"the state is older than this {type(self).__name__}: it is at {other} where "
+                    f"this is at {one}; publishing that again would spend the budget twice"
+                )
 
     def _validate(self) -> None:
         """Raise `damaged(...)` where resumed attributes do not fit together."""
@@ -360,6 +367,19 @@ class _Given:
 
 
 register(_Given, lambda item: "", _not_in_file, name="given")
+
+
+def _counters(mine: Any, theirs: Any) -> Iterator[tuple[int, int]]:
+    """Counters of two objects and of their parts, side by side."""
+    if isinstance(mine, (tuple, list)) and isinstance(theirs, (tuple, list)):
+        for one, other in zip(mine, theirs, strict=False):
+            yield from _counters(one, other)
+    if isinstance(mine, Stateful) and type(mine) is type(theirs):
+        for name in mine._monotone:
+            if hasattr(mine, name):
+                yield getattr(mine, name), getattr(theirs, name)
+        for name in mine._state:
+            yield from _counters(getattr(mine, name), getattr(theirs, name))
 
 
 def _fits(found: Any, before: Any, *, grows: bool) -> bool:

@@ -430,7 +430,7 @@ def test_state__an_old_one_or_one_of_another_is_refused():
     old = bandit.state_dict()
     play(bandit, contexts(30))
     now = bandit.state_dict()
-    with pytest.raises(ValueError, match="budget twice"):
+    with pytest.raises(ValueError, match="twice"):
         bandit.load_state_dict(old)
     other = make()
     play(other, contexts(90))

@@ -192,18 +192,20 @@ class WeightedWindow(EstimatorWindow):
     def fold(self, rows: Array, rewards: Array) -> None:
         """Add the statistics of rows."""
         v, weights = self.transform.rows(rows, rewards)
-        self._add((v.T @ v)[self._upper], float(weights.sum()))
+        with self._lock:  # buffers are shared
+            self._add((v.T @ v)[self._upper], float(weights.sum()))
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
-        weight = self.transform.row(row, reward, self._v)
         first, second = self._upper
-        # Into buffers, mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds,
-        # and scipy.linalg takes 80 milliseconds to import.)
-        self._v.take(first, out=self._gathered, mode="clip")
-        self._v.take(second, out=self._products, mode="clip")
-        np.multiply(self._gathered, self._products, out=self._gathered)
-        self._add(self._gathered, weight)
+        with self._lock:
+            weight = self.transform.row(row, reward, self._v)
+            # Into buffers, mode="clip" for speed only. (BLAS's dspr gains no more than .2
+            # microseconds, and scipy.linalg takes 80 milliseconds to import.)
+            self._v.take(first, out=self._gathered, mode="clip")
+            self._v.take(second, out=self._products, mode="clip")
+            np.multiply(self._gathered, self._products, out=self._gathered)
+            self._add(self._gathered, weight)
 
     def _add(self, products: Array, count: float) -> None:
         np.multiply(products, self._isometry, out=self._products)
@@ -264,9 +266,7 @@ class DescentWindow(EstimatorWindow):
     has no weight, so that it cannot move what is released.
     """
 
-    _state: ClassVar[tuple[str, ...]] = (
-        "size", "theta", "average", "taken", "step", "limits", "budget"
-    )  # fmt: skip
+    _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken")
 
     def __init__(
         self,
@@ -284,8 +284,19 @@ class DescentWindow(EstimatorWindow):
         self.limits = limits
         self.budget = budget
 
+    def attach(self, estimator: Any, noise: Noise) -> Self:
+        """What bounds a row's influence comes from the learner's arguments, never from a state."""
+        self.step = estimator.step(self.size)
+        self.limits = estimator.limits
+        self.budget = estimator.budget
+        return super().attach(estimator, noise)
+
     def fold(self, rows: Array, rewards: Array) -> None:
         """A step for each row, up to the length of the window."""
+        with self._lock:
+            self._fold(rows, rewards)
+
+    def _fold(self, rows: Array, rewards: Array) -> None:
         theta, average = self.theta.copy(), self.average.copy()
         low, high = self.limits
         room = self.size - self.taken

@@ -8,6 +8,7 @@ Everything that a turn changes is computed first and committed in one step. An i
 leaves the full window as it was, and nothing of it was shown; after it the released sum is gone.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -238,7 +239,7 @@ class Bandit(Stateful, ABC):
         Returns how many were left out. NaN means that the reward has not come: it may still come
         later. Past the horizon rewards are taken and do not count, as with `learn`.
         """
-        values = numbers("rewards", rewards).copy()
+        values = _each("rewards", rewards)
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
         low, high = self.reward_range
@@ -323,7 +324,7 @@ class Bandit(Stateful, ABC):
         self, features: Sequence[ArrayLike] | Array
     ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
         """What is offered to each of n people, and whose features can be used: others get zeros."""
-        if not isinstance(features, np.ndarray):
+        if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
             people = [self._usable(each) for each in features]
             usable = np.array([each is not None for each in people], dtype=bool)
             nothing = np.zeros((1, self.dim))
@@ -378,3 +379,18 @@ def _choose(policy: Policy, offered: Sequence[Array] | Array, coins: Array) -> I
         some = np.stack([offered[int(i)] for i in places])
         actions[places] = policy.choose(some, coins[places])
     return actions
+
+
+def _each(name: str, values: ArrayLike) -> Array:
+    """Numbers, one of each person; what is none becomes NaN alone."""
+    try:
+        return numbers(name, values).copy()
+    except ValueError:
+        return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

@@ -27,6 +27,7 @@ from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, Noise
 from discreet.privacy.checks import Array, one_of
 from discreet.privacy.noise import source
+from discreet.state import damaged
 
 ESTIMATORS = ("auto", "information-weighted", "sgd")
 DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson"}  # policies
@@ -203,5 +204,10 @@ class LinearBandit(Bandit):
 
     def _validate(self) -> None:
         super()._validate()
+        # What follows from the arguments must not come from a file: it bounds what rows can do.
+        kind = self._kind()
+        budget = Budget(self.epsilon, self.delta, self.contributions)
+        if kind != "local" and self._estimator != self._recipe(kind, budget):
+            raise damaged("estimator")
         if self.window is not None:
             self.window.attach(self._estimator, self.noise)

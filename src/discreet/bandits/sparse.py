@@ -95,6 +95,7 @@ class SparseBandit(Stateful):
     (0, 'joint')
     """
 
+    _monotone = ("rounds", "_advanced")
     _state = ("rounds", "_taken", "_advanced", "_first", "_arms", "_rng")
 
     def __init__(

@@ -24,6 +24,7 @@ class Gradients:
 class VertexArm(Stateful):
     """One arm: theta moves by 1/(m+1) towards the vertex of its m-th step."""
 
+    _monotone = ("_steps",)
     _state = ("direction", "theta", "_before", "_steps", "_new")
 
     def __init__(self, direction: VertexDirection) -> None:

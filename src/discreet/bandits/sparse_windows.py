@@ -84,6 +84,7 @@ class WindowArms(Stateful):
     Without privacy nothing is cut and the entries are the greatest.
     """
 
+    _monotone = ("window",)
     _state = ("theta", "window", "_sums", "_step", "_slope", "_pace", "_ledger", "_noise")
 
     def __init__(

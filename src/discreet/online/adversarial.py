@@ -60,6 +60,7 @@ class Exp2(Stateful):
     1
     """
 
+    _monotone = ("updates",)
     _state = ("updates", "_total", "_rng")
 
     def __init__(

@@ -14,6 +14,9 @@ from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
 
 
+MOST_RESTARTS = 60  # no stream is longer
+
+
 class Doubling(Stateful):
     """Any learner of this folder without a horizon: horizons first, 2 first, 4 first, ...
 
@@ -41,7 +44,10 @@ class Doubling(Stateful):
     ['restart 0', 'restart 1', 'restart 2', 'restart 3', 'restart 4']
     """
 
-    _state = ("_made_with", "_restarts", "_before", "_delta", "_past", "_earlier", "_learner")
+    _monotone = ("rounds", "_restarts")
+    _state = (
+        "_made_with", "_restarts", "_before", "_delta", "_past", "_earlier", "_learner", "_maker"
+    )  # fmt: skip
 
     def __init__(self, make_learner: Callable[[int], Any], first: int = 1024) -> None:
         self.make_learner = make_learner
@@ -53,6 +59,7 @@ class Doubling(Stateful):
         self._earlier: tuple[str, ...] = ()  # names of earlier learners, as decisions have them
         self._terms: tuple[Any, ...] | None = None
         self._learner = self._made(0)
+        self._maker: str = self._learner._run  # as its decisions name it
         # Part of the state: learners with other arguments have other noise.
         self._made_with = json.dumps(self._learner._config(), default=np.ndarray.tolist)
 
@@ -136,7 +143,8 @@ class Doubling(Stateful):
             _before=self.rounds,
             _delta=max(self._delta, self._learner.guarantee.delta),
             _past=self._past + self._scoped(),
-            _earlier=(*self._earlier, self._learner._run),
+            _earlier=(*self._earlier, self._maker),
+            _maker=learner._run,
         )
 
     def _made(self, restart: int) -> Any:
@@ -178,7 +186,7 @@ class Doubling(Stateful):
     def _decoded(cls, plain: Any, like: Self | None) -> Self:
         """Learners in between are made, so that their noise is used up and never drawn again."""
         restarts = plain.get("_restarts") if isinstance(plain, dict) else None
-        if like is None or not isinstance(restarts, int) or restarts < 0:
+        if like is None or not isinstance(restarts, int) or not 0 <= restarts <= MOST_RESTARTS:
             raise damaged("restarts")
         if plain.get("_made_with") != like._made_with:
             raise ValueError(
@@ -204,3 +212,5 @@ class Doubling(Stateful):
     def _validate(self) -> None:
         if self._before != self.first * (2**self._restarts - 1):
             raise damaged("before")
+        # Decisions name the learner that made them: it keeps its name when it is resumed.
+        self._learner.__dict__["_run"] = self._maker

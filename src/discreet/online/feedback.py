@@ -141,6 +141,7 @@ class Batches(Feedback):
     noise        where the noise comes from
     """
 
+    _monotone = ("_told",)
     _state = ("_noise", "_open", "_due", "_told", "_ledger")
 
     def __init__(
@@ -212,9 +213,7 @@ class Batches(Feedback):
             return False
         term = report if decision.choice.sign > 0 else -report
         self._commit(
-            _open=tuple(
-                batch.plus(term) if batch.index == index else batch for batch in self._open
-            )
+            _open=tuple(batch.plus(term) if batch.index == index else batch for batch in self._open)
         )
         return True
 

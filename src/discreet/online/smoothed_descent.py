@@ -46,6 +46,7 @@ class SmoothedDescent(Stateful):
     seed         of the directions: as many numbers for each batch, whatever happens
     """
 
+    _monotone = ("batch",)
     _state = ("batch", "centre", "baseline", "oracle_calls", "_smooth", "_rng", "_before")
 
     def __init__(

@@ -167,9 +167,17 @@ class PrefixSum(Stateful):
 
         A row that `add` would refuse counts as a row of zeros, alone: its round passes, nothing is
         added, and the others are as they would be without it. `accepts` tells which rows those are.
+        Where bound > sensitivity a row of zeros may be farther from the others than `sensitivity`:
+        there one bad row refuses them all, so check people's rows one by one before.
         """
         rows = self._batch(X)
         fine = self._fine(rows)
+        # Zeros in place of a row x move the sum by |x| <= bound: covered while bound <= sensitivity.
+        if self.bound > self.sensitivity and not fine.all():
+            raise ValueError(
+                f"x must have {self.norm} norm at most {self.bound:g} and no NaN; with bound > "
+                "sensitivity no row can stand in for a bad one: use `accepts` first"
+            )
         rows = shortened(np.where(fine[:, None], rows, 0.0), self.bound, self.norm)
         with self._lock:
             self._room(len(rows))

@@ -61,7 +61,9 @@ _one_round("tree", Tree(2), "approximate")
 
 
 # A second round of 12: |B^-1 A e_2| over that of the first, which costs the whole mu.
-@attack("streaming frank-wolfe blt, many rounds", room="optimization", kind="gaussian", attainable=0.99)
+@attack(
+    "streaming frank-wolfe blt, many rounds", room="optimization", kind="gaussian", attainable=0.99
+)
 def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The second row's label lies between two predictions of the path, or beyond both.
 
@@ -95,7 +97,10 @@ def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
 
 def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
     @attack(
-        f"streaming frank-wolfe generalised gaussian{name}", room="optimization", kind=kind, attainable=attainable
+        f"streaming frank-wolfe generalised gaussian{name}",
+        room="optimization",
+        kind=kind,
+        attainable=attainable,
     )
     def generalised(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Both nodes of the first of two rows, by the exact likelihood of their l_r noise."""
