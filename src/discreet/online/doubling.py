@@ -13,7 +13,6 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
 
-
 MOST_RESTARTS = 60  # no stream is longer
 
 

@@ -172,7 +172,7 @@ class PrefixSum(Stateful):
         """
         rows = self._batch(X)
         fine = self._fine(rows)
-        # Zeros in place of a row x move the sum by |x| <= bound: covered while bound <= sensitivity.
+        # Zeros in place of a row x move the sum by |x| <= bound: covered if bound <= sensitivity.
         if self.bound > self.sensitivity and not fine.all():
             raise ValueError(
                 f"x must have {self.norm} norm at most {self.bound:g} and no NaN; with bound > "
