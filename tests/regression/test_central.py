@@ -421,7 +421,7 @@ def test_plan__the_standard_error_of_the_slope_is_that_of_the_sketch():
 
 def test_information_weighted__widths_cover_where_the_slope_is_known_least():
     # Only the last stage sees all rows; the slope comes from a sketch of a few, and its error acts
-    # on the whole last step. Coverage of 12 such fits: .80 if the slope is taken for known, .95 now.
+    # on the whole last step. Coverage of these fits: .79 if the slope is taken for known.
     inside = []
     for seed in range(12):
         X = sphere(300_000, 8, seed)

@@ -18,7 +18,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
-from discreet.least_squares import Posterior, Whitening, gram_error_covariance, power
+from discreet.least_squares import (
+    Posterior,
+    Whitening,
+    discounted_eigenvalues,
+    gram_error_covariance,
+    power,
+)
 from discreet.local import ReportSum, Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.privacy import BallChannel, IntervalChannel, SymmetricChannel
@@ -33,7 +39,10 @@ UNCLIPPED = 1.2  # root-mean-square residuals that count in full
 PRIOR = 4.0  # H is I/d at first, its entries known to 1 / (d sqrt(PRIOR))
 MEMORY = 0.9  # of the Gram's weight, kept from window to window
 EXPLORING, CURIOUS = 0.3, 1.0  # most rounds that explore, and first windows of them
-GRAM_NOISE = 1.0  # standard deviations of the Gram's noise that are no information
+# Times the variance of an eigenvalue of the Gram over it. Regret on the sphere, d = 4, epsilon = 1,
+# 4,000 and 20,000 rounds, 8 seeds: 1: 500 and 781; 3: 702 and 1,288; with one standard deviation
+# less instead: 699 and 1,131.
+DISCOUNT = 1.0
 
 
 @value
@@ -152,7 +161,8 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         values = np.maximum(values, 1e-9)
         H = (vectors * values) @ vectors.T
         # What may be noise in H is no information about theta: it shrinks no covariance.
-        informative = (vectors * np.maximum(values - GRAM_NOISE * gram_std, 0.0)) @ vectors.T
+        known = discounted_eigenvalues(values, gram_std**2, DISCOUNT)
+        informative = (vectors * known) @ vectors.T
         unknown = whitening.of_parameters(old.covariance)
         noise = clip**2 * moment.variance + gram_error_covariance(unknown, gram_std)
         prior = Posterior.from_covariance(unknown)
