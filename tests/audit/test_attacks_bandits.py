@@ -57,7 +57,7 @@ def test_continual__four_sums_show_the_whole_change(name):
 def test_linear_bandit__near_is_the_move_over_the_sensitivity():
     learner = _joint(ATTACKS["linear bandit"].claim, noise_of(0, 0))
     learner.decide(E1)
-    view = learner._estimator._lens
+    view = learner._estimator._transform
     opposite = np.linalg.norm(_term(view, 1.0) - _term(view, -1.0)) / SENSITIVITY
     assert opposite == pytest.approx(ATTACKS["linear bandit"].near, abs=0.005)
     moved = math.sqrt(2) * np.linalg.norm(_term(view, 1.0)) / SENSITIVITY

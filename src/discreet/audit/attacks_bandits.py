@@ -17,7 +17,7 @@ from discreet.audit.wire import listening
 from discreet.bandits import LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
-from discreet.bandits.window import COUNT, Lens
+from discreet.bandits.window import COUNT, RowTransform
 from discreet.privacy import Noise, SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
@@ -26,14 +26,16 @@ E1 = np.eye(2)[:1]  # on the boundary of the ball
 NOBODY = np.zeros((1, 2))  # features that tell nothing
 
 
-def _term(view: Lens, reward: float) -> Array:
-    """What the canary adds to a window's sum under a lens; the attacker knows both."""
-    v, weight = view.look(E1, np.array([reward]))
+def _term(view: RowTransform, reward: float) -> Array:
+    """What the canary adds to a window's sum under a transform; the attacker knows both."""
+    v, weight = view(E1, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
-def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Lens, Array]:
-    """One window with the canary first: its decision, the lens, and the sum as released."""
+def _window(
+    learner: Any, reward: float | None, late: Any = None
+) -> tuple[Any, RowTransform, Array]:
+    """One window with the canary first: its decision, the transform, and the sum as released."""
     rest = learner.rounds_until_release - 1
     first = learner.decide(E1)
     if reward is not None:
@@ -41,7 +43,7 @@ def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, 
     if late is not None:
         learner.learn(*late)
     learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
-    view, total = learner._estimator._lens, learner._estimator._sum
+    view, total = learner._estimator._transform, learner._estimator._sum
     learner.decide(NOBODY)  # the release happens here
     return first, view, total.value
 
@@ -89,7 +91,7 @@ def user(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
         own = learner.decide_many(np.tile(E1, (3, 1, 1)))
         learner.learn_many(own, np.full(3, 2.0 * world - 1.0))
         learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
-        view, total = learner._estimator._lens, learner._estimator._sum
+        view, total = learner._estimator._transform, learner._estimator._sum
         learner.decide(NOBODY)  # the release happens here
         scores.append(total.value @ (_term(view, 1.0) - _term(view, -1.0)))
     return np.array(scores)

@@ -58,6 +58,6 @@ def snapshot_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> 
         learner: Any = _joint(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * world - 1.0)
         learner.decide(NOBODY)
-        state, view = learner._estimator.state(), learner._estimator._lens
+        state, view = learner._estimator.state(), learner._estimator._transform
         scores.append(state["sums.value"] @ (_term(view, 1.0) - _term(view, -1.0)))
     return np.array(scores)

@@ -1,10 +1,12 @@
 """What the releases so far say about theta; public, and all that a policy needs to know."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.least_squares import Posterior
+from discreet.least_squares.posterior import root
 from discreet.privacy.checks import Array
 
 
@@ -16,58 +18,66 @@ class Belief:
     covariance: Array  # (d, d)
     precision: Array  # (d, d), of the releases without the prior
     weighted: Array  # (d,), precision times the estimate
-    safe: Array  # (d, d + 1), precision and weighted if no residual were clipped
-    noise: float  # nu, variance of a reward around its mean
+    unclipped: Array  # (d, d + 1), precision and weighted if no residual were clipped
+    noise_variance: float  # nu, of a reward around its mean
     gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
-    mass: float  # how many rows that is
-    blur: float  # deviation of the noise in it
-    energy: float  # sum of their squared residuals
-    doubt: float  # deviation of the noise in it
-    exact: bool  # whether residuals must not be clipped: rewards are too far from normal
+    effective_rows: float  # how many rows that is
+    gram_noise_std: float  # of the noise in it
+    residual_sum_of_squares: float  # over the same rows
+    residual_noise_std: float  # of the noise in it
+    never_clip: bool  # rewards are too far from normal
     radius: float  # |theta| is at most this
     windows: int = 0
 
     @classmethod
-    def prior(cls, d: int, noise: float, *, radius: float = 1.0, exact: bool = False) -> "Belief":
+    def prior(
+        cls, d: int, noise_variance: float, *, radius: float = 1.0, never_clip: bool = False
+    ) -> "Belief":
         """Before anything was released."""
-        zeros, variance = np.zeros((d, d)), radius**2 / d
+        zeros = np.zeros((d, d))
         return cls(
             mean=np.zeros(d),
-            covariance=variance * np.eye(d),
+            covariance=radius**2 / d * np.eye(d),
             precision=zeros,
             weighted=np.zeros(d),
-            safe=np.zeros((d, d + 1)),
-            noise=noise,
+            unclipped=np.zeros((d, d + 1)),
+            noise_variance=noise_variance,
             gram=zeros,
-            mass=0.0,
-            blur=0.0,
-            energy=0.0,
-            doubt=0.0,
-            exact=exact,
+            effective_rows=0.0,
+            gram_noise_std=0.0,
+            residual_sum_of_squares=0.0,
+            residual_noise_std=0.0,
+            never_clip=never_clip,
             radius=radius,
         )
 
     @property
+    def posterior(self) -> Posterior:
+        """The observations, in precision form."""
+        d = len(self.mean)
+        return Posterior(d / self.radius**2 * np.eye(d), self.precision, self.weighted)
+
+    @property
     def root(self) -> Array:  # (d, d)
         """covariance = root root'."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+        return root(self.covariance)
 
-    def hopeful(self, width: float) -> Array:  # (d, d)
+    def optimistic_root(self, width: float) -> Array:  # (d, d)
         """`root`, where a unit row of an unknown direction may be worth `radius`.
 
-        That is `width` deviations; the prior of many dimensions alone would expect less.
+        That is `width` standard deviations; the prior of many dimensions alone would expect less.
         """
         d = len(self.mean)
-        wide = np.linalg.inv(self.precision + min(d, width**2) / self.radius**2 * np.eye(d))
-        return replace(self, covariance=np.asarray(wide, dtype=np.float64)).root
+        prior = min(d, width**2) / self.radius**2 * np.eye(d)
+        return root(self.posterior.with_prior(prior).covariance)
 
     @property
     def error(self) -> float:
         """Root mean square error of a prediction, over rows such as the recent ones."""
-        if self.mass == 0:
+        if self.effective_rows == 0:
             return self.radius
-        return math.sqrt(max(float(np.sum(self.covariance * self.gram)), 0.0) / self.mass)
+        mean_square = float(np.sum(self.covariance * self.gram)) / self.effective_rows
+        return math.sqrt(max(mean_square, 0.0))
 
 
 @dataclass(frozen=True)

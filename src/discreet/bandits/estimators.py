@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.bandits.belief import Belief, Point
 from discreet.bandits.learning import learned
-from discreet.bandits.window import COUNT, SENSITIVITY, lens
+from discreet.bandits.window import COUNT, SENSITIVITY, row_transform
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.accumulator import NoisySum
@@ -167,10 +167,10 @@ class InformationWeighted(Central):
         self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
         radius = 1.0 if link.name == "identity" else STEEP
         variance = NOISE * ((limits[1] - limits[0]) / 2) ** 2
-        self.belief = Belief.prior(dim, variance, radius=radius, exact=budget.off)
+        self.belief = Belief.prior(dim, variance, radius=radius, never_clip=budget.off)
         self._upper = np.triu_indices(dim + 2)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
-        self._v, self._term = np.empty(dim + 2), np.empty(len(self._isometry) + 1)
+        self._term = np.empty(len(self._isometry) + 1)
         self._products = self._term[:-1]
 
     def open(self, size: int) -> None:
@@ -187,22 +187,24 @@ class InformationWeighted(Central):
             what="weighted Gram matrix, moment and residuals",
             scope=self._scope,
         )
-        self._look()
+        self._prepare()
 
-    def _look(self) -> None:
-        deviation = self._sum.release.scale
-        self._lens = lens(self.belief, self._size, deviation, self._limits, self._link, self._scale)
+    def _prepare(self) -> None:
+        noise_std = self._sum.release.scale
+        self._transform = row_transform(
+            self.belief, self._size, noise_std, self._limits, self._link, self._scale
+        )
 
     def add(self, rows: Array, rewards: Array) -> None:
         """Fold rows into the sum; nothing else remembers them."""
-        v, weights = self._lens.look(rows, rewards)
+        v, weights = self._transform(rows, rewards)
         self._fold((v.T @ v)[self._upper], float(weights.sum()))
 
     def add_one(self, row: Array, reward: float) -> None:
         """`add` for one row."""
         first, second = self._upper
-        weight = self._lens.look_at(row, reward, self._v)
-        self._fold(self._v.take(first) * self._v.take(second), weight)
+        v, weight = self._transform(row, reward)
+        self._fold(v.take(first) * v.take(second), float(weight))
 
     def _fold(self, products: Array, count: float) -> None:
         np.multiply(products, self._isometry, out=self._products)
@@ -211,8 +213,8 @@ class InformationWeighted(Central):
 
     def close(self) -> None:
         """Release the sum; what follows is post-processing."""
-        deviation = self._sum.release.scale
-        self.belief = learned(self.belief, self._lens, self._sum.value, deviation, self._size)
+        noise_std = self._sum.release.scale
+        self.belief = learned(self.belief, self._transform, self._sum.value, noise_std, self._size)
         self._size = 0
 
     def _sums(self) -> dict[str, Any]:
@@ -220,7 +222,7 @@ class InformationWeighted(Central):
 
     def _resume(self, sums: dict[str, Any]) -> None:
         self._sum = NoisySum.restored(sums)
-        self._look()
+        self._prepare()
 
 
 class Descent(Central):

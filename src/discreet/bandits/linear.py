@@ -223,7 +223,7 @@ class LinearBandit(Bandit):
             normal = coins.standard_normal((DRAWS, self.dim))
             return Thompson(belief.mean + normal @ belief.root.T)
         share = min(EXPLORING, max(self._estimator.size(0), TRIES * self.dim) / size)
-        optimist = Ucb(belief.mean, belief.hopeful(OPTIMISM), OPTIMISM)
+        optimist = Ucb(belief.mean, belief.optimistic_root(OPTIMISM), OPTIMISM)
         return Mixed(share, optimist, Greedy(belief.mean))
 
     def _interval(self, belief: Belief) -> Interval:
@@ -231,9 +231,9 @@ class LinearBandit(Bandit):
             return Interval(belief.mean, belief.root, CONFIDENCE)
         # b = min(8 lam |W phi|, 2), lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram
         # matrix of the window (Algorithm 6, line 8), with delta = 1/(rounds so far).
-        gram = belief.gram / max(belief.mass, 1.0)
+        gram = belief.gram / max(belief.effective_rows, 1.0)
         values, vectors = np.linalg.eigh(gram)
-        lam = math.sqrt(self.dim * math.log(max(self.rounds, 2)) / max(belief.mass, 1.0))
+        lam = math.sqrt(self.dim * math.log(max(self.rounds, 2)) / max(belief.effective_rows, 1.0))
         values = np.maximum(values, lam**2 / self.dim)
         return Interval(belief.mean, vectors * values**-0.5, 8 * lam)
 

@@ -40,8 +40,8 @@ def silent(learner: LinearBandit) -> Any:
 
 
 def term(learner: LinearBandit, reward: float) -> Any:
-    """What a row e1 adds to the open window's sum; the lens is public."""
-    v, weight = learner._estimator._lens.look(E1, np.array([reward]))
+    """What a row e1 adds to the open window's sum; the transform is public."""
+    v, weight = learner._estimator._transform(E1, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
@@ -73,7 +73,7 @@ def a_row_in_four_windows() -> float:
 
 
 def longest_row() -> float:
-    """The longest row v over frames that a window may have, against the bound |v|^2 <= 2.
+    """The longest row v over whitenings that a window may have, against the bound |v|^2 <= 2.
 
     Two such rows at right angles are sqrt(2) |v|^2 apart: in units of what noise is made for.
     """
@@ -82,15 +82,15 @@ def longest_row() -> float:
     for _ in range(3):
         silent(learner)
     estimator: Any = learner._estimator
-    v, longest = np.empty(DIM + 2), 0.0
+    longest = 0.0
     for angle in np.linspace(0, math.pi, 64):
-        estimator._lens.look_at(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
+        v, _ = estimator._transform(np.array([math.cos(angle), math.sin(angle)]), 1.0)
         longest = max(longest, math.sqrt(2) * float(v @ v))
     return longest / SENSITIVITY
 
 
 def a_row_that_changes_windows() -> float:
-    """A reward that comes in this window, or in a later one of the same lens: both sums move."""
+    """A reward comes in this window, or in a later one of the same transform: both sums move."""
     learner = bandit(0)
     learner.decide(E1)
     estimator: Any = learner._estimator
@@ -194,15 +194,15 @@ MUTANTS = [
     Mutant(
         "a row weighs too much",
         "LinearBandit, joint",
-        "Rows that are long in the window's frame are not weighed down.",
+        "Rows that are long in the window's whitened coordinates are not weighed down.",
         "sensitivity",
         1.0,
         longest_row,
         (
             Edit(
-                "bandits.window:Lens.look_at",
-                "weight = 1 / max(1.0, float(x.dot(x)) / rho2)",
-                "weight = 1.0",
+                "bandits.window:bounded_rows",
+                "weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)",
+                "weight = 1 / (1.0 + 0 * square)",
             ),
         ),
         unit="of the booked move",

@@ -1,0 +1,81 @@
+"""The Gaussian posterior of theta, in precision form (Bishop 2006, section 3.3).
+
+    Bishop   S_0^-1   Phi      t          beta^-1 I           S_N^-1                m_N
+    here     prior    design   observed   noise_covariance    precision + prior     mean
+
+The prior has mean zero. `precision` and `weighted` hold what was observed, without the prior, so
+that the prior can be changed afterwards and observations can be discounted.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """theta ~ N(mean, covariance).
+
+    >>> unknown = Posterior.unobserved(np.eye(2))
+    >>> once = unknown.observe(np.eye(2), np.array([1.0, 0.0]), 0.25 * np.eye(2))
+    >>> once.mean, once.covariance
+    (array([0.8, 0. ]), array([[0.2, 0. ],
+           [0. , 0.2]]))
+    """
+
+    prior: Array  # (d, d), precision
+    precision: Array  # (d, d), of the observations without the prior
+    weighted: Array  # (d,), precision times the least squares estimate
+
+    @classmethod
+    def unobserved(cls, prior: Array) -> "Posterior":
+        """N(0, prior^-1)."""
+        return cls(prior, np.zeros_like(prior), np.zeros(len(prior)))
+
+    @cached_property
+    def covariance(self) -> Array:
+        """S_N = (S_0^-1 + sum Phi' N^-1 Phi)^-1."""
+        covariance = np.linalg.inv(self.precision + self.prior)
+        return np.asarray((covariance + covariance.T) / 2)
+
+    @cached_property
+    def mean(self) -> Array:
+        """m_N = S_N (sum Phi' N^-1 t)."""
+        return np.asarray(self.covariance @ self.weighted)
+
+    def observe(self, design: Array, observed: Array, noise_covariance: Array) -> "Posterior":
+        """After seeing  observed = design theta + noise."""
+        d = len(self.weighted)
+        N = noise_covariance + 1e-12 * max(float(np.trace(noise_covariance)), 1e-12) * np.eye(d)
+        right = np.column_stack([design, observed])
+        term = np.asarray(design.T @ np.linalg.solve(N, right))
+        precision = self.precision + term[:, :-1]  # Bishop (3.51), with Phi' N^-1 Phi
+        weighted = self.weighted + term[:, -1]  # Bishop (3.50), with Phi' N^-1 t
+        return replace(self, precision=(precision + precision.T) / 2, weighted=weighted)
+
+    def discounted(self, factor: float) -> "Posterior":
+        """Every observation counts `factor` times: standard errors were too small, or are old."""
+        return replace(self, precision=factor * self.precision, weighted=factor * self.weighted)
+
+    def with_prior(self, prior: Array) -> "Posterior":
+        """The same observations under another prior precision."""
+        return replace(self, prior=prior)
+
+    def log_evidence(self) -> float:
+        """log p(observations), up to what the prior does not change (Bishop 3.86).
+
+        (weighted' S_N weighted + log |S_0^-1| - log |S_N^-1|) / 2
+        """
+        both = self.precision + self.prior
+        fit = float(self.weighted @ np.linalg.solve(both, self.weighted))
+        sizes = np.linalg.slogdet(self.prior)[1] - np.linalg.slogdet(both)[1]
+        return (fit + float(sizes)) / 2
+
+
+def root(covariance: Array) -> Array:
+    """A matrix A with covariance = A A'; negative eigenvalues, from rounding, count as 0."""
+    values, vectors = np.linalg.eigh(covariance)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

@@ -1,0 +1,81 @@
+"""Whitening: coordinates in which rows of a given second moment are isotropic."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """x = M phi with a symmetric M; then <phi, theta> = <x, M^-1 theta>.
+
+    >>> second_moment = np.diag([0.64, 0.04])
+    >>> Whitening.from_gram(second_moment).matrix.round(3)  # (d second_moment)^(-1/2)
+    array([[0.884, 0.   ],
+           [0.   , 3.536]])
+    """
+
+    matrix: Array  # M, (d, d)
+
+    @classmethod
+    def identity(cls, dim: int, scale: float = 1.0) -> "Whitening":
+        """M = scale I: before anything is known about rows."""
+        return cls(scale * np.eye(dim))
+
+    @classmethod
+    def from_gram(
+        cls,
+        gram: Array,
+        *,
+        floor: float | Array = 0.0,
+        ridge: float = 0.0,
+        condition: float = math.inf,
+    ) -> "Whitening":
+        """M = (d G~)^(-1/2): rows of second moment G~ have mean square length 1.
+
+        G~ is `gram` with eigenvalues of at least `floor` (one number, or a matrix of which each
+        eigenvector takes its quadratic form) and at least max / condition^2, plus `ridge`.
+        """
+        values, vectors = np.linalg.eigh(gram)
+        least = (
+            np.einsum("ji,jk,ki->i", vectors, floor, vectors)
+            if isinstance(floor, np.ndarray)
+            else floor
+        )
+        values = np.maximum(values, least)
+        values = np.maximum(values, float(values.max()) / condition**2) + ridge
+        return cls(np.asarray((vectors * (len(gram) * values) ** -0.5) @ vectors.T))
+
+    @cached_property
+    def inverse(self) -> Array:
+        """M^-1: where theta goes."""
+        return np.asarray(np.linalg.inv(self.matrix), dtype=np.float64)
+
+    @cached_property
+    def norm(self) -> float:
+        """|M|, the longest that a row of the unit ball can become."""
+        return float(np.linalg.norm(self.matrix, 2))
+
+    def transform(self, rows: Array) -> Array:  # (..., d)
+        """x = M phi for every row."""
+        return np.asarray(rows @ self.matrix)
+
+    def unwhitened(self, gram: Array) -> Array:
+        """M^-1 H M^-1: the Gram matrix of rows, from that of whitened rows."""
+        return np.asarray(self.inverse @ gram @ self.inverse)
+
+    def of_parameters(self, covariance: Array) -> Array:
+        """M^-1 C M^-1: the covariance of M^-1 theta, from that of theta."""
+        return np.asarray(self.inverse @ covariance @ self.inverse)
+
+    def scaled(self, factor: float) -> "Whitening":
+        """factor M."""
+        return Whitening(factor * self.matrix)
+
+    def mean_square(self, second_moment: Array) -> float:
+        """E|M phi|^2 = tr(M E[phi phi'] M)."""
+        return float(np.trace(self.matrix @ second_moment @ self.matrix))
