@@ -25,6 +25,7 @@ import numpy as np
 
 from discreet.bandits.belief import Belief
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
+from discreet.least_squares.clipping import squares
 from discreet.links import Link
 from discreet.privacy.checks import Array
 
@@ -56,16 +57,14 @@ class RowTransform:
     def __call__(self, rows: Array, rewards: Any) -> tuple[Array, Any]:
         """v (n, d + 2) and weights (n,) of rows (n, d) and rewards (n,), or all of one row."""
         d = rows.shape[-1]
-        products = rows @ self._products
-        expected = products[..., 0]
-        products = products[..., 1:]
+        products = (rows @ self._products).T  # (1 + 2 d, n), or (1 + 2 d,)
+        expected = products[0]
+        products = products[1:]
         if self.link.name != "identity":  # one Gauss-Newton step: slope times phi replaces phi
-            slope = np.asarray(self.link.slope(expected) / self.scale)
+            products = products * (self.link.slope(expected) / self.scale)
             expected = self.link.mean(expected) / self.scale
-            products = products * slope[..., None]
-        wide = products[..., :d]
-        rho = np.sqrt(1 + np.einsum("...i,...i->...", wide, wide))
-        x = products[..., d:] / rho[..., None]
+        rho = (1 + squares(products[:d].T)) ** 0.5
+        x = products[d:].T / (rho if rows.ndim == 1 else rho[:, None])
         return bounded_rows(x, (rewards - expected) / rho, self.clip, self.limit)
 
 

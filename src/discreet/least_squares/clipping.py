@@ -24,22 +24,31 @@ def bounded_rows(x: Array, residual: Any, clip: float, limit: float) -> tuple[Ar
     >>> v.round(3), float(w)
     (array([0.6, 0.8, 0.1, 0. ]), 0.04)
     """
-    # Written in operators that one number and many share. No branch: times tell nothing.
-    square = np.einsum("...i,...i->...", x, x)
+    # In operators that floats and arrays share, so that one row is as fast as floats are. There is
+    # no branch on private values: times tell nothing.
+    square = squares(x)
+    if x.ndim == 1:
+        residual = float(residual)
     weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)
-    root = np.sqrt(weight)
-    size = np.abs(residual)
+    root = weight**0.5
+    size = abs(residual)
     size = (size <= limit) * size + (size > limit) * limit
     sign = (residual > 0) * 1.0 - (residual < 0) * 1.0
     near = size / limit**2
     curve = 1 / clip**2 + 1 / limit**2
-    far = (near + np.sqrt(np.abs(near**2 + curve * (1 - (size / limit) ** 2)))) / curve
+    far = (near + abs(near**2 + curve * (1 - (size / limit) ** 2)) ** 0.5) / curve
     kept = (size <= clip) * size + (size > clip) * far
     v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
-    v[..., :-2] = x * root[..., None]
-    v[..., -2] = root * sign * kept / clip
-    v[..., -1] = root * sign * (size - kept) / limit
+    entries = v.T
+    np.multiply(x.T, root, out=entries[:-2])
+    entries[-2] = (root / clip) * sign * kept
+    entries[-1] = (root / limit) * sign * (size - kept)
     return v, weight
+
+
+def squares(rows: Array) -> Any:
+    """|x|^2: a float for one row, (n,) for many."""
+    return float(rows.dot(rows)) if rows.ndim == 1 else np.einsum("ij,ij->i", rows, rows)
 
 
 def clipped_normal(clip: Any) -> tuple[Any, Any]:
