@@ -273,7 +273,7 @@ MUTANTS = [
             Edit(
                 "bandits.estimators:Central.size",
                 "math.ceil(GROWTH * rounds))",
-                "math.ceil(GROWTH * rounds)) + int(self._v[-2] > 0) * (rounds > 0)",
+                "math.ceil(GROWTH * rounds)) + int(self._term[2] > 0) * (rounds > 0)",
             ),
         ),
     ),
