@@ -12,7 +12,7 @@ from discreet.bandits.belief import Belief
 from discreet.bandits.learning import _radius, learned
 from discreet.bandits.window import COUNT, SENSITIVITY, RowTransform, row_transform
 from discreet.environments import linear_world
-from discreet.least_squares import Whitening
+from discreet.least_squares import Posterior, Whitening
 from discreet.links import LINKS, link
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
@@ -166,7 +166,7 @@ def test_transform__residuals_split_into_two_scales_without_loss(share, ratio, l
     eye = np.eye(2)
     view = RowTransform(
         mean=np.zeros(2), spread=0 * eye, whitening=Whitening(eye), clip=ratio * limit, limit=limit,
-        link=link("identity"), scale=1.0,
+        link=link("identity"), scale=1.0, middle=0.0, half=1.0, constant=0.0,
     )  # fmt: skip
     reward = share * limit
     v, weight = view(np.array([[1.0, 0.0]]), np.array([reward]))
@@ -414,11 +414,13 @@ def test_links__all_are_known_to_the_transform():
 
 def test_radius__grows_only_where_the_releases_leave_no_doubt():
     d = 6
-    precision = 400.0 * np.eye(d)
     short, long = np.full(d, 1 / np.sqrt(d)), np.full(d, 2.5 / np.sqrt(d))
-    assert _radius(precision, precision @ short, 1.0) == 1.0
-    assert 1.8 < _radius(precision, precision @ long, 1.0) < 3.5
-    assert (
-        _radius(1e-3 * precision, 1e-3 * precision @ long, 1.0) == 1.0
-    )  # hardly anything is known
-    assert _radius(precision, precision @ long, 4.0) == 4.0  # never shorter than was thought
+
+    def radius(precision, theta, least):
+        information = precision * np.eye(d)
+        return _radius(Posterior(np.eye(d), information, information @ theta), least, 0.0)
+
+    assert radius(400.0, short, 1.0) == 1.0
+    assert 1.8 < radius(400.0, long, 1.0) < 3.5
+    assert radius(0.4, long, 1.0) == 1.0  # hardly anything is known
+    assert radius(400.0, long, 4.0) == 4.0  # never shorter than was thought

@@ -10,9 +10,17 @@ from discreet.least_squares.posterior import root
 from discreet.privacy.checks import Array
 
 
+INTERCEPT_STD = 1.0  # of the intercept before anything is known, in halves of the reward range
+
+
 @dataclass(frozen=True)
 class Belief:
-    """theta ~ N(mean, covariance): the prior N(0, radius^2 I / d) and every window's release."""
+    """theta ~ N(mean, covariance): the prior and every window's release.
+
+    Before anything is known, theta ~ N(0, radius^2 I / d). With an intercept (`constant` > 0) every
+    row is [phi sqrt(1 - constant^2); constant], still in the unit ball, and the last entry of
+    theta, whose product with the constant is the intercept, has the prior N(0, 1 / constant^2).
+    """
 
     mean: Array  # (d,)
     covariance: Array  # (d, d)
@@ -27,17 +35,24 @@ class Belief:
     residual_noise_std: float  # of the noise in it
     never_clip: bool  # rewards are too far from normal
     radius: float  # |theta| is at most this
+    constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0
 
     @classmethod
     def prior(
-        cls, d: int, noise_variance: float, *, radius: float = 1.0, never_clip: bool = False
+        cls,
+        d: int,
+        noise_variance: float,
+        *,
+        radius: float = 1.0,
+        never_clip: bool = False,
+        constant: float = 0.0,
     ) -> "Belief":
         """Before anything was released."""
         zeros = np.zeros((d, d))
         return cls(
             mean=np.zeros(d),
-            covariance=radius**2 / d * np.eye(d),
+            covariance=np.linalg.inv(prior_precision(d, radius, constant)),
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
@@ -49,27 +64,49 @@ class Belief:
             residual_noise_std=0.0,
             never_clip=never_clip,
             radius=radius,
+            constant=constant,
         )
 
     @property
     def posterior(self) -> Posterior:
         """The observations, in precision form."""
-        d = len(self.mean)
-        return Posterior(d / self.radius**2 * np.eye(d), self.precision, self.weighted)
+        prior = prior_precision(len(self.mean), self.radius, self.constant)
+        return Posterior(prior, self.precision, self.weighted)
+
+    @property
+    def weights(self) -> Array:  # one for each feature
+        """What predicts, for phi without the constant."""
+        return self._features(self.mean)
+
+    @property
+    def intercept(self) -> float:
+        """What is added to every prediction."""
+        return self.constant * float(self.mean[-1]) if self.constant else 0.0
 
     @property
     def root(self) -> Array:  # (d, d)
         """covariance = root root'."""
         return root(self.covariance)
 
-    def optimistic_root(self, width: float) -> Array:  # (d, d)
-        """`root`, where a unit row of an unknown direction may be worth `radius`.
+    def optimistic_root(self, width: float) -> tuple[Array, Array]:  # (features, d), (d,)
+        """A and a: the prediction for phi has the variance |A' phi + a|^2.
 
-        That is `width` standard deviations; the prior of many dimensions alone would expect less.
+        A unit row of an unknown direction may be worth `radius`, at `width` standard deviations;
+        the prior of many dimensions alone would expect less.
         """
         d = len(self.mean)
-        prior = min(d, width**2) / self.radius**2 * np.eye(d)
-        return root(self.posterior.with_prior(prior).covariance)
+        fewer = self.radius * math.sqrt(d / min(d, width**2))
+        prior = prior_precision(d, fewer, self.constant)
+        return self.split(root(self.posterior.with_prior(prior).covariance))
+
+    def split(self, matrix: Array) -> tuple[Array, Array]:
+        """[phi; constant] @ matrix = phi @ first + second."""
+        return self._features(matrix), self.constant * matrix[-1]
+
+    def _features(self, values: Array) -> Array:
+        if not self.constant:
+            return values
+        return np.asarray(math.sqrt(1 - self.constant**2) * values[:-1])
 
     @property
     def error(self) -> float:
@@ -80,6 +117,14 @@ class Belief:
         return math.sqrt(max(mean_square, 0.0))
 
 
+def prior_precision(d: int, radius: float, constant: float) -> Array:  # (d, d)
+    """|theta| about `radius`, but for the last entry if that belongs to an intercept."""
+    diagonal = np.full(d, d / radius**2)
+    if constant:
+        diagonal[-1] = (constant / INTERCEPT_STD) ** 2
+    return np.diag(diagonal)
+
+
 @dataclass(frozen=True)
 class Point:
     """An estimate of theta with the size of its error and nothing more: for very many features."""
@@ -87,3 +132,9 @@ class Point:
     mean: Array  # (d,)
     error: float  # root mean square error of a prediction
     windows: int = 0
+    intercept: float = 0.0
+
+    @property
+    def weights(self) -> Array:
+        """What predicts."""
+        return self.mean

@@ -26,6 +26,9 @@ from discreet.privacy.mechanisms import gaussian
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
+# In every row beside phi, as a multiple of |phi|, where 0 is not the middle of the rewards; .2 to .4
+# are alike on randhie, half and tenth, from .5 on the noise of phi grows.
+CONSTANT = 0.3
 STEEP = 3.0  # largest |theta| for other links than the identity
 REACH = 2.0  # of residuals inside a gradient: no residual is larger
 UNPROTECTED = (
@@ -166,8 +169,14 @@ class InformationWeighted(Central):
         self._limits, self._link, self._scale = limits, link, scale
         self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
         radius = 1.0 if link.name == "identity" else STEEP
-        variance = NOISE * ((limits[1] - limits[0]) / 2) ** 2
-        self.belief = Belief.prior(dim, variance, radius=radius, never_clip=budget.off)
+        low, high = limits
+        has_intercept = link.name == "identity" and low + high != 0
+        constant = CONSTANT / math.hypot(1, CONSTANT) if has_intercept else 0.0
+        variance = NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2
+        dim += has_intercept
+        self.belief = Belief.prior(
+            dim, variance, radius=radius, never_clip=budget.off, constant=constant
+        )
         self._upper = np.triu_indices(dim + 2)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
         self._term = np.empty(len(self._isometry) + 1)

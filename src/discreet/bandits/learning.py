@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.bandits.belief import Belief
+from discreet.bandits.belief import Belief, prior_precision
 from discreet.bandits.window import COUNT, RowTransform
 from discreet.least_squares import (
     Posterior,
@@ -138,8 +138,8 @@ def learned(
     else:
         label = found.second * variance
         posterior = observed(before, sums.moment, found.slope, R**2, label)
-    radius = _radius(posterior.precision, posterior.weighted, belief.radius)
-    posterior = posterior.with_prior(d / radius**2 * np.eye(d))
+    radius = _radius(posterior, belief.radius, belief.constant)
+    posterior = posterior.with_prior(prior_precision(d, radius, belief.constant))
     mean = posterior.mean
     rho2 = 1 / (1 - min(explained / nu, 0.95))
     rest = max(variance - signal, 0.3 * variance) if R < E else variance
@@ -158,20 +158,20 @@ def learned(
         residual_noise_std=squares_noise,
         never_clip=never_clip,
         radius=radius,
+        constant=belief.constant,
         windows=belief.windows + 1,
     )
 
 
-def _radius(precision: Array, weighted: Array, least: float) -> float:
+def _radius(posterior: Posterior, least: float, constant: float) -> float:
     """The length of theta, if the releases leave no doubt that it is more than was thought.
 
     The evidence for theta ~ N(0, radius^2 I / d); a longer theta must be EVIDENCE times as likely.
     """
-    values, vectors = np.linalg.eigh((precision + precision.T) / 2)
-    values, along = np.maximum(values, 0.0), (vectors.T @ weighted) ** 2
+    d = len(posterior.weighted)
     lengths = least * LONGER
-    prior = len(values) / lengths[:, None] ** 2
-    evidence = (along / (values + prior) - np.log1p(values / prior)).sum(axis=1) / 2
+    priors = [prior_precision(d, float(length), constant) for length in lengths]
+    evidence = [posterior.with_prior(prior).log_evidence() for prior in priors]
     best = int(np.argmax(evidence))
     sure = evidence[best] - evidence[0] > math.log(EVIDENCE)
     return float(lengths[best]) if sure else least

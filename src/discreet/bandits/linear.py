@@ -164,9 +164,28 @@ class LinearBandit(Bandit):
 
     @property
     def theta(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """The released estimate, for features and rewards in the user's units; safe to publish."""
-        scale = self._scale if self.link == "identity" else 1.0
-        return self._estimator.belief.mean * (scale / self.norm_bound)
+        """The released weights, for features and rewards in the user's units; safe to publish."""
+        return self._estimator.belief.weights * (self._unit / self.norm_bound)
+
+    @property
+    def intercept(self) -> float:
+        """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
+        if not self._has_intercept:
+            return 0.0
+        low, high = self.reward_range
+        return (low + high) / 2 + self._unit * self._estimator.belief.intercept
+
+    @property
+    def _has_intercept(self) -> bool:
+        return bool(getattr(self._estimator.belief, "constant", 0.0))
+
+    @property
+    def _unit(self) -> float:
+        """Of the belief's predictions, in the user's."""
+        low, high = self.reward_range
+        if self._has_intercept:
+            return (high - low) / 2
+        return self._scale if self.link == "identity" else 1.0
 
     @property
     def guarantee(self) -> Guarantee:
@@ -210,9 +229,9 @@ class LinearBandit(Bandit):
         if belief.windows == 0:
             return Uniform()
         if self.policy == "greedy":
-            return Greedy(belief.mean)
+            return Greedy(belief.weights)
         if self.policy == "squarecb":
-            return SquareCB(belief.mean, belief.error)
+            return SquareCB(belief.weights, belief.error)
         assert isinstance(belief, Belief)
         if self.policy == "elimination":
             return Elimination(self._intervals)
@@ -220,22 +239,26 @@ class LinearBandit(Bandit):
             coins = np.random.default_rng(
                 np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
             )
-            normal = coins.standard_normal((DRAWS, self.dim))
-            return Thompson(belief.mean + normal @ belief.root.T)
+            normal = coins.standard_normal((DRAWS, len(belief.mean)))
+            root, _ = belief.split(belief.root)
+            return Thompson(belief.weights + normal @ root.T)
         share = min(EXPLORING, max(self._estimator.size(0), TRIES * self.dim) / size)
-        optimist = Ucb(belief.mean, belief.optimistic_root(OPTIMISM), OPTIMISM)
-        return Mixed(share, optimist, Greedy(belief.mean))
+        root, offset = belief.optimistic_root(OPTIMISM)
+        optimist = Ucb(belief.weights, root, OPTIMISM, offset)
+        return Mixed(share, optimist, Greedy(belief.weights))
 
     def _interval(self, belief: Belief) -> Interval:
         if self.width == "computed":
-            return Interval(belief.mean, belief.root, CONFIDENCE)
+            root, offset = belief.split(belief.root)
+            return Interval(belief.weights, root, CONFIDENCE, offset=offset)
         # b = min(8 lam |W phi|, 2), lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram
         # matrix of the window (Algorithm 6, line 8), with delta = 1/(rounds so far).
         gram = belief.gram / max(belief.effective_rows, 1.0)
         values, vectors = np.linalg.eigh(gram)
         lam = math.sqrt(self.dim * math.log(max(self.rounds, 2)) / max(belief.effective_rows, 1.0))
         values = np.maximum(values, lam**2 / self.dim)
-        return Interval(belief.mean, vectors * values**-0.5, 8 * lam)
+        root, offset = belief.split(vectors * values**-0.5)
+        return Interval(belief.weights, root, 8 * lam, offset=offset)
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -269,6 +292,7 @@ class LinearBandit(Bandit):
             **{f"estimator.{name}": value for name, value in self._estimator.state().items()},
             "interval.means": np.array([each.mean for each in intervals]),
             "interval.roots": np.array([each.root for each in intervals]),
+            "interval.offsets": np.array([each.offset for each in intervals]),
             "interval.widths": np.array([each.width for each in intervals]),
             "entropy": str(self._entropy),
             "window": self._window,
@@ -278,8 +302,11 @@ class LinearBandit(Bandit):
         self._estimator = self._make()
         self._estimator.restore(section(memory, "estimator"))
         saved = zip(
-            *(memory[f"interval.{name}"] for name in ("means", "roots", "widths")), strict=True
+            *(memory[f"interval.{name}"] for name in ("means", "roots", "offsets", "widths")),
+            strict=True,
         )
-        self._intervals = tuple(Interval(mean, root, float(width)) for mean, root, width in saved)
+        self._intervals = tuple(
+            Interval(mean, root, float(width), offset=offset) for mean, root, offset, width in saved
+        )
         self._entropy, self._window = int(memory["entropy"]), int(memory["window"])
         self._policy = self._plan(self._window)

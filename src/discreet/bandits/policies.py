@@ -81,15 +81,19 @@ class Greedy(Deterministic):
 
 @dataclass(frozen=True)
 class Ucb(Deterministic):
-    """The best action if each were as good as it can be: <phi, mean> + width |root' phi|."""
+    """The best action if each were as good as it can be: <phi, mean> + width |root' phi + offset|.
+
+    An intercept is the same for all actions, but its error is not independent of theta's.
+    """
 
     mean: Array  # (d,)
-    root: Array  # (d, d), covariance = root root'
+    root: Array  # (d, k); the variance of <phi, theta> plus an intercept is |root' phi + offset|^2
     width: float = 1.0
+    offset: Array | float = 0.0  # (k,)
 
     def values(self, features: Array) -> Array:
-        """<phi, mean> + width |root' phi|."""
-        wide = features @ self.root
+        """<phi, mean> + width |root' phi + offset|."""
+        wide = features @ self.root + self.offset
         bonus = np.sqrt(np.einsum("...i,...i->...", wide, wide))
         return np.asarray(scores(features, self.mean) + self.width * bonus)
 
@@ -171,17 +175,20 @@ class SquareCB(Single):
 
 @dataclass(frozen=True)
 class Interval:
-    """Where <phi, theta> should lie: <phi, mean> +- min(width |root' phi|, most)."""
+    """Where <phi, theta> should lie: <phi, mean> +- min(width |root' phi + offset|, most)."""
 
     mean: Array  # (d,)
-    root: Array  # (d, d)
+    root: Array  # (d, k)
     width: float
     most: float = 2.0
+    offset: Array | float = 0.0  # (k,), of an intercept
 
     def ends(self, features: Array) -> tuple[Array, Array]:
         """Lower and upper ends, (n, actions) each."""
         middle = scores(features, self.mean)
-        half = np.minimum(self.width * row_norms(features @ self.root, "l2"), self.most)
+        half = np.minimum(
+            self.width * row_norms(features @ self.root + self.offset, "l2"), self.most
+        )
         return middle - half, middle + half
 
 

@@ -49,15 +49,22 @@ class RowTransform:
     limit: float  # E
     link: Link
     scale: float  # rewards are in units of this
+    middle: float  # of the rewards, where they have an intercept, in units of `scale`
+    half: float  # of their range, in the same case
+    constant: float  # the last entry of every row, in the same case
 
     @cached_property
-    def _products(self) -> Array:  # (d, 1 + 2 d)
-        return np.column_stack([self.mean, self.spread, self.whitening.matrix])
+    def _products(self) -> tuple[Array, Array]:  # (features, 1 + 2 d), (1 + 2 d,)
+        matrix = np.column_stack([self.mean, self.spread, self.whitening.matrix])
+        if not self.constant:
+            return matrix, np.zeros(matrix.shape[1])
+        return math.sqrt(1 - self.constant**2) * matrix[:-1], self.constant * matrix[-1]
 
     def __call__(self, rows: Array, rewards: Any) -> tuple[Array, Any]:
         """v (n, d + 2) and weights (n,) of rows (n, d) and rewards (n,), or all of one row."""
-        d = rows.shape[-1]
-        products = (rows @ self._products).T  # (1 + 2 d, n), or (1 + 2 d,)
+        d = len(self.mean)
+        factors, constants = self._products
+        products = (rows @ factors + constants).T  # (1 + 2 d, n), or (1 + 2 d,)
         expected = products[0]
         products = products[1:]
         if self.link.name != "identity":  # one Gauss-Newton step: slope times phi replaces phi
@@ -65,6 +72,7 @@ class RowTransform:
             expected = self.link.mean(expected) / self.scale
         rho = (1 + squares(products[:d].T)) ** 0.5
         x = products[d:].T / (rho if rows.ndim == 1 else rho[:, None])
+        rewards = (rewards - self.middle) / self.half
         return bounded_rows(x, (rewards - expected) / rho, self.clip, self.limit)
 
 
@@ -79,6 +87,12 @@ def row_transform(
     """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
     low, high = limits
+    middle = 0.0
+    half = 1.0
+    if belief.constant:  # rewards become (y - middle) / half in [-1, 1]
+        middle = (low + high) / 2
+        half = (high - low) / 2
+        low, high = -1.0, 1.0
     centre = belief.mean
     largest = max(abs(low), abs(high))
     length = float(np.linalg.norm(centre))
@@ -92,7 +106,18 @@ def row_transform(
     else:
         clip = min(least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu), limit)
     spread = belief.root / math.sqrt(nu)
-    return RowTransform(centre, spread, _whitening(belief), clip, limit, link, scale)
+    return RowTransform(
+        centre,
+        spread,
+        _whitening(belief),
+        clip,
+        limit,
+        link,
+        scale,
+        middle,
+        half,
+        belief.constant,
+    )
 
 
 def _whitening(belief: Belief) -> Whitening:
