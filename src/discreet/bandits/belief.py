@@ -27,6 +27,7 @@ class Belief:
     precision: Array  # (d, d), of the releases without the prior
     weighted: Array  # (d,), precision times the estimate
     unclipped: Array  # (d, d + 1), precision and weighted if no residual were clipped
+    cautious: Array  # (d, d + 1), precision and weighted if little is taken for granted about rows
     noise_variance: float  # nu, of a reward around its mean
     gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
     effective_rows: float  # how many rows that is
@@ -37,6 +38,12 @@ class Belief:
     radius: float  # |theta| is at most this
     constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0
+    informative_windows: int = 0  # that had rewards: late ones leave windows empty
+
+    @property
+    def informed(self) -> bool:
+        """Whether anything is known but the prior."""
+        return self.informative_windows > 0
 
     @classmethod
     def prior(
@@ -56,6 +63,7 @@ class Belief:
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
+            cautious=np.zeros((d, d + 1)),
             noise_variance=noise_variance,
             gram=zeros,
             effective_rows=0.0,
@@ -72,6 +80,12 @@ class Belief:
         """The observations, in precision form."""
         prior = prior_precision(len(self.mean), self.radius, self.constant)
         return Posterior(prior, self.precision, self.weighted)
+
+    @property
+    def cautious_posterior(self) -> Posterior:
+        """The same if only rows count that must have been there."""
+        prior = prior_precision(len(self.mean), self.radius, self.constant)
+        return Posterior(prior, self.cautious[:, :-1], self.cautious[:, -1])
 
     @property
     def weights(self) -> Array:  # one for each feature
@@ -97,7 +111,7 @@ class Belief:
         d = len(self.mean)
         fewer = self.radius * math.sqrt(d / min(d, width**2))
         prior = prior_precision(d, fewer, self.constant)
-        return self.split(root(self.posterior.with_prior(prior).covariance))
+        return self.split(root(self.cautious_posterior.with_prior(prior).covariance))
 
     def split(self, matrix: Array) -> tuple[Array, Array]:
         """[phi; constant] @ matrix = phi @ first + second."""
@@ -133,6 +147,11 @@ class Point:
     error: float  # root mean square error of a prediction
     windows: int = 0
     intercept: float = 0.0
+
+    @property
+    def informed(self) -> bool:
+        """Whether anything was released."""
+        return self.windows > 0
 
     @property
     def weights(self) -> Array:

@@ -226,7 +226,7 @@ class LinearBandit(Bandit):
         belief = self._estimator.belief
         if isinstance(self._estimator, LocalReports):
             return self._estimator.law
-        if belief.windows == 0:
+        if not belief.informed:
             return Uniform()
         if self.policy == "greedy":
             return Greedy(belief.weights)

@@ -26,6 +26,7 @@ import numpy as np
 from discreet.bandits.belief import Belief
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
 from discreet.least_squares.clipping import squares
+from discreet.least_squares.posterior import root
 from discreet.links import Link
 from discreet.privacy.checks import Array
 
@@ -35,6 +36,8 @@ COUNT = 0.5  # weight of the count of rows in the release
 SENSITIVITY = math.sqrt(8 + 2 * COUNT**2)
 
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
+EVEN = 30.0  # the same where nothing is clipped: Gram noise times all of theta, so stay isotropic
+UNIT = 0.4  # of what the prior lets expect of a signal counts for the first window's R
 ROUND = 0.3  # no direction is stretched by more than about 1/sqrt(ROUND) of the mean
 
 
@@ -100,16 +103,18 @@ def row_transform(
     nu = belief.noise_variance
     if belief.never_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
         if link.name == "identity":
-            centre = 0 * centre
-            limit = largest
+            shift, limit = _intercept_shift(belief, largest)
+            centre = np.append(np.zeros(d - 1), shift)
         clip = limit
     else:
-        clip = min(least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu), limit)
-    spread = belief.root / math.sqrt(nu)
+        unit = nu + (UNIT * belief.radius**2 / d if belief.effective_rows == 0 else 0.0)
+        clip = min(least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(unit), limit)
+    plain = clip >= limit or belief.effective_rows == 0  # rho = 1
+    spread = (0.0 if plain else 1.0) * root(belief.cautious_posterior.covariance) / math.sqrt(nu)
     return RowTransform(
         centre,
         spread,
-        _whitening(belief),
+        _whitening(belief, plain),
         clip,
         limit,
         link,
@@ -120,15 +125,32 @@ def row_transform(
     )
 
 
-def _whitening(belief: Belief) -> Whitening:
+def _intercept_shift(belief: Belief, largest: float) -> tuple[float, float]:
+    """Where nothing is clipped: the centre of theta's last entry, and the bound E it leads to.
+
+    Without an intercept the centre is 0. With one, |r| <= largest + a for a centre of a / constant;
+    the noise of the Gram matrix acts on what is left of that entry.  Least E^2 + (rest)^2:
+    a = (|theta_c| / l - 1) / (1 + 1 / l^2), l = constant.
+    """
+    l = belief.constant
+    if not l:
+        return 0.0, largest
+    last = float(belief.mean[-1])
+    aside = min(max((abs(last) / l - 1) / (1 + 1 / l**2), 0.0), 0.9)
+    return math.copysign(aside / l, last), largest + aside
+
+
+def _whitening(belief: Belief, plain: bool) -> Whitening:
     """Recent rows become isotropic and of length about 1, no finer than the noise."""
     d = len(belief.mean)
     nu = belief.noise_variance
     if belief.effective_rows == 0:  # rows may have length 1, and nothing is known
-        return Whitening.identity(d, math.sqrt(1 + belief.radius**2 / d / nu))
+        return Whitening.identity(d, math.sqrt(1 if plain else 1 + belief.radius**2 / d / nu))
     gram = belief.gram / belief.effective_rows
-    floor = belief.gram_noise_std / belief.effective_rows + 1e-12
-    ridge = ROUND * float(np.maximum(np.linalg.eigvalsh(gram), floor).mean())
-    whitening = Whitening.from_gram(gram, floor=floor, ridge=ridge).scaled(math.sqrt(d))
-    rho2 = 1 + float(np.sum(belief.covariance * gram)) / nu
-    return whitening.scaled(math.sqrt(rho2 / max(whitening.mean_square(gram), 1.0)))
+    values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
+    ridge = (EVEN if plain else ROUND) * float(values.mean())
+    ridge += belief.gram_noise_std / belief.effective_rows + 1e-12
+    whitening = Whitening.from_gram(gram, ridge=ridge)
+    careful = belief.cautious_posterior.covariance
+    rho2 = 1.0 if plain else 1 + float(np.sum(careful * gram)) / nu
+    return whitening.scaled(math.sqrt(rho2 / max(whitening.mean_square(gram), 1e-9)))
