@@ -22,6 +22,8 @@ from rich.table import Table
 from scipy.special import stdtrit
 
 from discreet.bandits import LinearBandit, baselines
+from discreet.bandits.policies import POLICIES, Elimination, Interval, Stage
+from discreet.decisions import Policy
 from discreet.environments import linear_world
 from discreet.privacy import SeededNoise, Tree
 
@@ -43,6 +45,22 @@ class Case:
     noise: float = 0.1
     epsilon: float = 1.0
     marks: tuple[int, ...] = (T,)  # rounds at which regret is read; the last is the horizon
+
+
+def printed_elimination(stage: Stage) -> Policy:
+    """Elimination with the widths as printed: b = min(8 lam |W phi|, 2) (Algorithm 6, line 8).
+
+    lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram matrix, delta = 1/rounds.
+    """
+    belief, d = stage.belief, len(stage.belief.mean)
+    rows = max(belief.effective_rows, 1.0)
+    values, vectors = np.linalg.eigh(belief.gram / rows)
+    lam = math.sqrt(d * math.log(max(stage.rounds, 2)) / rows)
+    root = vectors * np.maximum(values, lam**2 / d) ** -0.5
+    return Elimination.narrowed(stage, Interval(belief.mean, root, 8 * lam))
+
+
+POLICIES["elimination theory"] = printed_elimination
 
 
 def make(case: Case, seed: int):
@@ -68,8 +86,7 @@ def make(case: Case, seed: int):
     epsilon = math.inf if more == "without privacy" else case.epsilon
     if name in ("private", "same"):
         return LinearBandit(d, horizon, epsilon, **common)
-    width = "theory" if more == "theory" else "computed"
-    return LinearBandit(d, horizon, epsilon, policy=name, width=width, **common)
+    return LinearBandit(d, horizon, epsilon, policy=case.learner, **common)
 
 
 def play(case: Case, seed: int) -> list[float]:

@@ -236,8 +236,8 @@ def test_learn__the_window_of_the_bandit_does_clip():
     learner = LinearBandit(2, 60, 30.0, seed=0, noise=SeededNoise(0))
     for _ in range(30):
         learner.learn(learner.decide([[0.6, 0.8]]), 0.5)
-    view = learner._estimator._transform
-    assert view.clip < 0.5 * view.limit  # else no residual would be beyond it
+    view = learner.window.transform
+    assert view.clip < 0.5 * view.residual_bound  # else no residual would be beyond it
 
 
 def test_executed__notices_another_way():

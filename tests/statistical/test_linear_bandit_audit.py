@@ -32,8 +32,8 @@ def bandit(run, **more):
 
 
 def term(view, row, reward):
-    """What a row adds to a window's sum under a transform; both are known to the attacker."""
-    v, weight = view(row, np.array([reward]))
+    """What a row adds to a window's sum under a lens; both are known to the attacker."""
+    v, weight = view.rows(row, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
@@ -46,7 +46,7 @@ def window(learner, canary=None, reward=None):
     if canary is not None:
         learner.learn(*canary)
     learner.decide_many(np.zeros((n - 1, 1, DIM)))
-    view, total = learner._estimator._transform, learner._estimator._sum
+    view, total = learner.window.transform, learner.window.total
     learner.decide(np.zeros((1, DIM)))  # the release happens here
     return first, view, total.value
 
@@ -68,8 +68,8 @@ def opposite_reward(run, which):
 def other_window(run, which):
     """One person's reward comes at once, or only after the first release: the worst pair of all.
 
-    The second window's transform depends on the first release, which the attacker has seen. What
-    counts is the likelihood ratio over both releases.
+    The second window's lens depends on the first release, which the attacker has seen. What counts
+    is the likelihood ratio over both releases.
     """
     learner = bandit(run)
     first, view, value = window(learner, reward=None if which else 1.0)

@@ -2,17 +2,19 @@
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from discreet.least_squares import Posterior
 from discreet.least_squares.posterior import root
 from discreet.privacy.checks import Array
-
+from discreet.state import value
 
 INTERCEPT_STD = 1.0  # of the intercept before anything is known, in halves of the reward range
 
 
+@value
 @dataclass(frozen=True)
 class Belief:
     """theta ~ N(mean, covariance): the prior and every window's release.
@@ -28,13 +30,13 @@ class Belief:
     weighted: Array  # (d,), precision times the estimate
     unclipped: Array  # (d, d + 1), precision and weighted if no residual were clipped
     cautious: Array  # (d, d + 1), precision and weighted if little is taken for granted about rows
-    noise_variance: float  # nu, of a reward around its mean
+    reward_variance: float  # nu, of a reward around its mean
     gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
     effective_rows: float  # how many rows that is
     gram_noise_std: float  # of the noise in it
     residual_sum_of_squares: float  # over the same rows
     residual_noise_std: float  # of the noise in it
-    never_clip: bool  # rewards are too far from normal
+    may_clip: bool  # whether residuals look normal enough to be clipped
     radius: float  # |theta| is at most this
     constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0
@@ -49,10 +51,10 @@ class Belief:
     def prior(
         cls,
         d: int,
-        noise_variance: float,
+        reward_variance: float,
         *,
         radius: float = 1.0,
-        never_clip: bool = False,
+        may_clip: bool = True,
         constant: float = 0.0,
     ) -> "Belief":
         """Before anything was released."""
@@ -64,13 +66,13 @@ class Belief:
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
             cautious=np.zeros((d, d + 1)),
-            noise_variance=noise_variance,
+            reward_variance=reward_variance,
             gram=zeros,
             effective_rows=0.0,
             gram_noise_std=0.0,
             residual_sum_of_squares=0.0,
             residual_noise_std=0.0,
-            never_clip=never_clip,
+            may_clip=may_clip,
             radius=radius,
             constant=constant,
         )
@@ -86,6 +88,11 @@ class Belief:
         """The same if only rows count that must have been there."""
         prior = prior_precision(len(self.mean), self.radius, self.constant)
         return Posterior(prior, self.cautious[:, :-1], self.cautious[:, -1])
+
+    @property
+    def cautious_covariance(self) -> Array:
+        """Of the cautious posterior."""
+        return self.cautious_posterior.covariance
 
     @property
     def weights(self) -> Array:  # one for each feature
@@ -133,12 +140,14 @@ class Belief:
 
 def prior_precision(d: int, radius: float, constant: float) -> Array:  # (d, d)
     """|theta| about `radius`, but for the last entry if that belongs to an intercept."""
+    radius = min(max(radius, 1e-6), 1e6)  # finite for any radius
     diagonal = np.full(d, d / radius**2)
     if constant:
         diagonal[-1] = (constant / INTERCEPT_STD) ** 2
     return np.diag(diagonal)
 
 
+@value
 @dataclass(frozen=True)
 class Point:
     """An estimate of theta with the size of its error and nothing more: for very many features."""
@@ -146,7 +155,8 @@ class Point:
     mean: Array  # (d,)
     error: float  # root mean square error of a prediction
     windows: int = 0
-    intercept: float = 0.0
+
+    constant: ClassVar[float] = 0.0  # it has no intercept
 
     @property
     def informed(self) -> bool:

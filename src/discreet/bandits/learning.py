@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.bandits.belief import Belief, prior_precision
-from discreet.bandits.window import COUNT, RowTransform
-from discreet.least_squares import Posterior, clipped_normal
+from discreet.bandits.window import COUNT, LONGEST, Transform
+from discreet.least_squares import Posterior, Whitening, clipped_normal
 from discreet.least_squares.posterior import projected_mean
 from discreet.least_squares.shrinkage import GramEstimate, expected_gram, shrink_entries
 from discreet.privacy.checks import Array
@@ -32,9 +32,10 @@ QUIET = 1e-3  # the least nu; less would gain nothing
 FALL, RISE = 0.3, 3.0  # nu changes by no more than this from window to window
 RECENT = 0.5  # how much of what earlier windows said about rows and residuals stays
 EVIDENCE = 1000.0  # for a theta that is longer than was thought
+VISIBLE = 2.0  # eigenvalues of a Gram matrix above this many times its noise's norm are rows
 LONGER = 2 ** (np.arange(17) / 4)  # times as long
-THIN = 2.5  # std by which a window's count of rows must stand out, or
-FULL = 0.45  # of the decisions, while every window had rows
+THIN = 2.25  # std by which a window's count of rows must stand out, or
+FULL = 0.4  # of the decisions, while every window had rows
 COINS = 0.75  # of the largest mean square in the first window: rewards are coins, never clip
 CALM = 0.15  # of the largest variance: rewards are no coins, clip again
 FLOOR = 0.3  # of the mean square is noise, at least, where nothing is clipped
@@ -60,7 +61,7 @@ class Sums:
 
     @classmethod
     def read(
-        cls, released: Array, transform: RowTransform, noise_std: float, size: int, steady: bool
+        cls, released: Array, transform: Transform, noise_std: float, size: int, steady: bool
     ) -> "Sums":
         """From the released vector of a window of so many decisions.
 
@@ -69,7 +70,7 @@ class Sums:
         """
         d = len(transform.mean)
         R = transform.clip
-        E = transform.limit
+        E = transform.residual_bound
         matrix = vector_to_symmetric(released[:-1])
         squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
         count = released[-1] / COUNT
@@ -113,13 +114,13 @@ class Moment:
     slope_variance: float  # of the slope
 
     def observed_by(
-        self, posterior: Posterior, gram: GramEstimate, transform: RowTransform, noise_std: float
+        self, posterior: Posterior, gram: GramEstimate, transform: Transform, noise_std: float
     ) -> Posterior:
         """The posterior of theta after this moment, if these are the rows."""
         d = len(self.value)
         H = gram.matrix
         slope = self.slope
-        design = slope * H @ transform.whitening.inverse
+        design = slope * H @ Whitening(transform.whitening).inverse
         noise = noise_std**2 / 2 * self.bound2 * np.eye(d)  # of the release, off the diagonal
         noise += self.variance * H  # of rewards
         noise += slope**2 * gram.error  # of H, times delta
@@ -128,14 +129,14 @@ class Moment:
 
 
 def learned(
-    belief: Belief, transform: RowTransform, released: Array, noise_std: float, size: int
+    belief: Belief, transform: Transform, released: Array, noise_std: float, size: int
 ) -> Belief:
     """The belief after a window."""
     d = len(belief.mean)
     R = transform.clip
-    E = transform.limit
-    nu = belief.noise_variance
-    whitening = transform.whitening
+    E = transform.residual_bound
+    nu = belief.reward_variance
+    whitening = Whitening(transform.whitening)
     steady = belief.windows == belief.informative_windows
     sums = Sums.read(released, transform, noise_std, size, steady)
     if sums.thin:  # what a release does not know it must not believe
@@ -176,8 +177,8 @@ def learned(
     spare = 2 * noise_std * (R**2 + E**2) / sums.count
     coins = first and sums.squares > COINS * size
     calm = R >= E and unclipped_variance + spare < CALM and noise_std > 0
-    never_clip = (belief.never_clip or not found.normal or coins) and not calm
-    if never_clip and not belief.never_clip:  # clipped windows mislead: drop them
+    may_clip = (belief.may_clip and found.normal and not coins) or calm
+    if belief.may_clip and not may_clip:  # clipped windows mislead: drop them
         posterior = cautious = unclipped
         variance = unclipped_variance
     else:
@@ -192,7 +193,8 @@ def learned(
     recent = RECENT * belief.gram + rho2 * whitening.unwhitened(gram.unreduced)
     # A longer theta would promise rewards beyond their range, for rows such as these.
     longest_theta = math.sqrt(d * rows / max(float(np.trace(recent)), 1e-12 * rows))
-    radius = _radius(posterior, belief.radius, belief.constant)
+    visible = _visible(sums.gram, noise_std, transform.whitening)
+    radius = _radius(posterior, belief.radius, belief.constant, visible)
     radius = min(radius, max(belief.radius, longest_theta))
     posterior = posterior.with_prior(prior_precision(d, radius, belief.constant))
     rest = max(variance - signal, REST * variance) if R < E else variance
@@ -204,7 +206,7 @@ def learned(
         weighted=posterior.weighted,
         unclipped=np.column_stack([unclipped.precision, unclipped.weighted]),
         cautious=np.column_stack([cautious.precision, cautious.weighted]),
-        noise_variance=float(
+        reward_variance=float(
             np.clip(rest * rho2, max(FALL * nu, QUIET), min(max(RISE * nu, QUIET), 1.0))
         ),
         gram=recent,
@@ -212,7 +214,7 @@ def learned(
         gram_noise_std=math.hypot(RECENT * belief.gram_noise_std, noise_std / longest**2),
         residual_sum_of_squares=squares,
         residual_noise_std=squares_noise,
-        never_clip=never_clip,
+        may_clip=may_clip,
         radius=radius,
         constant=belief.constant,
         windows=belief.windows + 1,
@@ -220,7 +222,7 @@ def learned(
     )
 
 
-def _shape(belief: Belief, transform: RowTransform) -> Array:
+def _shape(belief: Belief, transform: Transform) -> Array:
     """The whitened Gram matrix that earlier windows let expect, of trace 1."""
     d = len(belief.mean)
     if belief.effective_rows == 0:
@@ -229,7 +231,7 @@ def _shape(belief: Belief, transform: RowTransform) -> Array:
             even[-1] = belief.constant**2
             even[:-1] = (1 - even[-1]) / (d - 1)
         return np.diag(even)
-    M = transform.whitening.matrix
+    M = transform.whitening
     seen = M @ belief.gram @ M
     return np.asarray(seen / max(float(np.trace(seen)), 1e-300))
 
@@ -246,28 +248,43 @@ def _contradicts(moment: Moment, sums: Sums, limit: float) -> bool:
     return float(gap @ gap) > variance * (d + CONTRADICTION * math.sqrt(2 * d))
 
 
-def _radius(posterior: Posterior, least: float, constant: float) -> float:
+def _visible(gram: Array, noise_std: float, whitening: Array) -> Array:  # (d, k)
+    """Orthonormal directions of theta in which there were rows: that noise alone cannot make."""
+    values, vectors = np.linalg.eigh(gram)
+    # A symmetric matrix of noise has operator norm about sqrt(2 d) standard deviations.
+    rows = vectors[:, values > VISIBLE * noise_std * math.sqrt(2 * len(gram))]
+    return np.asarray(np.linalg.qr(whitening @ rows)[0])
+
+
+def _radius(posterior: Posterior, least: float, constant: float, visible: Array) -> float:
     """The length of theta, if the releases leave no doubt that it is more than was thought.
 
-    The evidence for theta ~ N(0, radius^2 I / d); a longer theta must be EVIDENCE times as likely.
+    The evidence for theta ~ N(0, radius^2 I / d) (Bishop 2006, equation 3.86), from directions that
+    are `visible`; a longer theta must be EVIDENCE times as likely, and has no more than LONGEST.
     """
     d = len(posterior.weighted)
-    lengths = least * LONGER
-    priors = [prior_precision(d, float(length), constant) for length in lengths]
-    evidence = [posterior.with_prior(prior).log_evidence() for prior in priors]
+    lengths = np.minimum(least * LONGER, max(LONGEST, least))
+    precision = visible.T @ posterior.precision @ visible
+    weighted = visible.T @ posterior.weighted
+    evidence = []
+    for length in lengths:
+        prior = visible.T @ prior_precision(d, float(length), constant) @ visible
+        evidence.append(Posterior(prior, precision, weighted).log_evidence())
     best = int(np.argmax(evidence))
     sure = evidence[best] - evidence[0] > math.log(EVIDENCE)
     return float(lengths[best]) if sure else least
 
 
 def _residuals(
-    sums: Sums, transform: RowTransform, nu: float, mean_square: float, noise_std: float
+    sums: Sums, transform: Transform, nu: float, mean_square: float, noise_std: float
 ) -> Residuals:
     """The scale of residuals from the squares of the clipped ones, as if they were normal.
 
     They are not if the squares of all, pooled over recent windows, are far above that.
     """
-    if transform.clip >= transform.limit:  # nothing was clipped: nothing needs to be normal
+    if (
+        transform.clip >= transform.residual_bound
+    ):  # nothing was clipped: nothing needs to be normal
         return Residuals(math.nan, 1.0, 1.0, 1.0, True)
     clip = transform.clip / math.sqrt(nu)
     expected = sums.count * clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2

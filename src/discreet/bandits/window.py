@@ -27,8 +27,9 @@ from discreet.bandits.belief import Belief
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
 from discreet.least_squares.clipping import squares
 from discreet.least_squares.posterior import root
-from discreet.links import Link
+from discreet.links import BoundedLink, Link
 from discreet.privacy.checks import Array
+from discreet.state import value
 
 COUNT = 0.5  # weight of the count of rows in the release
 # |vv' - uu'|_F^2 <= 2 |v|^4 <= 8 for a replaced row, and counts differ by at most COUNT; a row that
@@ -36,57 +37,60 @@ COUNT = 0.5  # weight of the count of rows in the release
 SENSITIVITY = math.sqrt(8 + 2 * COUNT**2)
 
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
+ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
 EVEN = 30.0  # the same where nothing is clipped: Gram noise times all of theta, so stay isotropic
 UNIT = 0.4  # of what the prior lets expect of a signal counts for the first window's R
-ROUND = 0.3  # no direction is stretched by more than about 1/sqrt(ROUND) of the mean
+LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
+LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
+NARROWEST = 1e-6  # R, as a fraction of E
 
 
+@value
 @dataclass(frozen=True)
-class RowTransform:
+class Transform:
     """From a rewarded row to v. Public: computed from earlier releases."""
 
     mean: Array  # (d,)
     spread: Array  # (d, d), rho^2 = 1 + |phi spread|^2
-    whitening: Whitening
+    whitening: Array  # M, (d, d)
     clip: float  # R
-    limit: float  # E
-    link: Link
-    scale: float  # rewards are in units of this
-    middle: float  # of the rewards, where they have an intercept, in units of `scale`
-    half: float  # of their range, in the same case
-    constant: float  # the last entry of every row, in the same case
+    residual_bound: float  # E
+    link: BoundedLink | None  # None for the identity
+    middle: float = 0.0  # of the rewards, where they have an intercept
+    half: float = 1.0  # of their range, in the same case
+    constant: float = 0.0  # the last entry of every row, in the same case
 
     @cached_property
     def _products(self) -> tuple[Array, Array]:  # (features, 1 + 2 d), (1 + 2 d,)
-        matrix = np.column_stack([self.mean, self.spread, self.whitening.matrix])
+        matrix = np.column_stack([self.mean, self.spread, self.whitening])
         if not self.constant:
             return matrix, np.zeros(matrix.shape[1])
         return math.sqrt(1 - self.constant**2) * matrix[:-1], self.constant * matrix[-1]
 
-    def __call__(self, rows: Array, rewards: Any) -> tuple[Array, Any]:
+    def rows(self, rows: Array, rewards: Any) -> tuple[Array, Any]:
         """v (n, d + 2) and weights (n,) of rows (n, d) and rewards (n,), or all of one row."""
         d = len(self.mean)
         factors, constants = self._products
         products = (rows @ factors + constants).T  # (1 + 2 d, n), or (1 + 2 d,)
         expected = products[0]
         products = products[1:]
-        if self.link.name != "identity":  # one Gauss-Newton step: slope times phi replaces phi
-            products = products * (self.link.slope(expected) / self.scale)
-            expected = self.link.mean(expected) / self.scale
+        if self.link is not None:  # one Gauss-Newton step: slope times phi replaces phi
+            products = products * self.link.slope(expected)
+            expected = self.link.mean(expected)
         rho = (1 + squares(products[:d].T)) ** 0.5
         x = products[d:].T / (rho if rows.ndim == 1 else rho[:, None])
-        rewards = (rewards - self.middle) / self.half
-        return bounded_rows(x, (rewards - expected) / rho, self.clip, self.limit)
+        residual = (rewards - self.middle) / self.half - expected
+        # |v|^2 <= 2, and v is finite, whatever the belief, the row and the reward are.
+        return bounded_rows(x, residual / rho, self.clip, self.residual_bound)
 
 
-def row_transform(
+def transform(
     belief: Belief,
     size: int,
     noise_std: float,
     limits: tuple[float, float],
-    link: Link,
-    scale: float,
-) -> RowTransform:
+    link: BoundedLink | None,
+) -> Transform:
     """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
     low, high = limits
@@ -96,33 +100,45 @@ def row_transform(
         middle = (low + high) / 2
         half = (high - low) / 2
         low, high = -1.0, 1.0
-    centre = belief.mean
+    centre = _within(belief.mean, LONGEST)
     largest = max(abs(low), abs(high))
-    length = float(np.linalg.norm(centre))
-    limit = largest + length if link.name == "identity" else high - low
-    nu = belief.noise_variance
-    if belief.never_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
-        if link.name == "identity":
-            shift, limit = _intercept_shift(belief, largest)
+    bound = largest + float(np.linalg.norm(centre)) if link is None else high - low
+    nu = max(belief.reward_variance, 1e-30)
+    if not belief.may_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
+        if link is None:
+            shift, bound = _intercept_shift(belief, largest)
             centre = np.append(np.zeros(d - 1), shift)
-        clip = limit
+        clip = bound
     else:
-        unit = nu + (UNIT * belief.radius**2 / d if belief.effective_rows == 0 else 0.0)
-        clip = min(least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(unit), limit)
-    plain = clip >= limit or belief.effective_rows == 0  # rho = 1
-    spread = (0.0 if plain else 1.0) * root(belief.cautious_posterior.covariance) / math.sqrt(nu)
-    return RowTransform(
+        signal = UNIT * min(belief.radius, LONGEST) ** 2 / d if belief.effective_rows == 0 else 0.0
+        clip = min(
+            least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu + signal), bound
+        )
+    # rho = 1 in the first window: nothing is known about theta, and coins must show as such
+    plain = clip >= bound or belief.effective_rows == 0
+    careful = belief.cautious_covariance
+    return Transform(
         centre,
-        spread,
-        _whitening(belief, plain),
-        clip,
-        limit,
+        (0.0 if plain else 1.0) * _finite(root(careful) / math.sqrt(nu)),
+        _finite(_whitening(belief, careful, nu, plain)),
+        max(clip, NARROWEST * bound),
+        bound,
         link,
-        scale,
         middle,
         half,
         belief.constant,
     )
+
+
+def bounded(link: Link, scale: float) -> BoundedLink | None:
+    """The link on arguments where no overflow and no impossible mean is; None for the identity.
+
+    Means of rewards in units of `scale` lie in [0, 1]: beyond nu^-1(scale) no argument is right.
+    """
+    if link.name == "identity":
+        return None
+    top = link.inverse(scale)
+    return link.within(link.reach + (abs(top) if math.isfinite(top) else 0.0), scale)
 
 
 def _intercept_shift(belief: Belief, largest: float) -> tuple[float, float]:
@@ -130,27 +146,41 @@ def _intercept_shift(belief: Belief, largest: float) -> tuple[float, float]:
 
     Without an intercept the centre is 0. With one, |r| <= largest + a for a centre of a / constant;
     the noise of the Gram matrix acts on what is left of that entry.  Least E^2 + (rest)^2:
-    a = (|theta_c| / l - 1) / (1 + 1 / l^2), l = constant.
+    a = (|theta_c| / c - 1) / (1 + 1 / c^2), c the constant.
     """
-    l = belief.constant
-    if not l:
+    constant = belief.constant
+    if not constant:
         return 0.0, largest
     last = float(belief.mean[-1])
-    aside = min(max((abs(last) / l - 1) / (1 + 1 / l**2), 0.0), 0.9)
-    return math.copysign(aside / l, last), largest + aside
+    aside = min(max((abs(last) / constant - 1) / (1 + 1 / constant**2), 0.0), 0.9)
+    return math.copysign(aside / constant, last), largest + aside
 
 
-def _whitening(belief: Belief, plain: bool) -> Whitening:
+def _whitening(belief: Belief, careful: Array, nu: float, plain: bool) -> Array:
     """Recent rows become isotropic and of length about 1, no finer than the noise."""
     d = len(belief.mean)
-    nu = belief.noise_variance
     if belief.effective_rows == 0:  # rows may have length 1, and nothing is known
-        return Whitening.identity(d, math.sqrt(1 if plain else 1 + belief.radius**2 / d / nu))
-    gram = belief.gram / belief.effective_rows
+        return np.eye(d)
+    gram = _finite(belief.gram / belief.effective_rows)
     values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    ridge = (EVEN if plain else ROUND) * float(values.mean())
-    ridge += belief.gram_noise_std / belief.effective_rows + 1e-12
+    ridge = (EVEN if plain else ISOTROPY) * float(values.mean())
+    ridge += min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12
     whitening = Whitening.from_gram(gram, ridge=ridge)
-    careful = belief.cautious_posterior.covariance
-    rho2 = 1.0 if plain else 1 + float(np.sum(careful * gram)) / nu
-    return whitening.scaled(math.sqrt(rho2 / max(whitening.mean_square(gram), 1e-9)))
+    rho2 = 1.0 if plain else 1 + max(float(np.sum(careful * gram)) / nu, 0.0)
+    shorter = max(whitening.mean_square(gram), 1e-9)
+    return whitening.scaled(math.sqrt(min(rho2 / shorter, LARGEST))).matrix
+
+
+def _within(vector: Array, length: float) -> Array:
+    """`vector`, shortened to this length if it is longer; for any finite vector."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest <= length / math.sqrt(max(len(vector), 1)):
+        return vector
+    unit = vector / largest
+    norm = float(np.linalg.norm(unit))
+    return np.asarray(unit * min(largest, length / norm))
+
+
+def _finite(matrix: Array) -> Array:
+    """Entries of at most LARGEST, and no NaN: no row can overflow (public, before any row)."""
+    return np.clip(np.nan_to_num(matrix, nan=0.0), -LARGEST, LARGEST)

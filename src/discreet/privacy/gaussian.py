@@ -12,6 +12,7 @@ Reference: Dong, Roth, Su (2022), Gaussian differential privacy; Balle, Wang (20
 Gaussian mechanism; for zCDP, Canonne, Kamath, Steinke (2020).
 """
 
+import functools
 import math
 
 import numpy as np
@@ -23,6 +24,7 @@ from discreet.privacy.checks import positive
 _ROUNDING = 1e-12
 
 
+@functools.lru_cache(maxsize=256)
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest mu for which mu-GDP implies (epsilon, delta)-DP.
 

@@ -1,5 +1,6 @@
 """Planted bugs in contextual bandits under joint trust: LinearBandit and ContinualLinUCB."""
 
+import contextlib
 import math
 from typing import Any
 
@@ -34,14 +35,14 @@ def bandit(seed: int, epsilon: float = EPSILON, **more: Any) -> LinearBandit:
 def silent(learner: LinearBandit) -> Any:
     """The rest of the window, people with nothing to say; then the release, which is returned."""
     learner.decide_many(np.zeros((learner.rounds_until_release, 1, DIM)))
-    total = learner._estimator._sum
+    total = learner.window.total
     learner.decide(np.zeros((1, DIM)))  # the release happens here
     return total.value
 
 
 def term(learner: LinearBandit, reward: float) -> Any:
     """What a row e1 adds to the open window's sum; the transform is public."""
-    v, weight = learner._estimator._transform(E1, np.array([reward]))
+    v, weight = learner.window.transform.rows(E1, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
@@ -81,21 +82,21 @@ def longest_row() -> float:
     learner.learn(learner.decide(E1), 1.0)
     for _ in range(3):
         silent(learner)
-    estimator: Any = learner._estimator
+    window: Any = learner.window
     longest = 0.0
     for angle in np.linspace(0, math.pi, 64):
-        v, _ = estimator._transform(np.array([math.cos(angle), math.sin(angle)]), 1.0)
+        v, _ = window.transform.rows(np.array([math.cos(angle), math.sin(angle)]), 1.0)
         longest = max(longest, math.sqrt(2) * float(v @ v))
     return longest / SENSITIVITY
 
 
 def a_row_that_changes_windows() -> float:
-    """A reward comes in this window, or in a later one of the same transform: both sums move."""
+    """A reward that comes in this window, or in a later one like it: both sums move."""
     learner = bandit(0)
     learner.decide(E1)
-    estimator: Any = learner._estimator
+    window: Any = learner.window
     move = math.sqrt(2) * float(np.linalg.norm(term(learner, 1.0)))
-    return move / float(estimator._sum.release.sensitivity)
+    return move / float(window.total.release.sensitivity)
 
 
 def averaged_steps() -> float:
@@ -108,6 +109,47 @@ def averaged_steps() -> float:
     return moved(seen)
 
 
+def rows_beyond_the_window() -> float:
+    """Two rows of one person, of which the window has room for one, in units of what is booked."""
+    windows = []
+    for reward in (1.0, -1.0):
+        learner: Any = bandit(0, estimator="sgd", policy="greedy")
+        learner.decide(E1)
+        rest = np.zeros((learner.window.size - 1, DIM))
+        learner.window.fold(rest, np.zeros(len(rest)))
+        learner.window.fold(np.repeat(E1, 9, axis=0), np.full(9, reward))
+        windows.append(learner.window)
+    first, second = windows
+    return float(np.linalg.norm(first.average - second.average)) * first.size / 2 / first.step
+
+
+def releases_of_one_window() -> float:
+    """Opening the next window fails, a person comes, and again: different thetas of one noise."""
+    learner: Any = bandit(0, policy="greedy")
+    while learner.rounds < 2000:
+        decisions = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
+        learner.learn_many(list(decisions)[3:], np.full(len(decisions) - 3, 0.5))
+    estimator, shown = type(learner._estimator), set[bytes]()
+    before = learner.theta.tobytes()
+
+    def fails(*_: Any) -> Any:
+        raise MemoryError
+
+    original = estimator.open
+    estimator.open = fails
+    try:
+        for each in (0, 1, 2):
+            with contextlib.suppress(MemoryError):
+                learner.decide(E1)
+            shown.add(learner.theta.tobytes())
+            learner.learn(decisions[each], 1.0)
+    finally:
+        estimator.open = original
+    learner.decide(E1)
+    shown.add(learner.theta.tobytes())
+    return float(len(shown - {before}))
+
+
 def stolen_state() -> float:
     """One state, stolen before the release: its sum along the canary."""
 
@@ -115,7 +157,9 @@ def stolen_state() -> float:
         learner = bandit(seed)
         learner.learn(learner.decide(E1), (1.0, -1.0)[world])
         direction = term(learner, -1.0) - term(learner, 1.0)
-        return float(learner.state_dict()["estimator.sums.value"] @ direction)
+        return float(
+            learner.state_dict()["state"]["window"]["of"]["total"]["of"]["value"] @ direction
+        )
 
     return gaussian_proved(*both(run, 300))
 
@@ -176,7 +220,7 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self._contributions * SENSITIVITY",
+                "self.budget.contributions * SENSITIVITY",
                 "SENSITIVITY",
             ),
         ),
@@ -189,12 +233,12 @@ MUTANTS = [
         "audit",
         EPSILON,
         a_row_in_four_windows,
-        (Edit("bandits.learner:Bandit.learn", "self._rewarded[decision.round] = True", "pass"),),
+        (Edit("bandits.learner:Bandit.learn", "self._rewarded.add(t)", "pass"),),
     ),
     Mutant(
         "a row weighs too much",
         "LinearBandit, joint",
-        "Rows that are long in the window's whitened coordinates are not weighed down.",
+        "Rows that are long in the window's coordinates are not weighed down.",
         "sensitivity",
         1.0,
         longest_row,
@@ -217,8 +261,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self._contributions * SENSITIVITY",
-                "self._contributions * math.sqrt(8)",
+                "self.budget.contributions * SENSITIVITY",
+                "self.budget.contributions * math.sqrt(8)",
             ),
         ),
         unit="of the booked move",
@@ -227,19 +271,51 @@ MUTANTS = [
     Mutant(
         "residual taken for 1 in a gradient",
         "LinearBandit, joint",
-        "Gradient steps: the reach of a residual and the replacement's factor 2 are left out.",
+        "Gradient steps: the size of a residual and the replacement's factor 2 are left out.",
         "sensitivity",
         1.0,
         averaged_steps,
         (
             Edit(
-                "bandits.estimators:Descent.close",
-                "math.sqrt(2) * 2 * REACH * step",
-                "math.sqrt(2) * step",
+                "bandits.estimators:DescentWindow.sensitivity",
+                "self.step * move",
+                "self.step",
             ),
         ),
         unit="of the booked move",
         attack="linear bandit sgd",
+    ),
+    Mutant(
+        "steps beyond the window's length",
+        "LinearBandit, joint",
+        "Gradient steps go on after the window is full, and all of them count.",
+        "sensitivity",
+        1.0,
+        rows_beyond_the_window,
+        (
+            Edit(
+                "bandits.estimators:DescentWindow.fold",
+                "room = self.size - self.taken",
+                "room = len(rows)",
+            ),
+        ),
+        unit="of the weight of a last row",
+    ),
+    Mutant(
+        "a turn in two steps",
+        "LinearBandit, joint",
+        "The release is shown before the next window is open: after a failure it is made again.",
+        "state",
+        1.0,
+        releases_of_one_window,
+        (
+            Edit(
+                "bandits.linear:LinearBandit._turned",
+                "if size is not None:",
+                "self._belief = belief\n    if size is not None:",
+            ),
+        ),
+        unit="releases of one noise",
     ),
     Mutant(
         "noise drawn at the release",
@@ -251,13 +327,13 @@ MUTANTS = [
         (
             Edit(
                 "privacy.accumulator:NoisySum.__init__",
-                "noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)",
+                "self.noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)",
                 "np.zeros(dim)",
             ),
             Edit(
-                "bandits.estimators:InformationWeighted.close",
-                "self._sum.value,",
-                "self._sum.value + self._noise.gaussian(deviation, len(self._sum.value)),",
+                "bandits.estimators:WeightedWindow.close",
+                "self.total.value,",
+                "self.total.value + self.noise.gaussian(std, len(self.total.value)),",
             ),
         ),
         attack="snapshot of a window",
@@ -271,9 +347,10 @@ MUTANTS = [
         length_of_the_next_window,
         (
             Edit(
-                "bandits.estimators:Central.size",
-                "math.ceil(GROWTH * rounds))",
-                "math.ceil(GROWTH * rounds)) + int(self._term[2] > 0) * (rounds > 0)",
+                "bandits.linear:LinearBandit._size",
+                "if self.rounds or self.horizon is None:",
+                "size += int(self.window is not None and self.window._v[-2] > 0)\n"
+                "    if self.rounds or self.horizon is None:",
             ),
         ),
     ),
@@ -287,9 +364,9 @@ MUTANTS = [
         (
             Edit(
                 "bandits.learner:Bandit.learn_many",
-                "self._rewarded[rounds[fine]] = True",
-                'if not fine.all():\n        raise ValueError("a reward was refused")\n'
-                "    self._rewarded[rounds[fine]] = True",
+                "all_fine = bool(fine.all())",
+                'if not fine.all():\n            raise ValueError("a reward was refused")\n'
+                "        all_fine = bool(fine.all())",
             ),
         ),
         unit="people",

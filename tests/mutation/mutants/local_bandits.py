@@ -77,9 +77,9 @@ MUTANTS = [
         reports_of_one_reward,
         (
             Edit(
-                "bandits.learner:Bandit.load_state_dict",
-                'if self.rounds and state["name"]',
-                'self._rewarded[:] = False\n    if self.rounds and state["name"]',
+                "bandits.learner:Bandit._assert_not_older",
+                "or not self._rewarded <= resumed._rewarded",
+                "",
             ),
         ),
     ),

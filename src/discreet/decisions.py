@@ -1,0 +1,212 @@
+"""Decisions: what was chosen, with which probability; records that can outlive the process."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.privacy.checks import Array, finite
+from discreet.state import register
+
+Indices = NDArray[np.intp]
+REFUSED = -1  # the action of a person whose features could not be used
+
+
+class Policy(Protocol):
+    """Turns features into choices; fixed between releases, and a function of releases alone."""
+
+    def choose(self, features: Array, coins: Array) -> Indices:
+        """Actions for rounds (n, actions, dim), given one uniform coin for each round."""
+
+    def choose_one(self, offered: Array, coin: float) -> int:
+        """The same for one round (actions, dim)."""
+
+    def probabilities(self, features: Array) -> Array:
+        """The exact distribution of `choose`: (n, actions, dim) -> (n, actions)."""
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Decision:
+    """One choice. Keep it, or its `to_dict()`, until the reward comes.
+
+    It holds the person's own features: guard it as you guard the data.
+    """
+
+    round: int
+    action: int  # -1 for a person whom `decide_many` refused
+    row: Array = field(repr=False)  # (dim,), the chosen features in units of the norm bound
+    learner: str = field(repr=False)  # whose decision this is
+    offered: Array | None = field(default=None, repr=False)  # (actions, dim)
+    policy: Policy | None = field(default=None, repr=False)
+
+    def __init__(
+        self,
+        round: int,
+        action: int,
+        row: Array,
+        learner: str,
+        offered: Array | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        # Past the frozen __setattr__: field by field that takes twice as long.
+        own = self.__dict__
+        own["round"] = round
+        own["action"] = action
+        own["row"] = row
+        own["learner"] = learner
+        own["offered"] = offered
+        own["policy"] = policy
+
+    @cached_property
+    def probabilities(self) -> Array:  # (actions,)
+        """The probability of each action in this round, computed when asked for."""
+        if self.offered is None or self.policy is None:
+            return np.full(1, np.nan)
+        return np.asarray(self.policy.probabilities(self.offered[None])[0])
+
+    @property
+    def probability(self) -> float:
+        """The probability with which this action was chosen; NaN for a person who was refused."""
+        return float(self.probabilities[self.action])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; `learner.decision(record)` brings it back anywhere."""
+        return {
+            "round": self.round,
+            "action": self.action,
+            "features": self.row.tolist(),
+            "probabilities": self.probabilities.tolist(),
+            "learner": self.learner,
+        }
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "Decision":
+        """A decision from `to_dict`; a damaged record raises ValueError."""
+        needed = ("round", "action", "features", "learner", "probabilities")
+        if not isinstance(record, dict) or not all(name in record for name in needed):
+            raise ValueError(f"a decision record holds {', '.join(needed)}; use Decision.to_dict")
+        t, action = record["round"], record["action"]
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in (t, action)):
+            raise ValueError("not a decision record: round and action must be integers from 0 on")
+        row = finite("features", record["features"])
+        probabilities = finite("probabilities", record["probabilities"])
+        decision = cls(t, action, row, str(record["learner"]))
+        adds_up = probabilities.ndim == 1 and abs(float(probabilities.sum()) - 1) < 1e-9
+        if row.ndim != 1 or not adds_up or not decision.action < probabilities.size:
+            raise ValueError("not a decision record: its features or probabilities do not fit")
+        if not (probabilities >= 0).all():
+            raise ValueError("not a decision record: a probability is negative")
+        decision.__dict__["probabilities"] = probabilities  # what the cached property would hold
+        return decision
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """Many choices at once, as arrays over rounds; iterating gives single decisions.
+
+    A person whose features could not be used has action -1, probability NaN and a row of zeros;
+    nobody else is affected. It refers to the features it was made from, for its lazy
+    probabilities: leave them unchanged.
+    """
+
+    round: NDArray[np.int64]  # (n,)
+    action: Indices  # (n,)
+    rows: Array = field(repr=False)  # (n, dim)
+    learner: str = field(repr=False)
+    offered: Sequence[Array] | Array = field(repr=False)  # n times (actions, dim)
+    policies: tuple[tuple[int, Policy], ...] = field(repr=False)  # each from this place on
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def __getitem__(self, i: int) -> Decision:
+        i = range(len(self))[i]
+        action = int(self.action[i])
+        if action == REFUSED:
+            return Decision(int(self.round[i]), action, self.rows[i], self.learner)
+        policy = next(policy for first, policy in reversed(self.policies) if first <= i)
+        return Decision(
+            int(self.round[i]), action, self.rows[i], self.learner, self.offered[i], policy
+        )
+
+    def __iter__(self) -> Iterator[Decision]:
+        return (self[i] for i in range(len(self)))
+
+    @cached_property
+    def probability(self) -> Array:  # (n,)
+        """The probability of each chosen action, computed when asked for."""
+        if not isinstance(self.offered, np.ndarray):
+            return np.array([decision.probability for decision in self])
+        chosen = np.empty(len(self))
+        if not len(self):
+            return chosen
+        ends = [first for first, _ in self.policies[1:]] + [len(self)]
+        for (first, policy), end in zip(self.policies, ends, strict=True):
+            probabilities = policy.probabilities(self.offered[first:end])
+            chosen[first:end] = probabilities[np.arange(end - first), self.action[first:end]]
+        chosen[self.action == REFUSED] = np.nan
+        return chosen
+
+
+class RoundSet:
+    """A set of rounds, one bit each: which decisions have had their feedback.
+
+    >>> seen = RoundSet()
+    >>> seen.add(3)
+    >>> 3 in seen, 4 in seen, seen.contains([2, 3, 999]).tolist()
+    (True, False, [False, True, False])
+    """
+
+    def __init__(self, packed: NDArray[np.uint8] | None = None) -> None:
+        self._bits = bytearray() if packed is None else bytearray(packed.tobytes())
+
+    def __contains__(self, t: int) -> bool:
+        place = t >> 3
+        return place < len(self._bits) and bool(self._bits[place] >> (t & 7) & 1)
+
+    def add(self, t: int) -> None:
+        """One more round."""
+        place = t >> 3
+        if place >= len(self._bits):
+            self._bits.extend(bytes(place + 1 - len(self._bits)))
+        self._bits[place] |= 1 << (t & 7)
+
+    def contains(self, rounds: Any) -> NDArray[np.bool_]:
+        """Which of the rounds are in the set."""
+        t = np.asarray(rounds, dtype=np.int64)
+        first = int(t.min(initial=0 if not len(t) else t[0])) >> 3
+        bits = np.frombuffer(bytes(self._bits[first : (int(t.max(initial=0)) >> 3) + 1]), np.uint8)
+        place = (t >> 3) - first
+        found = np.zeros(len(t), dtype=bool)
+        known = place < len(bits)
+        found[known] = bits[place[known]] >> (t[known] & 7).astype(np.uint8) & 1
+        return found
+
+    def update(self, rounds: NDArray[np.int64]) -> None:
+        """Many more rounds, in one step."""
+        if not len(rounds):
+            return
+        first = int(rounds.min()) >> 3
+        last = int(rounds.max()) >> 3
+        more = np.zeros(8 * (last + 1 - first), dtype=bool)
+        more[rounds - 8 * first] = True
+        before = np.frombuffer(bytes(self._bits[first : last + 1]), dtype=np.uint8)
+        packed = np.packbits(more, bitorder="little")
+        packed[: len(before)] |= before
+        self._bits.extend(bytes(max(0, first - len(self._bits))))
+        self._bits[first : last + 1] = packed.tobytes()
+
+    def packed(self) -> NDArray[np.uint8]:
+        """A copy of the bits, eight rounds a byte."""
+        return np.frombuffer(bytes(self._bits), dtype=np.uint8)
+
+    def __le__(self, other: "RoundSet") -> bool:
+        mine, theirs = self.packed(), other.packed()
+        shared = min(len(mine), len(theirs))
+        return not ((mine[:shared] & ~theirs[:shared]).any() or mine[shared:].any())
+
+
+register(RoundSet, RoundSet.packed, RoundSet)
