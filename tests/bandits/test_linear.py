@@ -151,9 +151,11 @@ def test_bandit__rewards_in_other_units_only_change_units():
     assert np.allclose(5 * one.theta, other.theta)
 
 
-@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-5.0, 5.0), (0.0, 4.0), (-1.0, 0.0)])
-def test_bandit__finds_theta_in_the_users_units(low, high):
-    # A constant feature carries the middle of the range.
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0, 1.0), (-5.0, 5.0), (0.0, 4.0), (-1.0, 0.0), (3.0, 4.0)]
+)
+def test_bandit__theta_and_intercept_predict_in_the_users_units(low, high):
+    # A constant feature and the intercept can stand for one another; their sum can not.
     middle, half = (low + high) / 2, (high - low) / 2
     theta = np.array([middle, 0.6 * half, -0.3 * half, 0.0]) * math.sqrt(2)
     u = contexts(4000, dim=3)
@@ -169,8 +171,9 @@ def test_bandit__finds_theta_in_the_users_units(low, high):
     )
     bandit.decide(X[0])
     largest = max(abs(low), abs(high))
-    if np.linalg.norm(theta) <= largest:  # what the learner supposes
-        assert np.abs(bandit.theta - theta).max() < 0.1 * largest
+    found = X @ bandit.theta + bandit.intercept
+    assert np.abs(found - X @ theta).max() < 0.05 * largest
+    assert (bandit.intercept == 0) == (low + high == 0)
     best = np.argmax(X[:500] @ theta, axis=1)
     assert np.mean(bandit.decide_many(X[:500]).action == best) > 0.8
 

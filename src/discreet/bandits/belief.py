@@ -1,47 +1,71 @@
 """What the releases so far say about theta; public, and all that a policy needs to know."""
 
 import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
+from discreet.least_squares import Posterior
+from discreet.least_squares.posterior import root
 from discreet.privacy.checks import Array
 from discreet.state import value
+
+INTERCEPT_STD = 1.0  # of the intercept before anything is known, in halves of the reward range
 
 
 @value
 @dataclass(frozen=True)
 class Belief:
-    """theta ~ N(mean, covariance): the prior N(0, radius^2 I / d) and every window's release."""
+    """theta ~ N(mean, covariance): the prior and every window's release.
+
+    Before anything is known, theta ~ N(0, radius^2 I / d). With an intercept (`constant` > 0) every
+    row is [phi sqrt(1 - constant^2); constant], still in the unit ball, and the last entry of
+    theta, whose product with the constant is the intercept, has the prior N(0, 1 / constant^2).
+    """
 
     mean: Array  # (d,)
     covariance: Array  # (d, d)
     precision: Array  # (d, d), of the releases without the prior
     weighted: Array  # (d,), precision times the estimate
-    unclipped: Array  # (d, d + 1), precision and weighted if no residual had been clipped
+    unclipped: Array  # (d, d + 1), precision and weighted if no residual were clipped
+    cautious: Array  # (d, d + 1), precision and weighted if little is taken for granted about rows
     reward_variance: float  # nu, of a reward around its mean
     gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
     effective_rows: float  # how many rows that is
     gram_noise_std: float  # of the noise in it
-    residual_sum_of_squares: float  # of the same rows
+    residual_sum_of_squares: float  # over the same rows
     residual_noise_std: float  # of the noise in it
     may_clip: bool  # whether residuals look normal enough to be clipped
     radius: float  # |theta| is at most this
+    constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0
+    informative_windows: int = 0  # that had rewards: late ones leave windows empty
+
+    @property
+    def informed(self) -> bool:
+        """Whether anything is known but the prior."""
+        return self.informative_windows > 0
 
     @classmethod
     def prior(
-        cls, d: int, reward_variance: float, *, radius: float = 1.0, may_clip: bool = True
+        cls,
+        d: int,
+        reward_variance: float,
+        *,
+        radius: float = 1.0,
+        may_clip: bool = True,
+        constant: float = 0.0,
     ) -> "Belief":
         """Before anything was released."""
         zeros = np.zeros((d, d))
         return cls(
             mean=np.zeros(d),
-            covariance=radius**2 / d * np.eye(d),
+            covariance=np.linalg.inv(prior_precision(d, radius, constant)),
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
+            cautious=np.zeros((d, d + 1)),
             reward_variance=reward_variance,
             gram=zeros,
             effective_rows=0.0,
@@ -50,30 +74,77 @@ class Belief:
             residual_noise_std=0.0,
             may_clip=may_clip,
             radius=radius,
+            constant=constant,
         )
 
-    @cached_property
+    @property
+    def posterior(self) -> Posterior:
+        """The observations, in precision form."""
+        prior = prior_precision(len(self.mean), self.radius, self.constant)
+        return Posterior(prior, self.precision, self.weighted)
+
+    @property
+    def cautious_posterior(self) -> Posterior:
+        """The same if only rows count that must have been there."""
+        prior = prior_precision(len(self.mean), self.radius, self.constant)
+        return Posterior(prior, self.cautious[:, :-1], self.cautious[:, -1])
+
+    @property
+    def cautious_covariance(self) -> Array:
+        """Of the cautious posterior."""
+        return self.cautious_posterior.covariance
+
+    @property
+    def weights(self) -> Array:  # one for each feature
+        """What predicts, for phi without the constant."""
+        return self._features(self.mean)
+
+    @property
+    def intercept(self) -> float:
+        """What is added to every prediction."""
+        return self.constant * float(self.mean[-1]) if self.constant else 0.0
+
+    @property
     def root(self) -> Array:  # (d, d)
         """covariance = root root'."""
-        values, vectors = np.linalg.eigh(self.covariance)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+        return root(self.covariance)
 
-    def optimistic_root(self, width: float) -> Array:  # (d, d)
-        """`root`, where a unit row of an unknown direction may be worth `radius`.
+    def optimistic_root(self, width: float) -> tuple[Array, Array]:  # (features, d), (d,)
+        """A and a: the prediction for phi has the variance |A' phi + a|^2.
 
-        That is `width` standard deviations; the prior of many dimensions alone would expect less.
+        A unit row of an unknown direction may be worth `radius`, at `width` standard deviations;
+        the prior of many dimensions alone would expect less.
         """
         d = len(self.mean)
-        wide = np.linalg.inv(self.precision + min(d, width**2) / self.radius**2 * np.eye(d))
-        return replace(self, covariance=np.asarray(wide, dtype=np.float64)).root
+        fewer = self.radius * math.sqrt(d / min(d, width**2))
+        prior = prior_precision(d, fewer, self.constant)
+        return self.split(root(self.cautious_posterior.with_prior(prior).covariance))
+
+    def split(self, matrix: Array) -> tuple[Array, Array]:
+        """[phi; constant] @ matrix = phi @ first + second."""
+        return self._features(matrix), self.constant * matrix[-1]
+
+    def _features(self, values: Array) -> Array:
+        if not self.constant:
+            return values
+        return np.asarray(math.sqrt(1 - self.constant**2) * values[:-1])
 
     @property
     def error(self) -> float:
         """Root mean square error of a prediction, over rows such as the recent ones."""
         if self.effective_rows == 0:
             return self.radius
-        total = max(float(np.sum(self.covariance * self.gram)), 0.0)
-        return math.sqrt(total / self.effective_rows)
+        mean_square = float(np.sum(self.covariance * self.gram)) / self.effective_rows
+        return math.sqrt(max(mean_square, 0.0))
+
+
+def prior_precision(d: int, radius: float, constant: float) -> Array:  # (d, d)
+    """|theta| about `radius`, but for the last entry if that belongs to an intercept."""
+    radius = min(max(radius, 1e-6), 1e6)  # finite for any radius
+    diagonal = np.full(d, d / radius**2)
+    if constant:
+        diagonal[-1] = (constant / INTERCEPT_STD) ** 2
+    return np.diag(diagonal)
 
 
 @value
@@ -84,3 +155,15 @@ class Point:
     mean: Array  # (d,)
     error: float  # root mean square error of a prediction
     windows: int = 0
+
+    constant: ClassVar[float] = 0.0  # it has no intercept
+
+    @property
+    def informed(self) -> bool:
+        """Whether anything was released."""
+        return self.windows > 0
+
+    @property
+    def weights(self) -> Array:
+        """What predicts."""
+        return self.mean

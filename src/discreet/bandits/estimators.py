@@ -31,6 +31,9 @@ from discreet.state import Stateful, value
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
+# In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
+# than .5 costs the features too much.
+CONSTANT = 0.3
 STEEP = 3.0  # largest |theta| for other links than the identity, at first
 UNPROTECTED = (
     "one's own action, to whoever sees it",
@@ -97,8 +100,8 @@ class Estimator(ABC):
         return max(self.first, math.ceil(GROWTH * rounds))
 
     def policy(self, name: str, stage: Stage) -> Policy:
-        """The policy of a window: uniform until something was released."""
-        return POLICIES[name](stage) if stage.belief.windows else Uniform()
+        """The policy of a window: uniform until something is known."""
+        return POLICIES[name](stage) if stage.belief.informed else Uniform()
 
     def guarantee(self, ledger: Ledger, noise: Noise) -> Guarantee:
         """The computed promise, from the windows so far."""
@@ -142,15 +145,22 @@ class InformationWeighted(Estimator):
         """Before anything was released."""
         low, high = self.limits
         radius = 1.0 if self.link.name == "identity" else STEEP
-        variance = NOISE * ((high - low) / 2) ** 2
-        return Belief.prior(self.dim, variance, radius=radius, may_clip=not self.budget.off)
+        has_intercept = self.link.name == "identity" and low + high != 0
+        return Belief.prior(
+            self.dim + has_intercept,
+            NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2,
+            radius=radius,
+            may_clip=not self.budget.off,
+            constant=CONSTANT / math.hypot(1, CONSTANT) if has_intercept else 0.0,
+        )
 
     def open(self, belief: Belief, size: int, noise: Noise) -> "WeightedWindow":
         """A window whose sum holds its noise from now on."""
         # A row adds v v' with |v|^2 <= 2 and COUNT times its weight, in this window or another:
         # replaced or moved, it changes all sums by at most SENSITIVITY (window.py), k rows by k.
+        dim = len(belief.mean)
         total = NoisySum(
-            (self.dim + 2) * (self.dim + 3) // 2 + 1,
+            (dim + 2) * (dim + 3) // 2 + 1,
             sensitivity=self.budget.contributions * SENSITIVITY,
             mu=self.budget.mu,
             noise=noise,
@@ -183,7 +193,6 @@ class WeightedWindow(EstimatorWindow):
         n = len(self.transform.mean) + 2
         self._upper = np.triu_indices(n)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
-        self._v = np.empty(n)
         self._gathered = np.empty(len(self._isometry))
         self._term = np.empty(len(self._isometry) + 1)
         self._products = self._term[:-1]
@@ -197,13 +206,13 @@ class WeightedWindow(EstimatorWindow):
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
+        v, weight = self.transform.rows(row, reward)
         first, second = self._upper
         with self._lock:
-            weight = self.transform.row(row, reward, self._v)
             # Into buffers, mode="clip" for speed only. (BLAS's dspr gains no more than .2
             # microseconds, and scipy.linalg takes 80 milliseconds to import.)
-            self._v.take(first, out=self._gathered, mode="clip")
-            self._v.take(second, out=self._products, mode="clip")
+            v.take(first, out=self._gathered, mode="clip")
+            v.take(second, out=self._products, mode="clip")
             np.multiply(self._gathered, self._products, out=self._gathered)
             self._add(self._gathered, weight)
 

@@ -156,9 +156,24 @@ class LinearBandit(Bandit):
 
     @property
     def theta(self) -> Array:
-        """The released estimate, for features and rewards in the user's units; safe to publish."""
-        scale = self._scale if self.link == "identity" else 1.0
-        return np.asarray(self._belief.mean * (scale / self.norm_bound))
+        """The released weights, for features and rewards in the user's units; safe to publish."""
+        return np.asarray(self._belief.weights * (self._unit / self.norm_bound))
+
+    @property
+    def intercept(self) -> float:
+        """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
+        if not self._belief.constant:
+            return 0.0
+        low, high = self.reward_range
+        return (low + high) / 2 + self._unit * float(self._belief.intercept)
+
+    @property
+    def _unit(self) -> float:
+        """Of the belief's predictions, in the user's."""
+        low, high = self.reward_range
+        if self._belief.constant:
+            return (high - low) / 2
+        return self._scale if self.link == "identity" else 1.0
 
     @property
     def guarantee(self) -> Guarantee:

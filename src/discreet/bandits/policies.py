@@ -172,7 +172,7 @@ class Greedy(Deterministic):
     @classmethod
     def following(cls, stage: Stage) -> Policy:
         """On the posterior mean."""
-        return cls(stage.belief.mean)
+        return cls(stage.belief.weights)
 
     def values(self, features: Array) -> Array:
         """<phi, mean>."""
@@ -182,19 +182,24 @@ class Greedy(Deterministic):
 @value
 @dataclass(frozen=True)
 class Ucb(Deterministic):
-    """The best action if each were as good as it can be: <phi, mean> + width |root' phi|."""
+    """The best action if each were as good as it can be: <phi, mean> + width |root' phi + offset|.
+
+    An intercept is the same for all actions, but its error is not independent of theta's.
+    """
 
     mean: Array  # (d,)
-    root: Array  # (d, d), covariance = root root'
+    root: Array  # (d, k); the variance of <phi, theta> plus an intercept is |root' phi + offset|^2
     width: float = 1.0
+    offset: Array | float = 0.0  # (k,)
 
     @classmethod
     def following(cls, stage: Stage) -> Policy:
         """Optimistic in a few rounds of the window, greedy in the others."""
         belief = stage.belief
         tries = max(stage.first, TRIES * len(belief.mean))
-        optimist = cls(belief.mean, belief.optimistic_root(OPTIMISM), OPTIMISM)
-        return Mixed(min(EXPLORING, tries / stage.size), optimist, Greedy(belief.mean))
+        root, offset = belief.optimistic_root(OPTIMISM)
+        optimist = cls(belief.weights, root, OPTIMISM, offset)
+        return Mixed(min(EXPLORING, tries / stage.size), optimist, Greedy(belief.weights))
 
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
@@ -221,7 +226,8 @@ class Thompson(PlainPolicy):
         """Draws of the posterior."""
         belief = stage.belief
         normal = stage.rng.standard_normal((DRAWS, len(belief.mean)))
-        return cls(belief.mean + normal @ belief.root.T)
+        root, _ = belief.split(belief.root)
+        return cls(belief.weights + normal @ root.T)
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """The best action of the draw that the coin picks."""
@@ -279,7 +285,7 @@ class SquareCB(PlainPolicy):
     @classmethod
     def following(cls, stage: Stage) -> Policy:
         """On the posterior mean and its error."""
-        return cls(stage.belief.mean, stage.belief.error)
+        return cls(stage.belief.weights, stage.belief.error)
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """By inverting the distribution function."""
@@ -302,17 +308,20 @@ class SquareCB(PlainPolicy):
 @value
 @dataclass(frozen=True)
 class Interval(Public):
-    """Where <phi, theta> should lie: <phi, mean> +- min(width |root' phi|, most)."""
+    """Where <phi, theta> should lie: <phi, mean> +- min(width |root' phi + offset|, most)."""
 
     mean: Array  # (d,)
-    root: Array  # (d, d)
+    root: Array  # (d, k)
     width: float
     most: float = 2.0
+    offset: Array | float = 0.0  # (k,), of an intercept
 
     def ends(self, features: Array) -> tuple[Array, Array]:
         """Lower and upper ends, (n, actions) each."""
         middle = scores(features, self.mean)
-        half = np.minimum(self.width * row_norms(features @ self.root, "l2"), self.most)
+        half = np.minimum(
+            self.width * row_norms(features @ self.root + self.offset, "l2"), self.most
+        )
         return middle - half, middle + half
 
 
@@ -326,7 +335,9 @@ class Elimination(PlainPolicy):
     @classmethod
     def following(cls, stage: Stage) -> Policy:
         """One interval more, from the posterior."""
-        return cls.narrowed(stage, Interval(stage.belief.mean, stage.belief.root, CONFIDENCE))
+        belief = stage.belief
+        root, offset = belief.split(belief.root)
+        return cls.narrowed(stage, Interval(belief.weights, root, CONFIDENCE, offset=offset))
 
     @classmethod
     def narrowed(cls, stage: Stage, interval: Interval) -> Policy:

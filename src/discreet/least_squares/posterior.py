@@ -108,3 +108,19 @@ def root(covariance: Array) -> Array:
     """A matrix A with covariance = A A'; negative eigenvalues, from rounding, count as 0."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+
+
+def projected_mean(posterior: Posterior, radius: float, entries: int) -> Array:
+    """The mean, and where its first `entries` are longer than `radius` the nearest that is not.
+
+    Near in the posterior's own metric, so that what is known well stays: the Lagrange condition
+    is (precision + k prior) mean = weighted, for the least k >= 1 that makes it short enough.
+    """
+    factor = np.ones(len(posterior.weighted))
+    for _ in range(100):
+        both = posterior.precision + factor * posterior.prior
+        mean = np.linalg.solve(both, posterior.weighted)
+        if float(mean[:entries] @ mean[:entries]) <= radius**2:
+            break
+        factor[:entries] *= 1.3
+    return np.asarray(mean)

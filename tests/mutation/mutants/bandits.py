@@ -83,9 +83,9 @@ def longest_row() -> float:
     for _ in range(3):
         silent(learner)
     window: Any = learner.window
-    v, longest = np.empty(DIM + 2), 0.0
+    longest = 0.0
     for angle in np.linspace(0, math.pi, 64):
-        window.transform.row(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
+        v, _ = window.transform.rows(np.array([math.cos(angle), math.sin(angle)]), 1.0)
         longest = max(longest, math.sqrt(2) * float(v @ v))
     return longest / SENSITIVITY
 
@@ -244,9 +244,9 @@ MUTANTS = [
         longest_row,
         (
             Edit(
-                "bandits.window:Transform._clipped",
-                "weight = 1 / maximum(1.0, length2 / rho2)",
-                "weight = 1 + 0 * length2",
+                "bandits.window:bounded_rows",
+                "weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)",
+                "weight = 1 / (1.0 + 0 * square)",
             ),
         ),
         unit="of the booked move",
