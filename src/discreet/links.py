@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, ndtri
 
 from discreet.privacy.checks import Array, one_of, positive
+from discreet.state import register, value
 
 Function = Callable[[Array], Array]
 
@@ -76,6 +77,7 @@ class Link:
         return BoundedLink(self, low, high, unit)
 
 
+@value
 @dataclass(frozen=True)
 class BoundedLink:
     """nu / unit on [low, high], constant outside; labels are divided by unit too.
@@ -217,3 +219,6 @@ def link(name: str) -> Link:
     ValueError: link must be one of identity, logistic, probit, poisson; got 'cauchit'
     """
     return LINKS[one_of("link", name, tuple(LINKS))]
+
+
+register(Link, lambda each: each.name, link)

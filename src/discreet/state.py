@@ -49,13 +49,20 @@ def damaged(what: str) -> ValueError:
 # -- values: plain trees and back ------------------------------------------------------------------
 
 _ENCODERS: dict[type, tuple[str, Callable[[Any], Any]]] = {}
-_DECODERS: dict[str, Callable[[Any], Any]] = {}
+_DECODERS: dict[str, Callable[[Any, Any], Any]] = {}
 
 
 def register(
     cls: type[T], encode: Callable[[T], Any], decode: Callable[[Any], T], *, name: str = ""
 ) -> None:
     """Let values of a class stand in states: `decode(encode(value))` equals the value."""
+    register_with_like(cls, encode, lambda plain, like: decode(plain), name=name)
+
+
+def register_with_like(
+    cls: type[T], encode: Callable[[T], Any], decode: Callable[[Any, Any], T], *, name: str = ""
+) -> None:
+    """`register` for a class whose `decode` also needs what stood in the same place before."""
     tag = name or cls.__name__
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
@@ -90,16 +97,17 @@ def encode(item: Any) -> Any:
         return {name: encode(each) for name, each in item.items()}
     if isinstance(item, Stateful):
         return {"@": type(item).__name__, "of": item._encoded()}
-    if type(item) not in _ENCODERS:
-        raise TypeError(f"a {type(item).__name__} cannot stand in a state; mark it with @value")
-    name, to_plain = _ENCODERS[type(item)]
-    return {"@": name, "of": to_plain(item)}
+    for cls in type(item).__mro__:
+        if cls in _ENCODERS:
+            name, to_plain = _ENCODERS[cls]
+            return {"@": name, "of": to_plain(item)}
+    raise TypeError(f"a {type(item).__name__} cannot stand in a state; mark it with @value")
 
 
 def decode(plain: Any, like: Any = None) -> Any:
     """What `encode` encoded; a part takes what does not change from `like`, its counterpart."""
     if isinstance(plain, list):
-        return [decode(each) for each in plain]
+        return list(_each(plain, like))
     if not isinstance(plain, dict):
         return plain.copy() if isinstance(plain, np.ndarray) else plain
     if "@" not in plain:
@@ -107,10 +115,17 @@ def decode(plain: Any, like: Any = None) -> Any:
     if plain["@"] in _PARTS:
         cls = _PARTS[plain["@"]]
         return cls._decoded(plain["of"], like if type(like) is cls else None)
-    return _DECODERS[plain["@"]](plain["of"])
+    return _DECODERS[plain["@"]](plain["of"], like)
 
 
-register(tuple, lambda items: [encode(x) for x in items], lambda p: tuple(decode(x) for x in p))
+def _each(plain: list[Any], like: Any) -> tuple[Any, ...]:
+    """The items of a list or tuple, each with its counterpart if there are as many."""
+    paired = isinstance(like, (list, tuple)) and len(like) == len(plain)
+    likes = like if paired else [None] * len(plain)
+    return tuple(decode(item, other) for item, other in zip(plain, likes, strict=True))
+
+
+register_with_like(tuple, lambda items: [encode(x) for x in items], _each)
 register(bytes, lambda raw: raw.hex(), bytes.fromhex)
 
 
@@ -142,6 +157,9 @@ class Stateful:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        known = _PARTS.setdefault(cls.__name__, cls)
+        if known.__module__ != cls.__module__:
+            raise TypeError(f"{known.__module__} has a {cls.__name__} already; states name classes")
         _PARTS[cls.__name__] = cls
 
     def __new__(cls, *arguments: Any, **more: Any) -> Self:
@@ -395,6 +413,8 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _without_arrays(tree: Any, arrays: list[Any]) -> Any:
+    if isinstance(tree, np.generic):
+        return tree.item()
     if isinstance(tree, np.ndarray):
         arrays.append(tree)
         return {"@": "array", "of": len(arrays) - 1}

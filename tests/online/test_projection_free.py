@@ -487,7 +487,7 @@ DAMAGE = {
     "bandit.coins": ["{}", "x", None],
     "bandit.drawn": [False, None, 1.0],
     "sums.run": [None],
-    "sums.rounds": [0, 2, None],
+    "sums.state": [{}, None],
 }
 
 

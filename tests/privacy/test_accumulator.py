@@ -1,4 +1,3 @@
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ from scipy import stats
 
 from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise, SystemNoise
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.ledger import BudgetSpent
+from discreet.state import decode, encode, load_state, save_state
 
 
 class Forbidden(SeededNoise):
@@ -55,7 +54,8 @@ def test_noisy_sum__does_not_keep_or_change_what_is_added():
 
 def test_noisy_sum__no_privacy_is_the_plain_sum_and_says_so():
     ledger = Ledger(Budget(math.inf, 1e-6))
-    total = NoisySum(3, sensitivity=2.0, mu=math.inf, noise=Forbidden(0), ledger=ledger)
+    total = NoisySum(3, sensitivity=2.0, mu=math.inf, noise=Forbidden(0))
+    ledger.spend(total.release)
     total.add(np.arange(3.0))
     assert total.value.tolist() == [0.0, 1.0, 2.0]
     assert total.release.mu == math.inf
@@ -90,21 +90,20 @@ def test_noisy_sum__large_sums_stay_exact_on_the_lattice():
 @pytest.mark.parametrize("contributions", [1, 3])
 def test_noisy_sum__rounding_grows_the_sensitivity_by_one_spacing_for_each_call(contributions):
     # One person may be in as many calls of `add` as there are contributions; each is rounded.
-    dim, ledger = 5, Ledger(Budget(1.0, 1e-6, contributions))
+    dim, mu = 5, Budget(1.0, 1e-6).mu
     total = NoisySum(
-        dim, sensitivity=2.0, mu=ledger.budget.mu, noise=SecureNoise(), ledger=ledger
+        dim, sensitivity=2.0, mu=mu, noise=SecureNoise(), contributions=contributions
     )  # fmt: skip
     spacing = total._spacing
     rounding = spacing * math.sqrt(2 * dim) * contributions  # sqrt(2): it may change sums
     assert total.release.sensitivity == 2.0 + rounding > 2.0
-    assert total.release.scale == total.release.sensitivity / ledger.budget.mu
+    assert total.release.scale == total.release.sensitivity / mu
     # The worst pair of neighbours: each coordinate on either side of a rounding edge.
     edge = 0.5 * spacing
     moved = np.zeros(dim)
     for _ in range(contributions):
-        one, other = (
-            NoisySum.restored({**total.state(), "value": np.zeros(dim)}) for _ in range(2)
-        )
+        one, other = decode(encode(total)), decode(encode(total))
+        one.value = other.value = np.zeros(dim)
         one.add(np.full(dim, 1.5 * edge))
         other.add(np.full(dim, 0.5 * edge))
         moved += one.value - other.value
@@ -119,41 +118,21 @@ def test_noisy_sum__float_noise_needs_no_rounding():
 @pytest.mark.parametrize(
     "noise", [SeededNoise(4), SystemNoise(), SecureNoise()], ids=["seeded", "system", "secure"]
 )
-def test_noisy_sum__its_state_draws_nothing_spends_nothing_and_goes_on(noise):
-    ledger = Ledger(Budget(1.0, 1e-6))
-    total = NoisySum(
-        3, sensitivity=2.0, mu=ledger.budget.mu, noise=noise, ledger=ledger, what="w", scope="s"
-    )
+def test_noisy_sum__its_state_draws_nothing_and_resumes(noise, tmp_path):
+    total = NoisySum(3, sensitivity=2.0, mu=0.3, noise=noise, what="w", scope="s")
     total.add(np.array([0.1, 0.2, 0.3]))
-    state, position = total.state(), noise.state()
-    plain = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in state.items()}
-    resumed = NoisySum.restored(json.loads(json.dumps(plain)))
+    state, position = encode(total), noise.state()
+    save_state(tmp_path / "sum", {"sum": state})
+    resumed = decode(load_state(tmp_path / "sum")["sum"])
     assert np.array_equal(resumed.value, total.value)
     assert resumed.release == total.release
-    assert len(ledger.releases) == 1
     assert noise.state() == position
     for each in (total, resumed):
         each.add(np.array([0.4, 0.5, 0.6]))
     assert np.array_equal(resumed.value, total.value)
-    assert not np.array_equal(state["value"], total.value), "a state is a copy"
-
-
-def test_noisy_sum__a_ledger_refuses_what_overspends_before_noise_is_drawn():
-    ledger = Ledger(Budget(1.0, 1e-6))
-    mu = ledger.budget.mu
-
-    def make(share, noise, scope):
-        NoisySum(2, sensitivity=2.0, mu=share * mu, noise=noise, ledger=ledger, scope=scope)
-
-    with pytest.raises(BudgetSpent):
-        make(1.01, Forbidden(0), "window 1")
-    assert ledger.releases == ()
-    make(1.0, SeededNoise(0), "window 1")
-    with pytest.raises(BudgetSpent):
-        make(0.1, Forbidden(0), "window 1")
-    make(1.0, SeededNoise(0), "window 2")  # other rows
-    assert [each.scope for each in ledger.releases] == ["window 1", "window 2"]
-    assert ledger.spent() == pytest.approx(1.0)
+    assert not np.array_equal(state["of"]["value"], total.value), "a state is a copy"
+    total.save(tmp_path / "whole")
+    assert np.array_equal(NoisySum.load(tmp_path / "whole").value, total.value)
 
 
 @pytest.mark.parametrize(

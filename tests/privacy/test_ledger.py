@@ -99,17 +99,55 @@ def test_ledger__resumes_the_same_account_and_refuses_to_forget():
     other.load_state_dict(json.loads(json.dumps(ledger.state_dict())))
     assert other.releases == ledger.releases
     assert other.spent() == ledger.spent()
+    other.spend(laplace(0.01))
     with pytest.raises(ValueError, match="cannot be undone"):
         other.load_state_dict(ledger.state_dict())
     for budget in (Budget(1.0), Budget(2.0, 1e-6), Budget(1.0, 1e-6, contributions=5)):
-        with pytest.raises(ValueError, match="this state was saved with"):
+        with pytest.raises(ValueError, match=r"saved with other arguments of Ledger: .*budget"):
             Ledger(budget).load_state_dict(ledger.state_dict())
     # A state that overspends is refused whole.
-    forged = {**ledger.state_dict(), "releases": json.dumps([gaussian(0.2).to_dict()] * 2)}
+    spender = Ledger(Budget(1.0, 1e-6))
+    spender._limit = math.inf
+    spender.spend(gaussian(0.2))
+    spender.spend(gaussian(0.2))
     fresh = Ledger(Budget(1.0, 1e-6))
-    with pytest.raises(BudgetSpent):
+    with pytest.raises(ValueError, match="damaged"):
+        fresh.load_state_dict(spender.state_dict())
+    # So is one that claims to have spent less than its releases cost.
+    forged = ledger.state_dict()
+    forged["state"]["_account"]["of"]["common"] = 0.0
+    with pytest.raises(ValueError, match="damaged"):
         fresh.load_state_dict(forged)
     assert fresh.releases == ()
+
+
+def test_ledger__check_refuses_and_changes_nothing():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.check(gaussian(0.1))
+    with pytest.raises(BudgetSpent):
+        ledger.check(gaussian(0.3))
+    assert ledger.releases == ()
+    assert ledger.spent() == 0.0
+
+
+def test_ledger__including_is_spending_into_a_new_ledger():
+    ledger, other = Ledger(Budget(1.0, 1e-6)), Ledger(Budget(1.0, 1e-6))
+    first, second, third = gaussian(0.1, "a"), gaussian(0.05), gaussian(0.12, "b")
+    ledger.spend(first)
+    after = ledger.including(second, third)
+    assert ledger.releases == (first,)
+    for each in (first, second, third):
+        other.spend(each)
+    assert after.releases == other.releases
+    assert [after.spent(scope) for scope in (None, "a", "b")] == [
+        other.spent(scope) for scope in (None, "a", "b")
+    ]
+    with pytest.raises(BudgetSpent):
+        ledger.including(second, gaussian(0.3))
+    assert ledger.releases == (first,)
+    # It is the same account: states of the one resume the other.
+    ledger.load_state_dict(after.state_dict())
+    assert ledger.releases == after.releases
 
 
 def test_ledger__nonsense_costs_are_refused_and_do_not_disable_it():

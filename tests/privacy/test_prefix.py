@@ -24,6 +24,17 @@ def tree_outputs(tree, T):
     return np.array([sums.add(np.zeros(6 * T)) for _ in range(T)])
 
 
+def positions(tree):
+    """The saved positions of all noise sources in a state."""
+    if isinstance(tree, list):
+        return [p for each in tree for p in positions(each)]
+    if not isinstance(tree, dict):
+        return []
+    if tree.get("@") == "Noise":
+        return [tree["of"]["position"]]
+    return [p for each in tree.values() for p in positions(each)]
+
+
 def rows(n, dim, seed=0, norm="l2"):
     X = np.random.default_rng(seed).uniform(-1, 1, (n, dim))
     return X / {"l1": dim, "l2": math.sqrt(dim), "linf": 1}[norm]
@@ -147,12 +158,12 @@ def test_prefix__real_noise_resumes_in_law_and_saves_no_generator(noise, tmp_pat
     sums = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=noise)
     sums.add_many(rows(20, 2))
     state = sums.state_dict()
-    assert all(value == "" for name, value in state.items() if name.startswith("stream"))
+    assert "bit_generator" not in str(state)
+    assert positions(state["state"]) == [""] * len(positions(state["state"])) != []
     sums.save(tmp_path / "sums.npz")
     resumed = PrefixSum.load(tmp_path / "sums.npz")
     assert np.array_equal(resumed.estimate, sums.estimate)
-    for name, value in resumed.state_dict().items():  # noise already drawn is kept
-        assert np.array_equal(value, state[name])
+    assert str(resumed.state_dict()) == str(state)  # noise already drawn is kept
     resumed.add_many(rows(30, 2))
 
 
@@ -164,10 +175,9 @@ def test_prefix__refuses_to_roll_back_and_foreign_states():
     with pytest.raises(ValueError, match="spend the budget twice"):
         sums.load_state_dict(old)
     other = PrefixSum(50, 2, Budget(2.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
-    with pytest.raises(ValueError, match="saved with epsilon"):
+    with pytest.raises(ValueError, match="other arguments of PrefixSum: budget"):
         sums.load_state_dict(other.state_dict())
-    for name, value in sums.state_dict().items():
-        assert np.array_equal(value, before[name])
+    assert str(sums.state_dict()) == str(before)
 
 
 BAD = [
@@ -194,8 +204,7 @@ def test_prefix__bad_input_is_refused_before_anything_changes(mechanism, budget,
         sums.add_many([[0.1, 0.1], x] if message != "shape" else [x, x])
     with pytest.raises(ValueError, match="horizon is 3"):
         sums.add_many(np.zeros((3, 2)))
-    for name, value in sums.state_dict().items():
-        assert np.array_equal(value, before[name])
+    assert str(sums.state_dict()) == str(before)
 
 
 def test_prefix__more_rounds_than_the_horizon():
@@ -230,14 +239,16 @@ def test_prefix__a_state_is_loaded_whole_or_not_at_all_and_only_of_the_same_stre
 
     one, other = make(), make()
     other.add([0.1, 0.1])
-    with pytest.raises(ValueError, match="another stream"):
+    with pytest.raises(ValueError, match="another PrefixSum"):
         one.load_state_dict(other.state_dict())
     later = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
-    broken = {k: v for k, v in other.state_dict().items() if k != "sum.buffers"}
+    broken = other.state_dict()
+    del broken["state"]["_sum"]["of"]["_memory"]
     before = later.state_dict()
     with pytest.raises(ValueError, match="damaged"):
         later.load_state_dict(broken)
-    assert later.rounds == before["rounds"] == 0
+    assert later.rounds == 0
+    assert str(later.state_dict()) == str(before)
 
 
 def test_prefix__states_on_disk_are_for_the_owner_only(tmp_path):
@@ -319,7 +330,7 @@ def test_prefix__pure_targets_of_the_benchmark():
     assert np.sqrt(np.mean(cube.deviation(np.arange(1, 10**6 + 1)) ** 2)) <= 170
 
 
-def test_prefix__blt_is_fast_and_small():
+def test_prefix__blt_is_fast_and_small(tmp_path):
     sums = PrefixSum(10**6, 10, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
     x, plain = np.full(10, 0.1), np.zeros(10)
 
@@ -337,5 +348,5 @@ def test_prefix__blt_is_fast_and_small():
     assert best(lambda: sums.add(x)) < 60 * best(lambda: np.add(plain, x, out=plain).copy())
     large = PrefixSum(10**6, 10**4, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
     large.add(np.zeros(10**4))
-    size = sum(np.asarray(value).nbytes for value in large.state_dict().values())
-    assert size < 1_000_000
+    large.save(tmp_path / "sums")
+    assert (tmp_path / "sums").stat().st_size < 1_000_000

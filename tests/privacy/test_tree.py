@@ -95,7 +95,7 @@ def test_tree__a_snapshot_holds_noisy_node_sums_only(asked):
         _, _, marked = recorded(tree, horizon, data)
         rounds = np.arange(stop)
         R = np.array([rounds // tree.base**level == index for level, index in drawn], dtype=float)
-        noise, seen = silent.state(), marked.state()
+        noise, seen = silent.node_sums(), marked.node_sums()
         for name in noise:
             combination = noise[name][:, : len(drawn)]
             depends = (seen[name] - noise[name])[:, width - horizon : width - horizon + stop]
@@ -118,8 +118,8 @@ def test_tree__many_rounds_at_once_equal_one_at_a_time(horizon, asked, pieces):
         outputs.append(many.add_many(X[start : start + size]))
         start = min(horizon, start + size)
     assert np.allclose(np.concatenate(outputs), expected)
-    for name, value in many.state().items():
-        assert np.allclose(value, single.state()[name])
+    for name, value in many.node_sums().items():
+        assert np.allclose(value, single.node_sums()[name])
 
 
 def test_tree__the_classical_binary_tree():

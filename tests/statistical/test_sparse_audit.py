@@ -20,6 +20,7 @@ from discreet.online.arms import SELECTING, WindowArms
 from discreet.online.sparse import SparseBandit
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.state import copied
 
 EPSILON, DELTA, SURE = 4.0, 1e-6, 0.9999
 RHO = Budget(EPSILON, DELTA).rho
@@ -54,8 +55,8 @@ def windows(unused, row, runs, noise, tamper=None, base=0.0):
     """Windows that are full and not yet released, with one row of this person each."""
     for _ in range(runs):
         arms = copy.copy(unused)
-        arms._ledger, arms._noise = copy.copy(unused._ledger), noise
-        arms._ledger._scopes, arms._ledger._releases = {}, []
+        arms._ledger, arms._noise = unused._ledger.including(), noise
+        arms._ledger._limit = unused._ledger._limit
         for name in ("theta", "_moment", "_curvature", "_along", "_step", "_slope", "_pace"):
             setattr(arms, name, getattr(unused, name).copy())
         arms._moment += base
@@ -152,7 +153,7 @@ def whole_runs(method, runs):
     for x in (1.0, -1.0):
         side = []
         for _ in range(runs):
-            bandit = copy.deepcopy(unused)
+            bandit = copied(unused)
             for each in getattr(bandit._arms, "_directions", [bandit._arms]):
                 each._noise = noise
             score = 0.0

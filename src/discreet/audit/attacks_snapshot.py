@@ -29,9 +29,8 @@ def stolen(
     budget = Budget(claim.epsilon, claim.delta)
     sums = PrefixSum(T, runs, budget, sensitivity=1.0, bound=runs, mechanism=mechanism, noise=noise)
     sums.add(np.full(runs, world - 0.5))
-    state = sums.state_dict()
-    parts = [np.reshape(state[name], (-1, runs)) for name in state if name.startswith("sum.")]
-    return np.concatenate(parts).T
+    held: Any = sums._sum
+    return np.concatenate(list(held.node_sums().values())).T
 
 
 # A round is in one node of each level, and right after it all of them are in the state: 1.
@@ -45,7 +44,7 @@ def snapshot_tree(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Ar
     fresh = iter(np.eye(columns))
     sums = TreeSum(tree, T, columns, lambda level, count: np.array([next(fresh)] * count))
     sums.add(np.eye(columns)[-1])
-    rows = np.concatenate([part for part in sums.state().values() if len(part)])
+    rows = np.concatenate([part for part in sums.node_sums().values() if len(part)])
     weights = best_weights(rows[:, :-1], rows[:, -1])
     return np.column_stack([numbers @ weights, numbers])
 
@@ -58,6 +57,7 @@ def snapshot_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> 
         learner: Any = _joint(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * world - 1.0)
         learner.decide(NOBODY)
-        state, view = learner._estimator.state(), learner._estimator._lens
-        scores.append(state["sums.value"] @ (_term(view, 1.0) - _term(view, -1.0)))
+        estimator = learner._estimator
+        view, held = estimator._lens, estimator._sum.value
+        scores.append(held @ (_term(view, 1.0) - _term(view, -1.0)))
     return np.array(scores)

@@ -5,7 +5,6 @@ measurements are held to their own prices: the learner gets the budget at which 
 exactly the claim. `near` is 1 where every entry of a measurement moves as far as it can.
 """
 
-import copy
 import math
 from typing import Any
 
@@ -19,6 +18,7 @@ from discreet.online.arms import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
+from discreet.privacy.state import copied
 
 ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
 RIVALS = 12  # entries that the canary pushes down while it pushes one up
@@ -32,7 +32,7 @@ def _made(dim: int, rho: float, **options: Any) -> SparseBandit:
 
 def _copied(unused: SparseBandit, noise: Noise) -> Any:
     """A new learner with this noise; calibrating anew takes longer than a run."""
-    bandit: Any = copy.deepcopy(unused)
+    bandit: Any = copied(unused)
     bandit._arms._noise = noise
     return bandit
 
@@ -126,7 +126,7 @@ def every_round(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
     unused = _made(2, rho, forced=1, horizon=32, method="every-round")
     seen = []
     for _ in range(runs):
-        bandit: Any = copy.deepcopy(unused)
+        bandit: Any = copied(unused)
         choice = bandit._arms._directions[0]
         choice._noise = noise
         rare_vertex(choice._total, choice.scale(1))

@@ -6,7 +6,6 @@ one, a release is held to its own price: the learner gets the budget at which it
 `near` is 1 where one release shows all of a move of the full sensitivity.
 """
 
-import copy
 import math
 from typing import Any
 
@@ -19,7 +18,7 @@ from discreet.online import StreamingFrankWolfe
 from discreet.privacy import SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.tree import TreeSum
+from discreet.privacy.state import copied
 
 CLIP, SMALL, DELTA, ROUNDS = 0.1, 0.01, 1e-6, 12
 RARE = 12.0  # exp(score/scale) of all other vertices together, that of the canary's being 1
@@ -103,10 +102,9 @@ def _generalised(name: str, dim: int, kind: str, near: float) -> None:
         # |x|_3 = 1 with entries alike: of all rows of that length in l_3 the longest in l_r, r < 3.
         row, scores, r = np.full(dim, dim ** (-1 / 3)), [], unused._direction._sums._r
         for _ in range(runs):
-            learner = copy.deepcopy(unused)
+            learner = copied(unused)
             sums, path = learner._direction._sums, []
-            sums._streams = noise.spawn(len(sums._streams))
-            sums._sum = TreeSum(sums._tree, rounds, dim, sums._draw)  # it draws its first node
+            sums._sum = sums._begin(noise)  # it draws its first node
             rate = learner._direction._rate = 0.02 / float(sums.deviation(1))
             for x in (row, 0 * row):
                 learner.learn(x, 1.0 - 2.0 * world)
@@ -153,7 +151,7 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
         unused: Any = StreamingFrankWolfe(LpBall(1, 2), rounds, *budget, clip=CLIP)
         seen = []
         for _ in range(runs):
-            learner = copy.deepcopy(unused)  # calibrating anew takes longer than a run
+            learner = copied(unused)  # calibrating anew takes longer than a run
             direction = learner._direction
             direction._noise = noise
             rare_vertex(direction._total, direction.scale(1))

@@ -1,33 +1,36 @@
 """Estimators: each makes one private release from the rewarded rows of a window.
 
     information-weighted   Gram matrix, moment and residuals, weighted; O(d^2) state
-                           (window.py looks at rows, learning.py reads the release)
+                           (window.py transforms rows, learning.py reads the release)
     sgd                    one pass of gradient steps; O(d) state, for very many features
 
-`open` begins a window, `add` folds rows into its sums, `close` releases; `belief` is what is known.
+An estimator is a recipe: `open` makes a window from what is known, and `close` of that window gives
+what is known afterwards. Neither changes anything that exists, so that a turn is all or nothing.
 """
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import asdict
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from discreet.bandits.belief import Belief, Point
+from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
-from discreet.bandits.window import COUNT, SENSITIVITY, lens
+from discreet.bandits.policies import POLICIES, Policy, Stage, Uniform
+from discreet.bandits.window import COUNT, SENSITIVITY, Transform, bounded, transform
 from discreet.links import Link
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian
+from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
-GROWTH = 0.5  # a window is this share of the rounds before it, or the first window's length
+GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
-STEEP = 3.0  # largest |theta| for other links than the identity
-REACH = 2.0  # of residuals inside a gradient: no residual is larger
+STEEP = 3.0  # largest |theta| for other links than the identity, at first
 UNPROTECTED = (
     "one's own action, to whoever sees it",
     "decision records and probabilities, which hold the person's own features",
@@ -35,258 +38,287 @@ UNPROTECTED = (
     "arrival times",
     "what `learn` and `learn_many` tell their caller about single rewards",
     "the public bounds",
-    "a saved state that goes on twice: a copy, or one older than what was shown",
+    RESUMED_TWICE,
 )
 
 
+class EstimatorWindow(Stateful, ABC):
+    """An open window: its sums, and what they will teach."""
+
+    size: int  # decisions
+    noise: Noise  # the learner's
+
+    @property
+    def opening(self) -> tuple[Release, ...]:
+        """What is booked when the window opens: its noise is drawn already."""
+        return ()
+
+    def attach(self, estimator: Any, noise: Noise) -> Self:
+        """Work for this learner: when the window opens, and when it is resumed."""
+        self.noise = noise
+        return self
+
+    @abstractmethod
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add rewarded rows (n, d) in the unit ball with rewards (n,) in [-1, 1]."""
+
+    def fold_one(self, row: Array, reward: float) -> None:
+        """`fold` for one row."""
+        self.fold(row[None], np.array([reward]))
+
+    @abstractmethod
+    def close(self, belief: Any) -> tuple[Any, tuple[Release, ...]]:
+        """The belief after this window, and what is booked now; the window stays as it is."""
+
+
 class Estimator(ABC):
-    """What is known, and how a window's rows add to it."""
+    """How windows are made, and how long they are."""
 
-    belief: Belief | Point
-
-    @property
-    @abstractmethod
-    def guarantee(self) -> Guarantee:
-        """The computed promise."""
-
-    @abstractmethod
-    def size(self, rounds: int) -> int:
-        """How many decisions the window after so many rounds wants."""
-
-    @abstractmethod
-    def open(self, size: int) -> None:
-        """Begin a window of so many decisions."""
-
-    @abstractmethod
-    def add(self, rows: Array, rewards: Array) -> None:
-        """Take rewarded rows (n, d) in the unit ball and rewards (n,) in [-1, 1]."""
-
-    def add_one(self, row: Array, reward: float) -> None:
-        """`add` for one row."""
-        self.add(row[None], np.array([reward]))
-
-    @abstractmethod
-    def close(self) -> None:
-        """End the window: release, and update the belief."""
-
-    @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """Arrays and plain scalars; a generator's position for SeededNoise only."""
-
-    @abstractmethod
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
-
-
-class Central(Estimator):
-    """One release per window by a trusted server, booked in the ledger before noise is drawn."""
-
+    prior: Any  # Belief or Point
     first: int  # decisions in the first window
+    stolen: ClassVar[tuple[str, ...]] = ("a stolen state",)
+    policies: ClassVar[tuple[str, ...]] = ()  # that it has enough to offer for; empty: all
+    where: ClassVar[str] = ""  # its name in messages
 
-    def __init__(self, budget: Budget, noise: Noise) -> None:
-        self._ledger, self._noise = Ledger(budget, "gaussian"), noise
-        self._mu, self._contributions = budget.mu, budget.contributions
-        self._size = 0  # of the open window, in decisions
+    def assert_knows(self, policy: str, link: str) -> None:
+        """Refuse what this estimator has no numbers for."""
+        if self.policies and (policy not in self.policies or link != "identity"):
+            raise ValueError(
+                f"{self.where} knows the policies {', '.join(self.policies)} and link='identity'"
+            )
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The computed promise, from the windows opened so far."""
-        return self._ledger.guarantee(
+
+    @abstractmethod
+    def open(self, belief: Any, size: int, noise: Noise) -> EstimatorWindow:
+        """A window of so many decisions."""
+
+    def size(self, rounds: int, windows: int) -> int:
+        """How many decisions the next window wants: at least the first, then a fraction of all."""
+        return max(self.first, math.ceil(GROWTH * rounds))
+
+    def policy(self, name: str, stage: Stage) -> Policy:
+        """The policy of a window: uniform until something was released."""
+        return POLICIES[name](stage) if stage.belief.windows else Uniform()
+
+    def guarantee(self, ledger: Ledger, noise: Noise) -> Guarantee:
+        """The computed promise, from the windows so far."""
+        return ledger.guarantee(
             trust="joint",
-            unprotected=(*UNPROTECTED, *self._stolen),
+            unprotected=(*UNPROTECTED, *self.stolen),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6 and 17",
         )
 
-    _stolen: tuple[str, ...] = ("a stolen state",)
 
-    def size(self, rounds: int) -> int:
-        """As long as the first window, then a share of all rounds."""
-        return max(self.first, math.ceil(GROWTH * rounds))
-
-    @property
-    def _scope(self) -> str:
-        return f"window {self.belief.windows + 1}"
-
-    @abstractmethod
-    def _sums(self) -> dict[str, Any]:
-        """What the open window has summed up."""
-
-    @abstractmethod
-    def _resume(self, sums: dict[str, Any]) -> None:
-        """Go on with the open window."""
-
-    def state(self) -> dict[str, Any]:
-        """Ledger, belief, and the open window's sums."""
-        parts = {"ledger": self._ledger.state_dict(), "belief": asdict(self.belief)}
-        if self._size:
-            parts["sums"] = self._sums()
-        flat = {
-            f"{part}.{k}": value for part, values in parts.items() for k, value in values.items()
-        }
-        return {"size": self._size, "noise": self._noise.state(), **flat}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
-        ledger = Ledger(self._ledger.budget, "gaussian")
-        ledger.load_state_dict(section(state, "ledger"))
-        self._ledger, self._size = ledger, int(state["size"])
-        self.belief = type(self.belief)(**section(state, "belief"))
-        if isinstance(self._noise, SeededNoise):
-            self._noise = SeededNoise.restored(state["noise"])
-        if self._size:
-            self._resume(section(state, "sums"))
+def scope(belief: Any) -> str:
+    """The rows of the window that opens after this belief."""
+    return f"window {belief.windows + 1}"
 
 
-def section(state: dict[str, Any], part: str) -> dict[str, Any]:
-    """The entries of a state whose names begin with `part.`, without that."""
-    start = len(part) + 1
-    return {k[start:]: value for k, value in state.items() if k.startswith(f"{part}.")}
+# -- information-weighted --------------------------------------------------------------------------
 
 
-class InformationWeighted(Central):
+@value
+@dataclass(frozen=True)
+class InformationWeighted(Estimator):
     """Weighted normal equations around what is known already, in one noisy sum."""
 
-    belief: Belief
-    _stolen = (
+    dim: int
+    budget: Budget
+    limits: tuple[float, float]  # of rewards, in units of the largest
+    link: Link
+    scale: float  # the largest reward
+    stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
     )
 
-    def __init__(
-        self,
-        dim: int,
-        budget: Budget,
-        noise: Noise,
-        *,
-        limits: tuple[float, float],
-        link: Link,
-        scale: float,
-    ) -> None:
-        super().__init__(budget, noise)
-        self._limits, self._link, self._scale = limits, link, scale
-        self.first = max(8, math.ceil(FIRST * dim * self._contributions / self._mu))
-        radius = 1.0 if link.name == "identity" else STEEP
-        variance = NOISE * ((limits[1] - limits[0]) / 2) ** 2
-        self.belief = Belief.prior(dim, variance, radius=radius, exact=budget.off)
-        self._upper = np.triu_indices(dim + 2)
-        self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
-        self._v, self._term = np.empty(dim + 2), np.empty(len(self._isometry) + 1)
-        self._products = self._term[:-1]
-
-    def open(self, size: int) -> None:
-        """Begin a window: its sum holds its noise from now on."""
-        self._size = size
-        # A row adds v v' with |v|^2 <= 2 and COUNT times its weight, in this window or another:
-        # replaced or moved, it changes all sums by at most SENSITIVITY (window.py), k rows by k.
-        self._sum = NoisySum(
-            len(self._isometry) + 1,
-            sensitivity=self._contributions * SENSITIVITY,
-            mu=self._mu,
-            noise=self._noise,
-            ledger=self._ledger,
-            what="weighted Gram matrix, moment and residuals",
-            scope=self._scope,
-        )
-        self._look()
-
-    def _look(self) -> None:
-        deviation = self._sum.release.scale
-        self._lens = lens(self.belief, self._size, deviation, self._limits, self._link, self._scale)
-
-    def add(self, rows: Array, rewards: Array) -> None:
-        """Fold rows into the sum; nothing else remembers them."""
-        v, weights = self._lens.look(rows, rewards)
-        self._fold((v.T @ v)[self._upper], float(weights.sum()))
-
-    def add_one(self, row: Array, reward: float) -> None:
-        """`add` for one row."""
-        first, second = self._upper
-        weight = self._lens.look_at(row, reward, self._v)
-        self._fold(self._v.take(first) * self._v.take(second), weight)
-
-    def _fold(self, products: Array, count: float) -> None:
-        np.multiply(products, self._isometry, out=self._products)
-        self._term[-1] = COUNT * count
-        self._sum.add(self._term)
-
-    def close(self) -> None:
-        """Release the sum; what follows is post-processing."""
-        deviation = self._sum.release.scale
-        self.belief = learned(self.belief, self._lens, self._sum.value, deviation, self._size)
-        self._size = 0
-
-    def _sums(self) -> dict[str, Any]:
-        return self._sum.state()
-
-    def _resume(self, sums: dict[str, Any]) -> None:
-        self._sum = NoisySum.restored(sums)
-        self._look()
-
-
-class Descent(Central):
-    """One pass of projected gradient steps, averaged (Algorithm 16): the dimension does not matter.
-
-    Noise of deviation s in every coordinate moves <phi, theta> by s |phi|, however many there are.
-    """
-
-    belief: Point
-
-    def __init__(
-        self, dim: int, budget: Budget, noise: Noise, *, limits: tuple[float, float]
-    ) -> None:
-        super().__init__(budget, noise)
-        self._limits = limits
-        self.first = max(64, math.ceil(16 * self._contributions / self._mu))
-        self.belief = Point(np.zeros(dim), 1.0)
-
-    def open(self, size: int) -> None:
-        """Begin at what is known."""
-        self._size, self._taken = size, 0
-        self._theta, self._total = self.belief.mean.copy(), np.zeros(len(self.belief.mean))
-        norm = float(np.linalg.norm(self._theta))
-        self._theta /= max(norm, 1.0)
+    @property
+    def first(self) -> int:  # type: ignore[override]
+        """After so many rounds an estimate is about as large as its noise."""
+        return max(8, math.ceil(FIRST * self.dim * self.budget.contributions / self.budget.mu))
 
     @property
-    def _step(self) -> float:
-        """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
-        n, mu = self._size, self._mu / self._contributions
-        return float(min(1 / math.sqrt(n), (mu / (2 * REACH * math.sqrt(n))) ** (2 / 3), 1.0))
+    def prior(self) -> Belief:  # type: ignore[override]
+        """Before anything was released."""
+        low, high = self.limits
+        radius = 1.0 if self.link.name == "identity" else STEEP
+        variance = NOISE * ((high - low) / 2) ** 2
+        return Belief.prior(self.dim, variance, radius=radius, may_clip=not self.budget.off)
 
-    def add(self, rows: Array, rewards: Array) -> None:
-        """A step for each row, up to the length of the window."""
-        step, (low, high) = self._step, self._limits
-        theta = self._theta
-        room = self._size - self._taken
-        for phi, y in zip(rows[:room], rewards[:room], strict=True):
-            expected = min(max(float(phi @ theta), low), high)
-            theta += (step * (y - expected)) * phi
-            theta /= max(math.sqrt(theta @ theta), 1.0)
-            self._total += theta
-            self._taken += 1
-
-    def close(self) -> None:
-        """Release the average; steps that never came repeat the last iterate."""
-        step = self._step
-        average = (self._total + (self._size - self._taken) * self._theta) / self._size
-        # A residual is at most REACH and |phi| <= 1, so a replaced row moves one step by
-        # 2 REACH step, and steps are not expansive. A row that leaves the window lets the later
-        # ones move up by one: at most as much; it may enter another window: sqrt(2) for both.
-        released, record = gaussian(
-            average,
-            sensitivity=self._contributions * math.sqrt(2) * 2 * REACH * step,
-            mu=self._mu,
-            noise=self._noise,
-            ledger=self._ledger,
-            what="averaged iterate",
-            scope=self._scope,
+    def open(self, belief: Belief, size: int, noise: Noise) -> "WeightedWindow":
+        """A window whose sum holds its noise from now on."""
+        # A row adds v v' with |v|^2 <= 2 and COUNT times its weight, in this window or another:
+        # replaced or moved, it changes all sums by at most SENSITIVITY (window.py), k rows by k.
+        total = NoisySum(
+            (self.dim + 2) * (self.dim + 3) // 2 + 1,
+            sensitivity=self.budget.contributions * SENSITIVITY,
+            mu=self.budget.mu,
+            noise=noise,
+            what="weighted Gram matrix, moment and residuals",
+            scope=scope(belief),
         )
-        error = math.sqrt(record.scale**2 + 1 / (step * self._size))
-        self.belief = Point(released, min(error, 1.0), self.belief.windows + 1)
-        self._size = 0
+        link = bounded(self.link, self.scale)
+        view = transform(belief, size, total.release.scale, self.limits, link)
+        return WeightedWindow(size, view, total)
 
-    def _sums(self) -> dict[str, Any]:
-        return {"theta": self._theta.copy(), "total": self._total.copy(), "taken": self._taken}
 
-    def _resume(self, sums: dict[str, Any]) -> None:
-        self._theta, self._total = sums["theta"].copy(), sums["total"].copy()
-        self._taken = int(sums["taken"])
+class WeightedWindow(EstimatorWindow):
+    """The noisy sum of v v' and of weights; nothing else remembers a row."""
+
+    _state: ClassVar[tuple[str, ...]] = ("size", "transform", "total")
+
+    def __init__(self, size: int, transform: Transform, total: NoisySum) -> None:
+        self.size = size
+        self.transform = transform
+        self.total = total
+
+    @property
+    def opening(self) -> tuple[Release, ...]:
+        """The sum, whose noise is drawn."""
+        return (self.total.release,)
+
+    def attach(self, estimator: Any, noise: Noise) -> Self:
+        """And compute once what every row needs."""
+        n = len(self.transform.mean) + 2
+        self._upper = np.triu_indices(n)
+        self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
+        self._v = np.empty(n)
+        self._term = np.empty(len(self._isometry) + 1)
+        self._products = self._term[:-1]
+        return super().attach(estimator, noise)
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add the statistics of rows."""
+        v, weights = self.transform.rows(rows, rewards)
+        self._add((v.T @ v)[self._upper], float(weights.sum()))
+
+    def fold_one(self, row: Array, reward: float) -> None:
+        """`fold` for one row."""
+        first, second = self._upper
+        weight = self.transform.row(row, reward, self._v)
+        self._add(self._v.take(first) * self._v.take(second), weight)
+
+    def _add(self, products: Array, count: float) -> None:
+        np.multiply(products, self._isometry, out=self._products)
+        self._term[-1] = COUNT * count
+        self.total.add(self._term)
+
+    def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
+        """The sum as it is: its noise was drawn, and booked, when the window opened."""
+        std = self.total.release.scale
+        return learned(belief, self.transform, self.total.value, std, self.size), ()
+
+
+# -- gradient steps --------------------------------------------------------------------------------
+
+
+@value
+@dataclass(frozen=True)
+class Descent(Estimator):
+    """One pass of projected gradient steps, averaged (Algorithm 16): the dimension does not matter.
+
+    Noise of standard deviation s in every coordinate moves <phi, theta> by s |phi|, however many
+    there are.
+    """
+
+    dim: int
+    budget: Budget
+    limits: tuple[float, float]
+    policies: ClassVar[tuple[str, ...]] = ("squarecb", "greedy")
+    where: ClassVar[str] = "estimator='sgd' (no confidence widths)"
+
+    @property
+    def first(self) -> int:  # type: ignore[override]
+        """Enough rounds for noise to be smaller than 1."""
+        return max(64, math.ceil(16 * self.budget.contributions / self.budget.mu))
+
+    @property
+    def prior(self) -> Point:  # type: ignore[override]
+        """theta = 0."""
+        return Point(np.zeros(self.dim), 1.0)
+
+    def open(self, belief: Point, size: int, noise: Noise) -> "DescentWindow":
+        """A window that begins at what is known."""
+        start = belief.mean / max(float(np.linalg.norm(belief.mean)), 1.0)
+        return DescentWindow(size, start, self.step(size), self.limits, self.budget)
+
+    def step(self, size: int) -> float:
+        """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
+        mu = self.budget.mu / self.budget.contributions
+        rho = self.limits[1] - self.limits[0]
+        return min(1 / math.sqrt(size), (mu / (2 * rho * math.sqrt(size))) ** (2 / 3), 1.0)
+
+
+class DescentWindow(EstimatorWindow):
+    """Iterates theta_i, and the average of `size` of them; the last one stands for rows to come.
+
+    Row i moves the average by (size - i + 1) / size times its step: one beyond the window's length
+    has no weight, so that it cannot move what is released.
+    """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        "size", "theta", "average", "taken", "step", "limits", "budget"
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        size: int,
+        start: Array,
+        step: float,
+        limits: tuple[float, float],
+        budget: Budget,
+    ) -> None:
+        self.size = size
+        self.theta = start.copy()
+        self.average = start.copy()
+        self.taken = 0  # rows
+        self.step = step
+        self.limits = limits
+        self.budget = budget
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """A step for each row, up to the length of the window."""
+        theta, average = self.theta.copy(), self.average.copy()
+        low, high = self.limits
+        room = self.size - self.taken
+        for i, (phi, y) in enumerate(zip(rows[:room], rewards[:room], strict=True)):
+            expected = min(max(float(phi @ theta), low), high)
+            moved = theta + (self.step * (y - expected)) * phi
+            moved /= max(math.sqrt(moved @ moved), 1.0)
+            average += (max(room - i, 0) / self.size) * (moved - theta)
+            theta = moved
+        taken = min(self.taken + len(rows), self.size)
+        self._commit(theta=theta, average=average, taken=taken)
+
+    @property
+    def sensitivity(self) -> float:
+        """How far one person's row can move the average, and those of all windows together.
+
+        Let rho = high - low. Expected and observed rewards lie in [low, high], so that a step moves
+        by at most step rho |phi| <= step rho. Steps are not expansive (the loss is 1-smooth, step
+        <= 1; projecting is not either).
+        - Replaced, or moved to another place of the same window: iterates of the same place differ
+          by at most 2 step rho; if rows i+1..j move up by one place, by m = j - i of them, the
+          places i..j-1 differ in sum by (m - 1) step rho + (m + 1) step rho = 2 m step rho.
+        - Gone: iterate k+1 with it and iterate k without it differ by at most step rho. So the sums
+          differ by (size - 1) step rho and by two iterates that are left over, both in the unit
+          ball: the average moves by less than step rho + 2 / size. The row may enter another window
+          at the same price there: sqrt(2) of it for both, since squares add up.
+        """
+        low, high = self.limits
+        rho = high - low
+        move = max(2 * rho, math.sqrt(2) * (rho + 2 / (self.size * self.step)))
+        return self.budget.contributions * self.step * move
+
+    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
+        """Release the average with noise that is drawn now."""
+        value, record = gaussian(
+            self.average,
+            sensitivity=self.sensitivity,
+            mu=self.budget.mu,
+            noise=self.noise,
+            what="averaged iterate",
+            scope=scope(belief),
+        )
+        error = math.sqrt(record.scale**2 + 1 / (self.step * self.size))
+        return Point(value, min(error, 1.0), belief.windows + 1), (record,)

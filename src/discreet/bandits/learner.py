@@ -1,39 +1,54 @@
 """What every contextual bandit shares: rounds, decisions, and rewards that come when they like.
 
-The policy is fixed for a window of decisions. When the window is full, the next `decide` makes the
-release, from which the next policy follows. Windows count decisions, never rewards. A reward enters
+The policy is fixed for a window of decisions. When the window is full, the next `decide` turns it:
+close, release, next policy, next window. Windows count decisions, never rewards. A reward enters
 the window that is open when it arrives.
+
+Everything that a turn changes is computed first and committed in one step. An interrupt before
+leaves the full window as it was, and nothing of it was shown; after it the released sum is gone.
 """
 
-import copy
-import json
-import os
-import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.bandits.decisions import Decision, Decisions, Indices, Policy
+from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
 from discreet.privacy.checks import Array, finite, numbers, positive, whole, within
-from discreet.privacy.state import expect, keeps, load_state, save_state
+from discreet.state import Stateful, damaged
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
+RESUMED_TWICE = "a state resumed twice: from a copy, or from before something that was shown"
 
 
-class Bandit(ABC):
+class Window(Protocol):
+    """Where rewarded rows go until the next release."""
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add rows (n, dim) in the unit ball with rewards (n,) in [-1, 1]; nothing is shown."""
+
+    def fold_one(self, row: Array, reward: float) -> None:
+        """`fold` for one row."""
+
+
+class Bandit(Stateful, ABC):
     """decide and learn, one at a time or many at once; save and load.
 
-    A subclass sets `_policy`; it says how long windows are and how one begins (`_size`, `_begin`),
-    what happens to rewarded rows (`_absorb`), how a window ends (`_release`), what is promised
-    (`guarantee`) and what to remember (`_config`, `_memory`, `_recall`).
+    `decide` and `learn` are made of steps that a service may take apart: `policy` (immutable,
+    public: how to choose until the window is full), `window` (`fold` adds rewarded rows to it; None
+    before the first decision and past the horizon) and `turn()`. One lock holds them together.
+
+    A subclass sets `policy`, says how long windows are (`_size`), what a turn changes (`_turned`)
+    and what is promised (`guarantee`), and adds to `_state` what it has to remember.
     """
 
-    _policy: Policy
+    policy: Policy
+    window: Window | None
+    _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
 
     def __init__(
         self,
@@ -53,15 +68,15 @@ class Bandit(ABC):
         low, high = (float(end) for end in reward_range)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
-        self.reward_range, self.clip = (low, high), bool(clip)
+        self.reward_range = (low, high)
+        self.clip = bool(clip)
         self.seed = None if seed is None else whole("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
-        self._coins = np.random.default_rng(self.seed)
-        self._name = secrets.token_hex(8)
+        self._rng = np.random.default_rng(self.seed)
         self.rounds = 0  # decisions made
-        self.learning = True  # whether rewards still count: not past the horizon
-        self._left = 0  # decisions until the window is full
-        self._rewarded = np.zeros(64, dtype=bool)
+        self._end = 0  # decisions made when the open window is full
+        self._rewarded = RoundSet()
+        self.window = None
 
     # -- what a subclass does ---------------------------------------------------------------------
 
@@ -70,44 +85,44 @@ class Bandit(ABC):
         """How many decisions the next window wants; never a function of private values."""
 
     @abstractmethod
-    def _begin(self, size: int) -> None:
-        """Open a window of so many decisions."""
+    def _turned(self, size: int | None) -> dict[str, Any]:
+        """What a turn changes: attributes and their new values; nothing is changed yet.
 
-    @abstractmethod
-    def _release(self) -> None:
-        """End the open window: the only place where private data meets an output. Set `_policy`."""
-
-    @abstractmethod
-    def _absorb(self, rows: Array, rewards: Array) -> None:
-        """Fold rewarded rows (n, dim), in the unit ball, and rewards (n,) in [-1, 1] into sums."""
-
-    def _absorb_one(self, row: Array, reward: float) -> None:
-        """The same for one row."""
-        self._absorb(row[None], np.array([reward]))
+        The open window, if there is one, is closed and released: the only place where private data
+        meets an output. A window of `size` decisions opens; none for None, past the horizon.
+        """
 
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
         """The computed promise."""
 
-    @abstractmethod
-    def _config(self) -> dict[str, Any]:
-        """The constructor's arguments, as plain values."""
-
-    @abstractmethod
-    def _memory(self) -> dict[str, Any]:
-        """Arrays and plain scalars that `_recall` continues from."""
-
-    @abstractmethod
-    def _recall(self, memory: dict[str, Any]) -> None:
-        """Continue from what `_memory` returned."""
-
     # -- deciding ---------------------------------------------------------------------------------
+
+    @property
+    def learning(self) -> bool:
+        """Whether rewards still count: not past the horizon."""
+        return self.window is not None or self.rounds == 0
 
     @property
     def rounds_until_release(self) -> int:
         """How many decisions from now on use the same policy; at least 1."""
-        return self._left or self._next()
+        return self._end - self.rounds or self._next() or FOREVER
+
+    def turn(self) -> None:
+        """Close the window that is full, release, and open the next one, with the next policy.
+
+        The first turn opens the first window. Past the horizon none opens and the policy stays.
+        """
+        with self._lock:
+            if self.rounds < self._end:
+                raise ValueError(
+                    f"the window has {self._end - self.rounds} decisions to go; turn when it is "
+                    "full, so that its end depends on nobody's data"
+                )
+            size = self._next()
+            end = FOREVER if size is None else self.rounds + size
+            self._commit(_end=end, **self._turned(size))
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
@@ -115,95 +130,72 @@ class Bandit(ABC):
             copied = np.array(features, dtype=np.float64, order="C")
         except (TypeError, ValueError):
             raise ValueError("features must be numbers, one row for each action") from None
-        offered = self._offered(copied, 2)
-        if self._left == 0:
-            self._turn()
-        action = self._policy.choose_one(offered, self._coins.random())
-        decision = Decision(self.rounds, action, offered[action], self._name, offered, self._policy)
-        self._count(1)
+        offered = self._offered(copied)
+        with self._lock:
+            if self.rounds >= self._end:
+                self.turn()
+            t, policy = self.rounds, self.policy
+            action = policy.choose_one(offered, self._rng.random())
+            decision = Decision(t, action, offered[action], self._run, offered, policy)
+            self.rounds = t + 1
         return decision
 
     def decide_many(self, features: Sequence[ArrayLike] | Array) -> Decisions:
         """Choose for n people: (n, actions, dim), or n arrays (actions, dim) of different sizes.
 
-        The same as n times `decide`, across the ends of windows too.
+        The same as n times `decide`, across the ends of windows too; but where `decide` refuses a
+        person's features, here that person alone gets action -1, and nobody else is affected. The
+        round counts, and uses its coin, all the same.
         """
-        offered = self._stacked(features)
+        offered, usable = self._stacked(features)
         n = len(offered)
-        rounds = self.rounds + np.arange(n)
         actions = np.zeros(n, dtype=np.intp)
         policies: list[tuple[int, Policy]] = []
         done = 0
-        while done < n:
-            if self._left == 0:
-                self._turn()
-            end = min(n, done + self._left)
-            coins = self._coins.random(end - done)
-            actions[done:end] = self._choose(offered[done:end], coins)
-            policies.append((done, self._policy))
-            self._count(end - done)
-            done = end
+        with self._lock:
+            rounds = np.zeros(n, dtype=np.int64)
+            while done < n:
+                if self.rounds >= self._end:
+                    self.turn()
+                t, policy = self.rounds, self.policy
+                end = min(n, done + self._end - t)
+                coins = self._rng.random(end - done)
+                actions[done:end] = _choose(policy, offered[done:end], coins)
+                rounds[done:end] = t + np.arange(end - done)
+                policies.append((done, policy))
+                self.rounds = t + end - done
+                done = end
         if isinstance(offered, np.ndarray):
             rows = offered[np.arange(n), actions]
         else:
             rows = np.array([each[a] for each, a in zip(offered, actions, strict=True)])
-        return Decisions(
-            rounds, actions, rows.reshape(n, self.dim), self._name, offered, tuple(policies)
-        )
+        rows = rows.reshape(n, self.dim)
+        actions[~usable] = REFUSED
+        return Decisions(rounds, actions, rows, self._run, offered, tuple(policies))
 
-    def _choose(self, offered: Sequence[Array] | Array, coins: Array) -> Indices:
-        if isinstance(offered, np.ndarray):
-            return self._policy.choose(offered, coins)
-        sizes = np.array([len(each) for each in offered])
-        actions = np.zeros(len(offered), dtype=np.intp)
-        for size in np.unique(sizes):
-            (places,) = np.nonzero(sizes == size)
-            actions[places] = self._policy.choose(
-                np.stack([offered[int(i)] for i in places]), coins[places]
-            )
-        return actions
+    def decision(self, record: dict[str, Any]) -> Decision:
+        """The decision of this learner that `Decision.to_dict` wrote, in any process."""
+        decision = Decision.from_dict(record)
+        self._assert_mine(decision)
+        return decision
 
-    def _next(self) -> int:
-        """The length of the next window; past the horizon it never ends."""
+    def _next(self) -> int | None:
+        """The length of the next window; past the horizon there is none."""
         if self.horizon is None:
             return self._size()
         room = self.horizon - self.rounds
-        return min(self._size(), room) if room > 0 else FOREVER
-
-    def _turn(self) -> None:
-        """Close the window that is full, open the next; none opens past the horizon."""
-        if self.rounds:
-            self._release()
-        self._left = self._next()
-        self.learning = self._left < FOREVER
-        if self.learning:
-            self._begin(self._left)
-
-    def _count(self, n: int) -> None:
-        self.rounds += n
-        self._left -= n
-        if self.rounds > len(self._rewarded):
-            grown = np.zeros(max(self.rounds, 2 * len(self._rewarded)), dtype=bool)
-            grown[: len(self._rewarded)] = self._rewarded
-            self._rewarded = grown
+        return min(self._size(), room) if room > 0 else None
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def learn(self, decision: Decision, reward: float) -> None:
+    def learn(self, decision: Decision, reward: float) -> bool:
         """Take the reward of a decision: any time later, in any order, once.
 
-        A reward that never comes is fine. A second one, one outside `reward_range` (unless
-        clip=True), NaN, or a decision of another learner raises ValueError and changes nothing.
+        Returns whether it counted: not past the horizon. A reward that never comes is fine. A
+        second one, one outside `reward_range` (unless clip=True), NaN, or a decision of another
+        learner raises ValueError and changes nothing.
         """
-        if not isinstance(decision, Decision) or decision.learner != self._name:
-            raise ValueError("expected a decision that this learner made")
-        if not 0 <= decision.round < self.rounds or decision.row.shape != (self.dim,):
-            raise ValueError("this learner never made that decision; was an old state loaded?")
-        if self._rewarded[decision.round]:
-            raise ValueError("this decision has had its reward; each counts once")
-        row = decision.row
-        if not row.dot(row) <= LONGEST:
-            raise ValueError("this decision record is damaged: its features are too long")
+        self._assert_mine(decision)
         try:
             value = float(reward)
         except (TypeError, ValueError, OverflowError):
@@ -216,35 +208,56 @@ class Bandit(ABC):
                 f"reward must lie in [{low:g}, {high:g}]; rescale it, widen reward_range, "
                 "or ask for clip=True"
             )
-        self._rewarded[decision.round] = True
-        if self.learning:
-            self._absorb_one(row, value / self._scale)
+        with self._lock:
+            if decision.round in self._rewarded:
+                raise ValueError("this decision has had its reward; each counts once")
+            # Marked first: an interrupt may lose a reward, never count it twice.
+            self._rewarded.add(decision.round)
+            if self.window is None:
+                return False
+            self.window.fold_one(decision.row, value / self._scale)
+        return True
+
+    def _assert_mine(self, decision: Decision) -> None:
+        """Refuse what this learner did not decide."""
+        if type(decision) is not Decision or decision.learner != self._run:
+            raise ValueError("expected a decision that this learner made")
+        row = decision.row
+        if not 0 <= decision.round < self.rounds or row.shape != (self.dim,):
+            raise ValueError("this learner never made that decision; was an old state loaded?")
+        if decision.action < 0:
+            raise ValueError("this person's features were refused: there is no action to reward")
+        if not row.dot(row) <= LONGEST:
+            raise ValueError("this decision record is damaged: its features are too long")
 
     def learn_many(self, decisions: Decisions | Sequence[Decision], rewards: ArrayLike) -> int:
-        """Take many rewards; those `learn` would refuse are left out alone. Returns their number.
+        """Take many rewards; those that `learn` would refuse are left out alone.
 
-        NaN means that the reward has not come: it may still come later.
+        Returns how many were left out. NaN means that the reward has not come: it may still come
+        later. Past the horizon rewards are taken and do not count, as with `learn`.
         """
         values = numbers("rewards", rewards).copy()
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
-        rounds, rows, mine = self._records(decisions)
         low, high = self.reward_range
         if self.clip:
             values = np.clip(values, low, high)
-        fine = mine & (values >= low) & (values <= high)
-        fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
-        fine[fine] = ~self._rewarded[rounds[fine]]
-        if not (rounds[1:] > rounds[:-1]).all():  # a decision may come twice: its first counts
-            (places,) = np.nonzero(fine)
-            _, first = np.unique(rounds[places], return_index=True)
-            fine = np.zeros(len(values), dtype=bool)
-            fine[places[first]] = True
-        self._rewarded[rounds[fine]] = True
-        if self.learning and fine.any():
-            if not fine.all():
-                rows, values = rows[fine], values[fine]
-            self._absorb(rows, values / self._scale)
+        with self._lock:
+            rounds, rows, fine = self._records(decisions)
+            fine &= (values >= low) & (values <= high)
+            fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
+            fine[fine] = ~self._rewarded.contains(rounds[fine])
+            if not (rounds[1:] > rounds[:-1]).all():  # one may come twice: its first counts
+                (places,) = np.nonzero(fine)
+                _, first = np.unique(rounds[places], return_index=True)
+                fine = np.zeros(len(values), dtype=bool)
+                fine[places[first]] = True
+            all_fine = bool(fine.all())
+            self._rewarded.update(rounds if all_fine else rounds[fine])
+            if self.window is not None and fine.any():
+                if not all_fine:
+                    rows, values = rows[fine], values[fine]
+                self.window.fold(rows, values / self._scale)
         return int(len(fine) - fine.sum())
 
     def _records(
@@ -253,12 +266,15 @@ class Bandit(ABC):
         """Rounds, rows (n, dim), and which of them this learner made."""
         if isinstance(decisions, Decisions):
             rounds, rows = decisions.round, decisions.rows
-            mine = np.full(len(rounds), decisions.learner == self._name)
-            if rows.shape != (len(rounds), self.dim):
-                rows, mine = np.zeros((len(rounds), self.dim)), mine & False
+            mine = decisions.action >= 0
+            if decisions.learner != self._run or rows.shape != (len(rounds), self.dim):
+                rows, mine = np.zeros((len(rounds), self.dim)), np.zeros(len(rounds), dtype=bool)
         else:
             shape = (self.dim,)
-            fits = [each.learner == self._name and each.row.shape == shape for each in decisions]
+            fits = [
+                each.learner == self._run and each.row.shape == shape and each.action >= 0
+                for each in decisions
+            ]
             mine = np.array(fits, dtype=bool)
             rounds = np.array([each.round for each in decisions], dtype=np.int64)
             rows = np.zeros((len(rounds), self.dim))
@@ -268,84 +284,92 @@ class Bandit(ABC):
 
     # -- saving -----------------------------------------------------------------------------------
 
-    def state_dict(self) -> dict[str, Any]:
-        """Arrays and plain values from which `load_state_dict` goes on."""
-        return {
-            "format": 1,
-            "kind": type(self).__name__,
-            "config": json.dumps(self._config()),
-            "name": self._name,
-            "rounds": self.rounds,
-            "left": self._left,
-            "learning": self.learning,
-            "rewarded": np.packbits(self._rewarded[: self.rounds]),
-            "coins": json.dumps(self._coins.bit_generator.state),
-            **self._memory(),
-        }
+    def _begun(self) -> bool:
+        return self._end > 0
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; one that is older than this learner is refused."""
-        expect(state, format=1, kind=type(self).__name__, config=json.dumps(self._config()))
-        if self.rounds and state["name"] != self._name:
-            raise ValueError("the state is of another learner; load it into a new one")
-        if state["rounds"] < self.rounds:
+    def _assert_not_older(self, resumed: Self) -> None:
+        super()._assert_not_older(resumed)
+        if resumed._end < self._end or not self._rewarded <= resumed._rewarded:
             raise ValueError(
-                f"the state is at round {state['rounds']}, this learner at {self.rounds}: "
-                "releasing its window again, with the same noise, would show exact differences"
+                "the state is older than this learner: it lacks a release or a reward that was "
+                "taken since, and to take it a second time would cost twice"
             )
-        rewarded = np.unpackbits(state["rewarded"], count=state["rounds"]).astype(bool)
-        keeps(self._rewarded[: self.rounds], rewarded)
-        other = copy.deepcopy(self)  # so that a damaged state changes nothing
-        other._recall(state)
-        other._name, other.rounds, other._left = state["name"], state["rounds"], state["left"]
-        other.learning = state["learning"]
-        other._rewarded = np.zeros(max(64, other.rounds), dtype=bool)
-        other._rewarded[: other.rounds] = rewarded
-        other._coins.bit_generator.state = json.loads(state["coins"])
-        self.__dict__.update(other.__dict__)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, for the owner's eyes only.
-
-        A state may go on once. A copy that goes on beside it, or a file older than decisions
-        already shown, would release its open window a second time, with the same noise and other
-        rewards: the difference of the two is exact. Save after decisions, before they are shown.
-        """
-        save_state(path, self.state_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Go on from a file, with the same kind of noise."""
-        state = load_state(path)
-        expect(state, format=1, kind=cls.__name__)
-        loaded = cls._rebuilt(json.loads(state["config"]))
-        loaded.load_state_dict(state)
-        return loaded
-
-    @classmethod
-    def _rebuilt(cls, config: dict[str, Any]) -> Self:
-        """A new learner from what `_config` returned."""
-        return cls(**config)
+    def _validate(self) -> None:
+        if not 0 <= self.rounds <= self._end:
+            raise damaged("rounds")
 
     # -- the edge ---------------------------------------------------------------------------------
 
-    def _offered(self, features: Array, ndim: int) -> Array:
-        """Features in units of the norm bound; longer rows are shortened to it."""
-        if features.ndim != ndim or features.shape[-1] != self.dim or features.shape[-2] == 0:
-            names = ("n", "actions", str(self.dim))[-ndim:]
+    @property
+    def _shape(self) -> tuple[int | None, int]:
+        """Actions (None: any number) and features that callers offer."""
+        return None, self.dim
+
+    def _expanded(self, features: Array) -> Array:
+        """What callers offer as rows of `dim` features."""
+        return features
+
+    def _offered(self, features: Array) -> Array:  # (actions, dim)
+        """One person's features in units of the norm bound; longer rows are shortened to it."""
+        self._check_shape(features, 2)
+        if self._fits(features):
+            return self._scaled(features)
+        return self._scaled(within("features", features, self.norm_bound, norm="l2", clip=True))
+
+    def _stacked(
+        self, features: Sequence[ArrayLike] | Array
+    ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
+        """What is offered to each of n people, and whose features can be used: others get zeros."""
+        if not isinstance(features, np.ndarray):
+            people = [self._usable(each) for each in features]
+            usable = np.array([each is not None for each in people], dtype=bool)
+            nothing = np.zeros((1, self.dim))
+            return [nothing if each is None else each for each in people], usable
+        array = np.ascontiguousarray(numbers("features", features))
+        self._check_shape(array, 3)
+        usable = np.ones(len(array), dtype=bool)
+        if not self._fits(array):
+            usable = np.isfinite(array).all(axis=(1, 2))
+            array = np.where(usable[:, None, None], array, 0.0)
+            array = within("features", array, self.norm_bound, norm="l2", clip=True)
+        return self._scaled(array), usable
+
+    def _usable(self, features: ArrayLike) -> Array | None:
+        try:
+            return self._offered(np.ascontiguousarray(finite("features", features)))
+        except ValueError:
+            return None
+
+    def _check_shape(self, features: Array, ndim: int) -> None:
+        actions, dim = self._shape
+        shape = features.shape
+        if len(shape) != ndim or shape[-1] != dim or shape[-2] != (actions or shape[-2] or -1):
+            expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
             raise ValueError(
-                f"features must have shape ({', '.join(names)}) with at least one action, "
-                f"got {features.shape}"
+                f"features must have shape ({', '.join(expected)}) with at least one action, "
+                f"got {shape}"
             )
-        bound = self.norm_bound
+
+    def _fits(self, features: Array) -> bool:
+        """Whether no row is longer than the bound; False with NaN or infinity."""
         squares = np.einsum("...i,...i->...", features, features)
         longest = np.maximum.reduce(squares, axis=None, initial=0.0)
-        if not longest <= bound**2 * (1 + 1e-14):  # too long, or NaN
-            features = within("features", features, bound, norm="l2", clip=True)
-        return features if bound == 1 else features / bound
+        return bool(longest <= self.norm_bound**2 * (1 + 1e-14))
 
-    def _stacked(self, features: Sequence[ArrayLike] | Array) -> Sequence[Array] | Array:
-        if isinstance(features, np.ndarray):
-            return self._offered(np.ascontiguousarray(numbers("features", features)), 3)
-        each_one = (np.ascontiguousarray(finite("features", each)) for each in features)
-        return [self._offered(each, 2) for each in each_one]
+    def _scaled(self, features: Array) -> Array:
+        features = self._expanded(features)
+        return features if self.norm_bound == 1 else features / self.norm_bound
+
+
+def _choose(policy: Policy, offered: Sequence[Array] | Array, coins: Array) -> Indices:
+    """Actions for many rounds, of equal or different numbers of actions."""
+    if isinstance(offered, np.ndarray):
+        return policy.choose(offered, coins)
+    sizes = np.array([len(each) for each in offered])
+    actions = np.zeros(len(offered), dtype=np.intp)
+    for size in np.unique(sizes):
+        (places,) = np.nonzero(sizes == size)
+        some = np.stack([offered[int(i)] for i in places])
+        actions[places] = policy.choose(some, coins[places])
+    return actions

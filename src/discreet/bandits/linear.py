@@ -5,44 +5,25 @@ private regression at the end of each. Better than printed: residuals around wha
 epochs combined into one Gaussian belief, and exploration in a few rounds of each epoch only.
 
     paper   epoch j, T^(j)   f^(j)          b^(j)            pi^(j)
-    here    window           belief.mean    belief.root      _policy
+    here    window           belief.mean    belief.root      policy
 """
 
-import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.bandits.belief import Belief
-from discreet.bandits.decisions import Policy
-from discreet.bandits.estimators import Descent, Estimator, InformationWeighted, section
+from discreet.bandits.estimators import Descent, Estimator, InformationWeighted
 from discreet.bandits.learner import Bandit
-from discreet.bandits.local import LocalReports, own_seed
-from discreet.bandits.local_protocol import POLICIES as LOCAL_POLICIES
-from discreet.bandits.local_server import LocalServer
-from discreet.bandits.policies import (
-    Elimination,
-    Greedy,
-    Interval,
-    Mixed,
-    SquareCB,
-    Thompson,
-    Ucb,
-    Uniform,
-)
+from discreet.bandits.local import LocalReports
+from discreet.bandits.policies import POLICIES, Policy, Stage, Uniform
 from discreet.links import LINKS
 from discreet.links import link as link_named
-from discreet.privacy import Budget, Guarantee, Noise
-from discreet.privacy.checks import one_of
-from discreet.privacy.noise import source, source_named
+from discreet.privacy import Budget, Guarantee, Ledger, Noise
+from discreet.privacy.checks import Array, one_of
+from discreet.privacy.noise import source
 
-POLICIES = ("ucb", "thompson", "elimination", "squarecb", "greedy")
 ESTIMATORS = ("auto", "information-weighted", "sgd")
-DRAWS = 64  # of theta in a window, for Thompson sampling
-OPTIMISM = 2.5  # deviations by which exploring rounds are optimistic
-EXPLORING = 0.3  # most rounds of a window that explore; fewer when the window is long
-TRIES = 8  # optimistic rounds in a window, at least, for each dimension
-CONFIDENCE = 2.0  # deviations of an interval, for elimination
+DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson"}  # policies
 MANY = 400  # features beyond which "auto" takes gradient steps
 
 
@@ -59,9 +40,25 @@ class LinearBandit(Bandit):
     windows each have the whole budget. Without a horizon windows grow for ever; past a given one
     the last release is made, the policy stays and rewards no longer count.
 
-    policy  "ucb": greedy, but optimistic in a few rounds of each window; "thompson": the best of
-    one of 64 draws; "elimination" and "squarecb": the papers' (`width="theory"` for their
-    constants); "greedy". estimator "sgd" is for thousands of features, with squarecb or greedy.
+    Parameters
+        dim            number of features of a row
+        horizon        rounds that count; None to learn for ever
+        epsilon        privacy loss, for all releases together; inf switches privacy off
+        delta          probability of a larger loss: 1e-6 under joint trust, 0 under local trust
+        trust          "joint": a server that everybody trusts; "local": reports that are private
+        link           nu: "identity", "logistic", "probit" or "poisson"
+        policy         "ucb": greedy, but optimistic in a few rounds of each window; "thompson": the
+                       best of one of 64 draws; "elimination"; "squarecb": every action keeps some
+                       probability; "greedy"; "auto" chooses
+        estimator      "information-weighted"; "sgd" for thousands of features, with "squarecb" or
+                       "greedy"; "auto" chooses
+        norm_bound     length of the longest feature row; longer ones are shortened to it
+        reward_range   least and largest reward
+        contributions  rounds in which one person may take part; the caller enforces that limit
+        clip           whether rewards outside the range are clipped to it, not refused
+        seed           of the coins that choose; for simulations
+        noise          SecureNoise() for release, SeededNoise(seed) for simulations; None for float
+                       noise from the operating system
 
     >>> from discreet.environments import linear_world
     >>> from discreet.privacy import SeededNoise
@@ -70,7 +67,7 @@ class LinearBandit(Bandit):
     >>> for _ in range(10):  # one at a time
     ...     person = world.people(1, rng)
     ...     decision = bandit.decide(person.features[0])
-    ...     bandit.learn(decision, person.rewards([decision.action], rng)[0])
+    ...     counted = bandit.learn(decision, person.rewards([decision.action], rng)[0])
     >>> while bandit.rounds < 4000:  # or a window at a time
     ...     people = world.people(bandit.rounds_until_release, rng)
     ...     decisions = bandit.decide_many(people.features)
@@ -81,6 +78,10 @@ class LinearBandit(Bandit):
     >>> bandit.guarantee.epsilon, bandit.guarantee.trust
     (1.0, 'joint')
     """
+
+    _state: ClassVar[tuple[str, ...]] = (
+        *Bandit._state, "noise", "_estimator", "_belief", "_ledger", "_entropy"
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -93,7 +94,6 @@ class LinearBandit(Bandit):
         link: str = "identity",
         policy: str = "auto",
         estimator: str = "auto",
-        width: str = "computed",
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
         contributions: int = 1,
@@ -107,22 +107,19 @@ class LinearBandit(Bandit):
         self.trust = one_of("trust", trust, ("joint", "local"))
         self.link = one_of("link", link, tuple(LINKS))
         self.estimator = one_of("estimator", estimator, ESTIMATORS)
-        self._many = estimator == "sgd" or (estimator == "auto" and self.dim > MANY)
-        self.policy = one_of("policy", policy, ("auto", *POLICIES))
-        if policy == "auto":
-            self.policy = "thompson" if trust == "local" else "squarecb" if self._many else "ucb"
-        self.width = one_of("width", width, ("computed", "theory"))
-        if width == "theory" and self.policy != "elimination":
-            raise ValueError(
-                "width='theory' is for policy='elimination'; others have no use for it"
-            )
-        self._budget = Budget(epsilon, self._delta(delta), contributions)
-        self._source = source(noise)
-        self._estimator = self._make()
-        self._entropy = np.random.SeedSequence(seed).entropy  # for the draws of theta
-        self._window = 1  # length of the open window
-        self._intervals: tuple[Interval, ...] = ()
-        self._policy: Policy = Uniform()
+        one_of("policy", policy, ("auto", *POLICIES))
+        budget = Budget(epsilon, self._delta(delta), contributions)
+        self.epsilon, self.delta = budget.epsilon, budget.delta
+        self.contributions = budget.contributions
+        self.noise = source(noise)
+        kind = self._kind()
+        self._policy_name = DEFAULTS[kind] if policy == "auto" else policy
+        self._estimator = self._recipe(kind, budget)
+        self._estimator.assert_knows(self._policy_name, self.link)
+        self._belief = self._estimator.prior
+        self._ledger = Ledger(budget)
+        self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
+        self.policy: Policy = Uniform()
 
     def _delta(self, delta: float | None) -> float:
         if self.trust == "joint":
@@ -131,155 +128,73 @@ class LinearBandit(Bandit):
             raise ValueError(f"local trust is pure: delta must be 0, got {delta!r}; leave it out")
         return 0.0
 
-    def _make(self) -> Estimator:
-        budget, noise = self._budget, self._source
-        limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
+    def _kind(self) -> str:
+        """What makes the releases."""
         if self.trust == "local":
             if self.estimator != "auto":
                 raise ValueError("trust='local' has one estimator: leave it at 'auto'")
-            self._allow(LOCAL_POLICIES, "trust='local'")
-            server = LocalServer(
-                self.dim,
-                budget.epsilon,
-                policy=self.policy,
-                norm_bound=self.norm_bound,
-                reward_range=self.reward_range,
-                contributions=budget.contributions,
-                seed=None if self.seed is None else own_seed(self.seed, "draws"),
-            )
-            return LocalReports(server, noise, seed=self.seed)
-        if self._many:
-            self._allow(("squarecb", "greedy"), "estimator='sgd' (no confidence widths)")
-            return Descent(self.dim, budget, noise, limits=limits)
-        link = link_named(self.link)
-        return InformationWeighted(
-            self.dim, budget, noise, limits=limits, link=link, scale=self._scale
-        )
+            return "local"
+        if self.estimator == "auto":
+            return "sgd" if self.dim > MANY else "information-weighted"
+        return self.estimator
 
-    def _allow(self, policies: tuple[str, ...], where: str) -> None:
-        if self.policy not in policies or self.link != "identity":
-            raise ValueError(
-                f"{where} knows the policies {', '.join(policies)} and link='identity'"
-            )
+    def _recipe(self, kind: str, budget: Budget) -> Estimator:
+        limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
+        if kind == "local":
+            return LocalReports.between(self, budget, self._policy_name)
+        if kind == "sgd":
+            return Descent(self.dim, budget, limits)
+        return InformationWeighted(self.dim, budget, limits, link_named(self.link), self._scale)
 
     @property
-    def theta(self) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def theta(self) -> Array:
         """The released estimate, for features and rewards in the user's units; safe to publish."""
         scale = self._scale if self.link == "identity" else 1.0
-        return self._estimator.belief.mean * (scale / self.norm_bound)
+        return np.asarray(self._belief.mean * (scale / self.norm_bound))
 
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._estimator.guarantee
+        return self._estimator.guarantee(self._ledger, self.noise)
 
     # -- windows ----------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        size = self._estimator.size(self.rounds)
+        opened = self._belief.windows + (self.window is not None)
+        size = self._estimator.size(self.rounds, opened)
         if self.rounds or self.horizon is None:
             return size
         return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
 
-    def _begin(self, size: int) -> None:
-        self._estimator.open(size)
-        self._window = size
-        self._policy = self._plan(size)
-
-    def _absorb(self, rows: np.ndarray[Any, Any], rewards: np.ndarray[Any, Any]) -> None:
-        self._estimator.add(rows, rewards)
-
-    def _absorb_one(self, row: np.ndarray[Any, Any], reward: float) -> None:
-        self._estimator.add_one(row, reward)
-
-    def _release(self) -> None:
-        self._estimator.close()
-        belief = self._estimator.belief
-        if self.policy == "elimination" and isinstance(belief, Belief):
-            self._intervals = (*self._intervals, self._interval(belief))
-        self._window = self.rounds  # what stays if no window follows
-        self._policy = self._plan(self._window)
-
-    # -- policies ---------------------------------------------------------------------------------
-
-    def _plan(self, size: int) -> Policy:
-        """The policy of a window of so many decisions, from what was released."""
-        belief = self._estimator.belief
-        if isinstance(self._estimator, LocalReports):
-            return self._estimator.law
-        if belief.windows == 0:
-            return Uniform()
-        if self.policy == "greedy":
-            return Greedy(belief.mean)
-        if self.policy == "squarecb":
-            return SquareCB(belief.mean, belief.error)
-        assert isinstance(belief, Belief)
-        if self.policy == "elimination":
-            return Elimination(self._intervals)
-        if self.policy == "thompson":
-            coins = np.random.default_rng(
+    def _turned(self, size: int | None) -> dict[str, Any]:
+        belief, ledger, window = self._belief, self._ledger, None
+        if self.window is not None:
+            belief, booked = self.window.close(belief)
+            ledger = ledger.including(*booked)
+        if size is not None:
+            window = self._estimator.open(belief, size, self.noise)
+            window.attach(self._estimator, self.noise)
+            ledger = ledger.including(*window.opening)
+        stage = Stage(
+            belief=belief,
+            rounds=self.rounds,
+            size=size or self.rounds,
+            first=self._estimator.first,
+            rng=np.random.default_rng(
                 np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
-            )
-            normal = coins.standard_normal((DRAWS, self.dim))
-            return Thompson(belief.mean + normal @ belief.root.T)
-        share = min(EXPLORING, max(self._estimator.size(0), TRIES * self.dim) / size)
-        optimist = Ucb(belief.mean, belief.hopeful(OPTIMISM), OPTIMISM)
-        return Mixed(share, optimist, Greedy(belief.mean))
-
-    def _interval(self, belief: Belief) -> Interval:
-        if self.width == "computed":
-            return Interval(belief.mean, belief.root, CONFIDENCE)
-        # b = min(8 lam |W phi|, 2), lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram
-        # matrix of the window (Algorithm 6, line 8), with delta = 1/(rounds so far).
-        gram = belief.gram / max(belief.mass, 1.0)
-        values, vectors = np.linalg.eigh(gram)
-        lam = math.sqrt(self.dim * math.log(max(self.rounds, 2)) / max(belief.mass, 1.0))
-        values = np.maximum(values, lam**2 / self.dim)
-        return Interval(belief.mean, vectors * values**-0.5, 8 * lam)
+            ),
+            previous=self.policy,
+        )
+        policy = self._estimator.policy(self._policy_name, stage)
+        return {"_belief": belief, "_ledger": ledger, "window": window, "policy": policy}
 
     # -- saving -----------------------------------------------------------------------------------
 
     def _config(self) -> dict[str, Any]:
-        budget = self._budget
-        return {
-            "dim": self.dim,
-            "horizon": self.horizon,
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "trust": self.trust,
-            "link": self.link,
-            "policy": self.policy,
-            "estimator": self.estimator,
-            "width": self.width,
-            "norm_bound": self.norm_bound,
-            "reward_range": list(self.reward_range),
-            "contributions": budget.contributions,
-            "clip": self.clip,
-            "seed": self.seed,
-            "noise": type(self._source).__name__,
-        }
+        # The argument `policy` is a name; the attribute is what it has made of the releases.
+        return {**super()._config(), "policy": self._policy_name}
 
-    @classmethod
-    def _rebuilt(cls, config: dict[str, Any]) -> "LinearBandit":
-        return cls(**{**config, "noise": source_named(config["noise"])})
-
-    def _memory(self) -> dict[str, Any]:
-        intervals = self._intervals
-        return {
-            **{f"estimator.{name}": value for name, value in self._estimator.state().items()},
-            "interval.means": np.array([each.mean for each in intervals]),
-            "interval.roots": np.array([each.root for each in intervals]),
-            "interval.widths": np.array([each.width for each in intervals]),
-            "entropy": str(self._entropy),
-            "window": self._window,
-        }
-
-    def _recall(self, memory: dict[str, Any]) -> None:
-        self._estimator = self._make()
-        self._estimator.restore(section(memory, "estimator"))
-        saved = zip(
-            *(memory[f"interval.{name}"] for name in ("means", "roots", "widths")), strict=True
-        )
-        self._intervals = tuple(Interval(mean, root, float(width)) for mean, root, width in saved)
-        self._entropy, self._window = int(memory["entropy"]), int(memory["window"])
-        self._policy = self._plan(self._window)
+    def _validate(self) -> None:
+        super()._validate()
+        if self.window is not None:
+            self.window.attach(self._estimator, self.noise)

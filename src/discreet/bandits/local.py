@@ -4,7 +4,6 @@ Rewarded rows are answered through a channel at once, and only the report enters
 the two sides apart, use `Device` and `LocalServer` themselves (examples/local_devices.py).
 """
 
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -12,13 +11,16 @@ from typing import Any
 import numpy as np
 
 from discreet.bandits.belief import Point
-from discreet.bandits.decisions import Policy
-from discreet.bandits.estimators import Estimator, section
+from discreet.bandits.estimators import Estimator, EstimatorWindow
+from discreet.bandits.local_protocol import POLICIES as LOCAL_POLICIES
 from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy, report_many
 from discreet.bandits.local_server import LocalServer
-from discreet.privacy import Guarantee, Noise, Release, SeededNoise
-from discreet.privacy.checks import Array
+from discreet.bandits.policies import Stage
+from discreet.decisions import Policy
+from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
+from discreet.privacy.checks import Array, one_of
 from discreet.privacy.noise import source
+from discreet.state import Stateful, register
 
 __all__ = [
     "BanditReport",
@@ -73,70 +75,112 @@ def local_guarantee(
     )
 
 
-class LocalReports(Estimator):
+class LocalReports(Stateful, Estimator):
     """Devices and server in one process: rows are answered at once, and only reports are kept."""
 
-    def __init__(self, server: LocalServer, noise: Noise, *, seed: int | None) -> None:
-        self.server, self._noise = server, noise
-        self._questions = np.random.default_rng(
-            None if seed is None else own_seed(seed, "questions")
-        )
-        self._opened = 0  # windows
-        self.belief = self._read()
+    policies = LOCAL_POLICIES
+    where = "trust='local'"
+    _state = ("server", "_rng")
 
-    def _read(self) -> Point:
+    def __init__(self, server: LocalServer, seed: int | None) -> None:
+        self.server = server
+        self._rng = np.random.default_rng(None if seed is None else own_seed(seed, "questions"))
+
+    @classmethod
+    def between(cls, learner: Any, budget: Budget, policy: str) -> "LocalReports":
+        """The protocol of a learner with these bounds."""
+        one_of("policy", policy, LOCAL_POLICIES)
+        server = LocalServer(
+            learner.dim,
+            budget.epsilon,
+            policy=policy,
+            norm_bound=learner.norm_bound,
+            reward_range=learner.reward_range,
+            contributions=budget.contributions,
+            seed=None if learner.seed is None else own_seed(learner.seed, "draws"),
+        )
+        return cls(server, learner.seed)
+
+    @property
+    def first(self) -> int:  # type: ignore[override]
+        """As many people as the server wants."""
+        return self.server.size(0)
+
+    @property
+    def prior(self) -> Point:  # type: ignore[override]
         """The server's estimate."""
         policy = self.server.policy
         error = float(np.linalg.norm(policy.root)) / math.sqrt(len(policy.theta))
         return Point(policy.theta, error, policy.window)
 
-    @property
-    def law(self) -> Policy:
+    def policy(self, name: str, stage: Stage) -> Policy:
         """What the server publishes: devices decide by it."""
         return self.server.policy.law
 
-    @property
-    def guarantee(self) -> Guarantee:
+    def guarantee(self, ledger: Ledger, noise: Noise) -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        promise = local_guarantee(self.server.policy, self._noise, sent=self.server.taken > 0)
+        promise = local_guarantee(self.server.policy, noise, sent=self.server.taken > 0)
         here = "anything, against whoever runs this process: devices and server are one here"
         return replace(promise, unprotected=(*promise.unprotected, here))
 
-    def size(self, rounds: int) -> int:
+    def size(self, rounds: int, windows: int) -> int:
         """As many people as the server wants."""
-        return self.server.size(self._opened)
+        return self.server.size(windows)
 
-    def open(self, size: int) -> None:
+    def open(self, belief: Point, size: int, noise: Noise) -> "LocalWindow":
         """The server's policy says what is asked."""
-        self._opened += 1
+        return LocalWindow(size)
 
-    def add(self, rows: Array, rewards: Array) -> None:
+    def report(self, rows: Array, rewards: Array, noise: Noise) -> None:
         """Each person answers one question, through a channel."""
-        coins = self._questions.random(len(rows))
-        self.server.take_many(report_many(rows, rewards, self.server.policy, coins, self._noise))
+        coins = self._rng.random(len(rows))
+        self.server.take_many(report_many(rows, rewards, self.server.policy, coins, noise))
 
-    def close(self) -> None:
-        """The server learns from its sums and publishes the next policy."""
-        self.server.close()
-        self.belief = self._read()
 
-    def state(self) -> dict[str, Any]:
-        """The server's state, and where the public coins are."""
-        return {
-            **{f"server.{name}": value for name, value in self.server.state_dict().items()},
-            "noise": self._noise.state(),
-            "questions": json.dumps(self._questions.bit_generator.state),
-            "opened": self._opened,
-        }
+class LocalWindow(EstimatorWindow):
+    """Reports go to the server at once."""
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
-        self.server.load_state_dict(section(state, "server"))
-        self.belief = self._read()
-        if isinstance(self._noise, SeededNoise):
-            self._noise = SeededNoise.restored(state["noise"])
-        self._questions.bit_generator.state = json.loads(state["questions"])
-        self._opened = int(state["opened"])
+    _state = ("size",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def attach(self, estimator: Any, noise: Noise) -> "LocalWindow":
+        """Report to this server."""
+        self.estimator = estimator
+        return super().attach(estimator, noise)
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Each person answers one question."""
+        self.estimator.report(rows, rewards, self.noise)
+
+    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
+        """The server learns from its sums and publishes the next policy: once, also if retried."""
+        if self.estimator.server.policy.window == belief.windows:
+            self.estimator.server.close()
+        return self.estimator.prior, ()
+
+
+def _server_config(server: LocalServer) -> dict[str, Any]:
+    return {"dim": server.dim, "epsilon": server.policy.epsilon, **server._fixed}
+
+
+def _resumed_server(plain: dict[str, Any]) -> LocalServer:
+    config = dict(plain["config"])
+    config["reward_range"] = tuple(config["reward_range"])
+    server = LocalServer(**config)
+    server.load_state_dict(plain["state"])
+    return server
+
+
+register(
+    LocalServer,
+    lambda server: {
+        "config": {**_server_config(server), "reward_range": list(server._fixed["reward_range"])},
+        "state": server.state_dict(),
+    },
+    _resumed_server,
+)
 
 
 def own_seed(seed: int, stream: str) -> int:

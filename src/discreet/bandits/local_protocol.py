@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.bandits.decisions import Decision, Policy
 from discreet.bandits.policies import Greedy, Mixed, Thompson, Ucb, Uniform
+from discreet.decisions import Decision, Policy
 from discreet.privacy import BallChannel, IntervalChannel, Noise, SymmetricChannel
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
 from discreet.privacy.noise import source

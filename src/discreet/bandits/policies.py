@@ -1,17 +1,48 @@
-"""Policies: from what was released to the law of an action.
+"""Policies: from what was released to the distribution of an action.
 
-Each has `choose(features, coins)` and `probabilities(features)`, the exact law of the former;
-features are (n, actions, dim), one uniform coin decides a round whatever the number of actions.
-Scores are always one product (actions, dim) @ (dim,) per round, so that both see the same bits.
+Each has `choose(features, coins)` and `probabilities(features)`, the exact distribution of the
+former; features are (n, actions, dim), one uniform coin decides a round whatever the number of
+actions. Scores are always one product (actions, dim) @ (dim,) per round, so that both see the same
+bits. Policies are immutable and public: `to_dict` and `policy_from` carry them anywhere.
+
+    name           policy of the next window, from the belief
+    ucb            greedy, but optimistic in a few rounds of the window
+    thompson       the best action for one of 64 draws of theta
+    elimination    uniform over the actions that no interval rules out
+    squarecb       inverse gap weighting: every action keeps some probability
+    greedy         the best action if the posterior mean were the truth
+
+A new policy is a class with a `following` method and a line in `POLICIES`.
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.bandits.decisions import Indices, Policy
+from discreet.decisions import Indices, Policy
 from discreet.privacy.checks import Array, row_norms
+from discreet.state import value
+
+DRAWS = 64  # of theta in a window, for Thompson sampling
+OPTIMISM = 2.5  # standard deviations by which exploring rounds are optimistic
+EXPLORING = 0.3  # largest fraction of a window's rounds that explore; less when it is long
+TRIES = 8  # exploring rounds in a window, at least, for each dimension
+CONFIDENCE = 2.0  # standard deviations of an interval, for elimination
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What a policy may be made from: releases and public numbers only."""
+
+    belief: Any  # Point, with mean and error; Belief for "ucb", "thompson", "elimination"
+    rounds: int  # before this window
+    size: int  # decisions of the window
+    first: int  # decisions of the first window
+    rng: np.random.Generator  # of this window
+    previous: Policy
 
 
 def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (..., dim)
@@ -21,20 +52,76 @@ def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (.
     return np.asarray(np.matmul(features, weights[..., None])[..., 0])
 
 
-class Single:
-    """One round at a time."""
+_KINDS: dict[str, type["Public"]] = {}
+
+
+class Public:
+    """Immutable arrays and numbers that anybody may see; to plain values and back."""
+
+    def __init_subclass__(cls) -> None:
+        _KINDS[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        for name, item in vars(self).items():
+            if isinstance(item, np.ndarray):
+                fixed = item.view()
+                fixed.setflags(write=False)
+                object.__setattr__(self, name, fixed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; `policy_from` brings the policy back."""
+        own = {each.name: _plain(getattr(self, each.name)) for each in fields(self)}  # type: ignore[arg-type]
+        return {"kind": type(self).__name__, **own}
+
+
+class PlainPolicy(Public):
+    """A policy whose single rounds are those of `choose`."""
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """Actions for many rounds."""
-        raise TypeError("a policy chooses")
+        raise NotImplementedError
 
     def choose_one(self, offered: Array, coin: float) -> int:  # (actions, dim)
         """`choose` for one round."""
         return int(self.choose(offered[None], np.array([coin]))[0])
 
 
+def policy_from(record: dict[str, Any]) -> Any:
+    """The policy that `to_dict` wrote.
+
+    >>> policy_from(Greedy(np.array([1.0, 0.0])).to_dict()).mean
+    array([1., 0.])
+    """
+    kind = _KINDS.get(record.get("kind", "")) if isinstance(record, dict) else None
+    if kind is None:
+        raise ValueError(f"not a policy: its kind must be one of {', '.join(_KINDS)}")
+    names = [each.name for each in fields(kind)]  # type: ignore[arg-type]
+    if set(record) != {"kind", *names}:
+        raise ValueError(f"a policy of kind {kind.__name__} holds {', '.join(names)}")
+    return kind(**{name: _from_plain(record[name]) for name in names})
+
+
+def _plain(item: Any) -> Any:
+    if isinstance(item, np.ndarray):
+        return item.tolist()
+    if isinstance(item, tuple):
+        return [_plain(each) for each in item]
+    return item.to_dict() if isinstance(item, Public) else item
+
+
+def _from_plain(item: Any) -> Any:
+    if isinstance(item, dict):
+        return policy_from(item)
+    if isinstance(item, list):
+        if all(isinstance(each, dict) for each in item):
+            return tuple(policy_from(each) for each in item)
+        return np.array(item, dtype=np.float64)
+    return item
+
+
+@value
 @dataclass(frozen=True)
-class Uniform(Single):
+class Uniform(PlainPolicy):
     """Every action alike: before anything is known."""
 
     def choose(self, features: Array, coins: Array) -> Indices:
@@ -46,7 +133,7 @@ class Uniform(Single):
         return np.full(features.shape[:2], 1 / features.shape[1])
 
 
-class Deterministic(Single):
+class Deterministic(PlainPolicy):
     """The action with the largest value, the first of them in a tie."""
 
     def values(self, features: Array) -> Array:  # (..., actions, dim) -> (..., actions)
@@ -63,22 +150,29 @@ class Deterministic(Single):
 
     def probabilities(self, features: Array) -> Array:
         """1 for the largest value."""
-        law = np.zeros(features.shape[:2])
-        law[np.arange(len(law)), np.argmax(self.values(features), axis=1)] = 1.0
-        return law
+        probabilities = np.zeros(features.shape[:2])
+        probabilities[np.arange(len(probabilities)), np.argmax(self.values(features), axis=1)] = 1.0
+        return probabilities
 
 
+@value
 @dataclass(frozen=True)
 class Greedy(Deterministic):
     """The best action if the mean were the truth."""
 
     mean: Array  # (d,)
 
+    @classmethod
+    def following(cls, stage: Stage) -> Policy:
+        """On the posterior mean."""
+        return cls(stage.belief.mean)
+
     def values(self, features: Array) -> Array:
         """<phi, mean>."""
         return scores(features, self.mean)
 
 
+@value
 @dataclass(frozen=True)
 class Ucb(Deterministic):
     """The best action if each were as good as it can be: <phi, mean> + width |root' phi|."""
@@ -87,6 +181,14 @@ class Ucb(Deterministic):
     root: Array  # (d, d), covariance = root root'
     width: float = 1.0
 
+    @classmethod
+    def following(cls, stage: Stage) -> Policy:
+        """Optimistic in a few rounds of the window, greedy in the others."""
+        belief = stage.belief
+        tries = max(stage.first, TRIES * len(belief.mean))
+        optimist = cls(belief.mean, belief.optimistic_root(OPTIMISM), OPTIMISM)
+        return Mixed(min(EXPLORING, tries / stage.size), optimist, Greedy(belief.mean))
+
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""
         wide = features @ self.root
@@ -94,11 +196,19 @@ class Ucb(Deterministic):
         return np.asarray(scores(features, self.mean) + self.width * bonus)
 
 
+@value
 @dataclass(frozen=True)
-class Thompson(Single):
+class Thompson(PlainPolicy):
     """The best action for one of a fixed set of draws of theta; each draw is as likely."""
 
     draws: Array  # (m, d)
+
+    @classmethod
+    def following(cls, stage: Stage) -> Policy:
+        """Draws of the posterior."""
+        belief = stage.belief
+        normal = stage.rng.standard_normal((DRAWS, len(belief.mean)))
+        return cls(belief.mean + normal @ belief.root.T)
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """The best action of the draw that the coin picks."""
@@ -107,49 +217,56 @@ class Thompson(Single):
 
     def probabilities(self, features: Array) -> Array:
         """How many of the draws prefer each action."""
-        law = np.zeros(features.shape[:2])
-        everyone = np.arange(len(law))
+        probabilities = np.zeros(features.shape[:2])
+        everyone = np.arange(len(probabilities))
         for draw in self.draws:
-            law[everyone, np.argmax(scores(features, draw), axis=1)] += 1
-        return law / len(self.draws)
+            probabilities[everyone, np.argmax(scores(features, draw), axis=1)] += 1
+        return probabilities / len(self.draws)
 
 
+@value
 @dataclass(frozen=True)
-class Mixed:
-    """One policy in a share of the rounds, another in the rest."""
+class Mixed(PlainPolicy):
+    """One policy in a fraction of the rounds, another in the rest."""
 
-    share: float
+    fraction: float
     one: Policy
     other: Policy
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """The coin picks the policy, and what is left of it decides within."""
-        first = coins < self.share
-        left = (coins - self.share) / (1 - self.share)
+        first = coins < self.fraction
+        left = (coins - self.fraction) / (1 - self.fraction)
         actions = self.other.choose(features, np.clip(left, 0.0, 1 - 2**-53))
         if first.any():
-            actions[first] = self.one.choose(features[first], coins[first] / self.share)
+            actions[first] = self.one.choose(features[first], coins[first] / self.fraction)
         return actions
 
     def choose_one(self, offered: Array, coin: float) -> int:
         """`choose` for one round."""
-        if coin < self.share:
-            return self.one.choose_one(offered, coin / self.share)
-        left = (coin - self.share) / (1 - self.share)
+        if coin < self.fraction:
+            return self.one.choose_one(offered, coin / self.fraction)
+        left = (coin - self.fraction) / (1 - self.fraction)
         return self.other.choose_one(offered, min(left, 1 - 2**-53))
 
     def probabilities(self, features: Array) -> Array:
-        """The mixture of both laws."""
+        """The mixture of both."""
         one, other = self.one.probabilities(features), self.other.probabilities(features)
-        return np.asarray(self.share * one + (1 - self.share) * other)
+        return np.asarray(self.fraction * one + (1 - self.fraction) * other)
 
 
+@value
 @dataclass(frozen=True)
-class SquareCB(Single):
+class SquareCB(PlainPolicy):
     """1 / (actions + rate gap) for every action but the best (Algorithms 13 and 17)."""
 
     mean: Array  # (d,)
     error: float  # root mean square error of the estimate; rate = sqrt(actions) / error
+
+    @classmethod
+    def following(cls, stage: Stage) -> Policy:
+        """On the posterior mean and its error."""
+        return cls(stage.belief.mean, stage.belief.error)
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """By inverting the distribution function."""
@@ -163,14 +280,15 @@ class SquareCB(Single):
         n, actions = values.shape
         best = np.argmax(values, axis=1)
         rate = np.sqrt(actions) / max(self.error, 1e-12)
-        law = 1 / (actions + rate * (values.max(axis=1, keepdims=True) - values))
-        law[np.arange(n), best] = 0.0
-        law[np.arange(n), best] = 1 - law.sum(axis=1)
-        return np.asarray(law)
+        probabilities = 1 / (actions + rate * (values.max(axis=1, keepdims=True) - values))
+        probabilities[np.arange(n), best] = 0.0
+        probabilities[np.arange(n), best] = 1 - probabilities.sum(axis=1)
+        return np.asarray(probabilities)
 
 
+@value
 @dataclass(frozen=True)
-class Interval:
+class Interval(Public):
     """Where <phi, theta> should lie: <phi, mean> +- min(width |root' phi|, most)."""
 
     mean: Array  # (d,)
@@ -185,11 +303,22 @@ class Interval:
         return middle - half, middle + half
 
 
+@value
 @dataclass(frozen=True)
-class Elimination(Single):
+class Elimination(PlainPolicy):
     """Uniform over a spanner of the actions that no interval rules out (Algorithms 6 and 7)."""
 
     intervals: tuple[Interval, ...]  # one for each window, the oldest first
+
+    @classmethod
+    def following(cls, stage: Stage) -> Policy:
+        """One interval more, from the posterior."""
+        return cls.narrowed(stage, Interval(stage.belief.mean, stage.belief.root, CONFIDENCE))
+
+    @classmethod
+    def narrowed(cls, stage: Stage, interval: Interval) -> Policy:
+        """The intervals so far and another one."""
+        return cls((*getattr(stage.previous, "intervals", ()), interval))
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """Any action of the spanner."""
@@ -215,6 +344,15 @@ class Elimination(Single):
             alive[i] = False
             alive[i, places[spanner(features[i, places])]] = True
         return alive
+
+
+POLICIES: dict[str, Callable[[Stage], Policy]] = {
+    "ucb": Ucb.following,
+    "thompson": Thompson.following,
+    "elimination": Elimination.following,
+    "squarecb": SquareCB.following,
+    "greedy": Greedy.following,
+}
 
 
 def spanner(rows: Array) -> Indices:  # (actions, dim)

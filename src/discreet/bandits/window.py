@@ -1,32 +1,36 @@
-"""One window of a linear bandit: how it looks at its rows, and what it releases (Lens).
+"""One window of a linear bandit: the whitening and clipping transform of its rows (Transform).
 
 After Chen, Li, Rakhlin, Simchi-Levi (2025), Algorithms 5 and 6: weights that let no row count too
-much in a frame where past rows are round, and normal equations solved there; released around what
-is known already, so that the noise shrinks with the error that is left.
+much in coordinates where past rows are isotropic, and normal equations solved there; released
+around what is known already, so that the noise shrinks with the error that is left.
 
-    paper   W^{1/2}   w(phi)    H       psi              theta^(j), b^(j)
-    here    frame     weight    gram    moment           Belief.mean, Belief.covariance
+    paper   W^{1/2}     w(phi)    H       psi              theta^(j), b^(j)
+    here    whitening   weight    gram    moment           Belief.mean, Belief.covariance
 
-With residual r = reward - <phi, mean>, expected deviation rho = sqrt(1 + phi' C phi / nu) in units
-of sqrt(nu), and x = frame phi / rho, a row enters the release as the symmetric matrix v v',
+With residual r = reward - <phi, mean>, expected standard deviation rho = sqrt(1 + phi' C phi / nu)
+in units of sqrt(nu), and x = whitening phi / rho, a row enters the release as the symmetric matrix
+v v',
 
     v = sqrt(w) [x; f/R; g/E],    w = min(1, 1/|x|^2),    r/rho = f + g,  (f/R)^2 + (g/E)^2 <= 1
 
-f is the residual clipped at R, a few deviations; g is what was clipped off, released beside it at
-no extra noise, to notice rewards for which clipping is wrong. E bounds every residual. |v|^2 <= 2.
+f is the residual clipped at R, a few standard deviations; g is what was clipped off, released
+beside it at no extra noise, to notice rewards for which clipping is wrong. E bounds every residual.
+|v|^2 <= 2, and v is finite, whatever the belief, the row and the reward are.
 """
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
 from discreet.bandits.belief import Belief
-from discreet.links import Link
+from discreet.links import BoundedLink, Link
 from discreet.privacy.checks import Array
+from discreet.state import value
 
 COUNT = 0.5  # weight of the count of rows in the release
 # |vv' - uu'|_F^2 <= 2 |v|^4 <= 8 for a replaced row, and counts differ by at most COUNT; a row that
@@ -35,121 +39,178 @@ SENSITIVITY = math.sqrt(8 + 2 * COUNT**2)
 
 CLIPS = np.array(
     [0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0]
-)  # R in deviations
+)  # R in standard deviations
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
-ROUND = 0.3  # the frame stretches no direction by more than about 1/sqrt(ROUND) of the mean
+ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
+LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
+LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
+NARROWEST = 1e-6  # R, as a fraction of E
+
+# Elementwise arithmetic on one row's numbers, under numpy's names: several times as fast.
+ONE_ROW = SimpleNamespace(
+    maximum=max,
+    minimum=min,
+    sqrt=math.sqrt,
+    copysign=math.copysign,
+    where=lambda condition, yes, no: (no, yes)[condition],  # no branch: times tell nothing
+)
 
 
+@value
 @dataclass(frozen=True)
-class Lens:
-    """How a window looks at its rows. Public: computed from earlier releases."""
+class Transform:
+    """How a window transforms its rows. Public: computed from earlier releases."""
 
     mean: Array  # (d,)
     spread: Array  # (d, d), rho^2 = 1 + |phi spread|^2
-    frame: Array  # (d, d)
+    whitening: Array  # (d, d)
     clip: float  # R
-    limit: float  # E
-    link: Link
-    scale: float  # rewards are in units of this
+    residual_bound: float  # E
+    link: BoundedLink | None  # None for the identity
 
-    def look(self, rows: Array, rewards: Array) -> tuple[Array, Array]:
-        """v (n, d + 2) and weights (n,) of rewarded rows."""
-        t = rows @ self.mean
-        if self.link.name == "identity":
-            expected = t
-        else:  # one step of Gauss-Newton: the slope times phi takes the place of phi
-            expected = self.link.mean(t) / self.scale
-            rows = rows * (self.link.slope(t) / self.scale)[:, None]
+    def rows(self, rows: Array, rewards: Array) -> tuple[Array, Array]:
+        """v (n, d + 2) and weights (n,) of rewarded rows (n, d)."""
+        expected, rows = self._expected(rows, rows @ self.mean)
         wide = rows @ self.spread
-        rho = np.sqrt(1 + np.einsum("ij,ij->i", wide, wide))
         v = np.empty((len(rows), rows.shape[1] + 2))
-        x = np.matmul(rows, self.frame, out=v[:, :-2])
-        x /= rho[:, None]
-        weight = 1 / np.maximum(1.0, np.einsum("ij,ij->i", x, x))
-        residual = np.clip((rewards - expected) / rho, -self.limit, self.limit)
-        clipped = self._clipped(residual)
-        np.divide(clipped, self.clip, out=v[:, -2])
-        np.divide(residual - clipped, self.limit, out=v[:, -1])
-        v *= np.sqrt(weight)[:, None]
+        x = np.matmul(rows, self.whitening, out=v[:, :-2])
+        stretch, v[:, -2], v[:, -1], weight = self._clipped(
+            expected,
+            np.einsum("ij,ij->i", wide, wide),
+            np.einsum("ij,ij->i", x, x),
+            rewards,
+            np,
+        )
+        x *= stretch[:, None]
         return v, weight
+
+    def row(self, row: Array, reward: float, v: Array) -> float:
+        """`rows` for one row (d,): fills v (d + 2,), returns the weight."""
+        d = len(row)
+        seen = row.dot(self._all)
+        expected = float(seen[0])
+        wide = seen[1 : d + 1]
+        x = seen[d + 1 :]
+        spread2, length2 = float(wide.dot(wide)), float(x.dot(x))
+        if self.link is not None:
+            slope = float(self.link.slope(expected))
+            expected = float(self.link.mean(expected))
+            x *= slope
+            spread2 *= slope * slope
+            length2 *= slope * slope
+        stretch, v[d], v[d + 1], weight = self._clipped(
+            expected, spread2, length2, reward, ONE_ROW
+        )
+        np.multiply(x, stretch, out=v[:d])
+        return float(weight)
+
+    def _expected(self, rows: Array, t: Array) -> tuple[Array, Array]:
+        """What is expected of rows, and the rows in which that is linear."""
+        if self.link is None:
+            return t, rows
+        # One step of Gauss-Newton: the slope times phi takes the place of phi.
+        return self.link.mean(t), rows * self.link.slope(t)[:, None]
+
+    def _clipped(
+        self, expected: Any, spread2: Any, length2: Any, reward: Any, xp: Any
+    ) -> tuple[Any, Any, Any, Any]:
+        """sqrt(w)/rho, sqrt(w) f/R, sqrt(w) g/E and w; of one row (xp = ONE_ROW) or many (numpy).
+
+        Beyond R, f is the larger solution of (f/R)^2 + ((r - f)/E)^2 = 1; within, f = r.
+        """
+        R, E, a, E2 = self._ellipse
+        rho2 = 1 + spread2
+        rho = xp.sqrt(rho2)
+        weight = 1 / xp.maximum(1.0, length2 / rho2)
+        root = xp.sqrt(weight)
+        residual = xp.minimum(xp.maximum((reward - expected) / rho, -E), E)
+        size = abs(residual)
+        near = size / E2
+        far = (near + xp.sqrt(xp.maximum(near * near + a * (1 - near * size), 0.0))) / a
+        f = xp.copysign(xp.where(size > R, far, size), residual)
+        return root / rho, root * f / R, root * (residual - f) / E, weight
 
     @cached_property
     def _all(self) -> Array:  # (d, 1 + 2 d)
-        return np.column_stack([self.mean, self.spread, self.frame])
+        return np.column_stack([self.mean, self.spread, self.whitening])
 
     @cached_property
     def _ellipse(self) -> tuple[float, float, float, float]:  # R, E, 1/R^2 + 1/E^2, E^2
-        R, E = self.clip, self.limit
+        R, E = self.clip, self.residual_bound
         return R, E, 1 / R**2 + 1 / E**2, E**2
 
-    def look_at(self, row: Array, reward: float, v: Array) -> float:
-        """`look` for one row, several times as fast: fills v (d + 2,), returns the weight."""
-        if self.link.name != "identity":
-            many, weights = self.look(row[None], np.array([reward]))
-            v[:] = many[0]
-            return float(weights[0])
-        d, seen = len(row), row.dot(self._all)
-        R, E, a, E2 = self._ellipse
-        wide, x = seen[1 : d + 1], seen[d + 1 :]
-        rho2 = 1 + float(wide.dot(wide))
-        weight = 1 / max(1.0, float(x.dot(x)) / rho2)
-        rho, root = math.sqrt(rho2), math.sqrt(weight)
-        residual = min(max((reward - float(seen[0])) / rho, -E), E)
-        size = abs(residual)  # what follows is `_clipped`; no branch: times tell nothing
-        near = size / E2
-        far = (near + math.sqrt(max(near * near + a * (1 - near * size), 0.0))) / a
-        clipped = math.copysign((size, far)[size > R], residual)
-        np.multiply(x, root / rho, out=v[:d])
-        v[d], v[d + 1] = root * clipped / R, root * (residual - clipped) / E
-        return weight
 
-    def _clipped(self, residual: Array) -> Array:
-        """f with (f/R)^2 + ((r - f)/E)^2 = 1 beyond R, the larger of two; and f = r within."""
-        R, _, a, E2 = self._ellipse
-        size = np.abs(residual)
-        near = size / E2
-        far = (near + np.sqrt(np.maximum(near * near + a * (1 - near * size), 0.0))) / a
-        return np.asarray(np.copysign(np.where(size > R, far, size), residual))
-
-
-def lens(
+def transform(
     belief: Belief,
     size: int,
-    deviation: float,
+    noise_std: float,
     limits: tuple[float, float],
-    link: Link,
-    scale: float,
-) -> Lens:
-    """The lens of a window of so many decisions, whose release has this noise."""
+    link: BoundedLink | None,
+) -> Transform:
+    """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
     low, high = limits
-    centre, most = belief.mean, max(abs(low), abs(high))
-    length = float(np.linalg.norm(centre))
-    limit = most + length if link.name == "identity" else high - low
-    if belief.exact or belief.noise > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
-        if link.name == "identity":
-            centre, limit = 0 * centre, most
-        clip = limit
-    else:  # the least variance of the estimate, for normal residuals and a round Gram matrix
+    most = max(abs(low), abs(high))
+    centre = _within(belief.mean, LONGEST)
+    bound = most + float(np.linalg.norm(centre)) if link is None else high - low
+    nu = max(belief.reward_variance, 1e-30)
+    if not belief.may_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
+        if link is None:
+            centre, bound = 0 * centre, most
+        clip = bound
+    else:  # the least variance of the estimate, for normal residuals and an isotropic Gram matrix
         slope, second = CLIPPED
-        cost = (deviation**2 / 2 * CLIPS**2 + second * size / d) / slope**2
-        clip = min(float(CLIPS[np.argmin(cost)]) * math.sqrt(belief.noise), limit)
-    spread = belief.root / math.sqrt(belief.noise)
-    return Lens(centre, spread, _frame(belief), clip, limit, link, scale)
+        cost = (noise_std**2 / 2 * CLIPS**2 + second * size / d) / slope**2
+        clip = min(float(CLIPS[np.argmin(cost)]) * math.sqrt(nu), bound)
+    return Transform(
+        centre,
+        _finite(belief.root / math.sqrt(nu)),
+        _finite(_whitening(belief)),
+        max(clip, NARROWEST * bound),
+        bound,
+        link,
+    )
 
 
-def _frame(belief: Belief) -> Array:
-    """A frame in which recent rows are round and of length about 1, no finer than the noise."""
+def bounded(link: Link, scale: float) -> BoundedLink | None:
+    """The link on arguments where no overflow and no impossible mean is; None for the identity.
+
+    Means of rewards in units of `scale` lie in [0, 1]: beyond nu^-1(scale) no argument is right.
+    """
+    if link.name == "identity":
+        return None
+    top = link.inverse(scale)
+    return link.within(link.reach + (abs(top) if math.isfinite(top) else 0.0), scale)
+
+
+def _whitening(belief: Belief) -> Array:
+    """W in which recent rows are isotropic and of length about 1, no finer than the noise."""
     d = len(belief.mean)
-    if belief.mass == 0:  # rows may have length 1, and nothing is known
-        return math.sqrt(1 + belief.radius**2 / d / belief.noise) * np.eye(d)
-    gram = belief.gram / belief.mass
+    nu = belief.reward_variance
+    if belief.effective_rows == 0:  # rows may have length 1, and nothing is known
+        return math.sqrt(1 + belief.radius**2 / d / nu) * np.eye(d)
+    gram = belief.gram / belief.effective_rows
     values, vectors = np.linalg.eigh(gram)
-    values = np.maximum(values, belief.blur / belief.mass + 1e-12)
-    values = values + ROUND * values.mean()
+    values = np.maximum(values, belief.gram_noise_std / belief.effective_rows + 1e-12)
+    values = values + ISOTROPY * values.mean()
     root = np.asarray((vectors * values**-0.5) @ vectors.T)
-    rho2 = 1 + float(np.sum(belief.covariance * gram)) / belief.noise
+    rho2 = 1 + float(np.sum(belief.covariance * gram)) / nu
     return root * math.sqrt(rho2 / max(float(np.trace(root @ gram @ root)), 1.0))
+
+
+def _within(vector: Array, length: float) -> Array:
+    """`vector`, shortened to this length if it is longer; for any finite vector."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest <= length / math.sqrt(max(len(vector), 1)):
+        return vector
+    unit = vector / largest
+    norm = float(np.linalg.norm(unit))
+    return np.asarray(unit * min(largest, length / norm))
+
+
+def _finite(matrix: Array) -> Array:
+    """Entries of at most LARGEST, and no NaN: no row can overflow (public, before any row)."""
+    return np.clip(np.nan_to_num(matrix, nan=0.0), -LARGEST, LARGEST)
 
 
 def clipped_normal(clip: Any) -> tuple[Any, Any]:

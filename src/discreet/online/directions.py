@@ -9,7 +9,6 @@ as the noise asks for, so that noise alone moves v little; without noise it is t
 in the noise, only its logarithm.
 """
 
-import copy
 import math
 import secrets
 from typing import Any, Protocol
@@ -24,7 +23,7 @@ from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
-from discreet.privacy.state import expect
+from discreet.privacy.state import copied, expect
 
 
 class RunningSum(Protocol):
@@ -32,7 +31,10 @@ class RunningSum(Protocol):
 
     horizon: int
     dim: int
-    rounds: int
+
+    @property
+    def rounds(self) -> int:
+        """Rows taken in so far."""
 
     @property
     def guarantee(self) -> Guarantee:
@@ -104,7 +106,7 @@ class SmoothedDirection:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; a damaged one changes nothing."""
-        sums = copy.deepcopy(self._sums)
+        sums = copied(self._sums)
         sums.load_state_dict(state)
         self._sums = sums
 

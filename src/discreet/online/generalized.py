@@ -10,22 +10,44 @@ is in one node of each level, so all outputs are an adaptive composition of as m
 """
 
 import math
-import secrets
 from typing import Any
 
 import numpy as np
 
-from discreet.online import restore
 from discreet.privacy import Budget, Guarantee, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
-from discreet.privacy.state import expect
 from discreet.privacy.tree import TreeSum
+from discreet.state import Stateful, damaged
 
 
-class GeneralizedGaussianSum:
+class GeneralizedNodeNoise(Stateful):
+    """Rows of density exp(-|z|_r^2/(2 s^2)), a stream for each level of the tree."""
+
+    _state = ("_streams",)
+
+    def __init__(self, levels: int, dim: int, r: float, scale: float, noise: Noise) -> None:
+        self._dim, self._r, self._scale = dim, r, scale
+        self._streams = tuple(noise.spawn(levels + 1))
+
+    def __call__(self, level: int, count: int) -> Array:  # (count, dim)
+        """Noise for the next nodes of a level."""
+        if self._scale == 0:
+            return np.zeros((count, self._dim))
+        stream, r, shape = self._streams[level], self._r, (count, self._dim)
+        if r == 2:
+            return np.asarray(self._scale * stream.normal(shape))
+        # Direction by the cone measure of l_r; |z|_r^2 ~ 2 s^2 Gamma(d/2).
+        signs = np.where(stream.uniform(shape) < 0.5, -1.0, 1.0)
+        rows = signs * stream.gamma(1 / r, shape) ** (1 / r)
+        rows /= (np.abs(rows) ** r).sum(axis=1, keepdims=True) ** (1 / r)
+        radius = self._scale * np.sqrt(2 * stream.gamma(self._dim / 2, count))
+        return np.asarray(rows * radius[:, None])
+
+
+class GeneralizedGaussianSum(Stateful):
     """The running sum of rows of l_q norm at most `bound`, with l_r noise in every node.
 
     Guarantee  all `horizon` sums together are (epsilon, delta)-DP through zCDP, for rows that may
@@ -40,11 +62,13 @@ class GeneralizedGaussianSum:
     """
 
     mechanism = "generalized-gaussian"
+    _state = ("_sum", "_ledger")
 
     def __init__(
         self, horizon: int, dim: int, budget: Budget, *, bound: float, q: float, noise: Noise
     ) -> None:
-        self.horizon, self.dim, self.budget, self.rounds = horizon, dim, budget, 0
+        self.horizon, self.dim, self.budget = horizon, dim, budget
+        self.bound, self.q, self.noise = bound, q, noise
         self._tree = Tree(branching=2, balanced=False).fitted(horizon, pure=False)
         self._r = r = max(2.0, min(q, math.log(dim)))
         # |x|_r <= d^(1/r - 1/q) |x|_q if r <= q, and |x|_r <= |x|_q if r > q; two rows of l_q norm
@@ -65,9 +89,16 @@ class GeneralizedGaussianSum:
                 sampler=noise.sampler("generalized gaussian"),
             )
         )
-        self._run = secrets.token_hex(8)
-        self._streams = noise.spawn(self._tree.depth + 1)
-        self._sum = TreeSum(self._tree, horizon, dim, self._draw)
+        self._sum = self._begin(noise)
+
+    def _begin(self, noise: Noise) -> TreeSum:
+        draw = GeneralizedNodeNoise(self._tree.depth, self.dim, self._r, self._scale, noise)
+        return TreeSum(self._tree, self.horizon, self.dim, draw)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds taken in so far."""
+        return self._sum.rounds
 
     @property
     def guarantee(self) -> Guarantee:
@@ -84,38 +115,10 @@ class GeneralizedGaussianSum:
 
     def add(self, x: Array) -> Array:
         """Take in one round; returns the private estimate of the sum so far."""
-        total = self._sum.add(x)
-        self.rounds += 1
-        return total
+        with self._lock:
+            return self._sum.add(x).copy()
 
-    def state_dict(self) -> dict[str, Any]:
-        """Noisy node sums; the generator only for SeededNoise."""
-        streams = {f"stream{i}": stream.state() for i, stream in enumerate(self._streams)}
-        sums = {f"sum.{name}": value for name, value in self._sum.state().items()}
-        return {"scale": self._scale, "run": self._run, "rounds": self.rounds, **streams, **sums}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; one that is older than this object is refused."""
-        expect(state, scale=self._scale)
-        run, rounds = restore.later(state, self._run, self.rounds, self.horizon)
-        names = [f"stream{i}" for i in range(len(self._streams))]
-        streams = restore.streams(state, names, self._streams)
-        sums = {
-            name: restore.array(state, f"sum.{name}", like.shape)  # no node is drawn ahead
-            for name, like in self._sum.state().items()
-        }
-        self._sum.restore(sums, rounds)
-        self._run, self.rounds, self._streams = run, rounds, streams
-
-    def _draw(self, level: int, count: int) -> Array:  # (count, dim)
-        if self._scale == 0:
-            return np.zeros((count, self.dim))
-        stream, r, shape = self._streams[level], self._r, (count, self.dim)
-        if r == 2:
-            return np.asarray(self._scale * stream.normal(shape))
-        # Direction by the cone measure of l_r; |z|_r^2 ~ 2 s^2 Gamma(d/2).
-        signs = np.where(stream.uniform(shape) < 0.5, -1.0, 1.0)
-        rows = signs * stream.gamma(1 / r, shape) ** (1 / r)
-        rows /= (np.abs(rows) ** r).sum(axis=1, keepdims=True) ** (1 / r)
-        radius = self._scale * np.sqrt(2 * stream.gamma(self.dim / 2, count))
-        return np.asarray(rows * radius[:, None])
+    def _validate(self) -> None:
+        own = self._ledger.releases
+        if not isinstance(self._sum, TreeSum) or [each.scale for each in own] != [self._scale]:
+            raise damaged("sum")

@@ -20,7 +20,6 @@ Where this differs from the paper:
   are longer than sqrt(T): fewer releases need less noise.
 """
 
-import copy
 import math
 import os
 from dataclasses import replace
@@ -37,6 +36,7 @@ from discreet.online.smoothed_descent import Aim, SmoothedDescent
 from discreet.privacy import Budget, Guarantee, Noise, PrefixSum
 from discreet.privacy.checks import one_of, positive, whole
 from discreet.privacy.noise import source
+from discreet.privacy.state import copied
 
 # Tuned in simulation (benchmarks/convex_bandits.py, T = 10^5, epsilon = 1, delta = 10^-6), for
 # private learners: with epsilon = inf a rate two or three times that does better.
@@ -109,7 +109,7 @@ class GradientSums(Feedback):
 
     def read(self, state: dict[str, Any]) -> dict[str, Any]:
         """The attributes that `state` described; a damaged one raises ValueError."""
-        sums, rounds = copy.deepcopy(self.sums), restore.count(state, "rounds", self.horizon)
+        sums, rounds = copied(self.sums), restore.count(state, "rounds", self.horizon)
         inner = {k[5:]: value for k, value in state.items() if k.startswith("sums.")}
         try:
             sums.load_state_dict(inner)

@@ -12,7 +12,6 @@ Better than printed: parameters move at the ends of public windows that grow, a 
 a time, each window with the whole budget. method="every-round" is the paper's step.
 """
 
-import copy
 import json
 import math
 import os
@@ -30,7 +29,7 @@ from discreet.online.arms_every_round import VertexArms
 from discreet.privacy import Budget, Guarantee, Noise
 from discreet.privacy.checks import Array, finite, numbers, one_of, positive, whole
 from discreet.privacy.noise import source, source_named
-from discreet.privacy.state import expect, keeps, load_state, save_state
+from discreet.privacy.state import copied, expect, keeps, load_state, save_state
 
 METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
 REWARDS = {"identity": (-1.0, 1.0), "logistic": (0.0, 1.0)}
@@ -294,7 +293,7 @@ class SparseBandit:
                 "spend its budget twice"
             )
         keeps(np.frombuffer(self._rewarded, dtype=np.uint8), rewarded)
-        other = copy.deepcopy(self)  # so that a damaged state changes nothing
+        other = copied(self)  # so that a damaged state changes nothing
         arms = {k.removeprefix("arms."): v for k, v in state.items() if k.startswith("arms.")}
         other._arms.load_state_dict(arms)
         other._coins.bit_generator.state = json.loads(state["coins"])

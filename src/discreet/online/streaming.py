@@ -150,7 +150,6 @@ class StreamingFrankWolfe:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from a saved state; one that is older than this learner is refused."""
         expect(state, format=1, kind=type(self).__name__, config=self._config())
-        restore.count(state, "direction.rounds", self.horizon)
         shape = self._theta.shape
         points = [restore.array(state, name, shape) for name in ("before", "path", "theta")]
         inner = {k[10:]: value for k, value in state.items() if k.startswith("direction.")}

@@ -1,25 +1,31 @@
 """A sum that holds its noise from the start: what a thief finds in memory is already private."""
 
-import json
 import math
-from typing import Any
+from typing import Self
 
 import numpy as np
 
 from discreet.privacy.checks import Array, positive, whole
-from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise, source, to_lattice
 from discreet.privacy.release import Release
+from discreet.state import Stateful
 
 _MOST = 2.0**26  # terms of norm 1 whose sum stays exact under SecureNoise
 
 
-class NoisySum:
+class NoisySum(Stateful):
     """N(0, s^2 I) plus terms added one by one; `value` may be published once, s = sensitivity / mu.
 
-    Requires   one person's terms together move the sum by at most `sensitivity` in l2.
+    Requires   one person's terms together move the sum by at most `sensitivity` in l2, and come
+               in at most `contributions` calls of `add`.
     Guarantee  `value` is mu-GDP. One stolen snapshot of the running sum is too, by itself; a
                snapshot together with the value gives the exact difference.
+
+    The noise is drawn when the sum is made. Nothing is booked: whoever makes a sum books its
+    `release` in the same step in which the sum comes to be used (`Ledger.including`); one that is
+    dropped before has cost nothing.
+
+    what, scope   name the release and the rows that it saw
 
     >>> from discreet.privacy import SeededNoise
     >>> total = NoisySum(2, sensitivity=2.0, mu=0.5, noise=SeededNoise(0))
@@ -28,6 +34,21 @@ class NoisySum:
     4.0
     """
 
+    # All of it, so that a state can be resumed where no sum like it is open.
+    _state = (
+        "dim",
+        "sensitivity",
+        "mu",
+        "noise",
+        "what",
+        "scope",
+        "contributions",
+        "release",
+        "value",
+        "_spacing",
+    )
+    _used = False  # whether terms were added here, since it was made or resumed
+
     def __init__(
         self,
         dim: int,
@@ -35,42 +56,41 @@ class NoisySum:
         sensitivity: float,
         mu: float,
         noise: Noise | None = None,
-        ledger: Ledger | None = None,
         what: str = "sum",
         scope: str | None = None,
+        contributions: int = 1,
     ) -> None:
-        noise, dim = source(noise), whole("dim", dim)
-        sensitivity, mu = positive("sensitivity", sensitivity), positive("mu", mu, allow_inf=True)
-        self._spacing = noise.spacing("gaussian", sensitivity / mu, largest=_MOST)
+        self.dim = whole("dim", dim)
+        self.sensitivity = positive("sensitivity", sensitivity)
+        self.mu = positive("mu", mu, allow_inf=True)
+        self.noise = source(noise)
+        self.what = what
+        self.scope = scope
+        self.contributions = whole("contributions", contributions)
+        self._spacing = self.noise.spacing("gaussian", self.sensitivity / self.mu, largest=_MOST)
         # Each call of `add` that one person is in is rounded to the lattice: for two neighbouring
         # inputs that is one spacing more per coordinate, sqrt(2) for a term that changes sums.
-        calls = ledger.budget.contributions if ledger is not None else 1
-        sensitivity += self._spacing * math.sqrt(2 * dim) * calls
+        moved = self.sensitivity + self._spacing * math.sqrt(2 * self.dim) * self.contributions
+        scale = moved / self.mu
         self.release = Release.gaussian(
-            sensitivity=sensitivity,
-            scale=sensitivity / mu,
+            sensitivity=moved,
+            scale=scale,
             what=what,
-            sampler=noise.sampler("gaussian"),
+            sampler=self.noise.sampler("gaussian"),
             scope=scope,
         )
-        if ledger is not None:
-            ledger.spend(self.release)
-        scale = self.release.scale
-        self.value = noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)
-
-    def state(self) -> dict[str, Any]:
-        """The noisy sum and its record, as arrays and plain scalars."""
-        record = json.dumps(self.release.to_dict())
-        return {"value": self.value.copy(), "spacing": self._spacing, "release": record}
-
-    @classmethod
-    def restored(cls, state: dict[str, Any]) -> "NoisySum":
-        """Go on from `state()`: nothing is drawn again, nothing is spent again."""
-        total = cls.__new__(cls)
-        total.value, total._spacing = np.array(state["value"]), float(state["spacing"])
-        total.release = Release.from_dict(json.loads(state["release"]))
-        return total
+        drawn = self.noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)
+        self.value = drawn
 
     def add(self, term: Array) -> None:  # (dim,)
         """Add one term, or the sum of several."""
-        self.value += to_lattice(term, self._spacing) if self._spacing else term
+        rounded = to_lattice(term, self._spacing)
+        with self._lock:
+            self._commit(value=self.value + rounded, _used=True)
+
+    def _begun(self) -> bool:
+        return self._used
+
+    def _assert_not_older(self, resumed: Self) -> None:
+        # A state does not say how many terms it holds: a thief could tell who was there.
+        raise ValueError("this NoisySum holds terms already; load the state into a new one")

@@ -2,19 +2,19 @@
 
 import hashlib
 import hmac
-import json
 import math
 import secrets
-from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
 import numpy as np
 
 from discreet.privacy.checks import positive, whole
 from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
+from discreet.state import Stateful, damaged, value
 
 
+@value
 @dataclass(frozen=True, slots=True)
 class Budget:
     """A privacy budget for one person, over a learner's whole life.
@@ -61,54 +61,61 @@ class Budget:
         return math.inf if self.off else zcdp_rho(self.epsilon, self.delta)
 
 
-class ContributionLimiter:
+class ContributionLimiter(Stateful):
     """Admits each person to at most `contributions` rounds, by salted hash of a user id.
 
     The table holds keyed hashes and counts, never an id. It tells whoever has the salt who took
     part, so keep it as carefully as the data. A refused round must leave no trace in the learner.
+    Several threads may share one limiter. Loading an older state readmits nobody: the larger count
+    of each person stays; a state of another limiter is refused once this one has admitted someone.
+
+    contributions   rounds that one person may take part in
+    salt            the key of the hash; drawn afresh if left out, and part of the state
 
     >>> limiter = ContributionLimiter(2, salt=b"keep me secret")
     >>> [limiter.admit("ada"), limiter.admit("ada"), limiter.admit("ada"), limiter.admit("bob")]
     [True, True, False, True]
     """
 
+    _state = ("_salt", "_seen")
+
     def __init__(self, contributions: int, *, salt: bytes | None = None) -> None:
         self.contributions = whole("contributions", contributions)
-        self._salt = secrets.token_bytes(32) if salt is None else bytes(salt)
-        if not self._salt:
+        self.salt = None if salt is None else bytes(salt)
+        if self.salt == b"":
             raise ValueError("salt must not be empty; leave it out to draw a fresh one")
-        self._seen: Counter[str] = Counter()
+        self._salt = secrets.token_bytes(32) if self.salt is None else self.salt
+        self._seen: dict[str, int] = {}
 
     def admit(self, user: str | bytes | int) -> bool:
         """Whether this person may take part once more; if so, the round is counted."""
-        key = self._key(user)
-        if self._seen[key] >= self.contributions:
-            return False
-        self._seen[key] += 1
-        return True
+        with self._lock:
+            key = self._key(user)
+            count = self._seen.get(key, 0)
+            if count >= self.contributions:
+                return False
+            self._seen[key] = count + 1
+            return True
 
     def remaining(self, user: str | bytes | int) -> int:
         """How many rounds this person has left."""
-        return self.contributions - self._seen.get(self._key(user), 0)
+        with self._lock:
+            return self.contributions - self._seen.get(self._key(user), 0)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Counts and salt, as plain values; keep it secret."""
-        return {
-            "format": 1,
-            "contributions": self.contributions,
-            "salt": self._salt.hex(),
-            "seen": json.dumps(self._seen),
-        }
+    def _begun(self) -> bool:
+        return bool(self._seen)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue counting from a saved state; its limit must be the same as this one's."""
-        if state.get("format") != 1 or state.get("contributions") != self.contributions:
-            raise ValueError(
-                f"expected a state of format 1 with contributions={self.contributions}; "
-                "build the limiter with the limit that was saved"
-            )
-        self._salt = bytes.fromhex(state["salt"])
-        self._seen = Counter(json.loads(state["seen"]))
+    def _assert_not_older(self, resumed: Self) -> None:
+        """Nobody is readmitted by an older state: the larger count of each person stays."""
+        for key, count in self._seen.items():
+            resumed._seen[key] = max(count, resumed._seen.get(key, 0))
+
+    def _validate(self) -> None:
+        if not isinstance(self._salt, bytes) or not self._salt:
+            raise damaged("salt")
+        for count in self._seen.values():
+            if type(count) is not int or not 1 <= count <= self.contributions:
+                raise damaged("seen")
 
     def _key(self, user: str | bytes | int) -> str:
         # The type is part of the id: 7 and "7" are different people.

@@ -15,15 +15,15 @@ Numerical composition is tighter for mixtures but not valid for adaptively chose
 used to report (`Guarantee.epsilon_at`), never to admit.
 """
 
-import json
 import math
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Self
 
 from discreet.privacy.budget import Budget
 from discreet.privacy.checks import one_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
-from discreet.privacy.state import expect
+from discreet.state import Stateful, damaged, value
 
 _SLACK = 1 + 1e-12  # shares that add up to the budget must not fail by rounding
 
@@ -32,8 +32,36 @@ class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is 
     """The release was refused, nothing was drawn: it would have cost more than is left."""
 
 
-class Ledger:
+@value
+@dataclass(frozen=True)
+class Account:
+    """What has been released and what that costs: the common part, and each scope's own."""
+
+    releases: tuple[Release, ...] = ()
+    common: float = 0.0
+    scopes: dict[str, float] = field(default_factory=dict)
+    dearest: float = 0.0
+
+    def cost_in(self, scope: str | None) -> float:
+        """The cost of a scope, or of the dearest one, beyond what is common to all."""
+        return self.dearest if scope is None else self.scopes.get(scope, 0.0)
+
+    def plus(self, release: Release, cost: float) -> "Account":
+        """This account with one more release of this cost."""
+        releases = (*self.releases, release)
+        if release.scope is None:
+            return Account(releases, self.common + cost, self.scopes, self.dearest)
+        here = self.cost_in(release.scope) + cost
+        scopes = {**self.scopes, release.scope: here}
+        return Account(releases, self.common, scopes, max(self.dearest, here))
+
+
+class Ledger(Stateful):
     """Adds up what releases cost one person and refuses to exceed the budget.
+
+    budget       what may be spent
+    accounting   the currency: "gaussian", "pure" or "zcdp"; left out, "pure" if delta is 0 and
+                 "gaussian" otherwise
 
     >>> ledger = Ledger(Budget(1.0, 1e-6))
     >>> half = Release.gaussian(sensitivity=1.0, scale=math.sqrt(2) / ledger.budget.mu,
@@ -44,6 +72,8 @@ class Ledger:
     discreet.privacy.ledger.BudgetSpent: releasing 'half' would cost 1.5 times the budget ...
     """
 
+    _state = ("_account",)
+
     def __init__(self, budget: Budget, accounting: str | None = None) -> None:
         self.budget = budget
         default = "pure" if budget.pure else "gaussian"
@@ -52,24 +82,43 @@ class Ledger:
             self._limit = budget.mu**2
         else:
             self._limit = budget.epsilon if self.accounting == "pure" else budget.rho
-        self._common = 0.0
-        self._scopes: dict[str, float] = {}
-        self._dearest = 0.0
-        self._releases: list[Release] = []
+        self._account = Account()
 
     @property
     def releases(self) -> tuple[Release, ...]:
         """Everything released so far, in order."""
-        return tuple(self._releases)
+        return self._account.releases
 
     def spent(self, scope: str | None = None) -> float:
         """The share of the budget that is gone: in one scope, or at worst over all of them."""
-        return self._share(self._common + self._cost_in(scope))
+        return self._share(self._account.common + self._account.cost_in(scope))
+
+    def check(self, release: Release) -> None:
+        """Raise `BudgetSpent` if this release would cost more than is left; change nothing."""
+        self._after(self._account, release)
 
     def spend(self, release: Release) -> Release:
         """Book a release that is about to be made, or raise `BudgetSpent` and change nothing."""
+        with self._lock:
+            self._account = self._after(self._account, release)
+        return release
+
+    def including(self, *releases: Release) -> Self:
+        """A new ledger with these releases booked too, or `BudgetSpent`; this one is unchanged.
+
+        For owners who change several things in one step. The old ledger must not be used further.
+        """
+        account = self._account
+        for release in releases:
+            account = self._after(account, release)
+        after = type(self)(self.budget, self.accounting)
+        after._commit(_account=account, _run=self._run)
+        return after
+
+    def _after(self, account: Account, release: Release) -> Account:
+        """The account with this release booked, or `BudgetSpent`."""
         cost = self._cost(release)
-        total = self._common + self._cost_in(release.scope) + cost
+        total = account.common + account.cost_in(release.scope) + cost
         if not (cost >= 0 and total <= self._limit * _SLACK):  # also refuses NaN
             share = f"{self._share(total):.3g} times the budget"
             raise BudgetSpent(
@@ -78,14 +127,7 @@ class Ledger:
                 f"(epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}); "
                 "split the budget over the releases on the same rows"
             )
-        if release.scope is None:
-            self._common += cost
-        else:
-            here = self._scopes.get(release.scope, 0.0) + cost
-            self._scopes[release.scope] = here
-            self._dearest = max(self._dearest, here)
-        self._releases.append(release)
-        return release
+        return account.plus(release, cost)
 
     def guarantee(
         self,
@@ -109,29 +151,26 @@ class Ledger:
             reference=reference,
         )
 
-    def state_dict(self) -> dict[str, Any]:
-        """Plain values from which `load_state_dict` continues the same account."""
-        records = json.dumps([release.to_dict() for release in self._releases])
-        return {**self._config(), "releases": records}
+    def _begun(self) -> bool:
+        return bool(self.releases)
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue a saved account; this ledger must be unused, its budget is checked again."""
-        expect(state, **self._config())
-        if self._releases:
-            raise ValueError("load into a new Ledger: this one has releases that cannot be undone")
-        account = Ledger(self.budget, self.accounting)
-        for record in json.loads(state["releases"]):
-            account.spend(Release.from_dict(record))
-        self.__dict__.update(account.__dict__)
+    def _assert_not_older(self, resumed: Self) -> None:
+        if resumed.releases[: len(self.releases)] != self.releases:
+            raise ValueError(
+                "the state lacks releases that this ledger has booked and that cannot be undone; "
+                "load it into a new Ledger only if those releases were never published"
+            )
 
-    def _config(self) -> dict[str, Any]:
-        return {
-            "format": 1,
-            "accounting": self.accounting,
-            "epsilon": self.budget.epsilon,
-            "delta": self.budget.delta,
-            "contributions": self.budget.contributions,
-        }
+    def _validate(self) -> None:
+        """Costs are computed again from the releases: no state can claim to have spent less."""
+        account = Account()
+        try:
+            for release in self.releases:
+                account = self._after(account, release)
+        except (AttributeError, TypeError, BudgetSpent):
+            raise damaged("releases") from None
+        if account != self._account:
+            raise damaged("costs")
 
     def _cost(self, release: Release) -> float:
         if self.budget.off:
@@ -139,9 +178,6 @@ class Ledger:
         if self.accounting == "gaussian":
             return release.mu**2
         return release.epsilon if self.accounting == "pure" else release.rho
-
-    def _cost_in(self, scope: str | None) -> float:
-        return self._dearest if scope is None else self._scopes.get(scope, 0.0)
 
     def _share(self, cost: float) -> float:
         return cost / self._limit if cost else 0.0

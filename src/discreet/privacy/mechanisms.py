@@ -7,9 +7,9 @@
     select                argmax(score + Gumbel(s)), s = 2 D / epsilon, D for each score
     generalized_gaussian  exp(-|z|_r^2 / (2 s^2)), D in l_q
 
-The sensitivity is for everything one person contributes. A mechanism books its release in the
-`ledger`, if it is given one, before any noise is drawn. An infinite mu, epsilon or rho means no
-noise, and the record says so.
+The sensitivity is for everything one person contributes. A mechanism that is given a `ledger` asks
+it before any noise is drawn and books its release last, when the value is ready: a draw that failed
+costs nothing. An infinite mu, epsilon or rho means no noise, and the record says so.
 """
 
 import math
@@ -63,11 +63,11 @@ def gaussian(
         sampler=noise.sampler("gaussian"),
         scope=scope,
     )
-    _book(ledger, release)
+    _check(ledger, release)
     if release.scale == 0:
-        return Released(array.copy(), release)
+        return _book(ledger, array.copy(), release)
     drawn = noise.gaussian(release.scale, array.shape, spacing)
-    return Released(to_lattice(array, spacing) + drawn, release)
+    return _book(ledger, to_lattice(array, spacing) + drawn, release)
 
 
 def gaussian_symmetric(
@@ -164,11 +164,11 @@ def k_norm(
         sampler=noise.sampler(mechanism),
         scope=scope,
     )
-    _book(ledger, release)
+    _check(ledger, release)
     if release.scale == 0:
-        return Released(array.copy(), release)
+        return _book(ledger, array.copy(), release)
     drawn = draw_k_norm(norm, release.scale, 1, array.size, noise, spacing).reshape(array.shape)
-    return Released(to_lattice(array, spacing) + drawn, release)
+    return _book(ledger, to_lattice(array, spacing) + drawn, release)
 
 
 def select(
@@ -204,12 +204,12 @@ def select(
         sampler=noise.sampler("exponential"),
         scope=scope,
     )
-    _book(ledger, release)
+    _check(ledger, release)
     # Gumbel noise is not symmetric: a minimum is the maximum of the negated scores.
     signed = -array if minimize else array
     if release.scale == 0:
-        return Released(int(np.argmax(signed)), release)
-    return Released(noise.select(signed, release.scale), release)
+        return _book(ledger, int(np.argmax(signed)), release)
+    return _book(ledger, noise.select(signed, release.scale), release)
 
 
 def generalized_gaussian(
@@ -265,15 +265,15 @@ def generalized_gaussian(
         sampler=noise.sampler("generalized gaussian"),
         scope=scope,
     )
-    _book(ledger, release)
+    _check(ledger, release)
     if scale == 0:
-        return Released(array.copy(), release)
+        return _book(ledger, array.copy(), release)
     # Direction by the cone measure, density exp(-|g|^r) normalised; |z|_r^2 ~ 2 s^2 Gamma(d/2).
     signs = np.where(noise.uniform(dim) < 0.5, -1.0, 1.0)
     direction = signs * noise.gamma(1 / r, dim) ** (1 / r)
     direction /= np.sum(np.abs(direction) ** r) ** (1 / r)
     radius = scale * math.sqrt(2 * noise.gamma(dim / 2, 1)[0])
-    return Released(array + (radius * direction).reshape(array.shape), release)
+    return _book(ledger, array + (radius * direction).reshape(array.shape), release)
 
 
 def k_norm_name(norm: str) -> str:
@@ -335,6 +335,12 @@ def vector_to_symmetric(vector: Array) -> Array:  # (..., d (d + 1) / 2) -> (...
     return matrix
 
 
-def _book(ledger: Ledger | None, release: Release) -> None:
+def _check(ledger: Ledger | None, release: Release) -> None:
+    if ledger is not None:
+        ledger.check(release)
+
+
+def _book(ledger: Ledger | None, value: Any, release: Release) -> Released:
     if ledger is not None:
         ledger.spend(release)
+    return Released(value, release)

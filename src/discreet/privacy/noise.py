@@ -26,12 +26,13 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
 from discreet.privacy.checks import Array, whole
+from discreet.state import register_with_like
 
 _LATTICE_BITS = 40  # default spacing: 2^-40 of the noise scale, rounded down to a power of two
 Size = int | tuple[int, ...]
@@ -67,6 +68,10 @@ class Noise(ABC):
     def state(self) -> str:
         """What is needed to draw the same future; empty where saving it would reveal noise."""
         return ""
+
+    def _config_kind(self) -> dict[str, Any]:
+        """What a saved configuration says of this source: its kind, never a seed."""
+        return {"@": "Noise", "of": {"kind": type(self).__name__, "position": ""}}
 
     def gamma(self, shape: float, size: Size) -> Array:
         """Standard gamma floats, one uniform each."""
@@ -247,6 +252,23 @@ def source_named(name: str) -> Noise:
     if name not in sources:
         raise ValueError(f"a state of noise {name!r} cannot be loaded from a file")
     return sources[name]()
+
+
+def _from_state(plain: Any, like: Any) -> Noise:
+    """A source of the saved kind: a seeded one at its position, others as fresh as ever."""
+    same = like if type(like).__name__ == plain["kind"] else None
+    if plain["position"]:
+        return (type(same) if isinstance(same, SeededNoise) else SeededNoise).restored(
+            plain["position"]
+        )
+    return source_named(plain["kind"]) if same is None else cast(Noise, same)
+
+
+register_with_like(
+    Noise,  # type: ignore[type-abstract]
+    lambda noise: {"kind": type(noise).__name__, "position": noise.state()},
+    _from_state,
+)
 
 
 def to_lattice(value: Array, spacing: float) -> Array:

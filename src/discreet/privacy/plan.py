@@ -41,6 +41,11 @@ class Plan:
     spacing: float
     reference: str
 
+    @property
+    def depth(self) -> int:
+        """How many levels have noise of their own: those of a tree, or one."""
+        return self.design.depth if isinstance(self.design, Tree) else 1
+
     def growth(self, t: Any) -> Array:
         """Deviation of the sum of t rounds, in units of one draw."""
         if not isinstance(self.design, Tree):

@@ -1,7 +1,5 @@
 """Private running sums: one budget for a whole stream of prefix sums, adaptive inputs included."""
 
-import os
-import secrets
 from typing import Any
 
 import numpy as np
@@ -12,14 +10,35 @@ from discreet.privacy.checks import Array, numbers, one_of, positive, whole, wit
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm
-from discreet.privacy.noise import Noise, SeededNoise, Size, source, source_named, to_lattice
-from discreet.privacy.plan import Task, best_plan
-from discreet.privacy.state import expect, load_state, save_state
+from discreet.privacy.noise import Noise, source, to_lattice
+from discreet.privacy.plan import Plan, Task, best_plan
 from discreet.privacy.toeplitz import FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
+from discreet.state import Stateful, damaged, encode
 
 
-class PrefixSum:
+class NodeNoise(Stateful):
+    """The noise of a tree's nodes: a stream for each level, and one for padding."""
+
+    _state = ("_streams",)
+
+    def __init__(self, plan: Plan, dim: int, noise: Noise) -> None:
+        self._plan = plan
+        self._dim = dim
+        self._streams = tuple(noise.spawn(plan.depth + 1))
+
+    def __call__(self, level: int, count: int) -> Array:  # (count, dim)
+        """Noise for the next nodes of a level."""
+        plan, stream = self._plan, self._streams[level]
+        scale = plan.release.scale
+        if scale == 0:
+            return np.zeros((count, self._dim))
+        if plan.pure:
+            return draw_k_norm(plan.release.norm, scale, count, self._dim, stream, plan.spacing)
+        return stream.gaussian(scale, (count, self._dim), plan.spacing)
+
+
+class PrefixSum(Stateful):
     """The running sum of a stream of vectors, published after every round.
 
     Requires   one replaced round moves x by at most `sensitivity` in `norm`. Rows are checked
@@ -35,7 +54,10 @@ class PrefixSum:
     "auto" means a tree, whose Gaussian or Laplace noise is exact; filtered noise is float.
 
     A stolen state reveals noisy sums for a tree and everything for "blt" and "toeplitz". Sums
-    published again from an old state spend the budget twice: never roll back.
+    published again from an old state spend the budget twice: a state may be resumed only once. The
+    generator is in the state only for SeededNoise, because it would reveal the noise to come.
+
+    Several threads may share one object: each round is taken in whole, in some order.
 
     >>> from discreet.privacy import Budget, SeededNoise
     >>> sums = PrefixSum(1000, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
@@ -44,6 +66,8 @@ class PrefixSum:
     >>> bool(np.abs(estimate - [600, -800]).max() < 4 * sums.deviation(1000))
     True
     """
+
+    _state = ("_sum", "_ledger")
 
     def __init__(
         self,
@@ -67,22 +91,25 @@ class PrefixSum:
                 "clip=True shortens rows to the bound, which keeps them within `sensitivity` of "
                 "each other only if bound <= sensitivity/2; subtract a public centre first"
             )
-        self.clip = clip
-        self.rounds = 0
-        self._run = secrets.token_hex(8)
-        self._asked, self._source = mechanism, source(noise)
-        task = Task(horizon, dim, budget, self.sensitivity, norm, self.bound, self._source)
+        self.clip = bool(clip)
+        self.noise = source(noise)
+        self._asked = mechanism
+        task = Task(horizon, dim, budget, self.sensitivity, norm, self.bound, self.noise)
         self._plan = best_plan(task, mechanism)
         self._ledger = Ledger(budget, "pure" if self._plan.pure else None)
         self._ledger.spend(self._plan.release)
-        self._estimate = np.zeros(self.dim)
-        design = self._plan.design
+        self._sum = self._begin()
+
+    def _begin(self) -> TreeSum | FilteredSum:
+        plan, design = self._plan, self._plan.design
         if isinstance(design, Tree):
-            self._streams = self._source.spawn(design.depth + 1)
-            self._sum: TreeSum | FilteredSum = TreeSum(design, self.horizon, dim, self._node_noise)
-        else:
-            self._streams = self._source.spawn(1)
-            self._sum = FilteredSum(design, dim, self._plan.release.scale, self._white_noise)
+            return TreeSum(design, self.horizon, self.dim, NodeNoise(plan, self.dim, self.noise))
+        return FilteredSum(design, self.dim, plan.release.scale, self.noise.spawn(1)[0])
+
+    @property
+    def rounds(self) -> int:
+        """Rounds taken in so far."""
+        return self._sum.rounds
 
     @property
     def mechanism(self) -> str:
@@ -92,7 +119,7 @@ class PrefixSum:
     @property
     def estimate(self) -> Array:
         """The last published sum; zero before the first round."""
-        return self._estimate.copy()
+        return self._sum.estimate.copy()
 
     @property
     def guarantee(self) -> Guarantee:
@@ -104,22 +131,18 @@ class PrefixSum:
 
     def add(self, x: ArrayLike) -> Array:
         """Take in one round; returns the private estimate of the sum so far."""
-        self._room(1)
-        row = self._checked([x] if isinstance(x, (int, float)) else x, (self.dim,))
-        self._estimate = self._sum.add(row)
-        self.rounds += 1
-        return self._estimate.copy()
+        with self._lock:
+            self._room(1)
+            row = self._checked([x] if isinstance(x, (int, float)) else x, (self.dim,))
+            return self._sum.add(row).copy()
 
     def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
         """Take in n rounds; returns the n estimates that n calls of `add` would have returned."""
         array = numbers("X", X)
         rows = self._checked(array, (*array.shape[:1], self.dim))
-        self._room(len(rows))
-        sums = self._sum.add_many(rows)
-        self.rounds += len(rows)
-        if len(rows):
-            self._estimate = sums[-1].copy()
-        return sums
+        with self._lock:
+            self._room(len(rows))
+            return self._sum.add_many(rows)
 
     def deviation(self, t: ArrayLike) -> Any:
         """The standard deviation of the noise in each coordinate of the sum of t rounds."""
@@ -129,107 +152,15 @@ class PrefixSum:
         growth = self._plan.growth(rounds)
         return growth * self._plan.unit if rounds.ndim else float(growth) * self._plan.unit
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything needed to go on: private data for "blt" and "toeplitz", noisy sums for a tree.
-
-        `rounds` never decreases. Noise already drawn is kept; the generator itself is saved only
-        for SeededNoise, because it would reveal the noise to come.
-        """
-        streams = {f"stream{i}": stream.state() for i, stream in enumerate(self._streams)}
-        sums = {f"sum.{name}": value for name, value in self._sum.state().items()}
-        return {
-            **self._config(),
-            "run": self._run,
-            "rounds": self.rounds,
-            "estimate": self.estimate,
-            **streams,
-            **sums,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; one that is older than this object is refused."""
-        expect(state, **self._config())
-        run, rounds = state.get("run"), state.get("rounds")
-        if not isinstance(run, str) or not isinstance(rounds, int) or rounds > self.horizon:
-            raise ValueError("this state is damaged: run or rounds are missing or do not fit")
-        if self.rounds and run != self._run:
-            raise ValueError("the state is of another stream; load it into a new PrefixSum")
-        if rounds < self.rounds:
-            raise ValueError(
-                f"the state is at round {rounds}, this object at {self.rounds}: "
-                "publishing those rounds again would spend the budget twice"
-            )
-        sums = {name[4:]: value for name, value in state.items() if name.startswith("sum.")}
-        self._check(sums, state)
-        streams = self._streams
-        if isinstance(self._source, SeededNoise):
-            streams = [SeededNoise.restored(state[f"stream{i}"]) for i in range(len(streams))]
-        estimate = state["estimate"].copy()
-        self._sum.restore(sums, rounds)  # the last step that can fail
-        self._run, self.rounds = run, rounds
-        self._estimate, self._streams = estimate, streams
-
-    def _check(self, sums: dict[str, Any], state: dict[str, Any]) -> None:
-        """Refuse a damaged state whole, before anything is changed."""
-        expected = {"estimate": self._estimate, **self._sum.state()}
-        for name, like in expected.items():
-            found = np.asarray(state.get(name) if name == "estimate" else sums.get(name))
-            grows = name.startswith(("ahead", "past"))  # noise drawn so far
-            fits = found.shape[grows:] == like.shape[grows:] and found.ndim == like.ndim
-            if found.dtype.kind != "f" or not fits or not np.isfinite(found).all():
-                raise ValueError(f"this state is damaged: {name} is missing or does not fit")
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file."""
-        save_state(path, self.state_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "PrefixSum":
-        """Go on from a file, with the same kind of noise."""
-        state = load_state(path)
-        expect(state, format=1, kind="PrefixSum")
-        asked: str | Tree = state["mechanism"]
-        if asked == "Tree":
-            branching, levels = state["tree.branching"], state["tree.levels"]
-            asked = Tree(
-                branching or None, state["tree.balanced"], state["tree.padded"], levels or None
-            )
-        loaded = cls(
-            state["horizon"],
-            state["dim"],
-            Budget(state["epsilon"], state["delta"], state["contributions"]),
-            sensitivity=state["sensitivity"],
-            norm=state["norm"],
-            mechanism=asked,
-            noise=source_named(state["source"]),
-            bound=state["bound"],
-            clip=state["clip"],
-        )
-        loaded.load_state_dict(state)
-        return loaded
-
     def _config(self) -> dict[str, Any]:
-        tree = self._asked if isinstance(self._asked, Tree) else None
-        return {
-            "format": 1,
-            "kind": "PrefixSum",
-            "horizon": self.horizon,
-            "dim": self.dim,
-            "epsilon": self.budget.epsilon,
-            "delta": self.budget.delta,
-            "contributions": self.budget.contributions,
-            "sensitivity": self.sensitivity,
-            "norm": self.norm,
-            "bound": self.bound,
-            "clip": self.clip,
-            "source": type(self._source).__name__,
-            "mechanism": "Tree" if tree else self._asked,
-            "tree.branching": (tree and tree.branching) or 0,
-            "tree.levels": (tree and tree.levels) or 0,
-            "tree.balanced": bool(tree and tree.balanced),
-            "tree.padded": bool(tree and tree.padded),
-            "scale": self._plan.release.scale,
-        }
+        return {**super()._config(), "mechanism": encode(self._asked)}
+
+    def _validate(self) -> None:
+        if self._ledger.releases != (self._plan.release,):
+            raise damaged("the calibration")
+        tree = isinstance(self._plan.design, Tree)
+        if type(self._sum) is not (TreeSum if tree else FilteredSum):
+            raise damaged("sum")
 
     def _room(self, count: int) -> None:
         if self.rounds + count > self.horizon:
@@ -244,15 +175,3 @@ class PrefixSum:
             raise ValueError(f"x must have shape {shape}, got {rows.shape}")
         rows = within("x", rows, self.bound, norm=self.norm, clip=self.clip)
         return to_lattice(rows, self._plan.spacing) if self._plan.spacing else rows
-
-    def _node_noise(self, level: int, count: int) -> Array:
-        plan, stream = self._plan, self._streams[level]
-        if self.budget.off:
-            return np.zeros((count, self.dim))
-        scale = plan.release.scale
-        if plan.pure:
-            return draw_k_norm(plan.release.norm, scale, count, self.dim, stream, plan.spacing)
-        return stream.gaussian(scale, (count, self.dim), plan.spacing)
-
-    def _white_noise(self, size: Size) -> Array:
-        return self._streams[0].normal(size)

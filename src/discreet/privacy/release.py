@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from discreet.privacy.gaussian import bounded_range_mu
+from discreet.state import value
 
 
+@value
 @dataclass(frozen=True, slots=True)
 class Release:
     """What was released, how far one person could move it, and the noise that hides the move.
@@ -89,7 +91,7 @@ class Release:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; infinities as the string "inf", so that it is valid JSON."""
-        return {name: plain(value) for name, value in asdict(self).items()}
+        return {name: plain(item) for name, item in asdict(self).items()}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> "Release":
@@ -98,9 +100,9 @@ class Release:
         return cls(**fields)
 
 
-def plain(value: Any) -> Any:
-    """`value` for JSON: an infinite number as the string "inf"."""
-    return "inf" if isinstance(value, float) and math.isinf(value) else value
+def plain(item: Any) -> Any:
+    """`item` for JSON: an infinite number as the string "inf"."""
+    return "inf" if isinstance(item, float) and math.isinf(item) else item
 
 
 def _ratio(sensitivity: float, scale: float) -> float:

@@ -1,31 +1,15 @@
-"""States on disk: arrays and plain scalars in one .npz file, no pickle, written atomically."""
+"""What rooms that write their states by hand still import; `discreet.state` is the way."""
 
-import os
-from pathlib import Path
-from typing import Any
+import copy
+from types import MethodType
+from typing import Any, TypeVar
 
 import numpy as np
 
+from discreet.state import Stateful, load_state, save_state
 
-def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Write a state dict; the file appears whole or not at all."""
-    target = Path(path)
-    partial = target.with_name(target.name + ".partial")
-    # For the owner's eyes only: a state may hold private sums.
-    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        arrays: dict[str, Any] = {name: np.asarray(value) for name, value in state.items()}
-        np.savez(file, **arrays)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(target)
-
-
-def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read what `save_state` wrote; zero-dimensional arrays come back as plain scalars."""
-    with np.load(path, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
-    return {name: array.item() if array.ndim == 0 else array for name, array in arrays.items()}
+__all__ = ["copied", "expect", "keeps", "load_state", "save_state"]
+T = TypeVar("T")
 
 
 def expect(state: dict[str, Any], **wanted: Any) -> None:
@@ -49,3 +33,31 @@ def keeps(taken: Any, saved: Any) -> None:
             "the state is older than this learner: it lacks feedback that was taken, and to take "
             "it a second time would cost twice"
         )
+
+
+def copied(item: T) -> T:
+    """A deep copy of an object that holds live parts: to be resumed, or unused as yet."""
+    memo: dict[int, Any] = {}
+    parts: list[Stateful] = []
+    todo: list[Any] = [item]
+    seen: set[int] = set()
+    while todo:
+        each = todo.pop()
+        if id(each) in seen or isinstance(each, type):
+            continue
+        seen.add(id(each))
+        if isinstance(each, Stateful):
+            parts.append(each)
+            memo[id(each)] = type(each).__new__(type(each))
+        if isinstance(each, (list, tuple)):
+            todo.extend(each)
+        elif isinstance(each, dict):
+            todo.extend(each.values())
+        elif isinstance(each, MethodType):
+            todo.append(each.__self__)
+        elif hasattr(each, "__dict__"):
+            todo.extend(vars(each).values())
+    for part in parts:
+        own = {name: copy.deepcopy(v, memo) for name, v in vars(part).items() if name != "_lock"}
+        memo[id(part)].__dict__.update(own)
+    return copy.deepcopy(item, memo)

@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy.checks import Array
-from discreet.privacy.noise import Size
+from discreet.privacy.noise import Noise
+from discreet.state import Stateful, damaged
 
 # log w and logit q of the five buffers: quartics in (log2 T - 14) / 10, highest power first, from
 # benchmarks/fit_blt.py. Within 0.2% of the best five buffers from T = 2^6 to 2^40; those have
@@ -50,6 +51,7 @@ class SquareRoot:
     """Noise sum_k c_k z_{t-k}: C = B = A^(1/2)."""
 
     def __init__(self, horizon: int) -> None:
+        self.horizon = horizon
         self.coefficients = _square_root(horizon)  # (horizon,)
 
     def reach(self, contributions: int) -> float:
@@ -65,9 +67,13 @@ class SquareRoot:
         """Deviation of the noise at round t, for z of deviation 1."""
         return np.asarray(np.sqrt(np.cumsum(self.coefficients**2))[np.asarray(t) - 1])
 
-    def filter(self, dim: int, scale: float = 1.0) -> "History":
+    def kernel(self, scale: float) -> "History":
         """The streaming form, for white noise of deviation 1 that is to have this scale."""
-        return History(scale * self.coefficients, dim)
+        return History(scale * self.coefficients)
+
+    def filter(self, dim: int) -> "Filter":
+        """The streaming form with a memory of its own, for white noise of deviation 1."""
+        return Filter(self.kernel(1.0), dim)
 
 
 @dataclass(frozen=True)
@@ -124,28 +130,35 @@ class Buffered:
                 total += weight_i * weight_j * _geometric(log_i + log_j, n)
         return np.asarray(np.sqrt(total))
 
-    def filter(self, dim: int, scale: float = 1.0) -> "Buffers":
+    def kernel(self, scale: float) -> "Buffers":
         """The streaming form, for white noise of deviation 1 that is to have this scale."""
-        return Buffers(self, dim, scale)
+        return Buffers(self, scale)
+
+    def filter(self, dim: int) -> "Filter":
+        """The streaming form with a memory of its own, for white noise of deviation 1."""
+        return Filter(self.kernel(1.0), dim)
 
 
 class Buffers:
-    """z -> running noise, in O(5 dim) memory."""
+    """z -> running noise, in O(5 dim) memory: one row for each pole."""
 
-    def __init__(self, design: Buffered, dim: int, scale: float) -> None:
+    def __init__(self, design: Buffered, scale: float) -> None:
         # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
         self._poles = np.concatenate([[1.0], 1 - design.p_gap])[:, None]
         self._weights = scale * np.concatenate([[design.alpha], design.beta])
-        self._rows = np.zeros((len(self._weights), dim))
 
-    def step(self, z: Array) -> Array:
-        """The running noise after one more z."""
-        self._rows *= self._poles
-        self._rows += z
-        return np.asarray(self._weights @ self._rows)
+    def memory(self, dim: int) -> Array:
+        """The memory before the first round."""
+        return np.zeros((len(self._weights), dim))
 
-    def steps(self, Z: Array) -> Array:  # (n, dim) -> (n, dim)
-        """The running noise after each of n more: one matrix product per block."""
+    def step(self, memory: Array, t: int, z: Array) -> tuple[Array, Array]:
+        """The memory after round t's z, t = 0, 1, ..., and the running noise."""
+        after = memory * self._poles
+        after += z
+        return after, np.asarray(self._weights @ after)
+
+    def steps(self, memory: Array, t: int, Z: Array) -> tuple[Array, Array]:  # (n, dim) each
+        """`step` for n rounds, and the running noise of each: one matrix product per block."""
         out = np.empty_like(Z)
         ages = np.arange(_BLOCK + 1)
         powers = self._poles[:, 0] ** ages[:, None]  # (age, buffer)
@@ -156,92 +169,127 @@ class Buffers:
             z = Z[start : start + _BLOCK]
             n = len(z)
             out[start : start + n] = toeplitz[:n, :n] @ z
-            out[start : start + n] += (powers[1 : n + 1] * self._weights) @ self._rows
-            self._rows = powers[n][:, None] * self._rows + powers[n - 1 :: -1].T @ z
-        return out
-
-    def state(self) -> dict[str, Any]:
-        """The buffers."""
-        return {"buffers": self._rows.copy()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
-        self._rows = state["buffers"].copy()
+            out[start : start + n] += (powers[1 : n + 1] * self._weights) @ memory
+            memory = powers[n][:, None] * memory + powers[n - 1 :: -1].T @ z
+        return memory, out
 
 
 class History:
-    """z -> running noise, remembering every z; blocks by fast Fourier transform."""
+    """z -> running noise, remembering every z; blocks by fast Fourier transform.
 
-    def __init__(self, coefficients: Array, dim: int) -> None:
+    Rows of the memory from t on are room for what comes; whatever stands there is overwritten.
+    """
+
+    def __init__(self, coefficients: Array) -> None:
         self._coefficients = coefficients
-        self._past = np.zeros((len(coefficients), dim))
-        self._rounds = 0
+
+    def memory(self, dim: int) -> Array:
+        """The memory before the first round."""
+        return np.zeros((1, dim))
+
+    def step(self, memory: Array, t: int, z: Array) -> tuple[Array, Array]:
+        """The memory after round t's z, t = 0, 1, ..., and the running noise."""
+        memory = _with_room(memory, t, 1)
+        memory[t] = z
+        return memory, np.asarray(self._coefficients[: t + 1][::-1] @ memory[: t + 1])
+
+    def steps(self, memory: Array, t: int, Z: Array) -> tuple[Array, Array]:  # (n, dim) each
+        """`step` for n rounds, and the running noise of each."""
+        after = t + len(Z)
+        memory = _with_room(memory, t, len(Z))
+        memory[t:after] = Z
+        size = 2 * after
+        kernel = np.fft.rfft(self._coefficients[:after], size)[:, None]
+        spectrum = np.fft.rfft(memory[:after], size, axis=0)
+        return memory, np.asarray(np.fft.irfft(kernel * spectrum, size, axis=0)[t:after])
+
+
+class Filter:
+    """A kernel and its memory: z -> running noise."""
+
+    def __init__(self, kernel: Buffers | History, dim: int) -> None:
+        self._kernel = kernel
+        self.memory = kernel.memory(dim)
+        self.rounds = 0
 
     def step(self, z: Array) -> Array:
         """The running noise after one more z."""
-        self._past[self._rounds] = z
-        self._rounds += 1
-        return np.asarray(self._coefficients[: self._rounds][::-1] @ self._past[: self._rounds])
+        self.memory, out = self._kernel.step(self.memory, self.rounds, z)
+        self.rounds += 1
+        return out
 
     def steps(self, Z: Array) -> Array:  # (n, dim) -> (n, dim)
         """The running noise after each of n more."""
-        before, after = self._rounds, self._rounds + len(Z)
-        self._past[before:after] = Z
-        self._rounds = after
-        size = 2 * after
-        kernel = np.fft.rfft(self._coefficients[:after], size)[:, None]
-        spectrum = np.fft.rfft(self._past[:after], size, axis=0)
-        return np.asarray(np.fft.irfft(kernel * spectrum, size, axis=0)[before:after])
-
-    def state(self) -> dict[str, Any]:
-        """Every z so far."""
-        return {"past": self._past[: self._rounds].copy()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from `state()`."""
-        self._rounds = len(state["past"])
-        self._past[: self._rounds] = state["past"]
+        self.memory, out = self._kernel.steps(self.memory, self.rounds, Z)
+        self.rounds += len(Z)
+        return out
 
 
-class FilteredSum:
-    """The exact running sum plus filtered noise. `normal(size)` draws white noise."""
+class FilteredSum(Stateful):
+    """The exact running sum plus filtered float noise.
 
-    def __init__(
-        self,
-        design: SquareRoot | Buffered,
-        dim: int,
-        scale: float,
-        normal: Callable[[Size], Array],
-    ) -> None:
-        self._filter, self._normal = design.filter(dim, scale), normal
-        self._silent = scale == 0
+    A round is taken in whole or not at all: noise is drawn first, and all changes are one step.
+    """
+
+    _state = ("rounds", "estimate", "_total", "_memory", "noise")
+    _growing = frozenset({"_memory"})
+
+    def __init__(self, design: SquareRoot | Buffered, dim: int, scale: float, noise: Noise) -> None:
+        self.design = design
+        self.dim = dim
+        self.scale = scale
+        self.noise = noise
+        self.rounds = 0
+        self.estimate = np.zeros(dim)
+        self._kernel = design.kernel(scale)
         self._total = np.zeros(dim)
+        self._memory = self._kernel.memory(dim)
 
     def add(self, x: Array) -> Array:
         """Take in one round and return the noisy prefix sum."""
-        if self._silent:
-            self._total += x
-            return self._total.copy()
-        z = self._normal(len(x))  # first: if no noise can be had, nothing has changed
-        self._total += x
-        return self._total + self._filter.step(z)
+        total = estimate = self._total + x
+        memory = self._memory
+        if self.scale:
+            memory, running = self._kernel.step(memory, self.rounds, self.noise.normal(self.dim))
+            estimate = total + running
+        self._commit(rounds=self.rounds + 1, estimate=estimate, _total=total, _memory=memory)
+        return estimate
 
     def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
         """n rounds at once: the same sums as n calls of `add`."""
         if not len(X):
             return np.empty_like(X)
-        sums = self._total + np.cumsum(X, axis=0)
-        self._total = sums[-1].copy()
-        return sums if self._silent else sums + self._filter.steps(self._normal(X.shape))
+        totals = sums = self._total + np.cumsum(X, axis=0)
+        memory = self._memory
+        if self.scale:
+            memory, running = self._kernel.steps(memory, self.rounds, self.noise.normal(X.shape))
+            sums = totals + running
+        self._commit(
+            rounds=self.rounds + len(X),
+            estimate=sums[-1].copy(),
+            _total=totals[-1].copy(),
+            _memory=memory,
+        )
+        return sums
 
-    def state(self) -> dict[str, Any]:
-        """The exact sum and the filter: private data, in the clear."""
-        return {"total": self._total.copy(), **self._filter.state()}
+    def _validate(self) -> None:
+        if not 0 <= self.rounds <= self.design.horizon:
+            raise damaged("rounds")
+        fresh = self._kernel.memory(self.dim)
+        fits = self._memory.shape == fresh.shape
+        if isinstance(self._kernel, History):
+            fits = self._memory.shape[1:] == fresh.shape[1:] and len(self._memory) >= self.rounds
+        if not fits:
+            raise damaged("memory")
 
-    def restore(self, state: dict[str, Any], rounds: int) -> None:
-        """Go on from `state()`."""
-        self._filter.restore(state)
-        self._total = state["total"].copy()
+
+def _with_room(memory: Array, t: int, count: int) -> Array:
+    """The memory, or a longer copy of its first t rows."""
+    if t + count <= len(memory):
+        return memory
+    longer = np.zeros((max(2 * len(memory), t + count), memory.shape[1]))
+    longer[:t] = memory[:t]
+    return longer
 
 
 def _over_streams(reach: Callable[[int], float], k: int, horizon: int) -> float:

@@ -31,10 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array, whole
+from discreet.state import Stateful, damaged, value
 
 _WIDEST = 48  # branching beyond this never wins at any horizon where a tree has two levels
 
 
+@value
 @dataclass(frozen=True, slots=True)
 class Tree:
     """The shape of a tree: `PrefixSum(..., mechanism=Tree(branching=2))`.
@@ -134,41 +136,52 @@ class Tree:
         return math.sqrt(sum((k // size) * size**2 + (k % size) ** 2 for size in sizes))
 
 
-class TreeSum:
+class TreeSum(Stateful):
     """The running sum itself. `draw(level, count)` returns that many rows of node noise.
 
     Each level draws from its own stream in the order of its nodes, so that many rounds at once
-    and one round at a time see the same noise.
+    and one round at a time see the same noise. A round is taken in whole or not at all: what a
+    failed draw leaves behind is noise that nobody uses.
     """
+
+    _state = ("rounds", "estimate", "_reached", "_open", "_ahead", "draw")
 
     def __init__(
         self, tree: Tree, horizon: int, dim: int, draw: Callable[[int, int], Array]
     ) -> None:
-        self.tree, self.dim, self._draw = tree, dim, draw
+        self.tree = tree
+        self.horizon = horizon
+        self.dim = dim
+        self.draw = draw
         self.rounds = 0
+        self.estimate = np.zeros(dim)
         self._padding = tree.most_nodes(horizon) if tree.padded else 0
         self._reached = np.zeros((tree.depth, dim))
         self._open = np.concatenate([draw(level, 1) for level in range(tree.depth)])
-        self._ahead: list[list[Array]] = [[] for _ in range(tree.depth)]
+        self._ahead = tuple(np.empty((0, dim)) for _ in range(tree.depth))
 
     def add(self, x: Array) -> Array:
         """Take in one round and return the noisy prefix sum."""
         tree, t = self.tree, self.rounds + 1
+        reached, open_, ahead = self._reached.copy(), self._open.copy(), list(self._ahead)
         for level in range(tree.depth):
             covered = t <= tree.position(t - 1, level) * tree.base**level
-            (self._reached if covered else self._open)[level] += x
+            (reached if covered else open_)[level] += x
         top = 0
         while top + 1 < tree.depth and tree.position(t, top + 1) > tree.position(t - 1, top + 1):
             top += 1
         # The prefix passes one node of level `top`; below it is written anew from there.
-        self._reached[top] += self._open[top]
-        self._open[top] = self._next(top)
+        reached[top] += open_[top]
+        open_[top], ahead[top] = self._next(top, ahead[top])
         for level in range(top - 1, -1, -1):
-            self._ahead[level] = list(self._draw(level, tree.back)) if tree.back else []
-            self._reached[level] = self._reached[level + 1] - sum(self._ahead[level])
-            self._open[level] = self._next(level)
-        self.rounds = t
-        return np.asarray(self._padded(self._reached[:1].copy(), np.array([t]))[0])
+            passed = self.draw(level, tree.back) if tree.back else np.empty((0, self.dim))
+            reached[level] = reached[level + 1] - passed.sum(axis=0)
+            open_[level], ahead[level] = self._next(level, passed)
+        estimate = self._padded(reached[:1].copy(), np.array([t]))[0]
+        self._commit(
+            rounds=t, estimate=estimate, _reached=reached, _open=open_, _ahead=tuple(ahead)
+        )
+        return np.asarray(estimate)
 
     def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
         """n rounds at once, level by level: the same sums as n calls of `add`."""
@@ -179,6 +192,7 @@ class TreeSum:
         above = np.empty((0, self.dim))  # noisy sums at the positions of the level above
         above_first = 0
         reached, open_ = np.empty_like(self._reached), np.empty_like(self._open)
+        ahead = list(self._ahead)
         for level in range(tree.depth - 1, -1, -1):
             first, last = tree.position(before, level), tree.position(after, level)
             noise = self._upcoming(level, last)  # of the nodes first + 1, first + 2, ...
@@ -200,29 +214,33 @@ class TreeSum:
             reached[level] = here[-1] + data[end]
             start = self._open[level] if last == first else noise[last - first - 1]
             open_[level] = start + data[-1] - data[end]
-            self._ahead[level] = list(noise[last - first :])
+            ahead[level] = noise[last - first :]
             above, above_first = here, first
-        self._reached, self._open, self.rounds = reached, open_, after
-        return self._padded(above[1:] + data[1:], np.arange(before + 1, after + 1))
+        sums = self._padded(above[1:] + data[1:], np.arange(before + 1, after + 1))
+        self._commit(
+            rounds=after,
+            estimate=sums[-1].copy(),
+            _reached=reached,
+            _open=open_,
+            _ahead=tuple(ahead),
+        )
+        return sums
 
-    def state(self) -> dict[str, Any]:
-        """Noisy node sums and unused noise, as arrays."""
-        ahead = {
-            f"ahead{level}": np.array(rows).reshape(-1, self.dim)
-            for level, rows in enumerate(self._ahead)
-        }
+    def node_sums(self) -> dict[str, Array]:
+        """What a thief of the state would find: noisy node sums, and noise drawn ahead."""
+        ahead = {f"ahead{level}": rows.copy() for level, rows in enumerate(self._ahead)}
         return {"reached": self._reached.copy(), "open": self._open.copy(), **ahead}
 
-    def restore(self, state: dict[str, Any], rounds: int) -> None:
-        """Go on from `state()`."""
-        self.rounds = rounds
-        self._reached, self._open = state["reached"].copy(), state["open"].copy()
-        self._ahead = [list(state[f"ahead{level}"]) for level in range(self.tree.depth)]
+    def _validate(self) -> None:
+        if not 0 <= self.rounds <= self.horizon:
+            raise damaged("rounds")
+        shapes = [np.shape(rows)[1:] for rows in self._ahead]
+        if shapes != [(self.dim,)] * self.tree.depth:
+            raise damaged("ahead")
 
-    def _next(self, level: int) -> Array:
-        """Noise of the next node of a level: drawn ahead, or now."""
-        ahead = self._ahead[level]
-        return ahead.pop(0) if ahead else self._draw(level, 1)[0]
+    def _next(self, level: int, ahead: Array) -> tuple[Array, Array]:
+        """Noise of the next node of a level, drawn ahead or now, and what is left ahead."""
+        return (ahead[0], ahead[1:]) if len(ahead) else (self.draw(level, 1)[0], ahead)
 
     def _upcoming(self, level: int, last: int) -> Array:
         """Noise of the nodes after the open one, up to the last that is open or ahead at `last`."""
@@ -231,9 +249,9 @@ class TreeSum:
         if level < self.tree.depth - 1:  # nodes up to the parent's end are taken away: drawn too
             parent = (last + self.tree.back) // self.tree.base
             needed = max(last, parent * self.tree.base - 1)
-        known = np.array(self._ahead[level]).reshape(-1, self.dim)
+        known = self._ahead[level]
         fresh = needed - first - len(known)
-        return np.concatenate([known, self._draw(level, fresh)]) if fresh > 0 else known
+        return np.concatenate([known, self.draw(level, fresh)]) if fresh > 0 else known
 
     def _last_under(self, level: int, before: int) -> int:
         """The last position of a level that is written from the same parent as the present one."""
@@ -244,7 +262,7 @@ class TreeSum:
         if not self._padding:
             return sums
         missing = self._padding - self.tree.nodes(t)
-        extra = self._draw(self.tree.depth, int(missing.sum()))
+        extra = self.draw(self.tree.depth, int(missing.sum()))
         ends = np.concatenate([[0], np.cumsum(missing)])
         totals = np.concatenate([np.zeros((1, self.dim)), np.cumsum(extra, axis=0)])
         return np.asarray(sums + totals[ends[1:]] - totals[ends[:-1]])

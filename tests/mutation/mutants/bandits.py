@@ -251,7 +251,7 @@ MUTANTS = [
         (
             Edit(
                 "privacy.accumulator:NoisySum.__init__",
-                "noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)",
+                "self.noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)",
                 "np.zeros(dim)",
             ),
             Edit(

@@ -1,6 +1,5 @@
 """Planted bugs in SparseBandit."""
 
-import copy
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from discreet.online.directions import VertexDirection
 from discreet.online.sparse import SparseBandit
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
+from discreet.privacy.state import copied
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, proved
 
 CLIP = 0.2
@@ -58,7 +58,7 @@ def which_arms_moved() -> float:
     unused = arms(1.0, SeededNoise(3))
 
     def run(world: int, seed: int) -> float:
-        made: Any = copy.deepcopy(unused)
+        made: Any = copied(unused)
         made._noise = SeededNoise(seed)
         made.take(world, np.ones(1), 0.1)
         made.advance(made.ends[0])

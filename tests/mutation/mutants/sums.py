@@ -124,8 +124,8 @@ MUTANTS = [
         (
             Edit(
                 "privacy.tree:TreeSum._next",
-                "self._draw(level, 1)[0]",
-                'self.__dict__.setdefault(f"kept{level}", self._draw(level, 1)[0])',
+                "self.draw(level, 1)[0]",
+                'self.__dict__.setdefault(f"kept{level}", self.draw(level, 1)[0])',
             ),
         ),
         attack="prefix sum tree, middle round",
@@ -182,7 +182,7 @@ MUTANTS = [
         (
             Edit(
                 "privacy.toeplitz:Buffers.step",
-                "np.asarray(self._weights @ self._rows)",
+                "np.asarray(self._weights @ after)",
                 "np.asarray(self._weights.sum() * z)",
             ),
         ),
@@ -195,7 +195,13 @@ MUTANTS = [
         "audit",
         EPSILON,
         filter_with_restarts,
-        (Edit("privacy.toeplitz:FilteredSum.restore", "self._filter.restore(state)", "pass"),),
+        (
+            Edit(
+                "privacy.toeplitz:FilteredSum._validate",
+                "if not fits:",
+                "self._memory = fresh\n        if not fits:",
+            ),
+        ),
     ),
     Mutant(
         "data-dependent count",

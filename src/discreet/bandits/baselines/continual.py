@@ -1,7 +1,7 @@
 """LinUCB on private running sums (Shariff and Sheffet 2018, Algorithm 1).
 
     paper   [phi; y]   M_t + N_t              rho_min           c I       beta_t
-    here    v          self._sums.estimate    shift * noise     A's rest  `ucb`'s widths
+    here    v          sums.estimate          shift * noise     A's rest  `ucb`'s widths
 
 The sums are those of vv^T with v = [phi; y], as isometric vectors: Gram matrix, moment and square
 of the rewards in one release. Their noise is symmetric Gaussian, s on the diagonal and s/sqrt(2)
@@ -11,20 +11,40 @@ widths use the paper's constants.
 """
 
 import math
-from dataclasses import asdict, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.bandits.baselines.linucb import recalled, refresh, remembered, ucb
-from discreet.bandits.learner import Bandit
-from discreet.bandits.policies import Uniform
+from discreet.bandits.baselines.linucb import refresh, ucb
+from discreet.bandits.learner import RESUMED_TWICE, Bandit
+from discreet.bandits.policies import Ucb, Uniform
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.checks import Array, positive
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
-from discreet.privacy.noise import Noise, source, source_named
+from discreet.privacy.noise import Noise, source
+from discreet.state import Stateful
 
 _BLOCK = 1024  # rows at a time, each an outer product
+
+
+class RunningSums(Stateful):
+    """Rewarded rows on their way into the running sums."""
+
+    _state: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, sums: PrefixSum) -> None:
+        self.sums = sums
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add the products of rows, a block at a time."""
+        for start in range(0, len(rows), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            self.sums.add_many(outer_vectors(rows[block], rewards[block]))
+
+    def fold_one(self, row: Array, reward: float) -> None:
+        """`fold` for one row."""
+        self.sums.add(outer_vectors(row[None], np.array([reward]))[0])
 
 
 class ContinualLinUCB(Bandit):
@@ -34,11 +54,25 @@ class ContinualLinUCB(Bandit):
                `reward_range`; one person's round is one reward with the features it is for.
     Guarantee  (epsilon, delta), joint: every policy is post-processing of `PrefixSum`.
 
-    `width` and `regularizer` are LinUCB's. The noise comes on top: `shift` times its operator norm
-    is added to the Gram matrix, and `noise_width` times its deviation widens every interval.
-    `mechanism` is PrefixSum's: "auto" (buffered Toeplitz, or a tree with SecureNoise or delta = 0),
-    "blt", "toeplitz", "tree" for the best tree, Tree(2, balanced=False) for the published one.
-    With epsilon = inf this is LinUCB. A stolen state hides nothing unless the mechanism is a tree.
+    Parameters
+        dim            number of features of a row
+        horizon        rounds that count: the noise is calibrated for it
+        epsilon        privacy loss; with inf this is LinUCB
+        delta          probability of a larger loss
+        mechanism      PrefixSum's: "auto" (buffered Toeplitz, or a tree with SecureNoise or
+                       delta = 0), "blt", "toeplitz", "tree" for the best tree, Tree(2,
+                       balanced=False) for the published one. A stolen state hides nothing unless it
+                       is a tree
+        width          LinUCB's
+        noise_width    times the standard deviation of the noise: widens every interval
+        shift          times the operator norm of the noise: added to the Gram matrix
+        regularizer    LinUCB's
+        contributions  rounds in which one person may take part; the caller enforces that limit
+        norm_bound     length of the longest feature row; longer ones are shortened to it
+        reward_range   least and largest reward
+        clip           whether rewards outside the range are clipped to it, not refused
+        seed           of the coins that choose before the first release; for simulations
+        noise          SecureNoise(), SeededNoise(seed) for simulations, None for float noise
 
     >>> from discreet.environments import linear_world
     >>> from discreet.privacy import SeededNoise
@@ -55,6 +89,8 @@ class ContinualLinUCB(Bandit):
     >>> learner.guarantee.trust, learner.guarantee.epsilon, learner.guarantee.delta
     ('joint', 3.0, 1e-06)
     """
+
+    _state: ClassVar[tuple[str, ...]] = (*Bandit._state, "_sums")
 
     def __init__(
         self,
@@ -76,38 +112,38 @@ class ContinualLinUCB(Bandit):
         noise: Noise | None = None,
     ) -> None:
         if horizon is None:
-            raise ValueError("horizon must be a whole number: the noise is calibrated for it")
+            raise ValueError("horizon must be an integer: the noise is calibrated for it")
         super().__init__(
             dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=clip, seed=seed
         )
-        self.width, self.noise_width = (
-            positive("width", width),
-            positive("noise_width", noise_width),
-        )
-        self.shift, self.regularizer = (
-            positive("shift", shift),
-            positive("regularizer", regularizer),
-        )
-        self._mechanism, self._source = mechanism, source(noise)
+        self.width = positive("width", width)
+        self.noise_width = positive("noise_width", noise_width)
+        self.shift = positive("shift", shift)
+        self.regularizer = positive("regularizer", regularizer)
+        budget = Budget(epsilon, delta, contributions)
+        self.epsilon, self.delta = budget.epsilon, budget.delta
+        self.contributions = budget.contributions
+        self.mechanism = mechanism
+        self.noise = source(noise)
         self._sums = PrefixSum(
             horizon,
             (self.dim + 1) * (self.dim + 2) // 2,
-            Budget(epsilon, delta, contributions),
+            budget,
             # v = [phi; y] has |v|^2 <= 2 and |vv' - ww'|_F <= sqrt(2) max |v|^2 (replace-one, PSD
             # terms); vv' itself has norm |v|^2. Rewards enter in order of arrival: a reward that
             # comes for one neighbour only would move all later ones, so arrival is unprotected.
             sensitivity=math.sqrt(2) * 2,
             bound=2.0,
             mechanism=mechanism,
-            noise=self._source,
+            noise=self.noise,
         )
-        self._policy = Uniform()
+        self.policy = Uniform()
 
     @property
     def guarantee(self) -> Guarantee:
         """The promise of the running sums, for everybody but the person who is served."""
         sums = self._sums.guarantee
-        own = ("a person's own action", "decision records", "the horizon")
+        own = ("a person's own action", "decision records", "the horizon", RESUMED_TWICE)
         return replace(
             sums,
             trust="joint",
@@ -118,23 +154,14 @@ class ContinualLinUCB(Bandit):
     def _size(self) -> int:
         return refresh(self.rounds)
 
-    def _begin(self, size: int) -> None:
-        pass  # the sums go on
+    def _turned(self, size: int | None) -> dict[str, Any]:
+        policy = self._estimated() if self._sums.rounds else self.policy
+        return {"policy": policy, "window": RunningSums(self._sums) if size else None}
 
-    def _absorb(self, rows: Array, rewards: Array) -> None:
-        if len(rows) == 1:
-            self._sums.add(outer_vectors(rows, rewards)[0])
-            return
-        for start in range(0, len(rows), _BLOCK):
-            block = slice(start, start + _BLOCK)
-            self._sums.add_many(outer_vectors(rows[block], rewards[block]))
-
-    def _release(self) -> None:
-        if self._sums.rounds == 0:
-            return
+    def _estimated(self) -> Ucb:
         total, d = vector_to_symmetric(self._sums.estimate), self.dim
         s = self._sums.deviation(self._sums.rounds)  # on the diagonal; s / sqrt(2) off it
-        self._policy = ucb(
+        return ucb(
             total[:d, :d],
             total[:d, d],
             width=self.width,
@@ -142,44 +169,13 @@ class ContinualLinUCB(Bandit):
             shift=self.shift * s * math.sqrt(2 * d),
             # A coordinate of (moment noise - gram noise theta) has variance s^2/2 + s^2/2 |theta|^2
             # or so; |theta| = 1.
-            deviation=self.noise_width * s,
+            noise_std=self.noise_width * s,
         )
 
-    def _config(self) -> dict[str, Any]:
-        tree = self._mechanism if isinstance(self._mechanism, Tree) else None
-        return {
-            "dim": self.dim,
-            "horizon": self.horizon,
-            "epsilon": self._sums.budget.epsilon,
-            "delta": self._sums.budget.delta,
-            "mechanism": asdict(tree) if tree else self._mechanism,
-            "width": self.width,
-            "noise_width": self.noise_width,
-            "shift": self.shift,
-            "regularizer": self.regularizer,
-            "contributions": self._sums.budget.contributions,
-            "norm_bound": self.norm_bound,
-            "reward_range": self.reward_range,
-            "clip": self.clip,
-            "seed": self.seed,
-            "noise": type(self._source).__name__,
-        }
-
-    @classmethod
-    def _rebuilt(cls, config: dict[str, Any]) -> Self:
-        asked = config["mechanism"]
-        tree = Tree(**asked) if isinstance(asked, dict) else asked
-        return cls(**{**config, "mechanism": tree, "noise": source_named(config["noise"])})
-
-    def _memory(self) -> dict[str, Any]:
-        sums = {f"sums.{name}": value for name, value in self._sums.state_dict().items()}
-        return {**sums, **remembered(self._policy)}
-
-    def _recall(self, memory: dict[str, Any]) -> None:
-        policy = recalled(memory)
-        sums = {name[5:]: value for name, value in memory.items() if name.startswith("sums.")}
-        self._sums.load_state_dict(sums)  # the last step that can fail
-        self._policy = policy
+    def _validate(self) -> None:
+        super()._validate()
+        if self.window is not None:
+            self.window = RunningSums(self._sums)
 
 
 def outer_vectors(rows: Array, rewards: Array) -> Array:  # (n, d), (n,) -> (n, (d+1)(d+2)/2)

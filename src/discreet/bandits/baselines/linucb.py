@@ -8,17 +8,35 @@ costs nothing which can be measured.
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.bandits.decisions import Policy
 from discreet.bandits.learner import Bandit
 from discreet.bandits.policies import Ucb, Uniform
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
+from discreet.state import Stateful
+
+
+class ExactSums(Stateful):
+    """The sum of v v', v = [phi; y], as it is: Gram matrix, moment and squares of rewards."""
+
+    _state: ClassVar[tuple[str, ...]] = ("total",)
+
+    def __init__(self, dim: int) -> None:
+        self.total = np.zeros((dim + 1, dim + 1))
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add rewarded rows, in one step."""
+        v = np.concatenate([rows, rewards[:, None]], axis=1)
+        self.total += v.T @ v
+
+    def fold_one(self, row: Array, reward: float) -> None:
+        """`fold` for one row."""
+        self.fold(row[None], np.array([reward]))
 
 
 class LinUCB(Bandit):
@@ -32,6 +50,17 @@ class LinUCB(Bandit):
 
     Guarantee  none: epsilon is infinite.
 
+    Parameters
+        dim           number of features of a row
+        horizon       rounds that count; None to learn for ever
+        n_actions     for the disjoint model; None for one parameter for all actions
+        width         standard deviations by which estimates are optimistic
+        regularizer   added to every eigenvalue of the Gram matrix
+        norm_bound    length of the longest feature row; longer ones are shortened to it
+        reward_range  least and largest reward
+        clip          whether rewards outside the range are clipped to it, not refused
+        seed          of the coins that choose before the first reward
+
     >>> from discreet.environments import linear_world
     >>> world, rng = linear_world("sphere", dim=5, seed=0), np.random.default_rng(1)
     >>> learner, regret = LinUCB(dim=5, seed=2), 0.0
@@ -43,6 +72,8 @@ class LinUCB(Bandit):
     >>> learner.rounds, regret < 20
     (584, True)
     """
+
+    window: ExactSums | None
 
     def __init__(
         self,
@@ -67,75 +98,52 @@ class LinUCB(Bandit):
             clip=clip,
             seed=seed,
         )
-        self.width, self.regularizer = (
-            positive("width", width),
-            positive("regularizer", regularizer),
-        )
-        self._gram, self._moment = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
-        self._ledger = Ledger(Budget(math.inf))
-        self._ledger.spend(
-            # |vv' - ww'|_F <= sqrt(2) max |v|^2 for v = [phi; y], |v|^2 <= 2, and no noise at all.
-            Release.gaussian(
-                what="every policy", sensitivity=math.sqrt(2) * 2, scale=0.0, sampler="no noise"
-            )
-        )
-        self._policy = Uniform()
+        self.width = positive("width", width)
+        self.regularizer = positive("regularizer", regularizer)
+        self.policy = Uniform()
 
     @property
     def guarantee(self) -> Guarantee:
         """That there is none."""
-        return self._ledger.guarantee(
-            trust="joint",
-            unprotected=("everything",),
-            reference="Li et al. (2010); Abbasi-Yadkori, Pal and Szepesvari (2011)",
+        # |vv' - ww'|_F <= sqrt(2) max |v|^2 for v = [phi; y], |v|^2 <= 2, and no noise at all.
+        release = Release.gaussian(
+            what="every policy", sensitivity=math.sqrt(2) * 2, scale=0.0, sampler="no noise"
+        )
+        return (
+            Ledger(Budget(math.inf))
+            .including(release)
+            .guarantee(
+                trust="joint",
+                unprotected=("everything",),
+                reference="Li et al. (2010); Abbasi-Yadkori, Pal and Szepesvari (2011)",
+            )
         )
 
     def _size(self) -> int:
         return refresh(self.rounds)
 
-    def _begin(self, size: int) -> None:
-        pass  # the sums go on
+    def _turned(self, size: int | None) -> dict[str, Any]:
+        window, policy = self.window or ExactSums(self.dim), self.policy
+        if window.total.any():
+            gram, moment = window.total[:-1, :-1], window.total[:-1, -1]
+            policy = ucb(gram, moment, width=self.width, regularizer=self.regularizer)
+        return {"policy": policy, "window": window if size else None}
 
-    def _absorb(self, rows: Array, rewards: Array) -> None:
-        self._gram += rows.T @ rows
-        self._moment += rewards @ rows
+    # -- one block of features for each action ----------------------------------------------------
 
-    def _release(self) -> None:
-        if self._gram.any():
-            self._policy = ucb(
-                self._gram, self._moment, width=self.width, regularizer=self.regularizer
-            )
+    @property
+    def _shape(self) -> tuple[int | None, int]:
+        return self.n_actions, self._block
 
-    def _offered(self, features: Array, ndim: int) -> Array:
+    def _expanded(self, features: Array) -> Array:
         if self.n_actions is None:
-            return super()._offered(features, ndim)
-        if features.ndim != ndim or features.shape[-2:] != (self.n_actions, self._block):
-            shape = f"({'n, ' if ndim == 3 else ''}{self.n_actions}, {self._block})"
-            raise ValueError(f"features must have shape {shape}, got {features.shape}")
+            return features
         # Block i of a row of n_actions blocks belongs to action i; the others are zero.
         rows = np.einsum("...ad,ab->...abd", features, np.eye(self.n_actions))
-        return super()._offered(rows.reshape(*features.shape[:-1], self.dim), ndim)
+        return np.asarray(rows.reshape(*features.shape[:-1], self.dim))
 
     def _config(self) -> dict[str, Any]:
-        return {
-            "dim": self._block,
-            "horizon": self.horizon,
-            "n_actions": self.n_actions,
-            "width": self.width,
-            "regularizer": self.regularizer,
-            "norm_bound": self.norm_bound,
-            "reward_range": self.reward_range,
-            "clip": self.clip,
-            "seed": self.seed,
-        }
-
-    def _memory(self) -> dict[str, Any]:
-        sums = {"gram": self._gram.copy(), "moment": self._moment.copy()}
-        return {**sums, **remembered(self._policy)}
-
-    def _recall(self, memory: dict[str, Any]) -> None:
-        policy, gram, moment = recalled(memory), memory["gram"].copy(), memory["moment"].copy()
-        self._policy, self._gram, self._moment = policy, gram, moment
+        return {**super()._config(), "dim": self._block}
 
 
 def refresh(rounds: int) -> int:
@@ -150,31 +158,18 @@ def ucb(
     width: float,
     regularizer: float,
     shift: float = 0.0,
-    deviation: float = 0.0,
+    noise_std: float = 0.0,
 ) -> Ucb:
-    """Ridge regression and its width, when the sums carry noise of a known deviation.
+    """Ridge regression and its width, when the sums carry noise of a known standard deviation.
 
     With V the positive part of the gram, r the regularizer and A = V + (r + shift) I:
 
-        theta = A^-1 moment,    |phi|^2 = phi^T A^-1 (width^2 (V + r I) + deviation^2 I) A^-1 phi
+        theta = A^-1 moment,    |phi|^2 = phi^T A^-1 (width^2 (V + r I) + noise_std^2 I) A^-1 phi
 
-    Without noise (shift = deviation = 0) the latter is width^2 phi^T A^-1 phi, LinUCB's own.
+    Without noise (shift = noise_std = 0) the latter is width^2 phi^T A^-1 phi, LinUCB's own.
     """
     values, vectors = np.linalg.eigh(gram)
     known = np.maximum(values, 0.0) + regularizer
     inverse = 1 / (known + shift)
     mean = vectors @ (inverse * (vectors.T @ moment))
-    return Ucb(mean, vectors * (inverse * np.sqrt(width**2 * known + deviation**2)))
-
-
-def remembered(policy: Policy) -> dict[str, Any]:
-    """A policy as arrays; they are empty for the uniform one."""
-    if not isinstance(policy, Ucb):
-        return {"policy.mean": np.zeros(0), "policy.root": np.zeros(0)}
-    return {"policy.mean": policy.mean.copy(), "policy.root": policy.root.copy()}
-
-
-def recalled(memory: dict[str, Any]) -> Policy:
-    """The policy that `remembered` wrote down."""
-    mean, root = memory["policy.mean"].copy(), memory["policy.root"].copy()
-    return Ucb(mean, root) if mean.size else Uniform()
+    return Ucb(mean, vectors * (inverse * np.sqrt(width**2 * known + noise_std**2)))

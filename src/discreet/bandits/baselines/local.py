@@ -1,7 +1,7 @@
 """Locally private bandits to compare with, calibrated with our pure channels.
 
     Zheng et al. (2020)   V~_t           u~_t            c (shift)   beta_t
-    here                  self._gram     self._moment    SHIFT       WIDTH
+    here                  sums.gram      sums.moment     SHIFT       WIDTH
     Han et al. (2021)     g_t            eta_t
     here                  gradient       STEP / t
 
@@ -9,27 +9,21 @@ Both devices and server run in one process: a rewarded row is reported at once t
 and only the report enters the state.
 """
 
-import json
 import math
 from abc import abstractmethod
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.bandits.learner import Bandit
+from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.local import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
-from discreet.privacy import (
-    BallChannel,
-    Guarantee,
-    Noise,
-    Release,
-    SeededNoise,
-    SymmetricChannel,
-)
+from discreet.privacy import BallChannel, Guarantee, Noise, Release, SymmetricChannel
 from discreet.privacy.checks import Array
-from discreet.privacy.noise import source, source_named
+from discreet.privacy.noise import source
 from discreet.regression.local_protocol import pieces
+from discreet.state import Stateful, value
 
 GROWTH = 1.1  # of all rounds so far, from window to window
 FIRST = 10.0  # rounds for each dimension of the first, uniform window, times a report's variance
@@ -38,10 +32,46 @@ WIDTH = 0.3  # of the confidence set that holds all of the noise
 STEP = 1.0  # for each dimension: the sphere's curvature is 1/d
 
 
+@value
+@dataclass(frozen=True)
+class ReportSums:
+    """Sums of reports, each of which was private before it came here."""
+
+    moment: Array  # (d,)
+    gram: Array  # (d, d)
+    moments: int = 0  # reports in each
+    grams: int = 0
+    reports: int = 0  # since the first window
+
+    @classmethod
+    def empty(cls, dim: int) -> "ReportSums":
+        """Before the first report."""
+        return cls(np.zeros(dim), np.zeros((dim, dim)))
+
+
+class ReportWindow(Stateful):
+    """Rewarded rows on their way through the channels; it keeps nothing itself."""
+
+    _state: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, learner: "_LocalBaseline") -> None:
+        self.learner = learner
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Report each row and add the reports up, a piece at a time."""
+        for piece in pieces(len(rows), self.learner.dim**2):
+            self.learner.report(rows[piece], rewards[piece])
+
+    def fold_one(self, row: Array, reward: float) -> None:
+        """`fold` for one row."""
+        self.learner.report(row[None], np.array([reward]))
+
+
 class _LocalBaseline(Bandit):
-    """Windows, channels, the promise, and saving; a subclass reports and estimates."""
+    """Windows, channels and the promise; a subclass reports and estimates."""
 
     reference: str
+    _state: ClassVar[tuple[str, ...]] = (*Bandit._state, "noise", "_sums", "_theta")
 
     def __init__(
         self,
@@ -59,37 +89,28 @@ class _LocalBaseline(Bandit):
             dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=False, seed=seed
         )
         self._vectors = BallChannel(self.dim, epsilon, contributions=contributions)
-        self._noise = source(noise)
-        self._sums = {  # of reports, and theta
-            "theta": np.zeros(dim),
-            "moment": np.zeros(dim),
-            "gram": np.zeros((dim, dim)),
-            "counts": np.zeros(2),  # of moment and Gram reports
-        }
-        self._reports = 0
-        self._policy = Uniform()
+        self.epsilon = self._vectors.epsilon
+        self.contributions = self._vectors.contributions
+        self.noise = source(noise)
+        self._sums = ReportSums.empty(self.dim)
+        self._theta = np.zeros(self.dim)
+        self.policy = Uniform()
 
     @property
     def guarantee(self) -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
         (release,) = self._vectors.guarantee.releases
-        made = Release.pure(
-            what=release.what,
-            mechanism=release.mechanism,
-            norm=release.norm,
-            sensitivity=release.sensitivity,
-            scale=release.scale,
-            sampler=self._noise.sampler(release.mechanism),
-        )
-        k = self._vectors.contributions
+        made = replace(release, sampler=self.noise.sampler(release.mechanism))
+        k = self.contributions
         limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
+        unprotected = (*UNPROTECTED, RESUMED_TWICE)
         return Guarantee(
-            epsilon=self._vectors.epsilon,
+            epsilon=self.epsilon,
             delta=0.0,
             trust="local",
             contributions=k,
-            releases=(made,) if self._reports else (),
-            unprotected=UNPROTECTED if k == 1 else (*UNPROTECTED, limit),
+            releases=(made,) if self._sums.reports else (),
+            unprotected=unprotected if k == 1 else (*unprotected, limit),
             reference=self.reference,
         )
 
@@ -97,54 +118,27 @@ class _LocalBaseline(Bandit):
         first = FIRST * self.dim * max(1.0, self._vectors.deviation**2)
         return math.ceil(first if self.rounds == 0 else (GROWTH - 1) * self.rounds)
 
-    def _begin(self, size: int) -> None:
-        pass
+    def report(self, rows: Array, rewards: Array) -> None:
+        """n people's rounds through channels, and into the sums in one step."""
+        with self._lock:
+            self._commit(_sums=self._reported(rows, rewards))
 
     @abstractmethod
-    def _report(self, rows: Array, rewards: Array) -> None:
-        """Report n people's rounds through channels and add the reports up."""
+    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
+        """The sums with n people's reports."""
 
-    def _absorb(self, rows: Array, rewards: Array) -> None:
-        for piece in pieces(len(rows), self.dim**2):
-            self._report(rows[piece], rewards[piece])
-            self._reports += len(rows[piece])
+    @abstractmethod
+    def _estimated(self) -> dict[str, Any]:
+        """What the reports of the window change: the policy, and the sums to begin with."""
 
-    def _config(self) -> dict[str, Any]:
-        return {
-            "dim": self.dim,
-            "horizon": self.horizon,
-            "epsilon": self._vectors.epsilon,
-            "norm_bound": self.norm_bound,
-            "reward_range": self.reward_range,
-            "contributions": self._vectors.contributions,
-            "seed": self.seed,
-            "noise": type(self._noise).__name__,
-        }
+    def _turned(self, size: int | None) -> dict[str, Any]:
+        changes = self._estimated() if self.window is not None else {}
+        return {**changes, "window": ReportWindow(self) if size else None}
 
-    def _memory(self) -> dict[str, Any]:
-        return {
-            **{f"sum.{name}": value.copy() for name, value in self._sums.items()},
-            "policy": json.dumps(
-                {name: np.asarray(v).tolist() for name, v in vars(self._policy).items()}
-            ),
-            "noise": self._noise.state(),
-            "reports": self._reports,
-        }
-
-    def _recall(self, memory: dict[str, Any]) -> None:
-        arrays = {n: np.array(v) for n, v in json.loads(memory["policy"]).items() if n != "width"}
-        if isinstance(self._noise, SeededNoise):
-            self._noise = SeededNoise.restored(memory["noise"])
-        self._sums = {name: memory[f"sum.{name}"].copy() for name in self._sums}
-        self._reports = int(memory["reports"])
-        if "root" in arrays:
-            self._policy = Ucb(arrays["mean"], arrays["root"])
-        else:
-            self._policy = Greedy(arrays["mean"]) if arrays else Uniform()
-
-    @classmethod
-    def _rebuilt(cls, config: dict[str, Any]) -> Self:
-        return cls(**{**config, "noise": source_named(config["noise"])})
+    def _validate(self) -> None:
+        super()._validate()
+        if self.window is not None:
+            self.window = ReportWindow(self)
 
 
 class LocalLinUCB(_LocalBaseline):
@@ -155,6 +149,17 @@ class LocalLinUCB(_LocalBaseline):
     the reports, theta = (G + shift I)^-1 b. The paper's confidence set holds all of the noise and
     would explore for ever; its width is scaled by WIDTH, which was tuned on the sphere.
 
+    Parameters
+        dim            number of features of a row
+        horizon        rounds that count; None to learn for ever
+        epsilon        privacy loss of a person's reports
+        norm_bound     length of the longest feature row; longer ones are shortened to it
+        reward_range   least and largest reward
+        contributions  reports that one person may send; the caller enforces that limit
+        seed           of the coins that choose at first; for simulations
+        noise          SecureNoise(), SeededNoise(seed) for simulations, None for float noise
+
+    >>> from discreet.privacy import SeededNoise
     >>> bandit = LocalLinUCB(2, 1000, 1.0, seed=0, noise=SeededNoise(0))
     >>> bandit.decide([[1.0, 0.0], [0.0, 1.0]]).probability
     0.5
@@ -162,41 +167,47 @@ class LocalLinUCB(_LocalBaseline):
 
     reference = "Zheng et al. (2020), with one pure channel report per person"
 
-    def _report(self, rows: Array, rewards: Array) -> None:
-        vectors, matrices = self._vectors, self._matrices
+    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
+        sums = self._sums
         # Alternating: a public coin that needs no memory but the number of reports.
-        coin = (self._reports + np.arange(len(rows))) % 2 == 0
+        coin = (sums.reports + np.arange(len(rows))) % 2 == 0
+        moment, gram = sums.moment, sums.gram
         X = rows[coin]  # |phi phi^T|_F <= 1
         if len(X):
             products = X[:, :, None] * X[:, None, :]
-            self._sums["gram"] += matrices.privatize(products, self._noise, clip=True).sum(axis=0)
+            gram = gram + self._matrices.privatize(products, self.noise, clip=True).sum(axis=0)
         X, y = rows[~coin], rewards[~coin]  # |phi y| <= 1
         if len(X):
-            moments = vectors.privatize(X * y[:, None], self._noise, clip=True)
-            self._sums["moment"] += moments.sum(axis=0)
-        self._sums["counts"] += np.array([(~coin).sum(), coin.sum()])
+            sent = self._vectors.privatize(X * y[:, None], self.noise, clip=True)
+            moment = moment + sent.sum(axis=0)
+        grams = int(coin.sum())
+        return ReportSums(
+            moment,
+            gram,
+            sums.moments + len(rows) - grams,
+            sums.grams + grams,
+            sums.reports + len(rows),
+        )
 
     @property
     def _matrices(self) -> SymmetricChannel:
-        channel = self._vectors
-        return SymmetricChannel(self.dim, channel.epsilon, contributions=channel.contributions)
+        return SymmetricChannel(self.dim, self.epsilon, contributions=self.contributions)
 
-    def _release(self) -> None:
-        moments, grams = self._sums["counts"]
-        if min(moments, grams) < 2:
-            return
-        d = self.dim
+    def _estimated(self) -> dict[str, Any]:
+        sums, d = self._sums, self.dim
+        if min(sums.moments, sums.grams) < 2:
+            return {}
         # A symmetric Gaussian matrix of deviation s on the diagonal has norm about s sqrt(2 d).
-        noise = self._matrices.vectors.deviation * math.sqrt(2 * d / grams)
-        shift = SHIFT * noise + 1 / (moments + grams)
-        values, vectors = np.linalg.eigh(self._sums["gram"] / grams)
+        noise = self._matrices.vectors.deviation * math.sqrt(2 * d / sums.grams)
+        shift = SHIFT * noise + 1 / (sums.moments + sums.grams)
+        values, vectors = np.linalg.eigh(sums.gram / sums.grams)
         values = np.maximum(values + shift, shift)
         inverse = (vectors / values) @ vectors.T
-        mean = inverse @ (self._sums["moment"] / moments)
+        mean = inverse @ (sums.moment / sums.moments)
         # |theta^ - theta|_A <= |noise of b|_{A^-1} + the shift's bias, in A = G + shift I.
-        largest = math.sqrt(d / moments) * max(self._vectors.deviation, 1.0)
+        largest = math.sqrt(d / sums.moments) * max(self._vectors.deviation, 1.0)
         width = WIDTH * (largest / math.sqrt(shift) + math.sqrt(shift))
-        self._policy = Ucb(mean, width * (vectors / np.sqrt(values)))
+        return {"policy": Ucb(mean, width * (vectors / np.sqrt(values)))}
 
 
 class LocalSGDBandit(_LocalBaseline):
@@ -206,6 +217,17 @@ class LocalSGDBandit(_LocalBaseline):
     STEP d / t, so that the policy is fixed between releases. No projection is needed: predictions
     are cut to [-1, 1] inside the gradient.
 
+    Parameters
+        dim            number of features of a row
+        horizon        rounds that count; None to learn for ever
+        epsilon        privacy loss of a person's reports
+        norm_bound     length of the longest feature row; longer ones are shortened to it
+        reward_range   least and largest reward
+        contributions  reports that one person may send; the caller enforces that limit
+        seed           of the coins that choose at first; for simulations
+        noise          SecureNoise(), SeededNoise(seed) for simulations, None for float noise
+
+    >>> from discreet.privacy import SeededNoise
     >>> bandit = LocalSGDBandit(2, 1000, 1.0, seed=0, noise=SeededNoise(0))
     >>> bandit.decide([[1.0, 0.0], [0.0, 1.0]]).probability
     0.5
@@ -213,18 +235,24 @@ class LocalSGDBandit(_LocalBaseline):
 
     reference = "Han et al. (2021), batched, with one pure channel report per person"
 
-    def _report(self, rows: Array, rewards: Array) -> None:
-        errors = np.clip(rows @ self._sums["theta"], -1.0, 1.0) - rewards
-        # |phi| <= 1 and |prediction - reward| <= 2: half the gradient has norm <= 1.
-        gradients = rows * (errors / 2)[:, None]
-        reports = self._vectors.privatize(gradients, self._noise, clip=True)
-        self._sums["moment"] += 2 * reports.sum(axis=0)
-        self._sums["counts"][0] += len(rows)
+    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
+        errors = np.clip(rows @ self._theta, -1.0, 1.0) - rewards
+        # |phi| <= 1, |prediction| <= min(1, |theta|) and |reward| <= 1; theta is public.
+        longest = min(1.0, float(np.linalg.norm(self._theta))) + 1
+        gradients = rows * (errors / longest)[:, None]
+        sent = self._vectors.privatize(gradients, self.noise, clip=True)
+        sums = self._sums
+        return replace(
+            sums,
+            moment=sums.moment + longest * sent.sum(axis=0),
+            moments=sums.moments + len(rows),
+            reports=sums.reports + len(rows),
+        )
 
-    def _release(self) -> None:
-        if self._reports:
-            step = min(STEP * self.dim / self._reports, 1 / max(self._sums["counts"][0], 1))
-            self._sums["theta"] = self._sums["theta"] - step * self._sums["moment"]
-        self._sums["moment"] = np.zeros(self.dim)
-        self._sums["counts"] = np.zeros(2)
-        self._policy = Greedy(self._sums["theta"].copy())
+    def _estimated(self) -> dict[str, Any]:
+        sums, theta = self._sums, self._theta
+        if sums.reports:
+            step = min(STEP * self.dim / sums.reports, 1 / max(sums.moments, 1))
+            theta = theta - step * sums.moment
+        empty = replace(sums, moment=np.zeros(self.dim), moments=0)
+        return {"policy": Greedy(theta), "_theta": theta, "_sums": empty}

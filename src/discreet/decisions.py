@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array, finite
+from discreet.state import register
 
 Indices = NDArray[np.intp]
+REFUSED = -1  # the action of a person whose features could not be used
 
 
 class Policy(Protocol):
@@ -23,10 +25,10 @@ class Policy(Protocol):
         """The same for one round (actions, dim)."""
 
     def probabilities(self, features: Array) -> Array:
-        """The exact law of `choose`: (n, actions, dim) -> (n, actions)."""
+        """The exact distribution of `choose`: (n, actions, dim) -> (n, actions)."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Decision:
     """One choice. Keep it, or its `to_dict()`, until the reward comes.
 
@@ -34,26 +36,40 @@ class Decision:
     """
 
     round: int
-    action: int
+    action: int  # -1 for a person whom `decide_many` refused
     row: Array = field(repr=False)  # (dim,), the chosen features in units of the norm bound
     learner: str = field(repr=False)  # whose decision this is
     offered: Array | None = field(default=None, repr=False)  # (actions, dim)
     policy: Policy | None = field(default=None, repr=False)
 
+    def __init__(
+        self,
+        round: int,
+        action: int,
+        row: Array,
+        learner: str,
+        offered: Array | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        # In one step: what a frozen dataclass does field by field takes twice as long.
+        self.__dict__.update(
+            round=round, action=action, row=row, learner=learner, offered=offered, policy=policy
+        )
+
     @cached_property
     def probabilities(self) -> Array:  # (actions,)
         """The probability of each action in this round, computed when asked for."""
-        assert self.policy is not None
-        assert self.offered is not None
+        if self.offered is None or self.policy is None:
+            return np.full(1, np.nan)
         return np.asarray(self.policy.probabilities(self.offered[None])[0])
 
     @property
     def probability(self) -> float:
-        """The probability with which this action was chosen."""
+        """The probability with which this action was chosen; NaN for a person who was refused."""
         return float(self.probabilities[self.action])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, ready for JSON; `from_dict` brings it back in any process."""
+        """Plain values, ready for JSON; `learner.decision(record)` brings it back anywhere."""
         return {
             "round": self.round,
             "action": self.action,
@@ -70,12 +86,12 @@ class Decision:
             raise ValueError(f"a decision record holds {', '.join(needed)}; use Decision.to_dict")
         t, action = record["round"], record["action"]
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in (t, action)):
-            raise ValueError("not a decision record: round and action must be whole numbers")
+            raise ValueError("not a decision record: round and action must be integers from 0 on")
         row = finite("features", record["features"])
         probabilities = finite("probabilities", record["probabilities"])
         decision = cls(t, action, row, str(record["learner"]))
-        law = probabilities.ndim == 1 and abs(float(probabilities.sum()) - 1) < 1e-9
-        if row.ndim != 1 or not law or not decision.action < probabilities.size:
+        adds_up = probabilities.ndim == 1 and abs(float(probabilities.sum()) - 1) < 1e-9
+        if row.ndim != 1 or not adds_up or not decision.action < probabilities.size:
             raise ValueError("not a decision record: its features or probabilities do not fit")
         if not (probabilities >= 0).all():
             raise ValueError("not a decision record: a probability is negative")
@@ -87,7 +103,9 @@ class Decision:
 class Decisions:
     """Many choices at once, as arrays over rounds; iterating gives single decisions.
 
-    It refers to the features it was made from, for its lazy probabilities: leave them unchanged.
+    A person whose features could not be used has action -1, probability NaN and a row of zeros;
+    nobody else is affected. It refers to the features it was made from, for its lazy
+    probabilities: leave them unchanged.
     """
 
     round: NDArray[np.int64]  # (n,)
@@ -102,14 +120,12 @@ class Decisions:
 
     def __getitem__(self, i: int) -> Decision:
         i = range(len(self))[i]
+        action = int(self.action[i])
+        if action == REFUSED:
+            return Decision(int(self.round[i]), action, self.rows[i], self.learner)
         policy = next(policy for first, policy in reversed(self.policies) if first <= i)
         return Decision(
-            int(self.round[i]),
-            int(self.action[i]),
-            self.rows[i],
-            self.learner,
-            self.offered[i],
-            policy,
+            int(self.round[i]), action, self.rows[i], self.learner, self.offered[i], policy
         )
 
     def __iter__(self) -> Iterator[Decision]:
@@ -125,6 +141,68 @@ class Decisions:
             return chosen
         ends = [first for first, _ in self.policies[1:]] + [len(self)]
         for (first, policy), end in zip(self.policies, ends, strict=True):
-            law = policy.probabilities(self.offered[first:end])
-            chosen[first:end] = law[np.arange(end - first), self.action[first:end]]
+            probabilities = policy.probabilities(self.offered[first:end])
+            chosen[first:end] = probabilities[np.arange(end - first), self.action[first:end]]
+        chosen[self.action == REFUSED] = np.nan
         return chosen
+
+
+class RoundSet:
+    """A set of rounds, one bit each: which decisions have had their feedback.
+
+    >>> seen = RoundSet()
+    >>> seen.add(3)
+    >>> 3 in seen, 4 in seen, seen.contains([2, 3, 999]).tolist()
+    (True, False, [False, True, False])
+    """
+
+    def __init__(self, packed: NDArray[np.uint8] | None = None) -> None:
+        self._bits = bytearray() if packed is None else bytearray(packed.tobytes())
+
+    def __contains__(self, t: int) -> bool:
+        place = t >> 3
+        return place < len(self._bits) and bool(self._bits[place] >> (t & 7) & 1)
+
+    def add(self, t: int) -> None:
+        """One more round."""
+        place = t >> 3
+        if place >= len(self._bits):
+            self._bits.extend(bytes(place + 1 - len(self._bits)))
+        self._bits[place] |= 1 << (t & 7)
+
+    def contains(self, rounds: Any) -> NDArray[np.bool_]:
+        """Which of the rounds are in the set."""
+        t = np.asarray(rounds, dtype=np.int64)
+        first = int(t.min(initial=0 if not len(t) else t[0])) >> 3
+        bits = np.frombuffer(bytes(self._bits[first : (int(t.max(initial=0)) >> 3) + 1]), np.uint8)
+        place = (t >> 3) - first
+        found = np.zeros(len(t), dtype=bool)
+        known = place < len(bits)
+        found[known] = bits[place[known]] >> (t[known] & 7).astype(np.uint8) & 1
+        return found
+
+    def update(self, rounds: NDArray[np.int64]) -> None:
+        """Many more rounds, in one step."""
+        if not len(rounds):
+            return
+        first = int(rounds.min()) >> 3
+        last = int(rounds.max()) >> 3
+        more = np.zeros(8 * (last + 1 - first), dtype=bool)
+        more[rounds - 8 * first] = True
+        before = np.frombuffer(bytes(self._bits[first : last + 1]), dtype=np.uint8)
+        packed = np.packbits(more, bitorder="little")
+        packed[: len(before)] |= before
+        self._bits.extend(bytes(max(0, first - len(self._bits))))
+        self._bits[first : last + 1] = packed.tobytes()
+
+    def packed(self) -> NDArray[np.uint8]:
+        """A copy of the bits, eight rounds a byte."""
+        return np.frombuffer(bytes(self._bits), dtype=np.uint8)
+
+    def __le__(self, other: "RoundSet") -> bool:
+        mine, theirs = self.packed(), other.packed()
+        shared = min(len(mine), len(theirs))
+        return not ((mine[:shared] & ~theirs[:shared]).any() or mine[shared:].any())
+
+
+register(RoundSet, RoundSet.packed, RoundSet)
