@@ -203,6 +203,10 @@ class WeightedWindow(EstimatorWindow):
         self._term[-1] = COUNT * count
         self.total.add(self._term)
 
+    def published(self) -> dict[str, float]:
+        """What the release says about rewards in plain numbers: it is post-processing."""
+        return {"count": float(self.total.value[-1] / COUNT), "sum": 0.0}
+
     def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale

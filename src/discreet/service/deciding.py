@@ -52,7 +52,7 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
         if row is None:
             raise not_found("bandit")
         live = turning.live(row)
-        turning.publish(live, server.held_of(connection, row), row)
+        turning.publisher(server.held_of(connection, row), row)(live)
     return [live] * len(payloads)
 
 
@@ -215,9 +215,9 @@ def _plain(error: Exception) -> str:
 
 
 async def decide(
-    server: Server, live: Live, requests: Sequence[DecideRequest]
+    server: Server, live: Live, requests: Sequence[DecideRequest], *, active: bool = True
 ) -> list[DecisionReply]:
-    """A decision for each request."""
+    """A decision for each request; with `active=False` defaults wait for an activation."""
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
     asked = [_Asked(server, live, request) for request in requests]
@@ -232,8 +232,14 @@ async def decide(
         live.note(n)
         made += _chosen(server, live, asked[len(made) : len(made) + n], first)
     if keep or any(each.id is not None for each in asked):
-        return await _kept(server, live, asked, made, keep)
+        return await _kept(server, live, asked, made, keep, active)
     return [_reply(server, live, each, choice) for each, choice in zip(asked, made, strict=True)]
+
+
+def probabilities(live: Live, request: DecideRequest) -> list[float]:
+    """The probability of each action under the policy of now."""
+    rows = live.features.offer(request.context, request.actions).rows
+    return [float(p) for p in live.policy.probabilities(rows[None])[0]]
 
 
 def _chosen(server: Server, live: Live, asked: Sequence[_Asked], first: int) -> list[Any]:
@@ -275,13 +281,19 @@ def _reply(server: Server, live: Live, asked: _Asked, choice: Any) -> DecisionRe
 
 
 async def _kept(
-    server: Server, live: Live, asked: Sequence[_Asked], made: Sequence[Any], keep: bool
+    server: Server,
+    live: Live,
+    asked: Sequence[_Asked],
+    made: Sequence[Any],
+    keep: bool,
+    active: bool,
 ) -> list[DecisionReply]:
     now = time.time()
     entries = []
     for each, choice in zip(asked, made, strict=True):
         reply = Answer(_token(server, live, each, choice, now), each.names[choice[1]], *choice[2:])
-        entries.append((each, choice[0], reply, keep or each.id is not None, now + live.wait))
+        wanted = keep or each.id is not None
+        entries.append((each, choice[0], reply, wanted, now + live.wait, active))
     answers = await server.writer.do(
         ("keep", live.name), lambda many: _keep(server, live.name, live.about, many), entries
     )
@@ -304,7 +316,7 @@ def _keep(
         fresh = []
         for payload in payloads:
             answers: list[Any] = []
-            for asked, number, reply, wanted, deadline in payload:
+            for asked, number, reply, wanted, deadline, active in payload:
                 answer = reply
                 if asked.id is not None:
                     answer = _again(kept, known, asked) or reply
@@ -320,7 +332,7 @@ def _keep(
                             "answer": keeping.seal(server.buckets, bucket, about, number, reply),
                             "bucket": bucket,
                             "deadline": deadline,
-                            "active": True,
+                            "active": active,
                         }
                     )
                     if asked.id is not None:

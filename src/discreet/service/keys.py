@@ -102,6 +102,7 @@ class Keys:
             if old is not None:
                 key.tokens, key.at = old.tokens, old.at
             found[row.id] = key
+        self._by_id = found
 
     def authenticate(self, secret: str) -> Key:
         """The key with this secret; raises if there is none or it is revoked."""

@@ -56,10 +56,10 @@ async def rank(server: Server, body: RankRequest) -> dict[str, Any]:
         raise invalid("Every action is excluded.")
     event = body.event_id or secrets.token_hex(16)
     request = DecideRequest(context=body.context_features, actions=offered, id=event)
-    (reply,), law = await deciding.decide_with_law(
-        server, live, [request], active=not body.defer_activation
-    )
-    chances = dict(zip([each["id"] for each in offered], law[0], strict=True))
+    (reply,) = await deciding.decide(server, live, [request], active=not body.defer_activation)
+    # The policy of now; for a repeated event it may have changed, its action has not.
+    law = deciding.probabilities(live, request)
+    chances = dict(zip([each["id"] for each in offered], law, strict=True))
     return {
         "ranking": [{"id": name, "probability": chances.get(name, 0.0)} for name in names],
         "eventId": event,

@@ -189,6 +189,6 @@ class _Restore:
             except Problem:
                 retired = True
                 self.done.append(f"{row.name} comes back retired: its people's budget is spent")
-        turning.reopened(connection, self.vault, row, epoch, definition, self.noise, retired)
+        turning.reopen(connection, self.vault, row, epoch, self.noise, retired)
         connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
         self.done.append(f"{row.name}: the open window was discarded, learning goes on")

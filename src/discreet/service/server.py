@@ -165,7 +165,7 @@ class Server:
 
     # -- bandits -----------------------------------------------------------------------------------
 
-    def create(self, name: str, definition: definitions.Definition) -> bool:
+    def create(self, name: str, definition: definitions.Definition, who: str) -> bool:
         """Create a bandit; False if it is there already with the same definition."""
         text = definition.normalised().decode()
 
@@ -187,7 +187,8 @@ class Server:
                     connection, privacy.population, name, self.epoch, mu2, privacy.unit
                 )
                 about |= {"population": privacy.population, "mu_squared": mu2, "unit": privacy.unit}
-            turning.opened(connection, self.vault, name, self.epoch, definition, self.noise)
+            turning.create(connection, self.vault, name, self.epoch, definition, self.noise)
+            self.note(connection, who, "create", name)
             return True, about
 
         created: bool = self.fenced("charge", change)
@@ -213,7 +214,7 @@ class Server:
         """What the writer knows of a bandit, brought up to date under its lock."""
         held = self.held.get(row.name)
         if held is None or held.epoch != row.epoch:
-            held = turning.held(connection, self.vault, row, self.noise)
+            held = turning.held(row, self.noise)
             self.held[row.name] = held
         turning.refresh(connection, self.vault, held, row)
         return held

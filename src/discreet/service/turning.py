@@ -1,14 +1,15 @@
 """Close, release, open, publish: a bandit's learner between two transactions.
 
-The learner's state is stored in two parts. What is public (belief, ledger, window plan) stands in
-the bandit's row and changes when a window turns. The open noisy sum is sealed (vault.py) and changes
-at every commit. Noise is drawn when a window opens and lives in the sum, never in a code path: any
-replica may close a window that another one opened, and doing it again gives the same bits.
+The learner's state is stored in two parts. What is public (belief, ledger, the open window's plan)
+stands in the bandit's row and changes when a window turns. The open noisy sum is sealed (vault.py)
+and changes at every commit. Noise is drawn when a window opens and lives in the sum, never in a code
+path: any replica may close a window that another one opened, and doing it again gives the same bits.
 """
 
 import json
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -16,148 +17,283 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits import LinearBandit
-from discreet.privacy import Noise
+from discreet.privacy import Guarantee, Noise
 from discreet.privacy.checks import Array
 from discreet.service import definitions
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
 from discreet.service.vault import Vault
-from discreet.state import packed, unpacked
+from discreet.state import from_bytes, to_bytes
+
+KEPT = (
+    "decisions that are named by the caller or have a default reward, to whoever steals store and "
+    "secrets while they wait"
+)
+DISK = (
+    "the last batch of rewards, to whoever steals store and secrets together",
+    "a snapshot of store and secrets together that is served twice",
+)
+_RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
+
+
+# -- what the event loop knows ---------------------------------------------------------------------
 
 
 @dataclass
 class Live:
-    """A bandit as one replica knows it."""
+    """A bandit for deciding: its public policy, and round numbers that this replica may use."""
+
+    name: str
+    definition: Definition
+    features: Any
+    wait: float
+    about: bytes  # what its tokens are bound to: epoch and name
+    policy: Any = None
+    version: int = 0
+    window: int = 0
+    first: int = 0  # numbers first .. end - 1 are this replica's
+    end: int = 0
+    lease_ends: float = 0.0  # on the monotonic clock
+    rate: float = 0.0  # decisions a second, lately
+    used_at: float = 0.0
+    waiting: Any = None  # a lease that is on its way
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def note(self, decisions: int) -> None:
+        """Decisions were made: the next lease is as long as traffic is dense."""
+        now = time.monotonic()
+        gap = max(now - self.used_at, 1e-4)
+        self.rate = _RATE_MEMORY * self.rate + (1 - _RATE_MEMORY) * min(decisions / gap, 1e6)
+        self.used_at = now
+
+
+def live(row: Any) -> Live:
+    """A bandit from its row, without a policy yet."""
+    definition = definitions.parsed(row.definition.encode())
+    return Live(
+        row.name,
+        definition,
+        definitions.features(definition),
+        definitions.wait(definition),
+        f"{row.epoch}\n{row.name}".encode(),
+    )
+
+
+def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
+    """Sets the policy of the open window, on the event loop, when its lease arrives there."""
+    policy, version, window = held.learner.policy, row.version, row.window
+
+    def publish(live: Live) -> None:
+        live.policy, live.version, live.window = policy, version, window
+
+    return publish
+
+
+# -- what the writer's thread knows ----------------------------------------------------------------
+
+
+@dataclass
+class Held:
+    """A bandit for learning: its learner with the open noisy sum."""
 
     name: str
     epoch: str
     definition: Definition
     learner: LinearBandit
     version: int = 0
-    window: int = 0
     sequence: int = 0  # of the sum that the learner holds now
-    features: Any = None
-    wait: float = float("inf")
-    about: bytes = b""  # what its tokens are bound to
-    retired: bool = False
-    alarm: str | None = None
-    # Leased rounds, for `deciding`: numbers first .. end - 1 are this replica's.
-    first: int = 0
-    end: int = 0
-    lease_ends: float = 0.0
-    leased_at: float = 0.0
-    rate: float = 0.0  # decisions a second, lately
-    waiting: Any = None  # a lease that is on its way
-    rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
-    @property
-    def policy(self) -> Any:
-        """The public policy of the open window."""
-        return self.learner.policy
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
+        low, high = self.definition.reward.range
+        assert self.learner.window is not None
+        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)))
 
 
-def opened(
+def held(row: Any, noise: Noise) -> Held:
+    """A bandit whose learner is not loaded yet."""
+    definition = definitions.parsed(row.definition.encode())
+    return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
+
+
+def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
+    """Take over what other replicas have done since."""
+    table = tables.windows
+    sequence = connection.execute(
+        sa.select(table.c.sequence).where(*_window(row.name, row.epoch, row.window))
+    ).scalar_one()
+    if held.version == row.version and held.sequence == sequence:
+        return
+    if held.version != row.version:
+        fresh = definitions.learner(held.definition, held.learner.noise)
+        fresh.load_state_dict(from_bytes(bytes(row.learner)))
+        held.learner = fresh
+    sealed = connection.execute(
+        sa.select(table.c.sum).where(*_window(row.name, row.epoch, row.window))
+    ).scalar_one()
+    if sealed is not None and held.learner.window is not None:
+        total = vault.open(row.name, row.epoch, sequence, bytes(sealed))
+        held.learner.window.total.value = total  # type: ignore[attr-defined]
+    held.version, held.sequence = row.version, sequence
+
+
+def guarantee(held: Held) -> Guarantee:
+    """What the service promises: the learner's promise, and what a server adds to worry about."""
+    promise = held.learner.guarantee
+    more = list(DISK)
+    if held.definition.reward.default is not None:
+        more.append(KEPT)
+    return replace(promise, unprotected=(*promise.unprotected, *more))
+
+
+# -- transactions ----------------------------------------------------------------------------------
+
+
+def create(
     connection: Connection, vault: Vault, name: str, epoch: str, definition: Definition, noise: Noise
 ) -> None:
     """Store a new bandit whose first window is open."""
     learner = definitions.learner(definition, noise)
     learner.turn()
-    start = learner.rounds
     connection.execute(
         sa.insert(tables.bandits).values(
             name=name,
             definition=definition.normalised().decode(),
-            epoch=epoch,
             created=time.time(),
-            window=1,
-            window_start=start,
-            window_end=start + learner.rounds_until_release,
-            next_round=start,
-            returned="[]",
-            version=1,
-            learner=_public(learner),
             retired=False,
-            learning=learner.learning,
+            version=1,
+            **_opened(learner, epoch, 1),
         )
     )
-    _store_window(connection, vault, name, epoch, 1, learner, 1)
-    _publish(connection, name, epoch, 1, learner)
+    _store(connection, vault, learner, name, epoch, window=1, version=1, sequence=1)
 
 
-def loaded(
-    connection: Connection, vault: Vault, row: Any, noise: Noise
-) -> Live:
-    """A bandit from its row; the open sum too, unless the secrets are gone."""
-    definition = definitions.parsed(row.definition.encode())
-    learner = definitions.learner(definition, noise)
-    live = Live(row.name, row.epoch, definition, learner)
-    live.features = definitions.features(definition)
-    live.wait = definitions.wait(definition)
-    live.about = f"{row.epoch}\n{row.name}".encode()
-    refreshed(connection, vault, live, row)
-    return live
-
-
-def refreshed(connection: Connection, vault: Vault, live: Live, row: Any) -> None:
-    """Take over what other replicas have done since."""
-    live.retired, live.alarm = row.retired, row.alarm
-    sequence, sealed = connection.execute(
-        sa.select(tables.windows.c.sequence, tables.windows.c.sum).where(
-            tables.windows.c.bandit == row.name,
-            tables.windows.c.epoch == row.epoch,
-            tables.windows.c.number == row.window,
-        )
-    ).one()
-    if live.version == row.version and live.sequence == sequence:
-        return
-    if live.version != row.version:
-        state = unpacked(connection.execute(
-            sa.select(tables.bandits.c.learner).where(tables.bandits.c.name == row.name)
-        ).scalar_one())
-        fresh = definitions.learner(live.definition, live.learner.noise)
-        fresh.load_state_dict(state)
-        live.learner = fresh
-    if sealed is not None:
-        live.learner.window.value = vault.open(row.name, row.epoch, sequence, bytes(sealed))
-    live.version, live.window, live.sequence = row.version, row.window, sequence
-
-
-def turned(connection: Connection, vault: Vault, live: Live, row: Any) -> dict[str, Any]:
-    """Close the full window and open the next, inside a transaction under the bandit's lock."""
-    refreshed(connection, vault, live, row)
-    learner = live.learner
-    learner.rounds_made(row.next_round)
-    release = learner.turn()
+def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
+    """Close the full window and open the next one, under the bandit's row lock."""
+    learner = held.learner
+    window = learner.window
+    learner.advance(row.window_end - learner.rounds)
+    learner.turn()
     now = time.time()
-    record = {
+    release = {
         "window": row.window,
         "rounds": row.window_end - row.window_start,
-        "count": release["count"],
-        "sum": release["sum"],
+        **(window.published() if window is not None else {}),  # type: ignore[attr-defined]
         "at": now,
     }
     connection.execute(
         sa.update(tables.windows)
-        .where(
-            tables.windows.c.bandit == row.name,
-            tables.windows.c.epoch == row.epoch,
-            tables.windows.c.number == row.window,
-        )
-        .values(sum=None, release=json.dumps(record), closed=now)
+        .where(*_window(row.name, row.epoch, row.window))
+        .values(sum=None, release=json.dumps(release), closed=now)
     )
-    return record
+    number, version, sequence = row.window + 1, row.version + 1, held.sequence + 1
+    connection.execute(
+        sa.update(tables.bandits)
+        .where(tables.bandits.c.name == row.name)
+        .values(version=version, **_opened(learner, row.epoch, number))
+    )
+    if held.definition.privacy.visits == "all":  # hashes are kept only while the window is open
+        people = tables.people
+        connection.execute(sa.delete(people).where(people.c.bandit == row.name))
+    _store(connection, vault, learner, row.name, row.epoch, number, version, sequence)
+    held.version, held.sequence = version, sequence
 
 
-def fold(live: Live, rows: Array, rewards: Array) -> None:
-    """Add rewarded rows to the open noisy sum in memory; `save_sum` makes it last."""
-    live.learner.window.fold(rows, rewards)
+def reopen(
+    connection: Connection, vault: Vault, row: Any, epoch: str, noise: Noise, retired: bool
+) -> None:
+    """After a restore: the open window is discarded unread, and another opens in a new epoch."""
+    definition = definitions.parsed(row.definition.encode())
+    learner = definitions.learner(definition, noise)
+    learner.load_state_dict(from_bytes(bytes(row.learner)))
+    learner.discard()
+    number, version = row.window + 1, row.version + 1
+    where = tables.bandits.c.name == row.name
+    connection.execute(
+        sa.update(tables.bandits)
+        .where(where)
+        .values(version=version, retired=retired, alarm=None, **_opened(learner, epoch, number))
+    )
+    windows = _window(row.name, row.epoch, row.window)
+    connection.execute(sa.update(tables.windows).where(*windows).values(sum=None))
+    _store(connection, vault, learner, row.name, epoch, number, version, 1)
 
 
-def _public(learner: LinearBandit) -> bytes:
-    return packed(learner.public_state())
+def save_sum(connection: Connection, vault: Vault, held: Held) -> None:
+    """Store the open sum as it is in memory now, under a new key."""
+    sequence = held.sequence + 1
+    row = connection.execute(
+        sa.select(tables.bandits.c.window).where(tables.bandits.c.name == held.name)
+    ).one()
+    total = held.learner.window.total.value  # type: ignore[union-attr]
+    connection.execute(
+        sa.update(tables.windows)
+        .where(*_window(held.name, held.epoch, row.window))
+        .values(sum=vault.seal(held.name, held.epoch, sequence, total), sequence=sequence)
+    )
+    held.sequence = sequence
 
 
-def _store_window(*_: Any) -> None: ...
+def _opened(learner: LinearBandit, epoch: str, number: int) -> dict[str, Any]:
+    start = learner.rounds
+    return {
+        "epoch": epoch,
+        "window": number,
+        "window_start": start,
+        "window_end": start + learner.rounds_until_release,
+        "next_round": start,
+        "returned": "[]",
+        "learning": learner.learning,
+        "learner": _public_state(learner),
+    }
 
 
-def _publish(*_: Any) -> None: ...
+def _public_state(learner: LinearBandit) -> bytes:
+    """The learner's state without the open sum: everything else in it is public."""
+    state = learner.state_dict()
+    window = state["state"]["window"]
+    if window is not None:
+        total = window["of"]["total"]["of"]
+        total["value"] = np.zeros_like(total["value"])
+    return to_bytes(state)
+
+
+def _store(
+    connection: Connection,
+    vault: Vault,
+    learner: LinearBandit,
+    name: str,
+    epoch: str,
+    window: int,
+    version: int,
+    sequence: int,
+) -> None:
+    """Write the window that has just opened, and the policy that goes with it."""
+    sealed = None
+    if learner.window is not None:
+        total = learner.window.total.value  # type: ignore[attr-defined]
+        sealed = vault.seal(name, epoch, sequence, total)
+    connection.execute(
+        sa.insert(tables.windows).values(
+            bandit=name,
+            epoch=epoch,
+            number=window,
+            rounds=learner.rounds_until_release,
+            sequence=sequence,
+            sum=sealed,
+        )
+    )
+    connection.execute(
+        sa.insert(tables.policies).values(
+            bandit=name,
+            epoch=epoch,
+            version=version,
+            policy=json.dumps(learner.policy.to_dict()).encode(),  # type: ignore[attr-defined]
+            at=time.time(),
+        )
+    )
+
+
+def _window(name: str, epoch: str, number: int) -> tuple[Any, ...]:
+    table = tables.windows
+    return table.c.bandit == name, table.c.epoch == epoch, table.c.number == number
