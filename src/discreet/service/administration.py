@@ -55,7 +55,7 @@ async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
 
     def read() -> list[dict[str, Any]]:
         with server.store.transaction() as connection:
-            rows = connection.execute(sa.select(tables.bandits).order_by(tables.bandits.c.name))
+            rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
             return [_summary(row) for row in rows if key.bandits is None or row.name in key.bandits]
 
     shown: list[dict[str, Any]] = await _run(server, read)

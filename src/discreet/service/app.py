@@ -1,7 +1,6 @@
 """Routes and nothing else."""
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -80,9 +79,24 @@ def application(settings: Settings) -> Starlette:
                     await deciding.give_back(server, live)
             server.close()
 
-    app = Starlette(routes=routes.all(), lifespan=lifespan)
+    app = Starlette(
+        routes=routes.all(),
+        lifespan=lifespan,
+        exception_handlers={404: _no_such_path, 405: _other_method},
+    )
     app.state.server = server
     return app
+
+
+async def _no_such_path(_: Request, __: Exception) -> Response:
+    return problem(Problem(404, "not-found", "There is no such path.", "See /docs for all calls."))
+
+
+async def _other_method(_: Request, error: Exception) -> Response:
+    found = Problem(405, "other-method", "This path takes another method.", "See /docs.")
+    response = problem(found)
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
 
 
 class Routes:
@@ -387,8 +401,3 @@ def too_large(limit: int) -> Problem:
     return Problem(
         413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
     )
-
-
-def parsed_json(raw: bytes) -> Any:
-    """For tests: JSON as Python reads it."""
-    return json.loads(raw)

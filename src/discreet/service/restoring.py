@@ -77,7 +77,7 @@ class _Restore:
             last = max([row.sequence, *(mark.sequence for mark in marks)])
             connection.execute(sa.update(tables.instance).values(epoch=epoch, sequence=last + 1))
             self._replay(connection, marks)
-            for bandit in connection.execute(sa.select(tables.bandits)).all():
+            for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
                 self._reopen(connection, bandit, epoch)
         if not fence.path.exists():
             fence.begin()

@@ -212,6 +212,8 @@ class Server:
 
     def held_of(self, connection: Connection, row: Any) -> Held:
         """What the writer knows of a bandit, brought up to date under its lock."""
+        if row.epoch != self.epoch:
+            raise rolled_back()
         held = self.held.get(row.name)
         if held is None or held.epoch != row.epoch:
             held = turning.held(row, self.noise)

@@ -150,6 +150,7 @@ log = sa.Table(
     sa.Column("about", sa.Text, nullable=False),
 )
 
+LIGHT = [column for column in bandits.c if column.name != "learner"]
 SCHEMA = 1
 BLOCK = 4096  # rounds in a row of `marks`
 
@@ -242,8 +243,8 @@ class Store:
                 raise unavailable(error) from error
 
     def lock_bandit(self, connection: Connection, name: str) -> Any:
-        """The bandit's row, locked until the transaction ends; None if there is none."""
-        query = sa.select(bandits).where(bandits.c.name == name)
+        """The bandit's row but for its learner, locked until the transaction ends, or None."""
+        query = sa.select(*LIGHT).where(bandits.c.name == name)
         return connection.execute(query.with_for_update()).one_or_none()
 
     def lock_instance(self, connection: Connection) -> Any:

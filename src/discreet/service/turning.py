@@ -125,9 +125,7 @@ def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     if held.version == row.version and held.sequence == sequence:
         return
     if held.version != row.version:
-        fresh = definitions.learner(held.definition, held.learner.noise)
-        fresh.load_state_dict(from_bytes(bytes(row.learner)))
-        held.learner = fresh
+        held.learner = _loaded(connection, held.definition, row.name, held.learner.noise)
     sealed = connection.execute(
         sa.select(table.c.sum).where(*_window(row.name, row.epoch, row.window))
     ).scalar_one()
@@ -204,8 +202,7 @@ def reopen(
 ) -> None:
     """After a restore: the open window is discarded unread, and another opens in a new epoch."""
     definition = definitions.parsed(row.definition.encode())
-    learner = definitions.learner(definition, noise)
-    learner.load_state_dict(from_bytes(bytes(row.learner)))
+    learner = _loaded(connection, definition, row.name, noise)
     learner.discard()
     number, version = row.window + 1, row.version + 1
     where = tables.bandits.c.name == row.name
@@ -246,6 +243,17 @@ def _opened(learner: LinearBandit, epoch: str, number: int) -> dict[str, Any]:
         "learning": learner.learning,
         "learner": _public_state(learner),
     }
+
+
+def _loaded(
+    connection: Connection, definition: Definition, name: str, noise: Noise
+) -> LinearBandit:
+    """The learner of a bandit, its open sum still empty."""
+    table = tables.bandits
+    stored = connection.execute(sa.select(table.c.learner).where(table.c.name == name)).scalar_one()
+    learner = definitions.learner(definition, noise)
+    learner.load_state_dict(from_bytes(bytes(stored)))
+    return learner
 
 
 def _public_state(learner: LinearBandit) -> bytes:
