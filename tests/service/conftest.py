@@ -1,5 +1,6 @@
 """Real servers for the tests: uvicorn in a thread, SQLite in a folder of its own."""
 
+import http.client
 import socket
 import threading
 import time
@@ -29,6 +30,7 @@ class Running:
     """A server that answers, until `stop`."""
 
     def __init__(self, folder: Path, **more: object) -> None:
+        self._clients: list[Client] = []
         self.port = free_port()
         self.settings = Settings(
             **{
@@ -55,9 +57,29 @@ class Running:
         return f"http://127.0.0.1:{self.port}"
 
     def client(self, key: str = ADMIN) -> Client:
-        return Client(self.url, key)
+        made = Client(self.url, key)
+        self._clients.append(made)
+        return made
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """A request as it is: status, headers (lower case) and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            sent = {"Authorization": f"Bearer {ADMIN}"} | {
+                name.replace("_", "-"): each for name, each in headers.items()
+            }
+            connection.request(method, path, body, sent)
+            reply = connection.getresponse()
+            found = {name.lower(): each for name, each in reply.headers.items()}
+            return reply.status, found, reply.read()
+        finally:
+            connection.close()
 
     def stop(self) -> None:
+        for client in self._clients:
+            client.close()
         self._server.should_exit = True
         self._thread.join()
 

@@ -1,6 +1,7 @@
 """The OpenAPI document, made from the message types, and pages that need nothing from outside."""
 
 import html
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -43,7 +44,7 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "decide",
         "summary": "Decide for one person, or for many",
         "body": messages.DecideBody,
-        "reply": messages.DecisionReply | messages.DecisionsReply,
+        "reply": (messages.DecisionReply, messages.DecisionsReply),
         "also": {409: "Another decision has this id", 503: "The store is away"},
     },
     {
@@ -52,7 +53,7 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "learn",
         "summary": "Send rewards; a retry never hurts",
         "body": messages.LearnBody,
-        "reply": messages.StatusReply | messages.StatusesReply,
+        "reply": (messages.StatusReply, messages.StatusesReply),
         "also": {503: "The store is away; nothing was acknowledged"},
     },
     {
@@ -152,10 +153,9 @@ _PERSONALIZER: list[dict[str, Any]] = [
 def openapi(personalizer: bool) -> dict[str, Any]:
     """OpenAPI 3.1, with schemas made from the types that decode the messages."""
     calls = _CALLS + (_PERSONALIZER if personalizer else [])
-    types = [call[kind] for call in calls for kind in ("body", "reply") if kind in call]
-    _, components = msgspec.json.schema_components(
-        types, ref_template="#/components/schemas/{name}"
-    )
+    types = [call["body"] for call in calls if "body" in call]
+    types += [each for call in calls for each in call.get("reply", ())]
+    _, components = _schemas(types)
     paths: dict[str, Any] = {}
     for call in calls:
         paths.setdefault(call["path"], {})[call["method"]] = _operation(call)
@@ -191,15 +191,17 @@ def openapi(personalizer: bool) -> dict[str, Any]:
     }
 
 
+def _schemas(types: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
+    return msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+
+
 def _operation(call: dict[str, Any]) -> dict[str, Any]:
     status = call.get("status", 200)
     success: dict[str, Any] = {"description": "Done"}
     if status != 204:
         schema: Any = {"type": "object"}
         if "reply" in call:
-            (schema,), _ = msgspec.json.schema_components(
-                [call["reply"]], ref_template="#/components/schemas/{name}"
-            )
+            schema = {"oneOf": _schemas(call["reply"])[0]}
         success["content"] = {"application/json": {"schema": schema}}
     responses: dict[str, Any] = {str(status): success}
     failures = dict(call.get("also", {}))
@@ -232,9 +234,7 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         if part.startswith("{")
     ]
     if "body" in call:
-        (schema,), _ = msgspec.json.schema_components(
-            [call["body"]], ref_template="#/components/schemas/{name}"
-        )
+        (schema,), _ = _schemas([call["body"]])
         operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schema}},

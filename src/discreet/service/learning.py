@@ -53,7 +53,7 @@ def prepared(server: Server, live: Live, decision: Any, reward: Any) -> Item | N
         return None
     if decision.startswith(PREFIX):
         return Item(value, sealed=server.sealer.open(live.about, decision))
-    return Item(value, id=server.hashed_id(live, decision))
+    return Item(value, id=server.hashed_id(live.about, decision))
 
 
 def reason(live: Live, decision: Any, reward: Any) -> str:
