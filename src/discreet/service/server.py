@@ -22,7 +22,7 @@ from discreet.service.settings import Settings
 from discreet.service.store import SCHEMA, Store
 from discreet.service.tokens import RUN_BYTES, Sealed, Sealer, hashed_id, pseudonym
 from discreet.service.turning import Held, Live
-from discreet.service.vault import Vault
+from discreet.service.vault import MissingSecret, Vault
 from discreet.service.writer import Writer
 
 LOG = logging.getLogger("discreet.service")
@@ -85,10 +85,26 @@ class Server:
                 "the database is older than its fence: it is a copy or a backup. Its open windows "
                 "must not go on, or their noise would be used twice. Run `discreet restore`"
             ) from None
+        self._assert_sums_are_readable()
         self.sealer = Sealer(self.vault.master, run)
         self._runs.add(run)
         with self.store.transaction() as connection:
             self.keys.reload(connection)
+
+    def _assert_sums_are_readable(self) -> None:
+        """The keys of open sums change at every commit: an older database lacks its own."""
+        window = tables.windows
+        with self.store.transaction() as connection:
+            found = connection.execute(
+                sa.select(window.c.bandit, window.c.sequence, window.c.sum).where(
+                    window.c.epoch == self.epoch, window.c.sum.is_not(None)
+                )
+            ).all()
+        for name, sequence, sealed in found:
+            try:
+                self.vault.open(name, self.epoch, sequence, bytes(sealed))
+            except MissingSecret as error:
+                raise RolledBack(str(error)) from None
 
     def _first(self, connection: Connection) -> Any:
         connection.execute(
@@ -218,7 +234,10 @@ class Server:
         if held is None or held.epoch != row.epoch:
             held = turning.held(row, self.noise)
             self.held[row.name] = held
-        turning.refresh(connection, self.vault, held, row)
+        try:
+            turning.refresh(connection, self.vault, held, row)
+        except MissingSecret:  # a failover to an older database while we run
+            raise rolled_back() from None
         return held
 
     def forget(self, name: str) -> None:
