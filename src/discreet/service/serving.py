@@ -5,6 +5,7 @@ import ipaddress
 import logging
 import socket
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 import uvicorn
@@ -37,7 +38,8 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,
     )
-    uvicorn.Server(config).run()
+    with suppress(KeyboardInterrupt):  # raised again once everything is closed
+        uvicorn.Server(config).run()
 
 
 def _check_port(settings: Settings) -> None:
