@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench clean
+.PHONY: help demo test lint bench papers clean
 
 help:  ## What can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
@@ -27,7 +27,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/regression.py
 	$(BIN)/python benchmarks/regression_local.py
 	$(BIN)/python benchmarks/regression_glm.py
-	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/forecast.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
@@ -40,6 +40,9 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	$(BIN)/python benchmarks/mutations.py
+
+papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -17,16 +17,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kit import run
 from scipy.special import expit
 
 from discreet.audit import ATTACKS, audit_scores
 from discreet.audit.attack import ROOMS
 from discreet.audit.run import Audited, audit_all
-from discreet.experiments.command_audit import figure
+from discreet.experiments.audit_figure import audit_figure
+from discreet.experiments.measure import grid
 from discreet.privacy import gaussian_mu
 
 FOLDER = Path(__file__).parent.parent / "docs"
-USUAL, FULL = Path("out/audit.json"), Path("out/audit-full.json")
+USUAL = Path("out/audit.json")
+FULL = Path("out/audit-full.json")
 CONFIDENCE = 0.999  # of all verdicts together
 
 
@@ -63,41 +66,48 @@ def main() -> None:
     print("\n".join(table()))
 
 
+def ideal_bound(*, release: str, runs: int, seed: int) -> dict[str, float]:
+    """The fraction of the claim that exact likelihood ratios prove, without any learner."""
+    rng = np.random.default_rng(seed)
+    third = 1 / (1 + math.exp(1 / 3))
+    sides = []
+    for side in (0, 1):
+        if release == "Gaussian":
+            scores = rng.normal(gaussian_mu(1.0, 1e-6) * side, 1.0, runs)
+        elif release == "Laplace":
+            scores = np.clip(rng.laplace(side, 1.0, runs), 0.0, 1.0)
+        elif release == "randomised response":
+            scores = rng.random(runs) < expit(2 * side - 1)
+        else:
+            scores = rng.binomial(3, 1 - third if side else third, runs)
+        sides.append(np.asarray(scores, dtype=float))
+    gaussian = release == "Gaussian"
+    delta, method = (1e-6, "gdp") if gaussian else (0.0, "clopper-pearson")
+    report = audit_scores(*sides, delta=delta, method=method)
+    return {"value": replace(report, claim=1.0).share}
+
+
 def ideal(seeds: int = 20) -> None:
-    """Shares of the claim that exact likelihood ratios prove, without any learner."""
-    mu, third = gaussian_mu(1.0, 1e-6), 1 / (1 + math.exp(1 / 3))
-
-    def gaussian(rng: Any, world: int, runs: int) -> Any:
-        return rng.normal(mu * world, 1.0, runs)
-
-    pure = {
-        "Laplace": lambda rng, world, runs: np.clip(rng.laplace(world, 1.0, runs), 0.0, 1.0),
-        "randomised response": lambda rng, world, runs: rng.random(runs) < expit(2 * world - 1),
-        "three reports of one user": lambda rng, world, runs: rng.binomial(
-            3, 1 - third if world else third, runs
-        ),
-    }
-    cases = [("Gaussian", gaussian, 10**4, seeds), ("Gaussian", gaussian, 10**5, 8)]
-    cases += [(name, draw, 10**4, seeds) for name, draw in pure.items()]
-    for name, draw, runs, count in cases:
-        delta, method = (1e-6, "gdp") if name == "Gaussian" else (0.0, "clopper-pearson")
-        shares = []
-        for seed in range(count):
-            rng = np.random.default_rng(seed)
-            sides = [np.asarray(draw(rng, world, runs), dtype=float) for world in (0, 1)]
-            report = audit_scores(*sides, delta=delta, method=method)
-            shares.append(replace(report, claim=1.0).share)
+    pure = ("Laplace", "randomised response", "three reports of one user")
+    found = run([
+        *grid(ideal_bound, seeds=range(seeds), release=("Gaussian", *pure), runs=(10**4,)),
+        *grid(ideal_bound, seeds=range(8), release=("Gaussian",), runs=(10**5,)),
+    ])  # fmt: skip
+    cases = [("Gaussian", 10**4), ("Gaussian", 10**5), *((name, 10**4) for name in pure)]
+    for release, runs in cases:
+        values = found.over(ideal_bound, release=release, runs=runs)
         print(
-            f"{name}, {runs:,} runs a side: mean {np.mean(shares):.2f}, deviation "
-            f"{np.std(shares):.2f}, least {min(shares):.2f} of {count}"
+            f"{release}, {runs:,} runs a side: mean {values.mean():.2f}, deviation "
+            f"{values.std():.2f}, least {values.min():.2f} of {len(values)}"
         )
 
 
 def table() -> list[str]:
     """All that is kept, as a Markdown table: 10^4 runs, and 10^5 where they were made."""
-    usual, full = kept(USUAL), kept(FULL)
+    usual = kept(USUAL)
+    full = kept(FULL)
     lines = [
-        "| attack | claim | could be | proved, 95% | with 10^5 runs | proved, all together 99.9% |",
+        "| attack | claim | attainable | proved, 95% | with 10^5 runs | all together, 99.9% |",
         "|---|---|---|---|---|---|",
     ]
     for room in ROOMS:
@@ -134,7 +144,7 @@ def save(results: list[Audited], full: bool) -> None:
         }
     path.write_text(json.dumps(records, indent=1))
     if not full:
-        figure([(n, r["share"], r["near"]) for n, r in records.items()], FOLDER)
+        audit_figure([(n, r["share"], r["near"]) for n, r in records.items()], FOLDER)
 
 
 def kept(path: Path) -> dict[str, dict[str, Any]]:

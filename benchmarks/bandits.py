@@ -11,25 +11,21 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
-from rich.box import MARKDOWN
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
-from scipy.special import stdtrit
+from kit import CONSOLE, new_table, run, with_interval
 
 from discreet.bandits import LinearBandit, baselines
-from discreet.environments import linear_world
+from discreet.bandits.policies import POLICIES, Elimination, Interval, Stage
+from discreet.decisions import Policy
+from discreet.environments import generators, linear_world, play
+from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise, Tree
 
-CONSOLE = Console(width=150)
 FIRST = 1000  # seed; the defaults were tuned on smaller ones
-PIECE = 50_000  # most rounds at a time
 T = 50_000
-SEEDS = 20  # of every part, unless a number is given
+SEEDS = 20  # of every part, by default
 WIDTHS = (0.1, 0.3, 1.0)  # of non-private LinUCB, where it gets the best of them
 
 
@@ -45,10 +41,27 @@ class Case:
     marks: tuple[int, ...] = (T,)  # rounds at which regret is read; the last is the horizon
 
 
+def printed_elimination(stage: Stage) -> Policy:
+    """Elimination with the widths as printed: b = min(8 lam |W phi|, 2) (Algorithm 6, line 8).
+
+    lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram matrix, delta = 1/rounds so far.
+    """
+    belief, d = stage.belief, len(stage.belief.mean)
+    rows = max(belief.effective_rows, 1.0)
+    values, vectors = np.linalg.eigh(belief.gram / rows)
+    lam = math.sqrt(d * math.log(max(stage.rounds, 2)) / rows)
+    root = vectors * np.maximum(values, lam**2 / d) ** -0.5
+    return Elimination.narrowed(stage, Interval(belief.mean, root, 8 * lam))
+
+
+POLICIES["elimination theory"] = printed_elimination
+
+
 def make(case: Case, seed: int):
     """A learner by name, with nothing tuned for the world."""
     name, _, more = case.learner.partition(" ")
-    d, horizon = case.dim, case.marks[-1]
+    d = case.dim
+    horizon = case.marks[-1]
     zero_one = case.world in ("half", "tenth")
     common = {"reward_range": (0.0, 1.0) if zero_one else (-1.0, 1.0), "seed": seed}
     if name == "LinUCB":
@@ -68,58 +81,23 @@ def make(case: Case, seed: int):
     epsilon = math.inf if more == "without privacy" else case.epsilon
     if name in ("private", "same"):
         return LinearBandit(d, horizon, epsilon, **common)
-    width = "theory" if more == "theory" else "computed"
-    return LinearBandit(d, horizon, epsilon, policy=name, width=width, **common)
+    return LinearBandit(d, horizon, epsilon, policy=case.learner, **common)
 
 
-def play(case: Case, seed: int) -> list[float]:
-    """Cumulative regret at the marks, window by window; every learner meets the same people."""
+def regret(*, seed: int, **values) -> dict[str, np.ndarray]:
+    """Cumulative regret at the marks; every learner meets the same people with the same luck."""
+    case = Case(**values)
     world = linear_world(case.world, case.dim, noise=case.noise, seed=seed)
-    crowd, coins = (np.random.default_rng([seed, stream]) for stream in (1, 2))
-    learner, regret, found = make(case, seed), 0.0, []
-    for mark in case.marks:
-        while learner.rounds < mark:
-            n = min(learner.rounds_until_release, PIECE, mark - learner.rounds)
-            people = world.people(n, crowd)
-            chosen = learner.decide_many(people.features)
-            regret += float(people.regret(chosen.action).sum())
-            learner.learn_many(chosen, people.rewards(chosen.action, coins))
-        found.append(regret)
-    return found
+    played = play(make(case, seed), world, case.marks[-1], *generators(seed))
+    return {"value": np.cumsum(played.regret)[np.array(case.marks) - 1]}
 
 
-def play_job(job: tuple[Case, int]) -> list[float]:
-    return play(*job)
-
-
-def runs(what: str, cases: Iterable[Case], seeds: int) -> dict[Case, np.ndarray]:
+def runs(cases: Iterable[Case], seeds: int) -> dict[Case, np.ndarray]:
     """Regret of every case: (seeds, marks)."""
-    jobs = [(case, seed) for case in dict.fromkeys(cases) for seed in range(FIRST, FIRST + seeds)]
-    with ProcessPoolExecutor(2) as pool:
-        bar = {"description": what, "total": len(jobs), "console": Console(stderr=True)}
-        found = list(track(pool.map(play_job, jobs), **bar))
-    table: dict[Case, list[list[float]]] = {}
-    for (case, _), regret in zip(jobs, found, strict=True):
-        table.setdefault(case, []).append(regret)
-    return {case: np.array(regrets) for case, regrets in table.items()}
-
-
-def band(values: np.ndarray) -> float:
-    """Half the width of the 95% confidence interval of the mean (Student)."""
-    n = len(values)
-    return float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
-
-
-def shown(values: np.ndarray) -> str:
-    digits = 1 if values.mean() < 10 else 0
-    return f"{values.mean():,.{digits}f} ± {band(values):,.{digits}f}"
-
-
-def new_table(title: str, columns: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=MARKDOWN)  # ready for the docs
-    for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
-    return table
+    wanted = {case: {name: (value,) for name, value in asdict(case).items()} for case in cases}
+    chosen = range(FIRST, FIRST + seeds)
+    found = run([cell for axes in wanted.values() for cell in grid(regret, seeds=chosen, **axes)])
+    return {case: found.over(regret, **asdict(case)) for case in wanted}
 
 
 # -- parts ----------------------------------------------------------------------------------------
@@ -134,7 +112,7 @@ LEARNERS = ("private", "continual blt", "continual tree", "LinUCB")
 
 
 def joint(seeds: int) -> None:
-    found = runs("joint", (Case(name, world, d, noise) for world, d, noise, _ in JOINT
+    found = runs((Case(name, world, d, noise) for world, d, noise, _ in JOINT
                            for name in LEARNERS), seeds)  # fmt: skip
     table = new_table(
         f"Regret at T = {T:,}, 10 actions, epsilon = 1, delta = 1e-6: mean ± 95%, {seeds} seeds",
@@ -145,10 +123,10 @@ def joint(seeds: int) -> None:
         ours, blt, tree, plain = (found[Case(name, world, d, noise)][:, 0] for name in LEARNERS)
         table.add_row(
             world, str(d), {"sign": "±1", "half": "0/1", "tenth": "0/1"}.get(world, f"{noise:g}"),
-            shown(ours), f"{ours.max():,.0f}",
+            with_interval(ours), f"{ours.max():,.0f}",
             {None: "-", "blt": f"{blt.mean():,.0f} (blt)"}.get(target, str(target)),
-            shown(blt), shown(tree), shown(plain), f"{blt.mean() / ours.mean():.2f}",
-            f"{tree.mean() / ours.mean():.2f}", f"{d:g}",
+            with_interval(blt), with_interval(tree), with_interval(plain),
+            f"{blt.mean() / ours.mean():.2f}", f"{tree.mean() / ours.mean():.2f}", f"{d:g}",
         )  # fmt: skip
     CONSOLE.print(table)
     CONSOLE.print("Targets on the sphere: 2.3 times below blt, 4.5 times below the tree.")
@@ -157,14 +135,14 @@ def joint(seeds: int) -> None:
 def policies(seeds: int) -> None:
     names = ("ucb", "thompson", "greedy", "squarecb", "elimination", "elimination theory")
     worlds = (("sphere", 5), ("sphere", 20), ("fixed", 5))
-    found = runs("policies", (Case(name, *world) for name in names for world in worlds), seeds)
+    found = runs((Case(name, *world) for name in names for world in worlds), seeds)
     table = new_table(
         f"Regret at T = {T:,} by policy: mean ± 95% (largest), {seeds} seeds; ucb is the default",
         ("policy", *(f"{world}, d = {d}" for world, d in worlds)),
     )
     for name in names:
         cells = (found[Case(name, *world)][:, 0] for world in worlds)
-        table.add_row(name, *(f"{shown(values)} ({values.max():,.0f})" for values in cells))
+        table.add_row(name, *(f"{with_interval(values)} ({values.max():,.0f})" for values in cells))
     CONSOLE.print(table)
 
 
@@ -172,25 +150,26 @@ def growth(seeds: int) -> None:
     worlds = (("sphere", 5), ("sphere", 20), ("rare", 5))
     marks = (100_000, 200_000)
     names = ("private", "continual blt")
-    found = runs("growth", (Case(name, *world, marks=marks) for world in worlds for name in names),
+    found = runs((Case(name, *world, marks=marks) for world in worlds for name in names),
                  seeds)  # fmt: skip
     table = new_table(
         f"Regret from 100,000 to 200,000 rounds, {seeds} seeds; target: at most 15% more",
         ("world", "d", "learner", *(f"{mark:,}" for mark in marks), "growth"),
     )
-    for case, regret in found.items():
-        first, last = regret.mean(axis=0)
-        table.add_row(case.world, str(case.dim), case.learner, shown(regret[:, 0]),
-                      shown(regret[:, 1]), f"{100 * (last / first - 1):.1f}%")  # fmt: skip
+    for case, curve in found.items():
+        first, last = curve.mean(axis=0)
+        table.add_row(case.world, str(case.dim), case.learner, with_interval(curve[:, 0]),
+                      with_interval(curve[:, 1]), f"{100 * (last / first - 1):.1f}%")  # fmt: skip
     CONSOLE.print(table)
     marks = (9 * T // 10, T)
-    (regret,) = runs("gap", [Case("private", "fixed", marks=marks)], seeds).values()
-    first, last = regret.mean(axis=0)
-    shares = 1 - regret[:, 0] / regret[:, 1]
+    (curve,) = runs([Case("private", "fixed", marks=marks)], seeds).values()
+    first, last = curve.mean(axis=0)
+    late = 1 - curve[:, 0] / curve[:, 1]
     CONSOLE.print(
-        f"fixed actions with a gap, {len(regret)} seeds: the last tenth of {T:,} rounds adds "
+        f"fixed actions with a gap, {len(curve)} seeds: the last tenth of {T:,} rounds adds "
         f"{100 * (1 - first / last):.2f}% of the regret (target: under 3%), in the worst run "
-        f"{100 * shares.max():.1f}%; regret {shown(regret[:, 1])}, largest {regret[:, 1].max():.0f}"
+        f"{100 * late.max():.1f}%; regret {with_interval(curve[:, 1])}, "
+        f"largest {curve[:, 1].max():.0f}"
     )
 
 
@@ -198,15 +177,15 @@ def free(seeds: int) -> None:
     marks = (10_000, 100_000, 1_000_000)
     plain = tuple(f"LinUCB {width:g}" for width in WIDTHS)
     names = ("private", "same without privacy", *plain)
-    found = runs("free", (Case(name, "sign", marks=marks) for name in names), seeds)
+    found = runs((Case(name, "sign", marks=marks) for name in names), seeds)
     table = new_table(
         f"Rewards +1 and -1, d = 5, epsilon = 1: regret, and ratio to LinUCB; {seeds} seeds",
         ("learner", *(f"T = {mark:,}" for mark in marks)),
     )
     regrets = {name: found[Case(name, "sign", marks=marks)] for name in names}
-    for name, regret in regrets.items():
-        table.add_row(name, *(shown(column) for column in regret.T))
-    means = {name: regret.mean(axis=0) for name, regret in regrets.items()}
+    for name, curve in regrets.items():
+        table.add_row(name, *(with_interval(column) for column in curve.T))
+    means = {name: curve.mean(axis=0) for name, curve in regrets.items()}
     best = np.min([means[name] for name in plain], axis=0)
     against = {"LinUCB 0.3": means["LinUCB 0.3"], "LinUCB, best width at each T": best,
                "same without privacy": means["same without privacy"]}  # fmt: skip
@@ -222,7 +201,8 @@ class _TwelveLines:
     """Disjoint LinUCB by Sherman-Morrison: what one would write without a library."""
 
     def __init__(self, actions, dim, alpha=0.3):
-        self.inverse, self.alpha = np.tile(np.eye(dim), (actions, 1, 1)), alpha
+        self.inverse = np.tile(np.eye(dim), (actions, 1, 1))
+        self.alpha = alpha
         self.b = np.zeros((actions, dim))
 
     def decide(self, x):  # (actions, dim)
@@ -236,14 +216,17 @@ class _TwelveLines:
         self.b[a] += reward * x[a]
 
 
-def seconds(run: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:
+def seconds(work: Callable[[], None], clock: Callable[[], float] = time.perf_counter) -> float:
     start = clock()
-    run()
+    work()
     return clock() - start
 
 
 def speed(repeats: int) -> None:
-    d, actions, one, many = 20, 10, 4_000, 100_000
+    d = 20
+    actions = 10
+    one = 4_000
+    many = 100_000
     world = linear_world("sphere", d, actions=actions, seed=FIRST)
     rng = np.random.default_rng(FIRST)
     people = world.people(many, rng)
@@ -272,7 +255,7 @@ def speed(repeats: int) -> None:
 
     # Processor time, interleaved: what else the machine does hits all three alike, or none.
     jobs = ((twelve, one), (single, one), (windows, many))
-    times = np.array([[seconds(run, time.process_time) / rounds for run, rounds in jobs]
+    times = np.array([[seconds(work, time.process_time) / rounds for work, rounds in jobs]
                       for _ in range(repeats)])  # fmt: skip
     base, single_time, window_time = np.median(times, axis=0) * 1e6
     ratios = np.median(times[:, :1] / times[:, 1:], axis=0)

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from bandits import CONSOLE, Case, T, band, main, new_table, runs
+from bandits import Case, T, main, runs
+from kit import CONSOLE, new_table
+
+from discreet.experiments.statistics import interval
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -42,17 +45,19 @@ def cases(name: str) -> dict[str, list[Case]]:
 def figures(seeds: int) -> None:
     wanted = {name: cases(name) for name in LEARNERS}
     everything = [case for panels in wanted.values() for panel in panels.values() for case in panel]
-    draw(wanted, runs("figure", everything, seeds), seeds)
+    draw(wanted, runs(everything, seeds), seeds)
 
 
 def points(panel: list[Case], found: dict[Case, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Mean and half width of the band, along the panel's axis."""
     columns = [column for case in panel for column in found[case].T]
-    return np.array([c.mean() for c in columns]), np.array([band(c) for c in columns])
+    mean, half = np.array([interval(column) for column in columns]).T
+    return mean, half
 
 
 def draw(wanted, found: dict[Case, np.ndarray], seeds: int) -> None:
-    d, epsilon = BASE.dim, BASE.epsilon
+    d = BASE.dim
+    epsilon = BASE.epsilon
     axes = {
         "rounds": ("rounds", ROUNDS, np.full(len(ROUNDS), d / epsilon), f"d = {d}, epsilon = 1"),
         "epsilon": ("epsilon", EPSILONS, d / np.array(EPSILONS), f"d = {d}, {T:,} rounds"),

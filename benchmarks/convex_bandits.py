@@ -14,16 +14,13 @@ Losses are 1-Lipschitz (discreet.environments.convex). Constants were tuned on s
 
 import argparse
 import math
-import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from functools import lru_cache, partial
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run, with_error
 
 from discreet.domains import (
     BasePolytope,
@@ -33,15 +30,16 @@ from discreet.domains import (
     Simplex,
     nearest_point,
 )
+from discreet.environments import play_losses
 from discreet.environments.convex import ConvexLosses, convex_losses
+from discreet.experiments.measure import Measurement, grid
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
 
-CONSOLE = Console(width=130)
 DELTA = 1e-6
 
 
-def grid(k: int) -> list[tuple[str, str]]:
+def lattice(k: int) -> list[tuple[str, str]]:
     """Edges of a k x k grid, rightwards and downwards."""
     right = [(f"{i},{j}", f"{i},{j + 1}") for i in range(k) for j in range(k - 1)]
     down = [(f"{i},{j}", f"{i + 1},{j}") for i in range(k - 1) for j in range(k)]
@@ -58,8 +56,8 @@ DOMAINS: dict[str, Callable[[], Domain]] = {
     "trees of K5": lambda: MatroidPolytope.graphic(
         [(i, j) for i in range(5) for j in range(i)], bases=True
     ),
-    "trees of 4x4 grid": lambda: MatroidPolytope.graphic(grid(4), bases=True),
-    "flows of 4x4 grid": lambda: FlowPolytope(grid(4), "0,0", "3,3"),
+    "trees of 4x4 grid": lambda: MatroidPolytope.graphic(lattice(4), bases=True),
+    "flows of 4x4 grid": lambda: FlowPolytope(lattice(4), "0,0", "3,3"),
     "base polytope(8)": lambda: BasePolytope(8, root_of_weights),
 }
 LOSSES = ("absolute", "linear")
@@ -68,13 +66,6 @@ LOSSES = ("absolute", "linear")
 @lru_cache
 def domain_named(name: str) -> Domain:
     return DOMAINS[name]()
-
-
-class Outcome(NamedTuple):
-    """What one run gives."""
-
-    regret: float
-    calls: float  # of the linear minimiser, a round
 
 
 class Setting(NamedTuple):
@@ -88,23 +79,24 @@ class Setting(NamedTuple):
 def setting(name: str, kind: str, rounds: int, seed: int) -> Setting:
     """Losses are bounded where the paper's radius D n^1/2/T^1/4, at most D/4, leads."""
     domain = domain_named(name)
-    n, D = domain.affine_hull.basis.shape[1], domain.diameter()
+    n = domain.affine_hull.basis.shape[1]
+    D = domain.diameter()
     world = convex_losses(kind, domain, rounds, seed=seed)
     return Setting(domain, world, world.loss_range(min(D * math.sqrt(n) / rounds**0.25, D / 4)))
 
 
 def ours(
-    seed: int,
     *,
     name: str,
     kind: str,
     rounds: int,
     epsilon: float,
     delta: float,
-    shrink: bool = False,
-    directions: str = "independent",
-) -> Outcome:
-    """One run of the learner."""
+    shrink: bool,
+    directions: str,
+    seed: int,
+) -> dict[str, float]:
+    """Regret of the learner, and calls of the linear minimiser a round."""
     domain, world, loss_range = setting(name, kind, rounds, seed)
     bandit = ProjectionFreeBandit(
         domain,
@@ -117,20 +109,15 @@ def ours(
         seed=seed,
         noise=SeededNoise(seed),
     )
-    suffered = 0.0
-    for t in range(rounds):
-        decision = bandit.decide()
-        loss = world.loss(t, decision.point)
-        suffered += loss
-        bandit.learn(decision, loss)
+    suffered = play_losses(bandit, lambda t, decision: world.loss(t, decision.point), rounds)
     best = float(world.losses(world.best).sum())
-    return Outcome(suffered - best, bandit.oracle_calls / rounds)
+    return {"value": float(suffered.sum()) - best, "calls": bandit.oracle_calls / rounds}
 
 
-def still(seed: int, *, name: str, kind: str, rounds: int) -> Outcome:
+def still(*, name: str, kind: str, rounds: int, seed: int) -> dict[str, float]:
     """Playing x_0 in every round."""
     domain, world, _ = setting(name, kind, rounds, seed)
-    return Outcome(world.regret(domain.interior_point), 0.0)
+    return {"value": world.regret(domain.interior_point)}
 
 
 def lemma_7(T: int, n: int, L: float, rng: np.random.Generator, count: int) -> np.ndarray:
@@ -149,19 +136,25 @@ def lemma_10(T: int, n: int, L: float, rng: np.random.Generator, count: int) -> 
 LEMMAS = {"lemma 7": lemma_7, "lemma 10": lemma_10}
 
 
-def paper(seed: int, *, name: str, kind: str, rounds: int, lemma: str) -> Outcome:
+def paper(*, name: str, kind: str, rounds: int, lemma: str, seed: int) -> dict[str, float]:
     """Algorithm 1 as printed, except that line 14 minimises and u is in the affine hull.
 
     Every running sum carries the noise of ceil(log T) nodes (Theorem 4).
     """
     domain, world, _ = setting(name, kind, rounds, seed)
     rng = np.random.default_rng([seed, 7])
-    basis, D, T = domain.affine_hull.basis, domain.diameter(), rounds
-    n, size = basis.shape[1], math.isqrt(T)
-    radius, rate = D * math.sqrt(n) / T**0.25, D / (T**0.75 * math.sqrt(n))
+    basis = domain.affine_hull.basis
+    D = domain.diameter()
+    T = rounds
+    n = basis.shape[1]
+    size = math.isqrt(T)
+    radius = D * math.sqrt(n) / T**0.25
+    rate = D / (T**0.75 * math.sqrt(n))
     nodes = math.ceil(math.log2(math.ceil(T / size)))
     start = domain.interior_point
-    centre, late, total, suffered, calls = start, start, np.zeros(n), 0.0, 0
+    centre = late = start
+    total = np.zeros(n)
+    suffered = 0.0
     points = np.empty((T, domain.dim))
     for first in range(0, T, size):
         last = min(T, first + size)
@@ -176,92 +169,104 @@ def paper(seed: int, *, name: str, kind: str, rounds: int, lemma: str) -> Outcom
         found = nearest_point(
             domain, start - rate * (basis @ noisy), centre, gap=D**2 / size, max_calls=size
         )
-        late, centre, calls = centre, found.point, calls + found.calls
+        late = centre
+        centre = found.point
         total = total + n / radius * values @ units
-    return Outcome(suffered - float(world.losses(world.best).sum()), calls / T)
+    return {"value": suffered - float(world.losses(world.best).sum())}
 
 
-class Mean(NamedTuple):
-    """Mean and standard error over seeds."""
-
-    regret: float
-    error: float
-    calls: float
-
-    def __str__(self) -> str:
-        return f"{self.regret:,.0f} +- {self.error:,.0f}"
+AS_IT_IS = {"shrink": False, "directions": "independent"}
 
 
-def over_seeds(run: Callable[[int], Outcome], seeds: range) -> Mean:
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        rows = np.array(list(pool.map(run, seeds)))
-    error = float(rows[:, 0].std(ddof=1) / math.sqrt(len(rows)))
-    return Mean(float(rows[:, 0].mean()), error, float(rows[:, 1].mean()))
-
-
-def table(title: str, columns: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
-    shown = Table(title=title)
-    for column in columns:
-        shown.add_column(column, justify="right")
-    for row in rows:
-        shown.add_row(*row)
-        print(" | ".join(row), flush=True)
-    CONSOLE.print(shown)
+def learner_cells(
+    seeds: range,
+    names: tuple[str, ...],
+    rounds: tuple[int, ...],
+    budgets: tuple[tuple[float, float], ...],
+    options: dict[str, Any] = AS_IT_IS,
+) -> list[Measurement]:
+    """The learner at (epsilon, delta) pairs, on all losses."""
+    return [
+        cell
+        for epsilon, delta in budgets
+        for cell in grid(ours, seeds=seeds, name=names, kind=LOSSES, rounds=rounds,
+                         epsilon=(epsilon,), delta=(delta,),
+                         **{option: (value,) for option, value in options.items()})
+    ]  # fmt: skip
 
 
 def regret_rows(seeds: range, rounds: int) -> Iterator[tuple[str, ...]]:
+    names = tuple(DOMAINS)
+    budgets = ((math.inf, 0.0), (1.0, DELTA), (1.0, 0.0))
+    everywhere = {"name": names, "kind": LOSSES, "rounds": (rounds,)}
+    found = run([
+        *learner_cells(seeds, names, (rounds,), budgets),
+        *grid(paper, seeds=seeds, lemma=tuple(LEMMAS), **everywhere),
+        *grid(still, seeds=seeds, **everywhere),
+    ])  # fmt: skip
     for kind in LOSSES:
         for name in DOMAINS:
             world = {"name": name, "kind": kind, "rounds": rounds}
-            plain = over_seeds(partial(ours, **world, epsilon=math.inf, delta=0.0), seeds)
-            private = over_seeds(partial(ours, **world, epsilon=1.0, delta=DELTA), seeds)
-            pure = over_seeds(partial(ours, **world, epsilon=1.0, delta=0.0), seeds)
-            lemmas = [over_seeds(partial(paper, **world, lemma=lemma), seeds) for lemma in LEMMAS]
-            idle = over_seeds(partial(still, **world), seeds)
-            below = min(lemma.regret for lemma in lemmas) / private.regret
+            plain, private, pure = (
+                found.over(ours, epsilon=e, delta=delta, **world, **AS_IT_IS)
+                for e, delta in budgets
+            )
+            lemmas = [found.over(paper, lemma=lemma, **world) for lemma in LEMMAS]
+            below = min(lemma.mean() for lemma in lemmas) / private.mean()
+            calls = found.mean(ours, "calls", epsilon=1.0, delta=DELTA, **world, **AS_IT_IS)
             yield (
                 f"{kind}, {name}",
-                str(plain),
-                str(private),
-                f"{private.regret / plain.regret:.2f}",
-                str(pure),
-                f"{pure.regret / plain.regret:.2f}",
-                *(str(lemma) for lemma in lemmas),
+                with_error(plain),
+                with_error(private),
+                f"{private.mean() / plain.mean():.2f}",
+                with_error(pure),
+                f"{pure.mean() / plain.mean():.2f}",
+                *(with_error(lemma) for lemma in lemmas),
                 f"{below:.1f}",
-                f"{idle.regret:,.0f}",
-                f"{private.calls:.4f}",
+                f"{found.mean(still, **world):,.0f}",
+                f"{calls:.4f}",
             )
 
 
 def growth_rows(seeds: range) -> Iterator[tuple[str, ...]]:
     horizons = (10**4, 10**5, 10**6)
+    names = ("simplex(10)", "trees of K5")
+    found = run(learner_cells(seeds, names, horizons, ((math.inf, 0.0), (1.0, DELTA))))
     for kind in LOSSES:
-        for name in ("simplex(10)", "trees of K5"):
-            cells, privates, extras = [], [], []
+        for name in names:
+            cells = []
+            privates = []
+            extras = []
             for rounds in horizons:
-                world = {"name": name, "kind": kind, "rounds": rounds}
-                plain = over_seeds(partial(ours, **world, epsilon=math.inf, delta=0.0), seeds)
-                private = over_seeds(partial(ours, **world, epsilon=1.0, delta=DELTA), seeds)
-                cells += [f"{plain.regret:,.0f}", str(private)]
-                privates.append(private.regret)
-                extras.append(private.regret - plain.regret)
+                world = {"name": name, "kind": kind, "rounds": rounds, **AS_IT_IS}
+                plain = found.over(ours, epsilon=math.inf, delta=0.0, **world)
+                private = found.over(ours, epsilon=1.0, delta=DELTA, **world)
+                cells += [f"{plain.mean():,.0f}", with_error(private)]
+                privates.append(private.mean())
+                extras.append(private.mean() - plain.mean())
             slope = math.log10(privates[-1] / privates[0]) / 2
             extra = [f"{e / math.sqrt(T):.2f}" for e, T in zip(extras, horizons, strict=True)]
             yield f"{kind}, {name}", *cells, f"{slope:.2f}", " ".join(extra)
 
 
 def option_rows(seeds: range, rounds: int) -> Iterator[tuple[str, ...]]:
+    names = ("simplex(10)", "trees of K5")
+    budgets = tuple((epsilon, DELTA) for epsilon in (math.inf, 1.0, 0.1))
+    options = {
+        "as it is": AS_IT_IS,
+        "frames": {**AS_IT_IS, "directions": "frames"},
+        "shrink": {**AS_IT_IS, "shrink": True},
+    }
+    found = run([cell for chosen in options.values()
+                 for cell in learner_cells(seeds, names, (rounds,), budgets, chosen)])  # fmt: skip
     for kind in LOSSES:
-        for name in ("simplex(10)", "trees of K5"):
-            world = {"name": name, "kind": kind, "rounds": rounds, "delta": DELTA}
-            for label, options in {
-                "as it is": {},
-                "frames": {"directions": "frames"},
-                "shrink": {"shrink": True},
-            }.items():
-                run = partial(ours, **world, **options)
-                figures = [over_seeds(partial(run, epsilon=e), seeds) for e in (math.inf, 1, 0.1)]
-                yield f"{kind}, {name}", label, *(str(figure) for figure in figures)
+        for name in names:
+            for label, chosen in options.items():
+                world = {"name": name, "kind": kind, "rounds": rounds, **chosen}
+                figures = [
+                    found.over(ours, epsilon=e, delta=delta, **world) for e, delta in budgets
+                ]
+                yield f"{kind}, {name}", label, *(with_error(figure) for figure in figures)
 
 
 def speed_rows() -> Iterator[tuple[str, ...]]:
@@ -276,6 +281,13 @@ def speed_rows() -> Iterator[tuple[str, ...]]:
         yield name, f"{(time.process_time() - start) * 10:.2f}"
 
 
+def table(title: str, columns: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> None:
+    shown = new_table(title, columns)
+    for row in rows:
+        shown.add_row(*row)
+    CONSOLE.print(shown)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("parts", nargs="*", default=["regret", "growth", "options", "speed"])
@@ -283,7 +295,8 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=10**5)
     chosen = parser.parse_args()
-    seeds, rounds = range(chosen.first, chosen.first + chosen.seeds), chosen.rounds
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    rounds = chosen.rounds
     if "regret" in chosen.parts:
         columns = ("losses, domain", "no noise", "delta = 1e-6", "ratio", "delta = 0", "ratio")
         columns += (*LEMMAS, "times below", "still", "calls")

@@ -8,7 +8,7 @@ The world: 5 arms, d = 10,000, theta_i with 10 entries of +-.1, rewards <x, thet
 and the same luck. Regret is expected regret.
 
 curve   T = 20,000: regret over time for epsilon = 1, 3, 10, inf and uniform play; the paper's step
-reach   epsilon and T: what share of the regret of uniform play is left in the last fifth
+reach   epsilon and T: what fraction of the regret of uniform play is left in the last fifth
 speed   rounds a second, decide and learn, and the memory that the learner holds
 """
 
@@ -18,103 +18,102 @@ import time
 import tracemalloc
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run, with_error
 
+from discreet.bandits import SparseBandit
+from discreet.environments import generators, play
 from discreet.environments.sparse_arms import sparse_arms
-from discreet.online.sparse import SparseBandit
+from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise
 
-CONSOLE = Console(width=120)
-ARMS, DIM, NONZERO = 5, 10_000, 10
+ARMS = 5
+DIM = 10_000
+NONZERO = 10
 FIRST = 100  # seed; the defaults were tuned on smaller ones
 POINTS = (0.05, 0.1, 0.25, 0.5, 0.75, 1.0)
 
 
-def play(
-    kinds: list[dict[str, object]], T: int, seed: int, contexts: str, dim: int = DIM
-) -> np.ndarray:
-    """(kinds + 1, T): the regret of each round, of learners and of uniform play (the last)."""
+def regret(
+    *, rounds: int, dim: int, contexts: str, epsilon: float, method: str, seed: int
+) -> dict[str, np.ndarray]:
+    """Regret at the points and in the last fifth, of the learner and of uniform play."""
     world = sparse_arms(ARMS, dim, nonzero=NONZERO, contexts=contexts, seed=seed)
-    people, luck = (np.random.default_rng([seed, i]) for i in (1, 2))
-    bandits = [
-        SparseBandit(ARMS, dim, T, **{"delta": 1e-6, **kind}, seed=seed, noise=SeededNoise(seed))
-        for kind in kinds
-    ]
-    regret = np.zeros((len(bandits) + 1, T))
-    for start in range(0, T, 500):
-        X = world.contexts(min(500, T - start), people)
-        M = world.means(X)
-        for i, (x, means) in enumerate(zip(X, M, strict=True)):
-            noise = world.noise * luck.standard_normal()
-            for b, bandit in enumerate(bandits):
-                d = bandit.decide(x)
-                bandit.learn(d, min(max(means[d.action] + noise, -1.0), 1.0))
-                regret[b, start + i] = means.max() - means[d.action]
-            regret[-1, start + i] = means.max() - means.mean()
-    return regret
-
-
-def mean_and_error(values: np.ndarray) -> str:
-    error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-    return f"{values.mean():.0f} +- {error:.0f}"
+    bandit = SparseBandit(ARMS, dim, rounds, epsilon, 1e-6, method=method, seed=seed,
+                          noise=SeededNoise(seed))  # fmt: skip
+    played = play(bandit, world, rounds, *generators(seed))
+    places = [int(point * rounds) - 1 for point in POINTS]
+    late = slice(rounds - rounds // 5, None)
+    return {
+        "value": played.regret.cumsum()[places],
+        "uniform": played.uniform.cumsum()[places],
+        "late": played.regret[late].sum(),
+        "uniform late": played.uniform[late].sum(),
+    }
 
 
 def curve(seeds: range) -> None:
     T = 20_000
-    kinds: list[dict[str, object]] = [{"epsilon": e} for e in (1.0, 3.0, 10.0, math.inf)]
-    names = [f"epsilon = {kind['epsilon']:g}" for kind in kinds] + ["uniform play"]
-    for contexts in ("signs", "uniform", "correlated"):
-        runs = np.array([play(kinds, T, s, contexts).cumsum(axis=1) for s in seeds])
-        show = Table(
-            title=f"regret up to round t, contexts {contexts}, d = {DIM:,}, {len(seeds)} seeds"
+    kinds = ("signs", "uniform", "correlated")
+    epsilons = (1.0, 3.0, 10.0, math.inf)
+    found = run(grid(regret, seeds=seeds, rounds=(T,), dim=(DIM,), contexts=kinds,
+                     epsilon=epsilons, method=("windows",)))  # fmt: skip
+    for contexts in kinds:
+        show = new_table(
+            f"regret up to round t, contexts {contexts}, d = {DIM:,}, {len(seeds)} seeds",
+            ("learner", "forced", *(f"t = {int(point * T):,}" for point in POINTS)),
         )
-        show.add_column("learner")
-        show.add_column("forced", justify="right")
-        for point in POINTS:
-            show.add_column(f"t = {int(point * T):,}", justify="right")
-        for k, name in enumerate(names):
-            forced = "-"
-            if k < len(kinds):
-                forced = f"{ARMS * SparseBandit(ARMS, DIM, T, **kinds[k]).forced:,}"
-            cells = [mean_and_error(runs[:, k, int(point * T) - 1]) for point in POINTS]
-            show.add_row(name, forced, *cells)
+        setting = {"rounds": T, "dim": DIM, "contexts": contexts, "method": "windows"}
+        for epsilon in epsilons:
+            runs = found.over(regret, epsilon=epsilon, **setting)  # (seeds, points)
+            forced = f"{ARMS * SparseBandit(ARMS, DIM, T, epsilon).forced:,}"
+            show.add_row(f"epsilon = {epsilon:g}", forced, *map(with_error, runs.T))
+        uniform = found.over(regret, "uniform", epsilon=epsilons[0], **setting)
+        show.add_row("uniform play", "-", *map(with_error, uniform.T))
         CONSOLE.print(show)
-    paper = [{"epsilon": e, "method": "every-round"} for e in (1.0, 10.0, 100.0, math.inf)]
-    short = 4000
-    regret = play(paper, short, seeds.start, "signs", dim=1000).sum(axis=1)
-    ours = play([{"epsilon": e} for e in (1.0, 10.0, 100.0, math.inf)], short, seeds.start, "signs",
-                dim=1000).sum(axis=1)  # fmt: skip
-    show = Table(title=f"the paper's step in every round, d = 1,000, T = {short:,}, one seed")
-    for column in ("epsilon", "every-round", "windows", "uniform play"):
-        show.add_column(column, justify="right")
-    for kind, theirs, mine in zip(paper, regret, ours, strict=False):
-        show.add_row(f"{kind['epsilon']:g}", f"{theirs:.0f}", f"{mine:.0f}", f"{regret[-1]:.0f}")
+    every_round(seeds[:1])
+
+
+def every_round(seeds: range) -> None:
+    T = 4000
+    epsilons = (1.0, 10.0, 100.0, math.inf)
+    setting = {"rounds": T, "dim": 1000, "contexts": "signs"}
+    found = run(grid(regret, seeds=seeds, epsilon=epsilons, method=("every-round", "windows"),
+                     **{name: (value,) for name, value in setting.items()}))  # fmt: skip
+    show = new_table(f"the paper's step in every round, d = 1,000, T = {T:,}, one seed",
+                     ("epsilon", "every-round", "windows", "uniform play"))  # fmt: skip
+    for epsilon in epsilons:
+        theirs, ours = (found.over(regret, epsilon=epsilon, method=method, **setting)[0, -1]
+                        for method in ("every-round", "windows"))  # fmt: skip
+        uniform = found.over(regret, "uniform", epsilon=epsilon, method="windows", **setting)
+        show.add_row(f"{epsilon:g}", f"{theirs:.0f}", f"{ours:.0f}", f"{uniform[0, -1]:.0f}")
     CONSOLE.print(show)
 
 
 def reach(seeds: range) -> None:
-    show = Table(title=f"regret of the last fifth, as a share of uniform play's; d = {DIM:,}")
     epsilons = (0.5, 1.0, 2.0, 4.0, 8.0)
-    show.add_column("contexts")
-    show.add_column("T", justify="right")
-    for epsilon in epsilons:
-        show.add_column(f"epsilon = {epsilon:g}", justify="right")
-    for contexts in ("signs", "uniform"):
-        for T in (10_000, 20_000, 40_000):
-            kinds: list[dict[str, object]] = [{"epsilon": e} for e in epsilons]
-            regret = play(kinds, T, seeds.start, contexts)[:, T - T // 5 :].sum(axis=1)
-            show.add_row(contexts, f"{T:,}", *(f"{r / regret[-1]:.2f}" for r in regret[:-1]))
+    kinds = ("signs", "uniform")
+    horizons = (10_000, 20_000, 40_000)
+    found = run(grid(regret, seeds=seeds[:1], rounds=horizons, dim=(DIM,), contexts=kinds,
+                     epsilon=epsilons, method=("windows",)))  # fmt: skip
+    show = new_table(f"regret of the last fifth, as a fraction of uniform play's; d = {DIM:,}",
+                     ("contexts", "T", *(f"epsilon = {e:g}" for e in epsilons)))  # fmt: skip
+    for contexts in kinds:
+        for T in horizons:
+            setting = {"rounds": T, "dim": DIM, "contexts": contexts, "method": "windows"}
+            left = [found.mean(regret, "late", epsilon=e, **setting)
+                    / found.mean(regret, "uniform late", epsilon=e, **setting)
+                    for e in epsilons]  # fmt: skip
+            show.add_row(contexts, f"{T:,}", *(f"{each:.2f}" for each in left))
     CONSOLE.print(show)
 
 
 def speed() -> None:
-    T, dim = 4000, DIM
+    T = 4000
+    dim = DIM
     world = sparse_arms(ARMS, dim, nonzero=NONZERO, seed=0)
     X = world.contexts(1000, np.random.default_rng(0))
-    show = Table(title=f"decide and learn, d = {dim:,}, {ARMS} arms")
-    for column in ("method", "rounds a second", "memory, MB", "K d floats, MB"):
-        show.add_column(column, justify="right")
+    show = new_table(f"decide and learn, d = {dim:,}, {ARMS} arms",
+                     ("method", "rounds a second", "memory, MB", "K d floats, MB"))  # fmt: skip
     for method in ("windows", "every-round"):
         tracemalloc.start()
         bandit = SparseBandit(ARMS, dim, T, 1.0, method=method, seed=0, noise=SeededNoise(0))

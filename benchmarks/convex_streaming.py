@@ -16,15 +16,15 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run
 
 from discreet.domains import LpBall
-from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.experiments.measure import grid
+from discreet.experiments.statistics import slope, standard_error
+from discreet.optimization import StreamingFrankWolfe
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 
-CONSOLE = Console(width=120)
 CELLS = ((1000, 5), (1000, 10), (2000, 5), (2000, 10))
 PAPER = {1.5: (0.017, 0.20, 0.0024, 0.060), math.inf: (0.036, 0.092, 0.015, 0.058)}
 PAPER_OTHER = {1.5: (0.52, 0.95, 0.44, 0.89), math.inf: (0.026, 0.053, 0.013, 0.038)}
@@ -43,7 +43,10 @@ class World:
         X /= np.linalg.norm(X, q, axis=1, keepdims=True)
         self.theta = size * np.full(d, d ** (-1 / p))
         y = X @ self.theta + 0.05 * rng.normal(size=T + TEST)
-        self.X, self.y, self.test, self.labels = X[:T], y[:T], X[T:], y[T:]
+        self.X = X[:T]
+        self.y = y[:T]
+        self.test = X[T:]
+        self.labels = y[T:]
         self.best, self.none = self.risk(self.theta), self.risk(0 * self.theta)
 
     def risk(self, theta: np.ndarray) -> float:
@@ -51,7 +54,7 @@ class World:
         return float(np.mean((self.labels - self.test @ theta) ** 2))
 
     def suboptimality(self, theta: np.ndarray) -> float:
-        """The share of the risk of theta = 0 that is left."""
+        """The fraction of the risk of theta = 0 that is left."""
         return (self.risk(theta) - self.best) / (self.none - self.best)
 
 
@@ -61,90 +64,85 @@ def stream(world: World, learner: StreamingFrankWolfe | LocalMD) -> float:
     return world.suboptimality(learner.theta)
 
 
-def ours(T: int, d: int, p: float, seed: int, epsilon: float = 1.0, **options: float) -> float:
-    learner = StreamingFrankWolfe(
-        LpBall(p, d), T, epsilon, 1 / T, noise=SeededNoise(seed), **options
-    )
-    return stream(World(T, d, p, seed), learner)
+def ours(*, T: int, d: int, p: float, epsilon: float, seed: int) -> dict[str, float]:
+    learner = StreamingFrankWolfe(LpBall(p, d), T, epsilon, 1 / T, noise=SeededNoise(seed))
+    return {"value": stream(World(T, d, p, seed), learner)}
 
 
-def sfw(T: int, d: int, p: float, seed: int, step: float) -> float:
-    world, noise = World(T, d, p, seed), SeededNoise(seed)
-    learner = NoisySFW(LpBall(p, d), 1.0, 1 / T, step=step, noise=noise)
-    return world.suboptimality(learner.fit(world.X, world.y).theta)
+def sfw(*, T: int, d: int, p: float, step: float, seed: int) -> dict[str, float]:
+    world = World(T, d, p, seed)
+    learner = NoisySFW(LpBall(p, d), 1.0, 1 / T, step=step, noise=SeededNoise(seed))
+    return {"value": world.suboptimality(learner.fit(world.X, world.y).theta)}
 
 
-def sgd(T: int, d: int, p: float, seed: int, step: float) -> float:
-    world, noise = World(T, d, p, seed), SeededNoise(seed)
-    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, clip=0.3, noise=noise)
-    return world.suboptimality(learner.fit(world.X, world.y).theta)
+def sgd(*, T: int, d: int, p: float, step: float, seed: int) -> dict[str, float]:
+    world = World(T, d, p, seed)
+    learner = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, gradient_bound=0.3,
+                       noise=SeededNoise(seed))  # fmt: skip
+    return {"value": world.suboptimality(learner.fit(world.X, world.y).theta)}
 
 
-def local(T: int, d: int, p: float, seed: int, step: float) -> float:
+def local(*, T: int, d: int, p: float, step: float, seed: int) -> dict[str, float]:
     learner = LocalMD(LpBall(p, d), T, 1.0, step=step, noise=SeededNoise(seed))
-    return stream(World(T, d, p, seed), learner)
-
-
-def over(run: Callable[[int], float], seeds: range) -> tuple[float, float]:
-    """Mean and standard error."""
-    values = [run(seed) for seed in seeds]
-    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(len(values)))
-
-
-def best_step(run: Callable[[int, float], float], seeds: range) -> tuple[float, float]:
-    return min(over(lambda seed, step=step: run(seed, step), seeds) for step in GRID)
+    return {"value": stream(World(T, d, p, seed), learner)}
 
 
 def table(seeds: range) -> None:
-    show = Table(title=f"SubOpt, (1, 1/T)-DP, {len(seeds)} seeds; baselines with their best step")
-    for column in ("p", "T, d", "ours", "error", "target", "paper", "without privacy"):
-        show.add_column(column, justify="right")
-    for column in ("NoisySFW", "NoisySGD", "LocalMD", "paper's SFW/SGD"):
-        show.add_column(column, justify="right")
-    few = range(seeds.start, seeds.start + 4)
-    for p in (1.5, math.inf):
+    powers = (1.5, math.inf)
+    places = {"T": (1000, 2000), "d": (5, 10), "p": powers}
+    long = {"T": 10_000, "d": 5}
+    found = run([
+        *grid(ours, seeds=seeds, epsilon=(1.0, math.inf), **places),
+        *grid(ours, seeds=seeds, epsilon=(1.0, math.inf), p=powers, T=(10_000,), d=(5,)),
+        *(cell for rival in (sfw, sgd, local)
+          for cell in grid(rival, seeds=seeds[:4], step=GRID, **places)),
+    ])  # fmt: skip
+    show = new_table(
+        f"SubOpt, (1, 1/T)-DP, {len(seeds)} seeds; baselines with their best step",
+        ("p", "T, d", "ours", "error", "target", "paper", "without privacy", "NoisySFW",
+         "NoisySGD", "LocalMD", "paper's SFW/SGD"),
+    )  # fmt: skip
+    for p in powers:
         for cell, (T, d) in enumerate(CELLS):
-            mean, error = over(lambda s, T=T, d=d, p=p: ours(T, d, p, s), seeds)
-            plain, _ = over(lambda s, T=T, d=d, p=p: ours(T, d, p, s, math.inf), seeds)
-            others = [
-                best_step(lambda s, step, f=f, T=T, d=d, p=p: f(T, d, p, s, step), few)[0]
-                for f in (sfw, sgd, local)
-            ]
+            place = {"T": T, "d": d, "p": p}
+            private = found.over(ours, epsilon=1.0, **place)
+            others = [min(found.mean(rival, step=step, **place) for step in GRID)
+                      for rival in (sfw, sgd, local)]  # fmt: skip
             show.add_row(
                 f"{p:g}",
                 f"{T}, {d}",
-                f"{mean:.4f}",
-                f"{error:.4f}",
+                f"{private.mean():.4f}",
+                f"{standard_error(private):.4f}",
                 f"{TARGET[p][cell]:g}",
                 f"{PAPER[p][cell]:g}",
-                f"{plain:.5f}",
+                f"{found.mean(ours, epsilon=math.inf, **place):.5f}",
                 *(f"{value:.3f}" for value in others),
                 f"{PAPER_OTHER[p][cell]:g}",
             )
     CONSOLE.print(show)
-    for p in (1.5, math.inf):
-        mean, error = over(lambda s, p=p: ours(10_000, 5, p, s), seeds)
-        plain, off = over(lambda s, p=p: ours(10_000, 5, p, s, math.inf), seeds)
+    for p in powers:
+        private, plain = (found.over(ours, epsilon=e, p=p, **long) for e in (1.0, math.inf))
         CONSOLE.print(
-            f"T = 10,000, d = 5, p = {p:g}: {mean:.2e} +- {error:.0e}, without privacy "
-            f"{plain:.2e} +- {off:.0e}: {mean / plain:.1f} times"
+            f"T = 10,000, d = 5, p = {p:g}: {private.mean():.2e} +- {standard_error(private):.0e}, "
+            f"without privacy {plain.mean():.2e} +- {standard_error(plain):.0e}: "
+            f"{private.mean() / plain.mean():.1f} times"
         )
 
 
-def excess(T: int, d: int, p: float, seed: int, size: float, epsilon: float) -> float:
+def excess(*, T: int, d: int, p: float, size: float, seed: int) -> dict[str, float]:
     """E (x . (theta^ - theta))^2 on fresh rows, beyond that of the best in the ball."""
     world = World(T, d, p, seed, size)
     learner = StreamingFrankWolfe(
-        LpBall(p, d), T, epsilon, 1 / T, label_bound=max(1.0, size), noise=SeededNoise(seed)
+        LpBall(p, d), T, 1.0, 1 / T, label_bound=max(1.0, size), noise=SeededNoise(seed)
     )
     for x, y in zip(world.X, world.y, strict=True):
         learner.learn(x, y)
     best = world.theta / max(1.0, size)
     found, least = (np.mean((world.test @ (t - world.theta)) ** 2) for t in (learner.theta, best))
-    return float(found - least)
+    return {"value": float(found - least)}
 
 
-def one_norm(T: int, d: int, seed: int, epsilon: float = 1.0, size: float = 1.0) -> float:
+def one_norm(*, T: int, d: int, epsilon: float, size: float, seed: int) -> dict[str, float]:
     """p = 1: signs as rows, four entries; the excess risk is |theta^ - theta|_2^2."""
     rng = np.random.default_rng([seed, T, d])
     theta = np.zeros(d)
@@ -153,7 +151,7 @@ def one_norm(T: int, d: int, seed: int, epsilon: float = 1.0, size: float = 1.0)
     for _ in range(T):
         x = rng.integers(0, 2, d, dtype=np.int8) * 2.0 - 1.0
         learner.learn(x, float(x[:4] @ theta[:4]) + 0.05 * rng.normal())
-    return float(np.sum((learner.theta - theta) ** 2))
+    return {"value": float(np.sum((learner.theta - theta) ** 2))}
 
 
 def rates(
@@ -162,33 +160,47 @@ def rates(
     powers: tuple[float, ...] = (1.0, 1.5, 2.0, math.inf),
 ) -> None:
     horizons = (1000, 4000, 16_000)
-    show = Table(title=f"excess risk at the last round, epsilon = 1, {len(seeds)} seeds, d = 10")
-    for column in ("p", "|theta|_p", *(f"T = {T:,}" for T in horizons), "slope"):
-        show.add_column(column, justify="right")
+    found = run([
+        *grid(one_norm, seeds=seeds, T=horizons, d=(10,), epsilon=(1.0,),
+              size=sizes if 1.0 in powers else ()),
+        *grid(excess, seeds=seeds, T=horizons, d=(10,), size=sizes,
+              p=tuple(p for p in powers if p > 1)),
+    ])  # fmt: skip
+    show = new_table(f"excess risk at the last round, epsilon = 1, {len(seeds)} seeds, d = 10",
+                     ("p", "|theta|_p", *(f"T = {T:,}" for T in horizons), "slope"))  # fmt: skip
     for p in powers:
         for size in sizes:
             if p == 1:
-                runs = [lambda s, T=T, z=size: one_norm(T, 10, s, size=z) for T in horizons]
+                means = [found.mean(one_norm, T=T, d=10, epsilon=1.0, size=size) for T in horizons]
             else:
-                runs = [lambda s, T=T, p=p, z=size: excess(T, 10, p, s, z, 1.0) for T in horizons]
-            means = [over(run, seeds)[0] for run in runs]
-            slope = np.polyfit(np.log(horizons), np.log(means), 1)[0]
-            show.add_row(f"{p:g}", f"{size:g}", *(f"{m:.2e}" for m in means), f"{slope:.2f}")
+                means = [found.mean(excess, T=T, d=10, p=p, size=size) for T in horizons]
+            fitted = slope(horizons, means).value
+            show.add_row(f"{p:g}", f"{size:g}", *(f"{m:.2e}" for m in means), f"{fitted:.2f}")
     CONSOLE.print(show)
 
 
 def sparse(seeds: range) -> None:
     T = 10_000
-    show = Table(title=f"p = 1, T = {T:,}, epsilon = 1: |theta^ - theta|^2 (0.30 at zero)")
-    for column in ("d", "ln 2d", "excess risk", "std. error", "excess/ln 2d", "without privacy"):
-        show.add_column(column, justify="right")
-    for d in (100, 1000, 10_000, 100_000):
-        few = seeds if d < 10**5 else range(seeds.start, seeds.start + 2)
-        mean, error = over(lambda s, d=d: one_norm(T, d, s), few)
-        plain = f"{one_norm(T, d, seeds.start, math.inf):.4f}" if d < 10**4 else "-"
+    dims = (100, 1000, 10_000, 100_000)
+    setting = {"T": T, "size": 1.0}
+    axes = {"T": (T,), "size": (1.0,)}
+    found = run([
+        *grid(one_norm, seeds=seeds, d=dims[:3], epsilon=(1.0,), **axes),
+        *grid(one_norm, seeds=seeds[:2], d=dims[3:], epsilon=(1.0,), **axes),
+        *grid(one_norm, seeds=seeds[:1], d=dims[:2], epsilon=(math.inf,), **axes),
+    ])  # fmt: skip
+    show = new_table(
+        f"p = 1, T = {T:,}, epsilon = 1: |theta^ - theta|^2 (0.30 at zero)",
+        ("d", "ln 2d", "excess risk", "std. error", "excess/ln 2d", "without privacy"),
+    )
+    for d in dims:
+        runs = found.over(one_norm, d=d, epsilon=1.0, **setting)
+        plain = "-"
+        if d in dims[:2]:
+            plain = f"{found.mean(one_norm, d=d, epsilon=math.inf, **setting):.4f}"
         log = math.log(2 * d)
-        row = (f"{d:,}", f"{log:.1f}", f"{mean:.4f}", f"{error:.4f}", f"{mean / log:.5f}", plain)
-        show.add_row(*row)
+        show.add_row(f"{d:,}", f"{log:.1f}", f"{runs.mean():.4f}", f"{standard_error(runs):.4f}",
+                     f"{runs.mean() / log:.5f}", plain)  # fmt: skip
     CONSOLE.print(show)
 
 

@@ -18,11 +18,12 @@ EXPONENTS = range(6, 41)
 
 def variance(parameters: np.ndarray, horizon: int) -> float:
     """log of the maximal variance per unit of sensitivity and mu."""
-    w, q_gap = np.exp(parameters[:5]), 1 / (1 + np.exp(parameters[5:]))
+    w = np.exp(parameters[:5])
+    q_gap = 1 / (1 + np.exp(parameters[5:]))
     design = Buffered.of(horizon, w, q_gap)
     if not (np.isfinite(design.beta).all() and (design.p_gap < 1).all()):
         return 1e3
-    return 2 * math.log(design.reach(1) * float(design.deviation(np.array(horizon))))
+    return 2 * math.log(design.reach(1) * float(design.std(np.array(horizon))))
 
 
 def fit() -> dict[int, np.ndarray]:

@@ -3,7 +3,8 @@
     python benchmarks/mutations.py [part of a name or room]
 
 An audit prints a lower bound on epsilon that holds with 99.99% confidence; the other detectors
-compute (docs: tests/mutation/mutants/kit.py). Same seeds as in the tests.
+compute (tests/mutation/mutants/kit.py), and those of kind "contract" are the generic checks of
+tests/contract: they count complaints. Same seeds as in the tests.
 """
 
 import sys
@@ -11,6 +12,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "mutation"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "contract"))
 
 from mutants import MUTANTS, SURE, by_registry
 
@@ -32,7 +34,9 @@ def main(part: str = "") -> int:
     print(f"bounds of audits: {SURE:.2%} confidence\n")
     print("| " + " | ".join(HEAD) + " |")
     print("|" + "---|" * len(HEAD))
-    begun, survivors, alarms = time.process_time(), [], []
+    begun = time.process_time()
+    survivors = []
+    alarms = []
     for mutant in chosen:
         honest = mutant.catch()
         with mutant.plant():

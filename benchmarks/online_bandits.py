@@ -9,110 +9,97 @@ points  BarrierBandit, d = 5, T = 10^5: loss vectors z_t u with u a random direc
 
 import argparse
 import math
-import os
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run
 
-from discreet.domains import Ball, Cube, Domain, Polytope, Simplex
+from discreet.domains import Ball, Cube, Polytope, Simplex
+from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
+from discreet.experiments.measure import Found, grid
+from discreet.experiments.statistics import standard_error
 from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
 from discreet.privacy import SeededNoise
 
-CONSOLE = Console(width=110)
-ARMS, DIM = 10, 5
+ARMS = 10
+DIM = 5
+DOMAINS = {"Ball": Ball, "Cube": Cube}
 
 
-def arms(seed: int, *, name: str, horizon: int, epsilon: float, trust: str) -> float:
+def arms(*, name: str, horizon: int, epsilon: float, trust: str, seed: int) -> dict[str, float]:
     """Regret against the best arm."""
     losses = expert_losses(name, horizon, ARMS, gap=0.1, seed=seed)
-    best = float(losses.sum(axis=0).min())
     noise = SeededNoise(seed)
     bandit = AdversarialBandit(ARMS, horizon, epsilon, trust=trust, seed=seed, noise=noise)
-    suffered = 0.0
-    for t in range(horizon):
-        decision = bandit.decide()
-        loss = losses.item(t, decision.action)
-        suffered += loss
-        bandit.learn(decision, loss)
-    return suffered - best
+    suffered = play_losses(bandit, lambda t, d: losses.item(t, d.action), horizon)
+    return {"value": suffered.sum() - losses.sum(axis=0).min()}
 
 
-def points(seed: int, *, domain: Domain, horizon: int, epsilon: float, trust: str) -> float:
+def points(*, domain: str, horizon: int, epsilon: float, trust: str, seed: int) -> dict[str, float]:
     """Regret against the best point, which is -1 in the mean direction for each round."""
     rng = np.random.default_rng([seed, 1])
     direction = rng.normal(size=DIM)
-    direction /= np.linalg.norm(direction, 2 if isinstance(domain, Ball) else 1)
-    signs = np.where(rng.random(horizon) < 0.75, 1.0, -1.0).tolist()
-    noise = SeededNoise(seed)
-    bandit = BarrierBandit(domain, horizon, epsilon, trust=trust, seed=seed, noise=noise)
-    suffered = 0.0
-    for sign in signs:
-        decision = bandit.decide()
-        loss = sign * float(direction.dot(decision.point))
-        suffered += loss
-        bandit.learn(decision, loss)
-    return suffered + abs(sum(signs))
+    direction /= np.linalg.norm(direction, 2 if domain == "Ball" else 1)
+    signs = np.where(rng.random(horizon) < 0.75, 1.0, -1.0)
+    bandit = BarrierBandit(DOMAINS[domain](DIM), horizon, epsilon, trust=trust, seed=seed,
+                           noise=SeededNoise(seed))  # fmt: skip
+    suffered = play_losses(
+        bandit, lambda t, d: signs.item(t) * float(direction.dot(d.point)), horizon
+    )
+    return {"value": suffered.sum() + abs(signs.sum())}
 
 
-def over_seeds(run: Callable[[int], float], seeds: int) -> tuple[float, float]:
-    """Mean and standard error."""
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
-        regrets = list(pool.map(run, range(seeds)))
-    return float(np.mean(regrets)), float(np.std(regrets, ddof=1) / math.sqrt(seeds))
+ARM_CASES = (  # losses, horizon, trust, epsilon, target
+    ("gap", 10**6, "local", math.inf, ""),
+    ("gap", 10**6, "local", 1.0, "ratio 1.6"),
+    ("gap", 10**6, "central", 0.1, "15,000"),
+    ("gap", 10**6, "central", 1.0, ""),
+    ("shifting", 10**5, "local", math.inf, ""),
+    ("shifting", 10**5, "local", 1.0, ""),
+    ("shifting", 10**5, "central", 1.0, ""),
+)
+POINT_CASES = tuple(  # domain, horizon, trust, epsilon, target
+    (domain, 10**5, trust, epsilon, target)
+    for domain, targets in (("Ball", ("", "7,500", "6,000")), ("Cube", ("", "14,000", "11,500")))
+    for (trust, epsilon), target in zip(
+        (("local", math.inf), ("local", 1.0), ("central", 1.0)), targets, strict=True
+    )
+)
 
 
-def show(title: str, rows: Iterator[tuple[str, str, float, float, float, float | str]]) -> None:
-    table = Table(title=title)
-    for column in ("world", "trust", "epsilon", "regret", "std. error", "ratio", "target"):
-        table.add_column(column, justify="right")
-    plain = 0.0
-    for world, trust, epsilon, mean, error, target in rows:
-        if math.isinf(epsilon):
-            plain = mean
-        goal = target if isinstance(target, str) else f"{target:,.0f}"
+def show(title: str, measure: Callable[..., dict[str, float]], cases: tuple, seeds: int) -> None:
+    """One line for each case; the ratio is to the last one without privacy."""
+    axis = "name" if measure is arms else "domain"
+    found: Found = run([
+        cell for where, horizon, trust, epsilon, _ in cases
+        for cell in grid(measure, seeds=range(seeds), horizon=(horizon,), epsilon=(epsilon,),
+                         trust=(trust,), **{axis: (where,)})
+    ])  # fmt: skip
+    table = new_table(
+        title, ("world", "trust", "epsilon", "regret", "std. error", "ratio", "target")
+    )
+    plain = math.nan
+    for where, horizon, trust, epsilon, target in cases:
+        regrets = found.over(
+            measure, horizon=horizon, epsilon=epsilon, trust=trust, **{axis: where}
+        )
+        mean = float(regrets.mean())
+        plain = mean if math.isinf(epsilon) else plain
+        world = f"{where}, T = {horizon:,}" if measure is arms else where
         ratio = f"{mean / plain:.2f}" if plain > 0 else "-"
-        table.add_row(world, trust, f"{epsilon:g}", f"{mean:,.0f}", f"{error:,.0f}", ratio, goal)
-        print(world, trust, epsilon, round(mean), round(error), ratio, flush=True)
+        table.add_row(world, trust, f"{epsilon:g}", f"{mean:,.0f}",
+                      f"{standard_error(regrets):,.0f}", ratio, target)  # fmt: skip
     CONSOLE.print(table)
-
-
-def arm_rows(seeds: int) -> Iterator[tuple[str, str, float, float, float, float | str]]:
-    cases: list[tuple[str, int, str, float, str]] = [
-        ("gap", 10**6, "local", math.inf, ""),
-        ("gap", 10**6, "local", 1.0, "ratio 1.6"),
-        ("gap", 10**6, "central", 0.1, "15,000"),
-        ("gap", 10**6, "central", 1.0, ""),
-        ("shifting", 10**5, "local", math.inf, ""),
-        ("shifting", 10**5, "local", 1.0, ""),
-        ("shifting", 10**5, "central", 1.0, ""),
-    ]
-    for name, horizon, trust, epsilon, target in cases:
-        run = partial(arms, name=name, horizon=horizon, epsilon=epsilon, trust=trust)
-        yield f"{name}, T = {horizon:,}", trust, epsilon, *over_seeds(run, seeds), target
-
-
-def point_rows(seeds: int) -> Iterator[tuple[str, str, float, float, float, float | str]]:
-    targets = {(Ball, "local"): 7500, (Cube, "local"): 14000}
-    targets |= {(Ball, "central"): 6000, (Cube, "central"): 11500}
-    for domain in (Ball(DIM), Cube(DIM)):
-        for trust, epsilon in (("local", math.inf), ("local", 1.0), ("central", 1.0)):
-            run = partial(points, domain=domain, horizon=10**5, epsilon=epsilon, trust=trust)
-            target = "" if math.isinf(epsilon) else float(targets[type(domain), trust])
-            yield type(domain).__name__, trust, epsilon, *over_seeds(run, seeds), target
 
 
 def speed() -> None:
     """CPU time of one decide and one learn."""
-    table = Table(title="microseconds a step (CPU time, epsilon = 1, SeededNoise)")
-    for column in ("learner", "local", "central", "target"):
-        table.add_column(column, justify="right")
+    table = new_table("microseconds a step (CPU time, epsilon = 1, SeededNoise)",
+                      ("learner", "local", "central", "target"))  # fmt: skip
     sides = np.vstack([np.eye(DIM), -np.eye(DIM), np.ones((1, DIM))])
     learners: dict[str, tuple[Callable[..., AdversarialBandit | BarrierBandit], str]] = {
         "AdversarialBandit, 10 arms": (partial(AdversarialBandit, ARMS), ""),
@@ -143,9 +130,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10)
     chosen = parser.parse_args()
     if "arms" in chosen.parts:
-        show(f"AdversarialBandit, {ARMS} arms, gap 0.1", arm_rows(chosen.seeds))
+        show(f"AdversarialBandit, {ARMS} arms, gap 0.1", arms, ARM_CASES, chosen.seeds)
     if "points" in chosen.parts:
-        show(f"BarrierBandit, d = {DIM}, T = 100,000", point_rows(chosen.seeds))
+        show(f"BarrierBandit, d = {DIM}, T = 100,000", points, POINT_CASES, chosen.seeds)
     if "speed" in chosen.parts:
         speed()
 

@@ -6,36 +6,33 @@ Defaults everywhere, delta = 1e-6 under full information. T runs at N = 10, N at
 Prints mean and standard deviation over draws of the noise (full information: losses stay the
 same; bandits: losses are drawn again too), fitted slopes beside the theory's, and draws
 docs/online.png.
-Results are kept in out/online_curves.json: a run that was stopped goes on.
 """
 
 import argparse
 import functools
-import json
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import matplotlib
 import numpy as np
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
+from kit import CONSOLE, new_table, run, with_std
 
 from discreet.domains import Ball, Cube, Domain, Simplex
+from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses, linear_losses
+from discreet.experiments.measure import grid
+from discreet.experiments.statistics import slope as fitted
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit
 from discreet.privacy import SeededNoise
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-CONSOLE = Console(width=120)
-RESULTS, FIGURE = Path("out/online_curves.json"), Path("docs/online.png")
-TIMES, SIZES, EPSILONS = (10**3, 10**4, 10**5, 10**6), (10, 100, 1000), (math.inf, 1.0, 0.1)
+FIGURE = Path(__file__).parents[1] / "docs" / "online.png"
+TIMES = (10**3, 10**4, 10**5, 10**6)
+SIZES = (10, 100, 1000)
+EPSILONS = (math.inf, 1.0, 0.1)
 SHORT = 20_000  # rounds for the curve in N
 COLOURS = {math.inf: "#5b8e7d", 1.0: "#2f4b7c", 0.1: "#d08c2f"}
 
@@ -101,13 +98,8 @@ def arms(case: Case, seed: int) -> float:
         case.n, case.rounds, case.epsilon, trust=case.world.split()[1], seed=seed,
         noise=SeededNoise(seed),
     )  # fmt: skip
-    suffered = 0.0
-    for t in range(case.rounds):
-        decision = bandit.decide()
-        loss = losses.item(t, decision.action)
-        suffered += loss
-        bandit.learn(decision, loss)
-    return suffered - float(losses.sum(axis=0).min())
+    suffered = play_losses(bandit, lambda t, d: losses.item(t, d.action), case.rounds)
+    return float(suffered.sum() - losses.sum(axis=0).min())
 
 
 def points(case: Case, seed: int) -> float:
@@ -115,26 +107,20 @@ def points(case: Case, seed: int) -> float:
     rng = np.random.default_rng([seed, 1])
     direction = rng.normal(size=case.n)
     direction /= np.linalg.norm(direction)
-    signs = np.where(rng.random(case.rounds) < 0.75, 1.0, -1.0).tolist()
+    signs = np.where(rng.random(case.rounds) < 0.75, 1.0, -1.0)
     bandit = BarrierBandit(
         Ball(case.n), case.rounds, case.epsilon, trust=case.world.split()[1], seed=seed,
         noise=SeededNoise(seed),
     )  # fmt: skip
-    suffered = 0.0
-    for sign in signs:
-        decision = bandit.decide()
-        loss = sign * float(direction.dot(decision.point))
-        suffered += loss
-        bandit.learn(decision, loss)
-    return suffered + abs(sum(signs))
+    suffered = play_losses(
+        bandit, lambda t, d: signs.item(t) * float(direction.dot(d.point)), case.rounds
+    )
+    return float(suffered.sum() + abs(signs.sum()))
 
 
-def kind(case: Case) -> Callable[[Case, int], float]:
-    return {"arms": arms, "points": points}.get(case.world.split()[0], full_information)
-
-
-def measured(case: Case, seeds: range) -> list[float]:
-    return [kind(case)(case, seed) for seed in seeds]
+def regret(*, world: str, rounds: int, n: int, epsilon: float, seed: int) -> dict[str, float]:
+    kind = {"arms": arms, "points": points}.get(world.split()[0], full_information)
+    return {"value": kind(Case(world, rounds, n, epsilon), seed)}
 
 
 def cases(world: str) -> list[Case]:
@@ -143,55 +129,44 @@ def cases(world: str) -> list[Case]:
     return [Case(world, t, n, e) for t, n in sizes if n <= most for e in EPSILONS]
 
 
-def key(case: Case) -> str:
-    return json.dumps(asdict(case))
-
-
-def collect(worlds: list[str], draws: int) -> dict[str, list[float]]:
-    """Every case not yet in the file, in blocks of draws, the dearest first."""
-    RESULTS.parent.mkdir(exist_ok=True)
-    found: dict[str, list[float]] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+def collect(worlds: list[str], draws: int) -> dict[Case, np.ndarray]:
+    """The regret of every draw of every case, the dearest first."""
     wanted = [case for world in worlds for case in cases(world)]
-    wanted = [case for case in wanted if len(found.get(key(case), [])) < draws]
     wanted.sort(key=lambda case: -case.rounds)
-    with ProcessPoolExecutor(os.cpu_count()) as pool, Progress(console=CONSOLE) as progress:
-        bar = progress.add_task("cases", total=len(wanted))
-        # Without noise full information has nothing to draw.
-        count = {
-            case: 1 if math.isinf(case.epsilon) and kind(case) is full_information else draws
-            for case in wanted
-        }
-        running = {pool.submit(measured, case, range(count[case])): case for case in wanted}
-        for done in as_completed(running):
-            values = done.result()
-            found[key(running[done])] = (values * draws)[:draws]
-            RESULTS.write_text(json.dumps(found))
-            progress.advance(bar)
-    return found
+    # Without noise full information has nothing to draw.
+    count = {
+        case: 1 if math.isinf(case.epsilon) and not case.world.startswith(("arms", "points"))
+        else draws
+        for case in wanted
+    }  # fmt: skip
+    found = run([
+        cell for case in wanted
+        for cell in grid(regret, seeds=range(count[case]),
+                         **{name: (value,) for name, value in asdict(case).items()})
+    ])  # fmt: skip
+    return {case: np.resize(found.over(regret, **asdict(case)), draws) for case in wanted}
 
 
 def slope(x: list[float], y: list[float]) -> str:
     """Of log y against log x; none where y is not positive."""
-    return f"{np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}" if min(y) > 0 else "-"
+    return f"{fitted(x, y).value:.2f}" if min(y) > 0 else "-"
 
 
-def show(worlds: list[World], found: dict[str, list[float]], draws: int) -> None:
+def show(worlds: list[World], found: dict[Case, np.ndarray], draws: int) -> None:
     def mean(world: World, rounds: int, n: int, epsilon: float) -> float:
-        return float(np.mean(found[key(Case(world.name, rounds, n, epsilon))]))
+        return float(np.mean(found[Case(world.name, rounds, n, epsilon)]))
 
-    table = Table(title=f"Regret, mean ± standard deviation of {draws} draws")
-    slopes = Table(title="Fitted slopes / theory")
-    for column in ("world", "T", "N", "no privacy", "epsilon 1", "epsilon .1"):
-        table.add_column(column, justify="right")
-    for column in ("world", "T, no privacy", "T, epsilon 1", "T, epsilon .1", "theory",
-                   "surcharge in N", "theory", "surcharge in 1/epsilon", "theory"):  # fmt: skip
-        slopes.add_column(column, justify="right")
+    table = new_table(f"Regret, mean ± standard deviation of {draws} draws",
+                      ("world", "T", "N", "no privacy", "epsilon 1", "epsilon .1"))  # fmt: skip
+    slopes = new_table(
+        "Fitted slopes / theory",
+        ("world", "T, no privacy", "T, epsilon 1", "T, epsilon .1", "theory", "surcharge in N",
+         "theory", "surcharge in 1/epsilon", "theory"),
+    )  # fmt: skip
     for world in worlds:
         for case in cases(world.name)[:: len(EPSILONS)]:
-            cells = []
-            for epsilon in EPSILONS:
-                values = found[key(Case(world.name, case.rounds, case.n, epsilon))]
-                cells.append(f"{np.mean(values):,.0f} ± {np.std(values, ddof=1):,.0f}")
+            cells = [with_std(found[Case(world.name, case.rounds, case.n, epsilon)])
+                     for epsilon in EPSILONS]  # fmt: skip
             table.add_row(world.title, f"{case.rounds:,}", f"{case.n:,}", *cells)
         in_rounds = [slope(list(TIMES), [mean(world, t, 10, e) for t in TIMES]) for e in EPSILONS]
         sizes = [n for n in SIZES if n <= LARGEST.get(world.name, SIZES[-1])]
@@ -203,19 +178,19 @@ def show(worlds: list[World], found: dict[str, list[float]], draws: int) -> None
     CONSOLE.print(slopes)
 
 
-def draw(worlds: list[World], found: dict[str, list[float]]) -> None:
+def draw(worlds: list[World], found: dict[Case, np.ndarray]) -> None:
     columns = math.ceil(len(worlds) / 2)
     figure, axes = plt.subplots(2, columns, figsize=(3.1 * columns, 5.6), sharex=True)
     for axis, world in zip(axes.T.flat, worlds, strict=False):
         for epsilon in EPSILONS:
-            runs = [found[key(Case(world.name, t, 10, epsilon))] for t in TIMES]
+            runs = [found[Case(world.name, t, 10, epsilon)] for t in TIMES]
             values = np.maximum([np.mean(each) for each in runs], 1.0)
             spread = np.array([np.std(each, ddof=1) for each in runs])
             label = "no privacy" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
             axis.plot(TIMES, values, marker="o", ms=3, color=COLOURS[epsilon], label=label)
             low = np.maximum(values - spread, values / 3)
             axis.fill_between(TIMES, low, values + spread, color=COLOURS[epsilon], alpha=0.15)
-        middle = np.mean(found[key(Case(world.name, 10**4, 10, 1.0))])
+        middle = np.mean(found[Case(world.name, 10**4, 10, 1.0)])
         axis.plot(TIMES, max(middle, 1) * np.sqrt(np.array(TIMES) / 10**4), ":", color="#999999",
                   lw=1, label="slope 1/2")  # fmt: skip
         axis.set(xscale="log", yscale="log")
@@ -230,7 +205,7 @@ def draw(worlds: list[World], found: dict[str, list[float]]) -> None:
     )
     figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(FIGURE, dpi=130)
-    CONSOLE.print(f"{FIGURE}")
+    CONSOLE.print(f"Figure: docs/{FIGURE.name}")
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
+from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, Tree
 from discreet.privacy.toeplitz import Buffered
 
 matplotlib.use("Agg")
@@ -34,7 +34,7 @@ def gaussian_variances(T: int, mechanism: str | Tree) -> tuple[float, float]:
     # In many dimensions the tree takes Gaussian noise; per coordinate it does not depend on dim.
     dim = 1 if mechanism in ("blt", "toeplitz") else 1000
     sums = PrefixSum(T, dim, BUDGET, sensitivity=1.0, mechanism=mechanism, noise=SeededNoise(0))
-    variance = (sums.deviation(np.arange(1, T + 1)) * BUDGET.mu) ** 2
+    variance = (sums.std(np.arange(1, T + 1)) * BUDGET.mu) ** 2
     return float(variance.max()), float(variance.mean())
 
 
@@ -75,15 +75,16 @@ def pure() -> None:
         t = np.arange(1, T + 1)
         variances = [
             float(np.max(PrefixSum(T, 1, Budget(1.0), sensitivity=1.0, norm="l1", mechanism=tree,
-                                   noise=SeededNoise(0)).deviation(t) ** 2))
+                                   noise=SeededNoise(0)).std(t) ** 2))
             for tree in shapes.values()
         ]  # fmt: skip
         table.add_row(f"2^{exponent}", *(f"{value / variances[0]:.3f}" for value in variances))
     CONSOLE.print(table)
 
-    T, N = 10**6, 10
+    T = 10**6
+    N = 10
     t = np.arange(1, T + 1)
-    table = Table(title=f"Losses in [0, 1]^{N}, T = {T:,}, epsilon = 1: deviation of the sum")
+    table = Table(title=f"Losses in [0, 1]^{N}, T = {T:,}, epsilon = 1: std of the sum")
     for column in ("mechanism", "root mean square", "largest"):
         table.add_column(column, justify="right")
     for name, norm, sensitivity, tree in (
@@ -93,7 +94,7 @@ def pure() -> None:
     ):
         sums = PrefixSum(T, N, Budget(1.0), sensitivity=sensitivity, norm=norm, bound=float(N),
                          mechanism=tree, noise=SeededNoise(0))  # fmt: skip
-        d = sums.deviation(t)
+        d = sums.std(t)
         table.add_row(name, f"{math.sqrt(np.mean(d**2)):.0f}", f"{d.max():.0f}")
     CONSOLE.print(table)
 
@@ -108,7 +109,7 @@ def long_streams() -> None:
     for exponent in (22, 24, 27, 30, 35, 40):
         T = 2**exponent
         design = Buffered.fitted(T)
-        ours = (design.reach(1) * float(design.deviation(np.array(T)))) ** 2
+        ours = (design.reach(1) * float(design.std(np.array(T)))) ** 2
         # c_k^2 = 1/(pi (k + 1/4)) up to 1/k^3
         root = (total + math.log((T - 0.25) / (known - 0.25)) / math.pi) ** 2
         table.add_row(f"2^{exponent}", f"{ours:.2f}", f"{root:.2f}", f"{ours / root - 1:.1%}")
@@ -145,7 +146,8 @@ def speed() -> None:
         ("blt add", BUDGET, 10), ("tree add", Budget(1.0), 10), ("blt add", BUDGET, 10_000),
     ):  # fmt: skip
         sums = PrefixSum(10**6, dim, budget, sensitivity=2.0, norm="linf", noise=SeededNoise(0))
-        x, plain = np.full(dim, 0.1), np.zeros(dim)
+        x = np.full(dim, 0.1)
+        plain = np.zeros(dim)
         count = rounds if dim < 100 else 1000
         ours = timed(lambda sums=sums, x=x: sums.add(x), count)
         base = timed(lambda plain=plain, x=x: np.add(plain, x, out=plain).copy(), count)
@@ -164,6 +166,39 @@ def speed() -> None:
     for _ in range(200):
         Buffered.fitted(10**6).reach(1)
     table.add_row("blt parameters", "", f"{(time.perf_counter() - start) / 200 * 1e3:.3f} ms", "")
+    CONSOLE.print(table)
+
+
+def exact() -> None:
+    table = Table(title="SecureNoise, epsilon = 1, delta = 1e-6, 10 dimensions: largest std, time")
+    for column in ("T", "exact blt", "over float blt", "best tree", "tree / blt", "blt add",
+                   "tree add", "tree / blt"):  # fmt: skip
+        table.add_column(column, justify="right")
+    for exponent in (6, 10, 14, 16, 20, 24):
+        T = 2**exponent
+        made = {
+            name: PrefixSum(T, 10, BUDGET, sensitivity=2.0, mechanism=mechanism, noise=noise)
+            for name, mechanism, noise in (
+                ("blt", "blt", SecureNoise()),
+                ("float", "blt", SeededNoise(0)),
+                ("tree", "tree", SecureNoise()),
+            )
+        }
+        std = {name: sums._plan.unit * sums._plan.largest for name, sums in made.items()}
+        x = np.full(10, 0.1)
+        times = {}
+        for name in ("blt", "tree"):  # the mean: a tree draws more in some rounds than in others
+            rounds = min(T, 500)
+            start = time.perf_counter()
+            for _ in range(rounds):
+                made[name].add(x)
+            times[name] = (time.perf_counter() - start) / rounds
+        table.add_row(
+            f"2^{exponent}", f"{std['blt']:.2f}", f"{std['blt'] / std['float'] - 1:.0e}",
+            f"{std['tree']:.2f}", f"{std['tree'] / std['blt']:.2f}",
+            f"{times['blt'] * 1e3:.2f} ms", f"{times['tree'] * 1e3:.2f} ms",
+            f"{times['tree'] / times['blt']:.2f}",
+        )  # fmt: skip
     CONSOLE.print(table)
 
 
@@ -201,6 +236,7 @@ def main() -> None:
     long_streams()
     users()
     speed()
+    exact()
 
 
 if __name__ == "__main__":

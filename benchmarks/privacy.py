@@ -7,15 +7,21 @@ import math
 import time
 
 import numpy as np
-from rich.console import Console
+from kit import CONSOLE, new_table, run
 from rich.table import Table
 
 from discreet.audit import audit_scores
-from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise, gaussian_mu
+from discreet.experiments.measure import grid
+from discreet.privacy import (
+    BallChannel,
+    BinaryChannel,
+    IntervalChannel,
+    SecureNoise,
+    SeededNoise,
+    gaussian_mu,
+)
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.mechanisms import gaussian, k_norm, laplace
-
-CONSOLE = Console(width=110)
 
 
 def calibration() -> None:
@@ -34,19 +40,22 @@ def calibration() -> None:
 
 
 def channels() -> None:
-    table = Table(title="Local channels: worst deviation per coordinate")
+    table = Table(title="Local channels: worst standard deviation per coordinate")
     for column in ("epsilon", "half sphere, d = 10", "chosen cap, d = 10", "gain", "cap",
-                   "interval", "by"):  # fmt: skip
+                   "interval", "by", "piecewise or response", "binary"):  # fmt: skip
         table.add_column(column, justify="right")
     for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
-        ball, interval = BallChannel(10, epsilon), IntervalChannel(epsilon)
+        ball = BallChannel(10, epsilon)
+        interval = IntervalChannel(epsilon)
         ratio = 1 / math.tanh(epsilon / 2)
         half = ratio * math.sqrt(math.pi) / 2 * 10 * math.gamma(5.5) / math.gamma(6)
         half /= math.sqrt(10)
-        table.add_row(f"{epsilon:g}", f"{half:.3f}", f"{ball.deviation:.3f}",
-                      f"{half / ball.deviation:.2f}", f"{ball.cap:.2f}",
-                      f"{interval.deviation:.3f}",
-                      "piecewise" if interval.piecewise else "response")  # fmt: skip
+        piecewise = 2 * math.exp(epsilon / 4) / math.sqrt(3) / math.expm1(epsilon / 2)
+        table.add_row(f"{epsilon:g}", f"{half:.3f}", f"{ball.std:.3f}",
+                      f"{half / ball.std:.2f}", f"{ball.cap:.2f}",
+                      f"{interval.std:.3f}", "hybrid" if interval.hybrid else "response",
+                      f"{min(piecewise, ratio):.3f}",
+                      f"{2 * BinaryChannel(epsilon).std:.3f}")  # fmt: skip
     CONSOLE.print(table)
     V = np.random.default_rng(0).standard_normal((10**6, 10))
     V /= np.linalg.norm(V, axis=1, keepdims=True)
@@ -80,25 +89,27 @@ def exact_samplers() -> None:
     CONSOLE.print(table)
 
 
+def proved(*, release: str, runs: int, seed: int) -> dict[str, float]:
+    """What the best attack on one number proves at epsilon = 1."""
+    noise = SeededNoise(seed)
+    if release == "Laplace":
+        sides = [noise.laplace(1.0, runs) + i for i in (0, 1)]
+        return {"value": audit_scores(*sides).lower_bound}
+    sides = [noise.gaussian(1.0, runs) + gaussian_mu(1.0, 1e-6) * i for i in (0, 1)]
+    return {"value": audit_scores(*sides, delta=1e-6, method="gdp").lower_bound}
+
+
 def audits() -> None:
-    table = Table(title="What an ideal attack proves at epsilon = 1 (95%, ten audits: mean, range)")
-    for column in ("release", "runs a side", "bound", "proved", "range"):
-        table.add_column(column, justify="right")
-    mu = gaussian_mu(1.0, 1e-6)
-    for runs in (10**4, 10**5):
-        for name, scores, options in (
-            ("Gaussian, delta = 1e-6", lambda n, i, runs: n.gaussian(1.0, runs) + mu * i,
-             {"delta": 1e-6, "method": "gdp"}),
-            ("Laplace", lambda n, i, runs: n.laplace(1.0, runs) + i, {}),
-        ):  # fmt: skip
-            proved = []
-            for seed in range(10):
-                noise = SeededNoise(seed)
-                report = audit_scores(scores(noise, 0, runs), scores(noise, 1, runs), **options)
-                proved.append(report.lower_bound)
-            table.add_row(name, f"{runs:,}", options.get("method", "clopper-pearson"),
-                          f"{np.mean(proved):.2f}",
-                          f"{min(proved):.2f} .. {max(proved):.2f}")  # fmt: skip
+    releases = {"Gaussian, delta = 1e-6": "gdp", "Laplace": "clopper-pearson"}
+    sizes = (10**4, 10**5)
+    found = run(grid(proved, seeds=range(10), release=tuple(releases), runs=sizes))
+    table = new_table("What an ideal attack proves at epsilon = 1 (95%, ten audits: mean, range)",
+                      ("release", "runs a side", "bound", "proved", "range"))  # fmt: skip
+    for runs in sizes:
+        for release, bound in releases.items():
+            values = found.over(proved, release=release, runs=runs)
+            table.add_row(release, f"{runs:,}", bound, f"{values.mean():.2f}",
+                          f"{values.min():.2f} .. {values.max():.2f}")  # fmt: skip
     CONSOLE.print(table)
 
 
@@ -112,7 +123,8 @@ def noise_in_norms() -> None:
             k_norm(np.zeros(dim), sensitivity=1.0, epsilon=1.0, norm="linf", noise=noise).value
             for _ in range(4000)
         ]
-        cube, box = float(np.std(draws)), dim * math.sqrt(2)
+        cube = float(np.std(draws))
+        box = dim * math.sqrt(2)
         table.add_row(str(dim), f"{cube:.2f}", f"{box:.2f}", f"{box / cube:.2f}")
     CONSOLE.print(table)
 

@@ -1,6 +1,7 @@
 """Private linear regression against OLS, AdaSSP and friends: every figure of docs/regression.md.
 
-    python benchmarks/regression.py [families] [labels] [coverage] [real] [wide] [auto] [speed]
+    python benchmarks/regression.py [families] [many] [labels] [coverage] [real] [wide] [auto]
+                                    [speed]
 
 Without arguments everything, with the local and generalised linear parts in their own scripts
 (regression_local.py, regression_glm.py).
@@ -10,14 +11,15 @@ import math
 import resource
 import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
+from functools import lru_cache
 
 import numpy as np
-from rich.console import Console
+from kit import CONSOLE, new_table, run
 from rich.table import Table
 
 from discreet.environments.regression_data import DATA
+from discreet.experiments.measure import Found, grid
+from discreet.experiments.statistics import standard_error
 from discreet.regression import (
     OLS,
     SSP,
@@ -26,9 +28,10 @@ from discreet.regression import (
     PrivateLinearRegression,
 )
 
-CONSOLE = Console(width=118)
 FAMILIES = ("sphere", "small", "decay", "log-normal", "basis")
 SIZES = (2_000, 20_000, 200_000)
+MANY = 300_000
+EPSILONS = (0.03, 0.1, 0.3, 1.0)
 D = 8
 
 
@@ -55,7 +58,8 @@ def covariates(family: str, n: int, d: int, rng) -> np.ndarray:
 def world(family: str, n: int, seed: int):
     """Rows, labels, the true parameter, and rows to predict."""
     rng = np.random.default_rng([seed, n])
-    X, test = covariates(family, n, D, rng), covariates(family, 10_000, D, rng)
+    X = covariates(family, n, D, rng)
+    test = covariates(family, 10_000, D, rng)
     theta = directions(rng, 1, D)[0]
     y = np.clip(X @ theta + 0.1 * rng.standard_normal(n), -1, 1)
     return X, y, theta, test
@@ -64,7 +68,8 @@ def world(family: str, n: int, seed: int):
 def coin_world(mean: float, n: int, seed: int):
     """0/1 labels of a given mean on the sphere."""
     rng = np.random.default_rng([seed, n, 7])
-    X, test = directions(rng, n, D), directions(rng, 10_000, D)
+    X = directions(rng, n, D)
+    test = directions(rng, 10_000, D)
     theta = 0.9 * min(mean, 1 - mean) * directions(rng, 1, D)[0]
     return X, (rng.random(n) < mean + X @ theta).astype(float), theta, test
 
@@ -73,8 +78,7 @@ def error(coef, theta, test) -> float:
     return float(np.abs(test @ (coef - theta)).mean())
 
 
-def one_run(job) -> dict[str, float]:
-    kind, what, n, seed = job
+def errors(*, kind: str, what: str | float, n: int, seed: int) -> dict[str, float]:
     X, y, theta, test = (world if kind == "family" else coin_world)(what, n, seed)
     model = PrivateLinearRegression(random_state=seed).fit(X, y)
     inside = np.abs(test @ (model.coef_ - theta)) <= model.confidence_width(test)
@@ -93,10 +97,11 @@ def one_run(job) -> dict[str, float]:
     }  # fmt: skip
 
 
-def runs(kind: str, what, n: int, seeds: int) -> dict[str, np.ndarray]:
-    with ProcessPoolExecutor(2) as pool:
-        results = list(pool.map(one_run, [(kind, what, n, seed) for seed in range(seeds)]))
-    return {name: np.array([r[name] for r in results]) for name in results[0]}
+COLUMNS = ("OLS", "private", "single-pass", "reweighted", "AdaSSP", "zero", "coverage")
+
+
+def runs(found: Found, kind: str, what: str | float, n: int) -> dict[str, np.ndarray]:
+    return {name: found.over(errors, name, kind=kind, what=what, n=n) for name in COLUMNS}
 
 
 def add_row(table: Table, label: list[str], r: dict[str, np.ndarray]) -> None:
@@ -111,118 +116,176 @@ def add_row(table: Table, label: list[str], r: dict[str, np.ndarray]) -> None:
     )  # fmt: skip
 
 
+HEADS = ("T", "OLS", "private", "single-pass", "reweighted", "AdaSSP", "zero", "/OLS", "/AdaSSP",
+         "coverage")  # fmt: skip
+
+
 def families() -> None:
-    table = Table(title="L1 error x 10^4, d = 8, epsilon = 1, delta = 1e-6: median (quartiles)")
-    for column in ("covariates", "T", "OLS", "private", "single-pass", "reweighted", "AdaSSP",
-                   "zero", "/OLS", "/AdaSSP", "coverage"):  # fmt: skip
-        table.add_column(column, justify="right")
+    found = run(grid(errors, seeds=range(40), kind=("family",), what=FAMILIES, n=SIZES))
+    table = new_table("L1 error x 10^4, d = 8, epsilon = 1, delta = 1e-6: median (quartiles)",
+                      ("covariates", *HEADS))  # fmt: skip
     for n in SIZES:
         for family in FAMILIES:
-            add_row(table, [family, f"{n:,}"], runs("family", family, n, 40))
+            add_row(table, [family, f"{n:,}"], runs(found, "family", family, n))
         table.add_section()
+    CONSOLE.print(table)
+
+
+def many_errors(*, family: str, seed: int) -> dict[str, float]:
+    X, y, theta, test = world(family, MANY, seed)
+    fits = [PrivateLinearRegression(epsilon, random_state=seed).fit(X, y) for epsilon in EPSILONS]
+    width = np.abs(test @ (fits[0].coef_ - theta)) <= fits[0].confidence_width(test)
+    found = {"OLS": error(OLS().fit(X, y).coef_, theta, test), "coverage": float(width.mean())}
+    for epsilon, fit in zip(EPSILONS, fits, strict=True):
+        found[f"epsilon = {epsilon:g}"] = error(fit.coef_, theta, test)
+    return found
+
+
+def many() -> None:
+    found = run(grid(many_errors, seeds=range(16), family=FAMILIES))
+    columns = ("OLS", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS))
+    table = new_table(f"T = {MANY:,}, where only the last stage sees all rows: L1 error x 10^4",
+                      ("covariates", *columns, f"coverage at {EPSILONS[0]:g}"))  # fmt: skip
+    for family in FAMILIES:
+        errors = (np.median(found.over(many_errors, name, family=family)) for name in columns)
+        coverage = found.over(many_errors, "coverage", family=family).mean()
+        table.add_row(family, *(f"{value * 1e4:.1f}" for value in errors), f"{coverage:.3f}")
     CONSOLE.print(table)
 
 
 def labels() -> None:
-    table = Table(title="0/1 labels on the sphere, T = 20,000: L1 error x 10^4")
-    for column in ("mean", "T", "OLS", "private", "single-pass", "reweighted", "AdaSSP", "zero",
-                   "/OLS", "/AdaSSP", "coverage"):  # fmt: skip
-        table.add_column(column, justify="right")
-    for mean in (0.5, 0.12, 0.03):
-        add_row(table, [f"{mean:g}", "20,000"], runs("coins", mean, 20_000, 40))
+    means = (0.5, 0.12, 0.03)
+    found = run(grid(errors, seeds=range(40), kind=("coins",), what=means, n=(20_000,)))
+    table = new_table("0/1 labels on the sphere, T = 20,000: L1 error x 10^4", ("mean", *HEADS))
+    for mean in means:
+        add_row(table, [f"{mean:g}", "20,000"], runs(found, "coins", mean, 20_000))
     CONSOLE.print(table)
 
 
 def coverage() -> None:
-    table = Table(title="Coverage of the nominal 95% width, 100 fits (40 at T = 200,000)")
-    for column in ("covariates", "T = 20,000", "T = 200,000"):
-        table.add_column(column, justify="right")
+    counts = {20_000: 100, 200_000: 40}
+    found = run([cell for n, count in counts.items()
+                 for cell in grid(errors, seeds=range(count), kind=("family",), what=FAMILIES,
+                                  n=(n,))])  # fmt: skip
+    table = new_table("Coverage of the nominal 95% width, 100 fits (40 at T = 200,000)",
+                      ("covariates", "T = 20,000", "T = 200,000"))  # fmt: skip
     for family in FAMILIES:
-        cells = [runs("family", family, n, count)["coverage"].mean()
-                 for n, count in ((20_000, 100), (200_000, 40))]  # fmt: skip
+        cells = (found.mean(errors, "coverage", kind="family", what=family, n=n) for n in counts)
         table.add_row(family, *(f"{cell:.3f}" for cell in cells))
     CONSOLE.print(table)
 
 
+@lru_cache(maxsize=1)
+def data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    return DATA[name]()
+
+
+def score(*, name: str, estimator: str, epsilon: float, steps: int, seed: int) -> dict[str, float]:
+    """R^2 on a fifth of the rows, drawn by the seed; steps are those of gradient descent."""
+    X, y = data(name)
+    order = np.random.default_rng(seed).permutation(len(X))
+    test = order[: len(X) // 5]
+    train = order[len(X) // 5 :]
+    common = {"norm_bound": math.sqrt(X.shape[1]), "fit_intercept": True}
+    if estimator == "diffprivlib":
+        from diffprivlib.models import LinearRegression
+
+        model = LinearRegression(epsilon=epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1),
+                                 random_state=seed)  # fmt: skip
+    elif estimator == "OLS":
+        model = OLS(**common)
+    elif estimator == "DP-GD":
+        model = DPGradientDescent(epsilon, steps=steps, random_state=seed, **common)
+    else:
+        model = ESTIMATORS[estimator](epsilon, random_state=seed, **common)
+    return {"value": model.fit(X[train], y[train]).score(X[test], y[test])}
+
+
+ESTIMATORS = {"private": PrivateLinearRegression, "AdaSSP": AdaSSP, "SSP": SSP}
+BUDGETS = (0.3, 1.0, 3.0)
+
+
 def real() -> None:
-    table = Table(title="Real data: test R^2, mean over random splits (standard error)")
-    for column in ("data", "rows", "epsilon", "OLS", "private", "AdaSSP", "SSP", "DP-GD, tuned",
-                   "diffprivlib"):  # fmt: skip
-        table.add_column(column, justify="right")
-    for name, load in DATA.items():
-        X, y = load()
-        splits = 4 if len(X) > 10**5 else 32
-        common = {"norm_bound": math.sqrt(X.shape[1]), "fit_intercept": True}
-
-        def scores(make, count, X=X, y=y):
-            values = []
-            for seed in range(count):
-                order = np.random.default_rng(seed).permutation(len(X))
-                test, train = order[: len(X) // 5], order[len(X) // 5 :]
-                values.append(make(seed).fit(X[train], y[train]).score(X[test], y[test]))
-            return np.array(values)
-
-        for epsilon in (0.3, 1.0, 3.0):
-
-            def shown(make, epsilon=epsilon, splits=splits, common=common, scores=scores):
-                v = scores(lambda s: make(epsilon, random_state=s, **common), splits)
-                return f"{v.mean():.4f} ({v.std() / math.sqrt(len(v)):.4f})"
-
-            steps = (100, 400) if len(X) > 10**5 else (10, 30, 100, 300, 400)
-            tuned = max(
-                float(np.mean(scores(
-                    lambda s, k=k, e=epsilon, common=common: DPGradientDescent(
-                        e, steps=k, random_state=s, **common), splits)))
-                for k in steps
-            )  # fmt: skip
-            plain = scores(lambda s, common=common: OLS(**common), splits).mean()
+    table = new_table(
+        "Real data: test R^2, mean over random splits (standard error)",
+        ("data", "rows", "epsilon", "OLS", "private", "AdaSSP", "SSP", "DP-GD, tuned",
+         "diffprivlib"),
+    )  # fmt: skip
+    library = ("diffprivlib",) if has_library() else ()
+    for name in DATA:
+        rows = len(data(name)[0])
+        large = rows > 10**5
+        splits = range(4 if large else 32)
+        steps = (100, 400) if large else (10, 30, 100, 300, 400)
+        found = run([
+            *grid(score, seeds=splits, name=(name,), estimator=("OLS",), epsilon=(math.inf,),
+                  steps=(0,)),
+            *grid(score, seeds=splits, name=(name,), estimator=(*ESTIMATORS, *library),
+                  epsilon=BUDGETS, steps=(0,)),
+            *grid(score, seeds=splits, name=(name,), estimator=("DP-GD",), epsilon=BUDGETS,
+                  steps=steps),
+        ])  # fmt: skip
+        for epsilon in BUDGETS:
+            setting = {"name": name, "epsilon": epsilon}
+            scores = [found.over(score, estimator=each, steps=0, **setting) for each in ESTIMATORS]
+            tuned = max(found.mean(score, estimator="DP-GD", steps=k, **setting) for k in steps)
+            other = "does not import"
+            if library:
+                other = f"{found.mean(score, estimator='diffprivlib', steps=0, **setting):.3f}"
+            plain = found.mean(score, name=name, estimator="OLS", epsilon=math.inf, steps=0)
             table.add_row(
-                name, f"{len(X):,}", f"{epsilon:g}", f"{plain:.3f}",
-                shown(PrivateLinearRegression), shown(AdaSSP), shown(SSP), f"{tuned:.4f}",
-                library(epsilon, scores, splits),
+                name, f"{rows:,}", f"{epsilon:g}", f"{plain:.3f}",
+                *(f"{v.mean():.4f} ({standard_error(v):.4f})" for v in scores), f"{tuned:.4f}",
+                other,
             )  # fmt: skip
         table.add_section()
     CONSOLE.print(table)
 
 
-def library(epsilon, scores, splits) -> str:
-    """diffprivlib's linear regression (pure epsilon), where it can be imported."""
+def has_library() -> bool:
+    """Whether diffprivlib (pure epsilon) can be imported; it is no dependency."""
     try:
-        from diffprivlib.models import LinearRegression
+        import diffprivlib.models  # noqa: F401
     except Exception:
-        return "does not import"
-    values = scores(
-        lambda s: LinearRegression(epsilon=epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1),
-                                   random_state=s), splits)  # fmt: skip
-    return f"{values.mean():.3f}"
+        return False
+    return True
+
+
+def wide_fit(*, d: int, seed: int) -> dict[str, float]:
+    """Rank-20 covariates in d features."""
+    rng = np.random.default_rng(seed)
+    Z = directions(rng, 20_000, 20)
+    w = directions(rng, 1, 20)[0]
+    noise = 0.1 * rng.standard_normal(20_000)
+    T = directions(rng, 5_000, 20)
+    B = np.linalg.qr(np.random.default_rng(99).standard_normal((d, 20)))[0]
+    X = Z @ B.T
+    start = time.perf_counter()
+    model = PrivateLinearRegression(random_state=seed).fit(X, np.clip(Z @ w + noise, -1, 1))
+    seconds = time.perf_counter() - start
+    assert model.method_ == "sgd"
+    return {
+        "value": np.abs(T @ (B.T @ model.coef_ - w)).mean(),
+        "zero": np.abs(T @ w).mean(),
+        "seconds": seconds,
+    }
 
 
 def wide() -> None:
-    table = Table(title="Dimension-free: T = 20,000, rank-20 covariates, epsilon = 1, 8 fits")
-    for column in ("features", "L1 error x 10^4", "deviation", "zero", "seconds"):
-        table.add_column(column, justify="right")
-    for d in (1_000, 10_000):
-        errors, seconds = [], 0.0
-        for seed in range(8):
-            rng = np.random.default_rng(seed)
-            Z, w = directions(rng, 20_000, 20), directions(rng, 1, 20)[0]
-            noise = 0.1 * rng.standard_normal(20_000)
-            T = directions(rng, 5_000, 20)
-            B = np.linalg.qr(np.random.default_rng(99).standard_normal((d, 20)))[0]
-            X = Z @ B.T
-            start = time.perf_counter()
-            model = PrivateLinearRegression(random_state=seed).fit(X, np.clip(Z @ w + noise, -1, 1))
-            seconds = max(seconds, time.perf_counter() - start)
-            assert model.method_ == "sgd"
-            errors.append(np.abs(T @ (B.T @ model.coef_ - w)).mean() * 1e4)
-        zero = np.abs(T @ w).mean() * 1e4
-        table.add_row(f"{d:,}", f"{np.mean(errors):.0f}", f"{np.std(errors):.0f}", f"{zero:.0f}",
+    dims = (1_000, 10_000)
+    found = run(grid(wide_fit, seeds=range(8), d=dims))
+    table = new_table("Dimension-free: T = 20,000, rank-20 covariates, epsilon = 1, 8 fits",
+                      ("features", "L1 error x 10^4", "deviation", "zero", "seconds"))  # fmt: skip
+    for d in dims:
+        fits = 1e4 * found.over(wide_fit, d=d)
+        zero = 1e4 * found.over(wide_fit, "zero", d=d)[-1]
+        seconds = found.over(wide_fit, "seconds", d=d).max()
+        table.add_row(f"{d:,}", f"{fits.mean():.0f}", f"{fits.std():.0f}", f"{zero:.0f}",
                       f"{seconds:.1f}")  # fmt: skip
     CONSOLE.print(table)
 
 
-def auto_run(job) -> list[float]:
-    kind, n, d, seed = job
+def two_methods(*, kind: str, n: int, d: int, seed: int) -> dict[str, float]:
     rng = np.random.default_rng([seed, n, d])
     rank = min(20, d)
     basis = np.linalg.qr(rng.standard_normal((d, rank)))[0]
@@ -234,24 +297,32 @@ def auto_run(job) -> list[float]:
         size = np.linalg.norm(g, axis=1, keepdims=True)
         return g / (np.maximum(size, 1) if kind == "1/j" else size)
 
-    X, test = rows(n), rows(3_000)
+    X = rows(n)
+    test = rows(3_000)
     theta = basis @ directions(rng, 1, rank)[0] if kind == "rank 20" else directions(rng, 1, d)[0]
     y = np.clip(X @ theta + 0.1 * rng.standard_normal(n), -1, 1)
-    fits = [PrivateLinearRegression(random_state=seed, method=m).fit(X, y).coef_
-            for m in ("information-weighted", "sgd")]  # fmt: skip
-    return [error(c, theta, test) for c in (*fits, 0 * theta)]
+    found = {
+        method: error(
+            PrivateLinearRegression(random_state=seed, method=method).fit(X, y).coef_, theta, test
+        )
+        for method in ("information-weighted", "sgd")
+    }
+    return {**found, "zero": error(0 * theta, theta, test)}
 
 
 def auto() -> None:
-    table = Table(title="What auto chooses between: L1 error x 10^4, epsilon = 1, median of 6 fits")
-    for column in ("covariates", "features", "rows", "information-weighted", "sgd", "zero"):
-        table.add_column(column, justify="right")
-    for kind in ("sphere", "1/j", "rank 20"):
-        for d in (30, 100, 300):
-            for n in (1_000, 3_000, 10_000):
-                with ProcessPoolExecutor(2) as pool:
-                    runs = list(pool.map(auto_run, [(kind, n, d, seed) for seed in range(6)]))
-                cells = np.median(runs, axis=0) * 1e4
+    kinds = ("sphere", "1/j", "rank 20")
+    dims = (30, 100, 300)
+    sizes = (1_000, 3_000, 10_000)
+    found = run(grid(two_methods, seeds=range(6), kind=kinds, n=sizes, d=dims))
+    names = ("information-weighted", "sgd", "zero")
+    table = new_table("What auto chooses between: L1 error x 10^4, epsilon = 1, median of 6 fits",
+                      ("covariates", "features", "rows", *names))  # fmt: skip
+    for kind in kinds:
+        for d in dims:
+            for n in sizes:
+                cells = (1e4 * np.median(found.over(two_methods, name, kind=kind, n=n, d=d))
+                         for name in names)  # fmt: skip
                 table.add_row(kind, str(d), f"{n:,}", *(f"{cell:.0f}" for cell in cells))
         table.add_section()
     CONSOLE.print(table)
@@ -281,10 +352,9 @@ def best_time(call) -> float:
     return min(times)
 
 
-PARTS = {"speed": speed, "families": families, "labels": labels, "coverage": coverage,
+PARTS = {"speed": speed, "families": families, "many": many, "labels": labels, "coverage": coverage,
          "real": real, "wide": wide, "auto": auto}  # fmt: skip
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parent))
     for part in sys.argv[1:] or PARTS:
         PARTS[part]()

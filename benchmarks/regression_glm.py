@@ -13,16 +13,18 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
+from discreet.experiments.measure import Found, grid
 from discreet.privacy import SeededNoise, gaussian_mu
 from discreet.regression.glm import PrivateGLM
 
-CONSOLE = Console(width=124)
-DIM, EPSILON, DELTA, SEEDS = 10, 1.0, 1e-6, 24
+DIM = 10
+EPSILON = 1.0
+DELTA = 1e-6
+SEEDS = 24
 Array = np.ndarray
 
 
@@ -40,8 +42,8 @@ def logistic_regression(X: Array, y: Array, ridge: float, tilt: Array | float = 
     return theta
 
 
-def objective_deviation(ridge: float) -> float:
-    """Deviation of the tilt b ~ N(0, s^2 I) that makes objective perturbation (epsilon, delta)-DP.
+def objective_std(ridge: float) -> float:
+    """s of the tilt b ~ N(0, s^2 I) that makes objective perturbation (epsilon, delta)-DP.
 
     Kifer, Smith, Thakurta (2012), Gaussian tilt, recalibrated for replace-one and for a tilt that
     moves by D(theta) = c x - c' x' with |c|, |c'| <= 1, |x|, |x'| <= 1, which depends on theta.
@@ -57,7 +59,7 @@ def objective_deviation(ridge: float) -> float:
 
 def objective_perturbation(X: Array, y: Array, seed: int) -> Array:
     ridge = 1 / (4 * math.expm1(EPSILON / 10))  # a tenth of epsilon for the determinants
-    tilt = SeededNoise(seed).gaussian(objective_deviation(ridge), X.shape[1])
+    tilt = SeededNoise(seed).gaussian(objective_std(ridge), X.shape[1])
     return logistic_regression(X, y, ridge, tilt)
 
 
@@ -94,12 +96,17 @@ def decaying(n: int, rng: np.random.Generator) -> Array:
     return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
 
 
-def contest(title: str, covariates: Callable[..., Array], rows: int, size: float) -> None:
-    learners: dict[str, Callable[[Array, Array, int], Array]] = {
+COVARIATES = {"sphere": sphere, "decaying": decaying}
+PUBLIC = 2000  # rows
+
+
+def learners(covariates: str, size: float) -> dict[str, Callable[[Array, Array, int], Array]]:
+    public = COVARIATES[covariates](PUBLIC, np.random.default_rng(999))
+    return {
         "non-private": lambda X, y, seed: logistic_regression(X, y, 1e-6),
         "newton (default)": glm(),
         "newton, coef_bound = |theta|": glm(coef_bound=size),
-        "newton, public covariates": glm(public_X=covariates(2000, np.random.default_rng(999))),
+        "newton, public covariates": glm(public_X=public),
         "sgd": glm(method="sgd"),
         "erm, coef_bound = |theta|": glm(method="erm", coef_bound=size),
         "objective perturbation": objective_perturbation,
@@ -112,70 +119,91 @@ def contest(title: str, covariates: Callable[..., Array], rows: int, size: float
         },
         "local sgd (delta = 0)": glm(trust="local", delta=0.0),
     }
-    errors: dict[str, list[float]] = {name: [] for name in learners}
-    costs: dict[str, list[float]] = {name: [] for name in learners}
-    seconds = dict.fromkeys(learners, 0.0)
-    for seed in range(SEEDS):
-        rng = np.random.default_rng(seed)
-        theta = rng.standard_normal(DIM)
-        theta *= size / np.linalg.norm(theta)
-        X, fresh = covariates(rows, rng), covariates(20_000, rng)
-        y = (rng.random(rows) < expit(X @ theta)).astype(float)
-        for name, learn in learners.items():
-            start = time.perf_counter()
-            learned = learn(X, y, seed)
-            seconds[name] += time.perf_counter() - start
-            predicted = expit(fresh @ learned)
-            if name == "non-private":
-                reference = predicted
-            errors[name].append(np.abs(predicted - expit(fresh @ theta)).mean())
-            costs[name].append(np.abs(predicted - reference).mean())
-    table = Table(
-        title=f"{title}, T = {rows:,}, |theta| = {size:g}: L1 error x 10^4, {SEEDS} seeds"
+
+
+def drawn(
+    covariates: str, rows: int, size: float, fresh: int, seed: int
+) -> tuple[Array, Array, Array, Array]:
+    """Rows, labels, fresh rows, and theta."""
+    rng = np.random.default_rng(seed)
+    theta = rng.standard_normal(DIM)
+    theta *= size / np.linalg.norm(theta)
+    X = COVARIATES[covariates](rows, rng)
+    test = COVARIATES[covariates](fresh, rng)
+    return X, (rng.random(rows) < expit(X @ theta)).astype(float), test, theta
+
+
+def contest(*, covariates: str, rows: int, size: float, seed: int) -> dict[str, list[float]]:
+    """Of each learner: the error, the distance to the non-private fit's predictions, seconds."""
+    X, y, fresh, theta = drawn(covariates, rows, size, 20_000, seed)
+    reference = np.zeros(len(fresh))
+    found = {}
+    for name, learn in learners(covariates, size).items():
+        start = time.process_time()
+        learned = learn(X, y, seed)
+        seconds = time.process_time() - start
+        predicted = expit(fresh @ learned)
+        if name == "non-private":
+            reference = predicted
+        error = np.abs(predicted - expit(fresh @ theta)).mean()
+        found[name] = [error, np.abs(predicted - reference).mean(), seconds]
+    return found
+
+
+def show_contest(found: Found, title: str, covariates: str, rows: int, size: float) -> None:
+    table = new_table(
+        f"{title}, T = {rows:,}, |theta| = {size:g}: L1 error x 10^4, {SEEDS} seeds",
+        ("method", "median", "quartiles", "mean", "ratio of means", "from non-private", "ms"),
     )
-    for column in (
-        "method",
-        "median",
-        "quartiles",
-        "mean",
-        "ratio of means",
-        "from non-private",
-        "ms",
-    ):
-        table.add_column(column, justify="left" if column == "method" else "right")
-    plain = np.mean(errors["non-private"])
-    for name, values in errors.items():
-        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75]) * 1e4
-        mean = np.mean(values)
+    setting = {"covariates": covariates, "rows": rows, "size": size}
+    plain = found.over(contest, "non-private", **setting)[:, 0].mean()
+    for name in learners(covariates, size):
+        errors, costs, seconds = found.over(contest, name, **setting).T
+        low, middle, high = np.quantile(errors, [0.25, 0.5, 0.75]) * 1e4
+        mean = errors.mean()
         table.add_row(name, f"{middle:.1f}", f"{low:.1f} - {high:.1f}", f"{mean * 1e4:.1f}",
-                      f"{mean / plain:.2f}", f"{np.median(costs[name]) * 1e4:.1f}",
-                      f"{1e3 * seconds[name] / SEEDS:.0f}")  # fmt: skip
+                      f"{mean / plain:.2f}", f"{np.median(costs) * 1e4:.1f}",
+                      f"{1e3 * seconds.mean():.0f}")  # fmt: skip
     CONSOLE.print(table)
 
 
-def coverage() -> None:
-    table = Table(title="Share of fresh points inside the 95% width of method newton")
-    for column in ("covariates", "T", "|theta|", "covered"):
-        table.add_column(column, justify="right")
-    for covariates in (sphere, decaying):
-        for rows, size in ((5_000, 1.0), (50_000, 1.0), (50_000, 5.0)):
-            inside = []
-            for seed in range(SEEDS):
-                rng = np.random.default_rng(seed)
-                theta = rng.standard_normal(DIM)
-                theta *= size / np.linalg.norm(theta)
-                X, fresh = covariates(rows, rng), covariates(2_000, rng)
-                y = rng.random(rows) < expit(X @ theta)
-                model = PrivateGLM(EPSILON, DELTA, random_state=seed).fit(X, y)
-                error = np.abs(model.predict(fresh) - expit(fresh @ theta))
-                inside.append(np.mean(error <= model.confidence_width(fresh)))
-            table.add_row(covariates.__name__, f"{rows:,}", f"{size:g}", f"{np.mean(inside):.3f}")
+def covered(*, covariates: str, rows: int, size: float, seed: int) -> dict[str, float]:
+    """Fraction of fresh points inside the 95% width."""
+    X, y, fresh, theta = drawn(covariates, rows, size, 2_000, seed)
+    model = PrivateGLM(EPSILON, DELTA, random_state=seed).fit(X, y)
+    error = np.abs(model.predict(fresh) - expit(fresh @ theta))
+    return {"value": np.mean(error <= model.confidence_width(fresh))}
+
+
+CONTESTS = (
+    ("Uniform on the sphere", "sphere", 50_000, 1.0),
+    ("Uniform on the sphere", "sphere", 50_000, 5.0),
+    ("Uniform on the sphere", "sphere", 5_000, 5.0),
+    ("Gaussian, scale j^-1.5", "decaying", 50_000, 5.0),
+)
+WIDTHS = ((5_000, 1.0), (50_000, 1.0), (50_000, 5.0))
+
+
+def main() -> None:
+    seeds = range(SEEDS)
+    found = run([
+        *(cell for _, covariates, rows, size in CONTESTS
+          for cell in grid(contest, seeds=seeds, covariates=(covariates,), rows=(rows,),
+                           size=(size,))),
+        *(cell for rows, size in WIDTHS
+          for cell in grid(covered, seeds=seeds, covariates=tuple(COVARIATES), rows=(rows,),
+                           size=(size,))),
+    ])  # fmt: skip
+    for title, covariates, rows, size in CONTESTS:
+        show_contest(found, title, covariates, rows, size)
+    table = new_table("Fraction of fresh points inside the 95% width of method newton",
+                      ("covariates", "T", "|theta|", "covered"))  # fmt: skip
+    for covariates in COVARIATES:
+        for rows, size in WIDTHS:
+            inside = found.mean(covered, covariates=covariates, rows=rows, size=size)
+            table.add_row(covariates, f"{rows:,}", f"{size:g}", f"{inside:.3f}")
     CONSOLE.print(table)
 
 
 if __name__ == "__main__":
-    for size in (1.0, 5.0):
-        contest("Uniform on the sphere", sphere, 50_000, size)
-    contest("Uniform on the sphere", sphere, 5_000, 5.0)
-    contest("Gaussian, scale j^-1.5", decaying, 50_000, 5.0)
-    coverage()
+    main()

@@ -7,14 +7,13 @@ import sys
 import time
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
+from kit import CONSOLE, new_table, run
 
+from discreet.experiments.measure import grid
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.regression import local
 from discreet.regression.base import Problem
 
-CONSOLE = Console(width=130)
 TARGETS = {"sphere": 3.0, "decay": 6.0, "log-normal": 6.0, "basis": 6.0}  # x 10^-3, at 10^6 people
 FIRST = 1000  # seed; the constants of the phases were tuned on seeds 0 to 8
 METHODS = {
@@ -39,12 +38,12 @@ def covariates(name, n, rng, d=5):
     return np.eye(d)[rng.choice(d, n, p=frequency / frequency.sum())]
 
 
-def world(name, n, seed, d=5, deviation=0.1):
+def world(name, n, seed, d=5, std=0.1):
     rng = np.random.default_rng(seed)
     X = covariates(name, n, rng, d)
     theta = rng.standard_normal(d)
     theta /= np.linalg.norm(theta)
-    y = np.clip(X @ theta + deviation * rng.standard_normal(n), -1, 1)
+    y = np.clip(X @ theta + std * rng.standard_normal(n), -1, 1)
     return X, y, theta
 
 
@@ -53,30 +52,38 @@ def problem(X, y, seed, epsilon=1.0, public=None):
     return Problem(X, y, ledger, SeededNoise(seed), np.random.default_rng(seed + 999), public)
 
 
-def errors(method, name, n, seeds, epsilon=1.0):
+def fit(*, method: str, name: str, n: int, seed: int) -> dict[str, float]:
     """Mean |<phi, theta^ - theta*>|, and theta's squared error in units of its covariance."""
-    found, normal = [], []
-    for seed in range(FIRST, FIRST + seeds):
-        X, y, theta = world(name, n, seed)
-        public = covariates(name, 50_000, np.random.default_rng(seed + 10**6))
-        estimate = METHODS[method](problem(X, y, seed, epsilon, public))
-        error = estimate.theta - theta
-        found.append(np.abs(X[:100_000] @ error).mean())
-        if estimate.covariance is not None:
-            normal.append(error @ np.linalg.solve(estimate.covariance, error) / len(error))
-    return 1e3 * np.median(found), np.mean(normal) if normal else np.nan
+    X, y, theta = world(name, n, seed)
+    public = covariates(name, 50_000, np.random.default_rng(seed + 10**6))
+    estimate = METHODS[method](problem(X, y, seed, 1.0, public))
+    error = estimate.theta - theta
+    found = {"value": np.abs(X[:100_000] @ error).mean()}
+    if estimate.covariance is not None:
+        found["squared"] = error @ np.linalg.solve(estimate.covariance, error) / len(error)
+    return found
 
 
 def accuracy(seeds):
-    table = Table(title=f"d = 5, epsilon = 1, |label noise| .1: mean |error| x 10^3, median of "
-                        f"{seeds} seeds (squared error / stated variance)")  # fmt: skip
-    for column in ("covariates", "people", *METHODS, "one shot / phases", "target"):
-        table.add_column(column, justify="right")
+    sizes = (10**5, 10**6)
+    chosen = range(FIRST, FIRST + seeds)
+    found = run(grid(fit, seeds=chosen, method=tuple(METHODS), name=tuple(TARGETS), n=sizes))
+    table = new_table(
+        f"d = 5, epsilon = 1, |label noise| .1: mean |error| x 10^3, median of {seeds} seeds "
+        "(squared error / stated variance)",
+        ("covariates", "people", *METHODS, "one shot / phases", "target"),
+    )
     for name, target in TARGETS.items():
-        for n in (10**5, 10**6):
-            row = {method: errors(method, name, n, seeds) for method in METHODS}
-            ratio = row["one shot"][0] / row["phases"][0]
-            cells = [f"{e:.2f} ({z:.2f})" if z == z else f"{e:.2f}" for e, z in row.values()]
+        for n in sizes:
+            medians = {method: 1e3 * np.median(found.over(fit, method=method, name=name, n=n))
+                       for method in METHODS}  # fmt: skip
+            cells = []
+            for method, median in medians.items():
+                stated = ""
+                if method != "sgd":  # whose covariance is not known
+                    stated = f" ({found.mean(fit, 'squared', method=method, name=name, n=n):.2f})"
+                cells.append(f"{median:.2f}{stated}")
+            ratio = medians["one shot"] / medians["phases"]
             goal = f"{target:g}, 4x" if n == 10**6 else ""
             table.add_row(name, f"{n:,}", *cells, f"{ratio:.1f}", goal)
     CONSOLE.print(table)
@@ -90,9 +97,8 @@ def speed():
 
 
 def dimension_free(d=2000):
-    table = Table(title=f"sgd, d = {d}, Gaussian scale j^-1: root mean square error of predictions")
-    for column in ("people", "epsilon", "sgd", "predicting zero"):
-        table.add_column(column, justify="right")
+    table = new_table(f"sgd, d = {d}, Gaussian scale j^-1: root mean square error of predictions",
+                      ("people", "epsilon", "sgd", "predicting zero"))  # fmt: skip
     for n, epsilon in ((10_000, 1.0), (10_000, 4.0), (40_000, 1.0), (40_000, 4.0)):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((n, d)) / np.arange(1, d + 1)
@@ -107,22 +113,31 @@ def dimension_free(d=2000):
     CONSOLE.print(table)
 
 
+def one_feature(*, method: str, n: int, seed: int) -> dict[str, float]:
+    """|theta^ - .7| for |phi| = min(1, exp(1.2 N - 2))."""
+    rng = np.random.default_rng(seed)
+    X = np.minimum(1, np.exp(1.2 * rng.standard_normal((n, 1)) - 2))
+    X *= rng.choice([-1.0, 1.0], (n, 1))
+    y = np.clip(0.7 * X[:, 0] + 0.1 * rng.standard_normal(n), -1, 1)
+    return {"value": abs(ONE_FEATURE[method](problem(X, y, seed)).theta[0] - 0.7)}
+
+
+ONE_FEATURE = {
+    "Algorithm 1": local.one_dimensional,
+    "phases": local.information_weighted,
+    "one shot": local.one_shot,
+}
+
+
 def one_dimension(seeds):
-    table = Table(title="one dimension, |phi| = min(1, exp(1.2 N - 2)): |theta^ - theta*| x 10^3")
-    for column in ("people", "Algorithm 1", "phases", "one shot"):
-        table.add_column(column, justify="right")
-    for n in (10**4, 10**5, 10**6):
-        cells = []
-        for method in (local.one_dimensional, local.information_weighted, local.one_shot):
-            found = []
-            for seed in range(FIRST, FIRST + seeds):
-                rng = np.random.default_rng(seed)
-                X = np.minimum(1, np.exp(1.2 * rng.standard_normal((n, 1)) - 2))
-                X *= rng.choice([-1.0, 1.0], (n, 1))
-                y = np.clip(0.7 * X[:, 0] + 0.1 * rng.standard_normal(n), -1, 1)
-                found.append(abs(method(problem(X, y, seed)).theta[0] - 0.7))
-            cells.append(f"{1e3 * np.median(found):.1f}")
-        table.add_row(f"{n:,}", *cells)
+    sizes = (10**4, 10**5, 10**6)
+    chosen = range(FIRST, FIRST + seeds)
+    found = run(grid(one_feature, seeds=chosen, method=tuple(ONE_FEATURE), n=sizes))
+    table = new_table("one dimension, |phi| = min(1, exp(1.2 N - 2)): |theta^ - theta*| x 10^3",
+                      ("people", *ONE_FEATURE))  # fmt: skip
+    for n in sizes:
+        cells = (1e3 * np.median(found.over(one_feature, method=m, n=n)) for m in ONE_FEATURE)
+        table.add_row(f"{n:,}", *(f"{cell:.1f}" for cell in cells))
     CONSOLE.print(table)
 
 

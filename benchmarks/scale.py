@@ -26,15 +26,16 @@ from rich.table import Table
 
 from discreet.bandits import LinearBandit
 from discreet.distributed.rows import open_blocks
+from discreet.local import report_many, take_files
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateGLM, PrivateLinearRegression
-from discreet.regression.local_protocol import report
 from discreet.regression.local_server import Server
-from discreet.regression.report_files import aggregate_files
 from discreet.regression.rows import sums
 
 CONSOLE = Console(width=110)
-DIM, ACTIONS, REPORT_DIM = 10, 10, 8
+DIM = 10
+ACTIONS = 10
+REPORT_DIM = 8
 PEOPLE = 10**6  # reports in a file
 ROUNDS, DAY, PEAK = 1e9, 86_400.0, 3.0  # the busiest hour has PEAK times the mean
 BUSY = 0.5  # of a core, used on purpose: the rest is for the unforeseen
@@ -65,7 +66,8 @@ def fit(make: type, X: object, y: object) -> object:
 
 def fits() -> dict[str, float]:
     """Rows for each second of one core of a worker, of a whole fit."""
-    n, blocks = 2_000_000, 16
+    n = 2_000_000
+    blocks = 16
     found: dict[str, float] = {}
     table = Table(title=f"A fit on {n:,} rows, d = {DIM}, epsilon = 1: processor time")
     for column in ("estimator", "in memory", f"{blocks} blocks: workers", "driver", "rows/s a core",
@@ -76,7 +78,8 @@ def fits() -> dict[str, float]:
         for name, make in (("linear", PrivateLinearRegression), ("logistic", PrivateGLM)):
             (data,) = dask.persist(table_of(n, blocks, name == "logistic"))
             rows = data.compute()
-            X, y = np.ascontiguousarray(rows[:, :DIM]), rows[:, DIM].copy()
+            X = np.ascontiguousarray(rows[:, :DIM])
+            y = rows[:, DIM].copy()
             here, one = timed(fit, make, X, y)
             driver, far, two = timed_far(client, fit, make, data[:, :DIM], data[:, DIM])
             found[name] = n / far
@@ -148,7 +151,8 @@ def decisions() -> tuple[float, float]:
         for t in range(n // 10):
             bandit.learn(bandit.decide(features[t]), rewards[t])
 
-    batched, single = n / timed(many)[0], n / 10 / timed(one)[0]
+    batched = n / timed(many)[0]
+    single = n / 10 / timed(one)[0]
     table = Table(title=f"LinearBandit, d = {DIM}, {ACTIONS} actions: rounds/s on one core")
     for column in ("decide and learn", "decide_many and learn_many, 1000 at a time"):
         table.add_column(column, justify="right")
@@ -187,15 +191,16 @@ def write(path: str) -> None:
     """The reports of PEOPLE people in a file."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (PEOPLE, REPORT_DIM)) / math.sqrt(REPORT_DIM)
-    state = Server(REPORT_DIM, 2 * PEOPLE, 1.0).ask()[1][0]
-    np.save(path, report(X, X[:, 0], state, SeededNoise(0)).values)
+    state = Server(REPORT_DIM, 2 * PEOPLE, 1.0).ask()
+    reports = report_many(X, X[:, 0], state, np.full(len(X), 0.9), SeededNoise(0))
+    np.save(path, np.concatenate([report.values for report in reports if len(report.values)]))
 
 
 def stream(paths: list[str]) -> None:
     """In a process of its own: add up, print processor time and the peak of memory in bytes."""
     server = Server(REPORT_DIM, 2 * PEOPLE, 1.0)
     start = time.process_time()
-    refused = aggregate_files(server, server.ask()[1][0], paths)
+    refused = take_files(server, "moment", paths, window=0)
     seconds = time.process_time() - start
     assert refused == 0
     print(seconds, 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
@@ -215,9 +220,11 @@ def timed_far(
     client: Client, work: Callable[..., Any], *arguments: Any
 ) -> tuple[float, float, Any]:
     """The same of the driver (with its scheduler) and of all workers, each by itself."""
-    used, far = [], []
+    used = []
+    far = []
     for _ in range(3):
-        start, before = time.process_time(), sum(client.run(time.process_time).values())
+        start = time.process_time()
+        before = sum(client.run(time.process_time).values())
         result = work(*arguments)
         used.append(time.process_time() - start)
         far.append(sum(client.run(time.process_time).values()) - before)
@@ -227,7 +234,9 @@ def timed_far(
 def day(rates: dict[str, float], driver: dict[int, float], task: float,
         rounds: tuple[float, float], streamed: tuple[float, float]) -> None:  # fmt: skip
     """What 10^9 rounds a day would need, by the figures above."""
-    mean, row, answer = ROUNDS / DAY, 8 * (DIM + 1), 8 * REPORT_DIM
+    mean = ROUNDS / DAY
+    row = 8 * (DIM + 1)
+    answer = 8 * REPORT_DIM
     one, many = (math.ceil(PEAK * mean / (BUSY * rate)) for rate in rounds)
     table = Table(title="10^9 rounds a day", show_lines=True)
     for column in ("what", "how much", "from"):
@@ -264,8 +273,11 @@ def main() -> None:
     if "--write" in sys.argv:
         write(sys.argv[-1])
         return
-    streamed, rounds, driver = reports(), decisions(), release()
-    task, rates = latency(), fits()
+    streamed = reports()
+    rounds = decisions()
+    driver = release()
+    task = latency()
+    rates = fits()
     day(rates, driver, task, rounds, streamed)
 
 

@@ -14,14 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits.local import (
-    BanditReport,
-    Device,
-    LocalServer,
-    PublicPolicy,
-    local_guarantee,
-)
+from discreet.bandits import Device, LocalServer, PublicPolicy
+from discreet.bandits.local import bandit_guarantee
 from discreet.environments.linear import linear_world
+from discreet.local import Report
 
 PEOPLE, EPSILON, DIM = 5_000, 4.0, 3
 
@@ -32,7 +28,8 @@ def people() -> None:
     policy = PublicPolicy.from_dict(_hear())
     regret = uniform = 0.0
     for person in range(PEOPLE):
-        device = Device(policy, seed=person)  # noise=None: the operating system's entropy
+        # The person's own limits; whatever asks for more is refused. noise=None: OS entropy.
+        device = Device(policy, epsilon=EPSILON, contributions=1, seed=person)
         one = world.people(1, rng)
         decision = device.decide(one.features[0])
         reward = float(one.rewards([decision.action], rng)[0])
@@ -54,17 +51,17 @@ def serve() -> None:
     ) as child:
         assert child.stdin is not None
         assert child.stdout is not None
-        _say(server.policy.to_dict(), child.stdin)
+        _say(server.ask().to_dict(), child.stdin)
         for line in child.stdout:
             message = json.loads(line)
             if "report" not in message:
                 break
-            server.take(BanditReport.from_dict(message["report"]))
+            server.take(Report.from_dict(message["report"]))
             news: dict[str, Any] = server.close().to_dict() if server.full else {}
             _say(news, child.stdin)
-    print(f"rounds:  {server.taken} reports, {server.policy.window} policies published")
+    print(f"rounds:  {server.taken} reports, {server.ask().window} policies published")
     print(f"regret:  {message['regret']:.0f}, uniform play {message['uniform']:.0f}")
-    print(local_guarantee(server.policy).statement())
+    print(bandit_guarantee(server.ask()).statement())
 
 
 def _say(message: dict[str, Any], stream: Any = sys.stdout) -> None:

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 
 from discreet.domains import TraceNormBall
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
 
 GROUPS, FILMS, DELTA = 8, 10, 1e-6

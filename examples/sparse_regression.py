@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 from discreet.domains import LpBall
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
 
 DELTA = 1e-6

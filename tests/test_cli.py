@@ -7,7 +7,7 @@ import pytest
 import discreet
 from discreet.cli import main
 
-COMMANDS = ("demo", "run", "report", "plan", "datasets", "learners", "version")
+COMMANDS = ("demo", "run", "report", "forecast", "audit", "datasets", "learners", "version")
 
 
 def test_cli__help_names_every_command(capsys):
@@ -69,25 +69,25 @@ def test_cli__lists_data_sets_and_learners(capsys):
         assert word in text
 
 
-def test_cli__plan_prints_a_table_and_saves_a_figure(capsys, tmp_path):
-    arguments = ["plan", "--rows", "5000", "--dim", "3", "--epsilon", "0.5", "1"]
+def test_cli__forecast_prints_a_table_and_saves_a_figure(capsys, tmp_path):
+    arguments = ["forecast", "--rows", "5000", "--dim", "3", "--epsilon", "0.5", "1"]
     assert main([*arguments, "--target", "0.01", "--out", str(tmp_path / "new")]) == 0
     text = capsys.readouterr().out
     for word in ("central", "0.5", "price", "limit", "ratio", "5,000 rows"):
         assert word in text
-    assert (tmp_path / "new" / "plan.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "new" / "forecast.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_cli__plan_reads_a_public_sample(capsys, tmp_path):
+def test_cli__forecast_reads_a_public_sample(capsys, tmp_path):
     sample = tmp_path / "public.csv"
     sample.write_text("age,height\n0.1,2\n0.3,-1\n2,0.2\n")
-    arguments = ["plan", "--public-sample", str(sample), "--norm-bound", "3", "--epsilon", "1"]
+    arguments = ["forecast", "--public-sample", str(sample), "--norm-bound", "3", "--epsilon", "1"]
     assert main([*arguments, "--trust", "local", "--out", str(tmp_path)]) == 0
     assert "2 features" in capsys.readouterr().out
 
 
-def test_cli__plan_help_teaches(capsys):
-    assert main(["plan", "--help"]) == 0
+def test_cli__forecast_help_teaches(capsys):
+    assert main(["forecast", "--help"]) == 0
     text = capsys.readouterr().out
     for word in ("how to choose", "delta", "central", "local", "examples", "73%", "leak"):
         assert word in text
@@ -98,17 +98,17 @@ def test_cli__plan_help_teaches(capsys):
     [
         (["run", "nowhere.toml"], "cannot read nowhere.toml"),
         (["report", "nowhere"], "no folder of a run"),
-        (["plan"], "give either --dim D or --public-sample FILE"),
-        (["plan", "--rows", "9", "--rounds", "9"], "not both"),
-        (["plan", "--dim", "3", "--gap", "1"], "--gap goes with --rounds"),
-        (["plan", "--dim", "0"], "d must be at least 1"),
-        (["plan", "--dim", "3", "--rows", "1"], "rows must be at least 10"),
-        (["plan", "--dim", "3", "--epsilon", "1", "-2"], "epsilon must be positive"),
-        (["plan", "--dim", "3", "--delta", "0"], "delta"),
-        (["plan", "--dim", "3", "--noise", "0"], "noise must be positive"),
-        (["plan", "--dim", "3", "--target", "0"], "target must be positive"),
-        (["plan", "--dim", "3", "--trust", "blind"], "trust must be one of"),
-        (["plan", "--public-sample", "nowhere.csv"], "no public sample"),
+        (["forecast"], "give either --dim D or --public-sample FILE"),
+        (["forecast", "--rows", "9", "--rounds", "9"], "not both"),
+        (["forecast", "--dim", "3", "--gap", "1"], "--gap goes with --rounds"),
+        (["forecast", "--dim", "0"], "d must be at least 1"),
+        (["forecast", "--dim", "3", "--rows", "1"], "rows must be at least 10"),
+        (["forecast", "--dim", "3", "--epsilon", "1", "-2"], "epsilon must be positive"),
+        (["forecast", "--dim", "3", "--delta", "0"], "delta"),
+        (["forecast", "--dim", "3", "--noise", "0"], "noise must be positive"),
+        (["forecast", "--dim", "3", "--target", "0"], "target must be positive"),
+        (["forecast", "--dim", "3", "--trust", "blind"], "trust must be one of"),
+        (["forecast", "--public-sample", "nowhere.csv"], "no public sample"),
     ],
 )
 def test_cli__mistakes_are_one_clear_line(arguments, message, capsys):
@@ -140,3 +140,30 @@ def test_cli__says_what_to_install_when_an_extra_is_missing(missing, tmp_path):
     assert done.returncode == 1
     assert "pip install 'discreet[experiments]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("word", "now"), [("plan", "discreet forecast"), ("reproduce", "make papers")]
+)
+def test_cli__a_command_that_moved_says_where_and_fails(word, now, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([word, "--dim", "3"])
+    assert stop.value.code == 2
+    assert now in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["audit", "--help"], ["version"]]
+)
+def test_cli__imports_nothing_heavy_before_a_command_runs(arguments):
+    code = (
+        "import sys\n"
+        "from discreet.cli import main\n"
+        "main(sys.argv[1:])\n"
+        "print(','.join(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments],
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    loaded = set(done.stderr.strip().split(","))
+    assert not loaded & {"numpy", "scipy", "pandas", "matplotlib", "discreet.experiments",
+                         "discreet.audit", "discreet.environments"}  # fmt: skip

@@ -28,6 +28,7 @@ def test_import__is_light():
             "matplotlib", "pandas", "rich"}  # fmt: skip
     assert not slow & ours
     assert len(ours - bare) < 60
+    assert not slow & modules_after("import discreet.bandits")
     assert len(modules_after("import discreet")) < 120  # nothing but the version
 
 

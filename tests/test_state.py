@@ -1,6 +1,7 @@
 """One way to save, to resume and to refuse."""
 
 import copy
+import os
 import pickle
 import stat
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.state import Stateful, damaged, load_state, save_state, value
+from discreet.privacy import Noise, SecureNoise, SeededNoise, SystemNoise
+from discreet.state import Stateful, damaged, decode, encode, load_state, save_state, value
 
 
 @value
@@ -194,3 +196,94 @@ def test_nested_arrays_survive_a_file(tmp_path):
     np.testing.assert_array_equal(back["a"][1]["b"], np.eye(2))
     assert back["c"] == float("inf")
     assert back["d"] is None
+
+
+def test_a_file_and_its_name_are_written_to_the_disk(tmp_path, monkeypatch):
+    kinds, real = [], os.fsync
+
+    def fsync(handle: int) -> None:
+        kinds.append(stat.S_ISDIR(os.fstat(handle).st_mode))
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    walked(1).save(tmp_path / "walk")
+    assert kinds == [False, True]  # the file, then its folder
+
+
+def test_a_file_of_somebody_else_beside_it_is_not_reused(tmp_path):
+    (tmp_path / "walk.partial").write_text("theirs")
+    (tmp_path / "walk.partial").chmod(0o666)
+    walked(1).save(tmp_path / "walk")
+    assert (tmp_path / "walk.partial").read_text() == "theirs"
+    assert stat.S_IMODE((tmp_path / "walk").stat().st_mode) == 0o600
+
+
+def test_integers_of_any_size_survive_a_file(tmp_path):
+    numbers = np.array([[2**200, -1], [0, -(3**99)]], dtype=object)
+    save_state(tmp_path / "numbers", {"n": encode(numbers)})
+    back = decode(load_state(tmp_path / "numbers")["n"])
+    assert back.tolist() == numbers.tolist()
+    with pytest.raises(TypeError, match="integers"):
+        decode({"@": "integers", "of": [0.5]})
+
+
+def test_a_dict_that_looks_like_a_class_is_refused():
+    with pytest.raises(TypeError, match="cannot stand"):
+        encode({"@": "Point"})
+
+
+def test_two_classes_of_one_name_are_refused():
+    with pytest.raises(TypeError, match="has a Ledger already"):
+        type("Ledger", (Stateful,), {"__module__": "elsewhere"})
+
+
+class Roll(Stateful):
+    _state = ("rounds", "_streams")
+
+    def __init__(self, *, noise: Noise | None = None) -> None:
+        self.noise = SystemNoise() if noise is None else noise
+        self.rounds = 0
+        self._streams = tuple(self.noise.spawn(2))
+
+    def roll(self) -> list[float]:
+        self.rounds += 1
+        return [float(stream.normal(1)[0]) for stream in self._streams]
+
+
+class Own(SystemNoise):
+    """A source that cannot be made again from its name."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+
+def test_seeded_noise_stands_in_a_state_with_its_position(tmp_path):
+    roll = Roll(noise=SeededNoise(3))
+    roll.roll()
+    roll.save(tmp_path / "roll")
+    assert Roll.load(tmp_path / "roll").roll() == roll.roll()
+    other = Roll(noise=SeededNoise(4))  # seeds are no part of the configuration: kinds are
+    other.load_state_dict(load_state(tmp_path / "roll"))
+    assert other.rounds == 1
+    with pytest.raises(ValueError, match="Roll: noise"):
+        Roll().load_state_dict(roll.state_dict())
+
+
+def test_other_noise_stands_in_a_state_as_its_kind_only(tmp_path):
+    for noise in (SystemNoise(), SecureNoise()):
+        roll = Roll(noise=noise)
+        roll.roll()
+        assert roll.state_dict()["state"]["_streams"]["of"] == [
+            {"@": "Noise", "of": {"kind": type(noise).__name__, "position": ""}}
+        ] * 2  # fmt: skip
+        roll.save(tmp_path / "roll")
+        assert type(Roll.load(tmp_path / "roll").noise) is type(noise)
+
+
+def test_noise_of_ones_own_stays_where_it_is():
+    roll, noise = Roll(noise=Own("tape")), Own("disk")
+    roll.roll()
+    again = Roll(noise=noise)
+    again.load_state_dict(roll.state_dict())
+    assert again._streams == (noise, noise)
+    assert again.rounds == 1

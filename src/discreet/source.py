@@ -6,7 +6,7 @@ from pathlib import Path
 
 from discreet import __version__
 
-ABOVE = ("cli.py", "audit", "experiments", "reproduce")  # they run learners and show results
+ABOVE = ("cli", "audit", "experiments")  # they run learners and show results
 
 
 @cache

@@ -65,6 +65,11 @@ def register_with_like(
 ) -> None:
     """`register` for a class whose `decode` also needs what stood in the same place before."""
     tag = name or cls.__name__
+    taken = [other for other, (known, _) in _ENCODERS.items() if known == tag]
+    if any(
+        (each.__module__, each.__qualname__) != (cls.__module__, cls.__qualname__) for each in taken
+    ):
+        raise TypeError(f"two classes would stand in states as {tag!r}; give one another name")
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
 
@@ -91,10 +96,12 @@ def encode(item: Any) -> Any:
     if isinstance(item, np.generic):
         return item.item()
     if isinstance(item, np.ndarray):
+        if item.dtype == object:  # Python's integers, of any size
+            return {"@": "integers", "of": item.tolist()}
         return item.copy()
     if isinstance(item, list):
         return [encode(each) for each in item]
-    if isinstance(item, dict) and all(isinstance(name, str) for name in item):
+    if isinstance(item, dict) and all(isinstance(name, str) and name != "@" for name in item):
         return {name: encode(each) for name, each in item.items()}
     if isinstance(item, Stateful):
         return {"@": type(item).__name__, "of": item._encoded()}
@@ -127,7 +134,15 @@ def _each(plain: list[Any], like: Any) -> tuple[Any, ...]:
 
 
 register_with_like(tuple, lambda items: [encode(x) for x in items], _each)
+_DECODERS["integers"] = lambda plain, like: _integers(plain)
 register(bytes, lambda raw: raw.hex(), bytes.fromhex)
+
+
+def _integers(plain: Any) -> np.ndarray[Any, np.dtype[Any]]:
+    array = np.array(plain, dtype=object)
+    if not all(type(each) is int for each in array.flat):
+        raise TypeError("expected integers")
+    return array
 
 
 def _generator(state: dict[str, Any]) -> np.random.Generator:
@@ -243,15 +258,22 @@ class Stateful:
         save_state(path, self.state_dict())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Resume from a file, with the same kind of noise."""
+    def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
+        """Resume from a file, with the same kind of noise.
+
+        Arguments that no file can hold (a function, an object of a class of your own) are given
+        by name, as they were given to the constructor.
+        """
         state = load_state(path)
         _check_header(state, cls.__name__)
         try:
-            arguments = {name: decode(each) for name, each in state["config"].items()}
+            saved = {name: each for name, each in state["config"].items() if name not in given}
+            arguments = {name: decode(each) for name, each in saved.items()}
+        except NotInFile:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError):
             raise damaged("config") from None
-        loaded = cls(**arguments)
+        loaded = cls(**arguments, **given)
         loaded.load_state_dict(state)
         return loaded
 
@@ -260,7 +282,7 @@ class Stateful:
     def _config(self) -> dict[str, Any]:
         """The constructor's arguments, each read from the attribute of the same name."""
         names = list(inspect.signature(type(self).__init__).parameters)[1:]
-        return {name: _config_of(getattr(self, name)) for name in names}
+        return {name: encode_argument(getattr(self, name)) for name in names}
 
     def _begun(self) -> bool:
         """Whether this object has taken in anything that a state could be older than."""
@@ -300,14 +322,43 @@ class Stateful:
             if not _fits(found, before, grows=name in cls._growing):
                 raise damaged(name.strip("_"))
             resumed.__dict__[name] = found
-        resumed._validate()
+        try:
+            resumed._validate()
+        except (AttributeError, TypeError):  # something else stands where a part should
+            raise damaged(f"a part of {cls.__name__}") from None
         return resumed
 
 
-def _config_of(item: Any) -> Any:
-    """An argument as a plain value; of live objects and noise sources only their kind."""
+class NotInFile(ValueError):  # noqa: N818 - it states a fact, the file is not wrong
+    """An argument that no file can hold is missing: a function, an object of another's class."""
+
+
+def encode_argument(item: Any) -> Any:
+    """An argument as a plain value; of noise only its kind, of what no file can hold its name."""
     kind = getattr(item, "_config_kind", None)
-    return kind() if kind is not None else encode(item)
+    if kind is not None:
+        return kind()
+    if not isinstance(item, Stateful):
+        try:
+            return encode(item)
+        except TypeError:
+            pass
+    return {"@": "given", "of": getattr(item, "__qualname__", type(item).__qualname__)}
+
+
+def _not_in_file(name: str) -> Any:
+    raise NotInFile(
+        f"{name} is not in the file, which holds no functions and no objects of other classes; "
+        "give that argument to load() by name, or build the object with it and use "
+        "load_state_dict()"
+    )
+
+
+class _Given:
+    """Stands for what `encode_argument` could only name."""
+
+
+register(_Given, lambda item: "", _not_in_file, name="given")
 
 
 def _fits(found: Any, before: Any, *, grows: bool) -> bool:
@@ -329,6 +380,8 @@ def _fits(found: Any, before: Any, *, grows: bool) -> bool:
         return isinstance(found, (int, float)) and found == found
     if isinstance(before, str):
         return isinstance(found, str)
+    if isinstance(before, Stateful):
+        return found is None or isinstance(found, Stateful)
     return True
 
 
@@ -396,11 +449,12 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     finally:
         with suppress(FileNotFoundError):
             partial.unlink()
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name, too, survives a power failure
-    finally:
-        os.close(folder)
+    if hasattr(os, "O_DIRECTORY"):  # not on Windows, where a folder cannot be opened
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)  # the new name, too, survives a power failure
+        finally:
+            os.close(folder)
 
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -421,7 +475,7 @@ def _read(raw: BinaryIO) -> dict[str, Any]:
         raise damaged("the file")
     try:
         state = _with_arrays(json.loads(str(found["tree"])), found)
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         raise damaged("the file") from None
     if not isinstance(state, dict):
         raise damaged("the file")

@@ -25,7 +25,9 @@ EACH = 1 - 1e-3 / (4 * len(ATTACKS))
 COVERED = {
     "gaussian": "gaussian", "gaussian_symmetric": "gaussian symmetric", "laplace": "laplace",
     "k_norm": "k-norm l2", "select": "selection", "generalized_gaussian": "generalised gaussian",
-    "BallChannel": "ball channel", "IntervalChannel": "interval channel",
+    "BallChannel": "ball channel", "BinaryChannel": "binary channel",
+    "Device": "device, hostile policy",
+    "IntervalChannel": "interval channel",
     "SymmetricChannel": "symmetric channel", "PrefixSum": "prefix sum blt, first round",
     "PrivateLinearRegression": "linear regression sgd", "PrivateGLM": "glm newton",
     "AdaSSP": "adassp", "SSP": "ssp", "DPGradientDescent": "dp gradient descent",

@@ -14,7 +14,8 @@ from discreet.audit.attack import Claim
 from discreet.audit.attacks_online import ROUNDS as FTRL_ROUNDS
 from discreet.audit.attacks_streaming import ROUNDS as STREAMING_ROUNDS
 from discreet.domains import Cube, Simplex
-from discreet.online import FTRL, StreamingFrankWolfe
+from discreet.online import FTRL
+from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_epsilon, gaussian_mu
 
 CLAIM = Claim(1.0, 1e-6, "gaussian")
@@ -36,7 +37,7 @@ def ftrl_sums(k):
 
 
 def streaming_sums():
-    options = {"clip": 0.01, "mechanism": "blt", "noise": SeededNoise(0)}
+    options = {"gradient_bound": 0.01, "mechanism": "blt", "noise": SeededNoise(0)}
     return StreamingFrankWolfe(Cube(1), STREAMING_ROUNDS, *BUDGET, **options)._direction._sums
 
 

@@ -27,6 +27,15 @@ def world_rewards(rows, seed=1):
     return np.clip(rows @ theta + noise, -1, 1)
 
 
+def plain(item):
+    """A state to compare: without the random names of objects."""
+    if isinstance(item, dict):
+        return {name: plain(each) for name, each in item.items() if name != "run"}
+    if isinstance(item, list):
+        return [plain(each) for each in item]
+    return item.tolist() if isinstance(item, np.ndarray) else item
+
+
 def continual(horizon=T, epsilon=1.0, **more):
     return ContinualLinUCB(4, horizon, epsilon, **{"noise": SeededNoise(3), "seed": 5, **more})
 
@@ -195,7 +204,7 @@ def test_ucb__keeps_its_promise_when_the_gram_matrix_is_known_but_for_noise():
         E = rng.standard_normal((d, d)) * s / math.sqrt(2)
         E = np.triu(E, 1) + np.triu(E, 1).T + np.diag(rng.standard_normal(d) * s)
         moment = n / d * theta + rng.standard_normal(d) * s / math.sqrt(2)
-        policy = ucb(n / d * np.eye(d) + E, moment, width=1e-9, regularizer=1e-9, deviation=s)
+        policy = ucb(n / d * np.eye(d) + E, moment, width=1e-9, regularizer=1e-9, noise_std=s)
         error = np.abs(policy.mean - theta)
         inside.append(error[1:] < np.linalg.norm(policy.root[1:], axis=1))
     assert np.mean(inside) == pytest.approx(0.683, abs=0.03)
@@ -221,8 +230,7 @@ def test_baselines__resume_to_the_same_future(make, stop, tmp_path):
         resumed.learn(waiting, 0.5)
     assert play(resumed, X[stop:], by=7) == play(whole, X[stop:], by=7)
     assert resumed.guarantee == whole.guarantee
-    a, b = resumed.state_dict(), whole.state_dict()
-    assert all(np.array_equal(a[name], b[name]) for name in b)
+    assert plain(resumed.state_dict()) == plain(whole.state_dict())
 
 
 def test_continual_linucb__refuses_to_roll_back_even_without_a_new_decision():
@@ -230,9 +238,9 @@ def test_continual_linucb__refuses_to_roll_back_even_without_a_new_decision():
     decision = learner.decide(contexts(1)[0])
     old = learner.state_dict()
     learner.learn(decision, 0.3)
-    with pytest.raises(ValueError, match="older than this learner"):
+    with pytest.raises(ValueError, match="older"):
         learner.load_state_dict(old)
-    with pytest.raises(ValueError, match="saved with config"):
+    with pytest.raises(ValueError, match="other arguments"):
         continual(shift=3.0).load_state_dict(old)
 
 
@@ -288,11 +296,11 @@ def test_baselines__stop_learning_at_the_horizon(make):
     late = learner.decide(X[49])
     learner.learn(late, 0.5)
     after = learner.decide_many(X[50:80])
-    policy = learner._policy
+    policy = learner.policy
     learner.learn_many(after, np.ones(30))
     assert not learner.learning
     play(learner, X[80:], by=10)
-    assert learner._policy is policy
+    assert learner.policy is policy
     if isinstance(learner, ContinualLinUCB):
         assert learner._sums.rounds == 50
 

@@ -62,7 +62,7 @@ def test_baselines__the_promise_is_that_of_the_channel(kind, k):
     promise = bandit.guarantee
     assert (promise.trust, promise.epsilon, promise.delta) == ("local", 2.0, 0.0)
     assert promise.epsilon_at(0.0) == pytest.approx(2.0)
-    assert bandit._vectors.report_epsilon * k == pytest.approx(2.0)
+    assert bandit.window.vectors.report_epsilon * k == pytest.approx(2.0)
 
 
 class Watched:
@@ -79,33 +79,43 @@ class Watched:
         return self.channel.privatize(V, noise, clip=clip)
 
 
+def opened(kind, theta=None, epsilon=4.0):
+    bandit = make(kind, epsilon=epsilon)
+    bandit.turn()
+    if theta is not None:
+        bandit.window.theta = theta
+    return bandit
+
+
+@pytest.mark.parametrize("length", [0.0, 0.4, 100.0])
 @pytest.mark.parametrize("kind", LEARNERS)
-def test_baselines__what_enters_the_channel_has_norm_at_most_one(kind):
-    bandit = make(kind)
-    bandit._sums["theta"] = np.array([100.0, 0.0, 0.0])
-    bandit._vectors = Watched(bandit._vectors)
+def test_baselines__what_enters_the_channel_has_norm_at_most_one_and_reaches_it(kind, length):
+    bandit = opened(kind, np.array([length, 0.0, 0.0]))
+    bandit.window.vectors = Watched(bandit.window.vectors)
     rows = np.repeat([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], 4, axis=0)
-    bandit._report(rows, np.tile([1.0, 1.0, -1.0, -1.0], 3))
-    assert 0.99 < bandit._vectors.longest <= 1.0  # the bound is reached, and holds without clipping
+    bandit.window.fold(rows, np.tile([1.0, 1.0, -1.0, -1.0], 3))
+    assert 0.99 < bandit.window.vectors.longest <= 1.0  # without clipping
 
 
 def test_baselines__without_privacy_linucb_solves_the_normal_equations():
-    bandit = make(LocalLinUCB, epsilon=math.inf)
+    bandit = opened(LocalLinUCB, epsilon=math.inf)
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-0.5, 0.5, (400, 3)), rng.uniform(-1, 1, 400)
-    bandit._absorb(X, y)
-    bandit._release()
+    bandit.window.fold(X, y)
+    bandit.rounds = bandit._end
+    bandit.turn()
     A = X[::2].T @ X[::2] / 200 + np.eye(3) / 400
-    assert np.allclose(bandit._policy.mean, np.linalg.solve(A, X[1::2].T @ y[1::2] / 200))
+    assert np.allclose(bandit.policy.mean, np.linalg.solve(A, X[1::2].T @ y[1::2] / 200))
 
 
 def test_baselines__without_privacy_sgd_is_batched_gradient_descent():
-    bandit, theta, seen = make(LocalSGDBandit, epsilon=math.inf), np.zeros(3), 0
+    bandit, theta, seen = opened(LocalSGDBandit, epsilon=math.inf), np.zeros(3), 0
     rng = np.random.default_rng(0)
     for n in (50, 20, 10):
         X, y = rng.uniform(-0.5, 0.5, (n, 3)), rng.uniform(-1, 1, n)
-        bandit._absorb(X, y)
-        bandit._release()
+        bandit.window.fold(X, y)
+        bandit.rounds = bandit._end
+        bandit.turn()
         seen += n
         theta = theta - min(3 / seen, 1 / n) * X.T @ (np.clip(X @ theta, -1, 1) - y)
-        assert np.allclose(bandit._policy.mean, theta)
+        assert np.allclose(bandit.policy.mean, theta)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from discreet.bandits import Decision, LinearBandit
-from discreet.bandits.decisions import Decisions
 from discreet.bandits.policies import Greedy, SquareCB, Uniform
+from discreet.decisions import Decisions
 from discreet.privacy import SeededNoise
 
 MEAN = np.array([0.6, -0.2])

@@ -16,7 +16,7 @@ from scipy.stats import norm
 
 from discreet.bandits import Decision, LinearBandit
 from discreet.bandits.estimators import Descent
-from discreet.bandits.linear import POLICIES
+from discreet.bandits.policies import POLICIES, Stage
 from discreet.bandits.window import SENSITIVITY
 from discreet.environments import linear_world
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
@@ -99,11 +99,11 @@ def test_thompson__draws_from_the_belief():
     bandit = make(policy="thompson")
     turn = np.linalg.qr(np.random.default_rng(0).standard_normal((D, D)))[0]
     narrow = replace(
-        bandit._estimator.belief, covariance=turn @ np.diag([1, 0.1, 1e-3, 1e-4]) @ turn.T,
+        bandit._belief, covariance=turn @ np.diag([1, 0.1, 1e-3, 1e-4]) @ turn.T,
         mean=THETA, windows=1,
     )  # fmt: skip
-    bandit._estimator.belief = narrow
-    draws = bandit._plan(100).draws
+    stage = Stage(narrow, 50, 100, 50, np.random.default_rng(1), bandit.policy)
+    draws = POLICIES["thompson"](stage).draws
     z = (draws - THETA) @ turn / np.sqrt([1, 0.1, 1e-3, 1e-4])
     assert z.shape == (64, D)
     assert np.abs((z**2).mean(axis=0) - 1).max() < 5 * math.sqrt(2 / 64)
@@ -224,7 +224,7 @@ def test_guarantee__contributions_multiply_the_noise():
         mu = gaussian_mu(3.0, 1e-6)
         assert release.scale == pytest.approx(k * SENSITIVITY / mu)
         # And the noise that is really there: the sum before any reward.
-        noise = bandit._estimator._sum.value
+        noise = bandit.window.total.value
         assert np.array_equal(noise, SeededNoise(2).gaussian(release.scale, len(noise)))
     assert scales[1] == pytest.approx(3 * scales[0])
 
@@ -233,13 +233,13 @@ def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_law):
     values, bandit = [], make(epsilon=1.0)
     while len(values) < 20:
         bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
-        values.append(bandit._estimator._sum.value.copy())
+        values.append(bandit.window.total.value.copy())
         scale = bandit.guarantee.releases[-1].scale
     more = []
     for seed in range(150):
         other = make(epsilon=1.0, noise=SeededNoise(100 + seed))
         other.decide(np.zeros((1, D)))
-        more.append(other._estimator._sum.value)
+        more.append(other.window.total.value)
     assert len({each[0] for each in values}) == 20
     assert_law(np.concatenate(values + more), norm(scale=scale).cdf)
 
@@ -288,7 +288,7 @@ def test_bandit__bad_arguments_are_refused():
     for change in (
         {"dim": 0}, {"dim": 2.5}, {"horizon": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
         {"delta": 1.0}, {"delta": 0.0}, {"trust": "central"}, {"link": "cauchit"},
-        {"policy": "magic"}, {"estimator": "magic"}, {"width": "wide"}, {"norm_bound": 0.0},
+        {"policy": "magic"}, {"estimator": "magic"}, {"norm_bound": 0.0},
         {"norm_bound": math.inf}, {"reward_range": (1.0, 1.0)}, {"reward_range": (0.0, math.inf)},
         {"contributions": 0}, {"noise": 3}, {"estimator": "sgd", "policy": "ucb"},
         {"estimator": "sgd", "policy": "greedy", "link": "logistic"},
@@ -466,26 +466,51 @@ def test_regret__logistic_rewards_are_learnt():
 # -- gradient steps --------------------------------------------------------------------------------
 
 
-def descent(size, dim=3, epsilon=1.0, contributions=1, start=None):
+def descent(size, dim=3, epsilon=1.0, contributions=1, start=None, limits=(-1.0, 1.0)):
     budget = Budget(epsilon, 1e-6, contributions)
-    estimator = Descent(dim, budget, SeededNoise(0), limits=(-1.0, 1.0))
-    if start is not None:
-        estimator.belief = type(estimator.belief)(start, 1.0, 1)
-    estimator.open(size)
-    return estimator
+    estimator = Descent(dim, budget, limits)
+    belief = estimator.prior if start is None else replace(estimator.prior, mean=start)
+    return estimator.open(belief, size, SeededNoise(0)).attach(estimator, SeededNoise(0))
 
 
-def average(estimator, rows, y):
+def average(window, rows, y):
     """What `close` releases, before its noise."""
-    estimator.add(rows, y)
-    left = estimator._size - estimator._taken
-    return (estimator._total + left * estimator._theta) / estimator._size
+    window.fold(rows, y)
+    return window.average
 
 
-def claimed(estimator):
-    estimator.close()
-    (release,) = estimator._ledger.releases
-    return release.sensitivity
+def test_sgd__the_average_is_that_of_all_iterates_the_last_one_repeated():
+    rng = np.random.default_rng(0)
+    rows, y = contexts(12, 1, dim=3)[:, 0], rng.uniform(-1, 1, 12)
+    window, theta, iterates = descent(20), np.zeros(3), []
+    for phi, reward in zip(rows, y, strict=True):
+        theta = theta + window.step * (reward - np.clip(phi @ theta, -1, 1)) * phi
+        theta = theta / max(1, np.linalg.norm(theta))
+        iterates.append(theta)
+    expected = (np.sum(iterates, axis=0) + 8 * theta) / 20
+    assert np.allclose(average(window, rows, y), expected, atol=1e-14)
+    apart = descent(20)
+    for phi, reward in zip(rows, y, strict=True):
+        apart.fold_one(phi, reward)
+    assert np.array_equal(apart.average, window.average)
+
+
+def test_sgd__rows_beyond_the_length_of_the_window_move_nothing():
+    rows, y = contexts(30, 1, dim=3)[:, 0], np.ones(30)
+    window = descent(20)
+    full = average(window, rows[:20], y[:20]).copy()
+    assert np.array_equal(average(window, rows[20:], y[20:]), full)
+    assert np.array_equal(average(descent(20), rows, y), full)
+    assert window.taken == 20
+
+
+LIMITS = [(-1.0, 1.0), (0.0, 1.0), (-1.0, 0.0), (0.5, 1.0)]
+
+
+def claim(window):
+    """In steps: what was derived in `DescentWindow.sensitivity`."""
+    rho = window.limits[1] - window.limits[0]
+    return max(2 * rho, math.sqrt(2) * (rho + 2 / (window.size * window.step))) * window.step
 
 
 @given(
@@ -493,79 +518,119 @@ def claimed(estimator):
     st.integers(1, 40),
     st.sampled_from(["random", "one direction", "orthogonal", "alternating", "zero"]),
     st.sampled_from([0.1, 1.0, 50.0]),
+    st.sampled_from(LIMITS),
 )
-def test_sgd__a_row_replaced_removed_or_added_moves_the_average_within_the_claim(
-    seed, size, case, epsilon
+def test_sgd__a_row_replaced_moved_removed_or_added_moves_the_average_within_the_claim(
+    seed, size, case, epsilon, limits
 ):
     rng = np.random.default_rng(seed)
     rows = rng.standard_normal((size + 3, 3))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    y = rng.choice([-1.0, 1.0], size + 3)
+    y = rng.choice(limits, size + 3)
     u, w = rows[0].copy(), np.cross(rows[0], rows[1])
     if case == "one direction":
-        rows[:], y[:] = u, 1.0
+        rows[:], y[:] = u, limits[1]
     elif case == "orthogonal":
         rows[:] = np.array([u, w / np.linalg.norm(w)])[np.arange(size + 3) % 2]
     elif case == "alternating":
-        rows[:], y[:] = u, 1.0 - 2 * (np.arange(size + 3) % 2)
+        rows[:], y[:] = u, np.resize(limits, size + 3)
     elif case == "zero":
         rows[1:] = 0
     start = rng.choice([0.0, 1.0, -1.0]) * u
     n = size + int(rng.integers(-min(size - 1, 5), 3))  # fewer, or more than there is room for
     rows, y = rows[:n], y[:n]
-    base = average(descent(size, epsilon=epsilon, start=start), rows, y)
-    limit = claimed(descent(size, epsilon=epsilon, start=start))
-    step = descent(size, epsilon=epsilon)._step
-    assert limit == pytest.approx(math.sqrt(2) * 4 * step)
+
+    def run(rows, y):
+        window = descent(size, epsilon=epsilon, start=start, limits=limits)
+        return average(window, rows, y)
+
+    base, window = run(rows, y), descent(size, epsilon=epsilon, start=start, limits=limits)
+    limit = claim(window)
+    assert window.sensitivity == pytest.approx(limit)
+    low, high = limits
     for i in {0, n // 2, n - 1}:
-        for phi, reward in ((-u, 1.0), (u, -1.0), (-rows[i], y[i]), (rows[i], -y[i]), (0 * u, 0.0)):
+        for phi, reward in ((-u, high), (u, low), (-rows[i], y[i]), (rows[i], low), (0 * u, low)):
             other, z = rows.copy(), y.copy()
             other[i], z[i] = phi, reward
-            changed = average(descent(size, epsilon=epsilon, start=start), other, z)
-            assert np.linalg.norm(changed - base) <= limit + 1e-12
+            assert np.linalg.norm(run(other, z) - base) <= limit + 1e-12
+            j = int(rng.integers(n))  # and at another place of the same window
+            moved, late = np.delete(other, i, axis=0), np.delete(z, i)
+            moved, late = np.insert(moved, j, phi, axis=0), np.insert(late, j, reward)
+            assert np.linalg.norm(run(moved, late) - base) <= limit + 1e-12
         # Gone, perhaps to another window: each of the two may move by the claim over sqrt(2).
         other, z = np.delete(rows, i, axis=0), np.delete(y, i)
-        changed = average(descent(size, epsilon=epsilon, start=start), other, z)
-        assert np.linalg.norm(changed - base) <= limit / math.sqrt(2) + 1e-12
+        assert np.linalg.norm(run(other, z) - base) <= limit / math.sqrt(2) + 1e-12
 
 
-def test_sgd__the_claim_is_not_idle():
-    # The first row replaced by its opposite, the others orthogonal to it: over 45% of the claim
-    # (which is sqrt(2) larger than a replacement needs, for rows that change windows).
-    size = 50
-    rows = np.tile([0.0, 1.0, 0.0], (size, 1))
-    y = np.zeros(size)
-    values = []
-    for reward in (1.0, -1.0):
-        rows[0], y[0] = [1.0, 0.0, 0.0], reward
-        values.append(average(descent(size), rows, y))
-    moved = np.linalg.norm(values[0] - values[1])
-    assert 0.3 * claimed(descent(size)) < moved <= claimed(descent(size))
+@pytest.mark.parametrize("limits", LIMITS[:2])
+@pytest.mark.parametrize("size", [3, 30])
+def test_sgd__a_search_for_the_worst_rows_stays_within_the_claim(limits, size):
+    """Random ascent over everybody's rows, for replacing one of them and for leaving it out."""
+    rng = np.random.default_rng(size)
+    low, high = limits
+    window = descent(size, dim=2, epsilon=8.0, limits=limits)
+    limit = claim(window)
+
+    def moves(angles, rewards, start):
+        rows = np.column_stack([np.cos(angles), np.sin(angles)])
+        first = np.array([np.cos(start), np.sin(start)])
+
+        def run(keep):
+            one = descent(size, dim=2, epsilon=8.0, start=first, limits=limits)
+            return average(one, rows[keep], rewards[keep])
+
+        # Row 0 is the person; row 1 what they are replaced by.
+        others = np.arange(2, size + 2)
+        with_row, replaced, gone = (
+            run(np.concatenate([head, others])[:size].astype(int)) for head in ([0], [1], [])
+        )
+        return np.linalg.norm(with_row - replaced), np.linalg.norm(with_row - gone)
+
+    for which, most in ((0, limit), (1, limit / math.sqrt(2))):
+        best, found = -1.0, None
+        for trial in range(600):
+            if trial < 100:
+                point = (
+                    rng.uniform(0, 2 * math.pi, size + 2),
+                    rng.choice(limits, size + 2),
+                    rng.uniform(0, 2 * math.pi),
+                )
+            else:
+                angles, rewards, start = found
+                point = (
+                    angles + 0.3 * rng.standard_normal(size + 2) * (rng.random(size + 2) < 0.3),
+                    np.where(rng.random(size + 2) < 0.1, low + high - rewards, rewards),
+                    start + 0.2 * rng.standard_normal(),
+                )
+            value = moves(*point)[which]
+            if value > best:
+                best, found = value, point
+        assert best <= most + 1e-12
+        assert best > 0.3 * most, "the search is on something"
 
 
 def test_sgd__iterates_stay_in_the_unit_ball():
     rows, y = np.tile(np.eye(3), (30, 1)), np.ones(90)  # unprojected they would go to (1, 1, 1)
-    estimator = descent(90, epsilon=50.0)
-    theta = average(estimator, rows, y)
-    assert np.linalg.norm(estimator._theta) == pytest.approx(1)
-    assert np.allclose(estimator._theta, 1 / math.sqrt(3), atol=0.1)
+    window = descent(90, epsilon=50.0)
+    theta = average(window, rows, y)
+    assert np.linalg.norm(window.theta) == pytest.approx(1)
+    assert np.allclose(window.theta, 1 / math.sqrt(3), atol=0.1)
     assert np.linalg.norm(theta) <= 1
 
 
 def test_sgd__releases_the_average_with_the_claimed_noise():
-    rng, errors = np.random.default_rng(0), []
+    rng = np.random.default_rng(0)
     rows = contexts(64, 1, dim=2000)[:, 0]
-    y = rng.uniform(-1, 1, 64)
-    estimator = descent(64, dim=2000)
-    expected = average(estimator, rows, y)
-    estimator.close()
-    (release,) = estimator._ledger.releases
-    errors = estimator.belief.mean - expected
+    window = descent(64, dim=2000)
+    expected = average(window, rows, rng.uniform(-1, 1, 64))
+    belief, (release,) = window.close(Descent(2000, Budget(1.0, 1e-6), (-1.0, 1.0)).prior)
+    errors = belief.mean - expected
     assert errors.std() == pytest.approx(release.scale, rel=0.12)  # 7 deviations of 2,000
     assert release.scale == pytest.approx(release.sensitivity / gaussian_mu(1.0, 1e-6))
+    assert release.sensitivity == pytest.approx(claim(window))
 
 
-def test_sgd__thousands_of_features_run_fast_learn_and_need_little_memory():
+def test_sgd__thousands_of_features_run_fast_learn_and_need_little_memory(tmp_path):
     dim, T = 2000, 3000
     bandit = LinearBandit(dim, T, 3.0, policy="squarecb", seed=0, noise=SeededNoise(0))
     assert isinstance(bandit._estimator, Descent)
@@ -585,8 +650,8 @@ def test_sgd__thousands_of_features_run_fast_learn_and_need_little_memory():
         uniform.extend(means.max(axis=1) - means.mean(axis=1))
     assert time.perf_counter() - start < 10
     assert np.mean(lost[-1000:]) < 0.9 * np.mean(uniform[-1000:])
-    state = bandit.state_dict()
-    assert sum(np.asarray(v).nbytes for v in state.values()) < 8 * 8 * dim
+    bandit.save(tmp_path / "state.npz")
+    assert (tmp_path / "state.npz").stat().st_size < 8 * 8 * dim
 
 
 def test_sgd__is_chosen_for_many_features_only():

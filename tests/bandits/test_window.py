@@ -1,4 +1,3 @@
-import copy
 import math
 from dataclasses import fields, replace
 
@@ -10,7 +9,15 @@ from hypothesis import strategies as st
 from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
 from discreet.bandits.learning import _radius, learned
-from discreet.bandits.window import COUNT, SENSITIVITY, Lens, clipped_normal, lens
+from discreet.bandits.window import (
+    COUNT,
+    LONGEST,
+    SENSITIVITY,
+    Transform,
+    bounded,
+    clipped_normal,
+    transform,
+)
 from discreet.environments import linear_world
 from discreet.links import LINKS, link
 from discreet.privacy import SeededNoise
@@ -28,27 +35,30 @@ def beliefs(rng, d, radius=1.0):
     mean = rng.standard_normal(d)
     size = 10 ** rng.uniform(-4, 0)
     return replace(
-        Belief.prior(d, float(rng.choice(NOISES)), radius=radius, exact=bool(rng.random() < 0.3)),
+        Belief.prior(
+            d, float(rng.choice(NOISES)), radius=radius, may_clip=bool(rng.random() < 0.7)
+        ),
         mean=mean * radius * rng.choice([0.0, 0.3, 1.0]) / np.linalg.norm(mean),
         covariance=size * radius**2 * A @ A.T / d,
         gram=G @ G.T,
-        mass=float(rng.choice([0.0, 1.0, 1e3, 1e6])),
-        blur=float(rng.choice([0.0, 1.0, 100.0])),
+        effective_rows=float(rng.choice([0.0, 1.0, 1e3, 1e6])),
+        gram_noise_std=float(rng.choice([0.0, 1.0, 100.0])),
     )
 
 
-def some_lens(rng, d, name="identity", limits=(-1.0, 1.0), unit=1.0):
+def some_transform(rng, d, name="identity", limits=(-1.0, 1.0), unit=1.0):
     radius = 1.0 if name == "identity" else link(name).reach
     size, deviation = int(10 ** rng.uniform(0, 6)), float(rng.choice([0.0, 0.1, 12.0, 300.0]))
-    return lens(beliefs(rng, d, radius), size, deviation, limits, link(name), unit)
+    belief = beliefs(rng, d, radius)
+    return transform(belief, size, deviation, limits, bounded(link(name), unit))
 
 
 def worst_rows(rng, view, n=8):
-    """Rows on the edges of the unit ball: along the frame's axes, the mean, zero, tiny, inside."""
+    """Rows on the edges of the unit ball: along the whitening, the mean, zero, tiny, inside."""
     d = len(view.mean)
     z = rng.standard_normal((n, d))
     z /= np.linalg.norm(z, axis=1, keepdims=True)
-    axes = np.linalg.eigh(view.frame)[1].T
+    axes = np.linalg.eigh(view.whitening)[1].T
     along = view.mean / max(np.linalg.norm(view.mean), 1e-300)
     return np.concatenate(
         [z, -z, axes, -axes, [along, -along, 0 * along], 1e-9 * z, 1e-300 * z, 0.5 * z]
@@ -57,7 +67,7 @@ def worst_rows(rng, view, n=8):
 
 def seen(view, rows, rewards):
     """The vector that a row adds to the release: isometric vv' and the count."""
-    v, weight = view.look(rows, rewards)
+    v, weight = view.rows(rows, rewards)
     return np.concatenate(
         [symmetric_to_vector(v[:, :, None] * v[:, None, :]), COUNT * weight[:, None]], axis=1
     )
@@ -80,19 +90,21 @@ def assert_bounded(v, weight):
 
 
 @given(SEEDS, st.integers(1, 6), st.sampled_from(RANGES))
-def test_lens__no_row_has_more_than_its_share(seed, d, limits):
+def test_transform__no_row_has_more_than_its_share(seed, d, limits):
     rng = np.random.default_rng(seed)
-    view = some_lens(rng, d, limits=limits)
+    view = some_transform(rng, d, limits=limits)
     for rows, rewards in looked_at(rng, view, limits):
-        assert_bounded(*view.look(rows, rewards))
+        assert_bounded(*view.rows(rows, rewards))
 
 
 @given(SEEDS, st.integers(1, 4), st.sampled_from(["logistic", "probit"]))
-def test_lens__no_row_has_more_than_its_share_when_means_lie_in_the_reward_range(seed, d, name):
+def test_transform__no_row_has_more_than_its_share_when_means_lie_in_the_reward_range(
+    seed, d, name
+):
     rng = np.random.default_rng(seed)
-    view = some_lens(rng, d, name, (0.0, 1.0))
+    view = some_transform(rng, d, name, (0.0, 1.0))
     for rows, rewards in looked_at(rng, view, (0.0, 1.0)):
-        assert_bounded(*view.look(rows, rewards))
+        assert_bounded(*view.rows(rows, rewards))
 
 
 @pytest.mark.parametrize(
@@ -107,42 +119,44 @@ def test_lens__no_row_has_more_than_its_share_when_means_lie_in_the_reward_range
         ("poisson", (0.0, 1.0), 10.0),
     ],
 )
-def test_lens__no_row_has_more_than_its_share_when_means_leave_the_reward_range(name, limits, unit):
+def test_transform__no_row_has_more_than_its_share_when_means_leave_the_reward_range(
+    name, limits, unit
+):
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        view = some_lens(rng, 3, name, limits, unit)
+        view = some_transform(rng, 3, name, limits, unit)
         for rows, rewards in looked_at(rng, view, limits):
-            assert_bounded(*view.look(rows, rewards))
+            assert_bounded(*view.rows(rows, rewards))
 
 
-def test_lens__even_a_row_outside_the_unit_ball_has_no_more_than_its_share():
+def test_transform__even_a_row_outside_the_unit_ball_has_no_more_than_its_share():
     first = np.eye(10)[0]
     sure = replace(
         Belief.prior(10, 0.1),
         mean=0.5 * first,
         covariance=1e-9 * np.eye(10),
         gram=1000 * np.diag([0.9] + [0.1 / 9] * 9),
-        mass=1000.0,
+        effective_rows=1000.0,
     )
-    view = lens(sure, 1000, 12.0, (-1.0, 1.0), link("identity"), 1.0)
-    assert_bounded(*view.look(first[None], np.array([-1.0])))
+    view = transform(sure, 1000, 12.0, (-1.0, 1.0), None)
+    assert_bounded(*view.rows(first[None], np.array([-1.0])))
     for length in (1.5, 2.0, 1e3):
-        assert_bounded(*view.look(length * first[None], np.array([-1.0])))
+        assert_bounded(*view.rows(length * first[None], np.array([-1.0])))
         one = np.empty(12)
-        weight = view.look_at(length * first, -1.0, one)
+        weight = view.row(length * first, -1.0, one)
         assert_bounded(one[None], np.array([weight]))
 
 
 @given(SEEDS, st.integers(1, 5), st.sampled_from(["identity", "logistic"]))
-def test_lens__one_row_at_a_time_is_the_same(seed, d, name):
+def test_transform__one_row_at_a_time_is_the_same(seed, d, name):
     rng = np.random.default_rng(seed)
     limits = (-0.5, 1.0) if name == "identity" else (0.0, 1.0)
-    view = some_lens(rng, d, name, limits)
+    view = some_transform(rng, d, name, limits)
     for rows, rewards in looked_at(rng, view, limits):
-        v, weights = view.look(rows, rewards)
+        v, weights = view.rows(rows, rewards)
         for i in range(len(rows)):
             one = np.full(d + 2, np.nan)
-            weight = view.look_at(rows[i], float(rewards[i]), one)
+            weight = view.row(rows[i], float(rewards[i]), one)
             assert_bounded(one[None], np.array([weight]))
             assert weight == pytest.approx(weights[i], rel=1e-9)
             assert np.allclose(one, v[i], rtol=1e-9, atol=1e-12)
@@ -157,16 +171,16 @@ def test_lens__one_row_at_a_time_is_the_same(seed, d, name):
 @example(-1.0, 1.0, 1.0)
 @example(1.0, 0.5, 1.0)
 @example(0.5, 0.5, 1.0)
-def test_lens__residuals_split_into_two_scales_without_loss(share, ratio, limit):
+def test_transform__residuals_split_into_two_scales_without_loss(share, ratio, limit):
     eye = np.eye(2)
-    view = Lens(
-        mean=np.zeros(2), spread=0 * eye, frame=eye, clip=ratio * limit, limit=limit,
-        link=link("identity"), scale=1.0,
+    view = Transform(
+        mean=np.zeros(2), spread=0 * eye, whitening=eye, clip=ratio * limit,
+        residual_bound=limit, link=None,
     )  # fmt: skip
     reward = share * limit
-    v, weight = view.look(np.array([[1.0, 0.0]]), np.array([reward]))
+    v, weight = view.rows(np.array([[1.0, 0.0]]), np.array([reward]))
     assert weight[0] == 1
-    f, g = v[0, 2] * view.clip, v[0, 3] * view.limit
+    f, g = v[0, 2] * view.clip, v[0, 3] * view.residual_bound
     assert f + g == pytest.approx(reward, abs=1e-12)
     size = v[0, 2] ** 2 + v[0, 3] ** 2
     assert size <= 1 + 1e-12
@@ -178,35 +192,35 @@ def test_lens__residuals_split_into_two_scales_without_loss(share, ratio, limit)
         assert abs(f) <= view.clip
 
 
-def test_lens__weights_frames_and_deviations_are_the_formulas():
+def test_transform__weights_whitening_and_deviations_are_the_formulas():
     rng = np.random.default_rng(0)
     for _ in range(20):
         belief = beliefs(rng, 3)
-        view = lens(belief, 500, 12.0, (-1.0, 1.0), link("identity"), 1.0)
+        view = transform(belief, 500, 12.0, (-1.0, 1.0), None)
         rows, rewards = worst_rows(rng, view), rng.uniform(-1, 1, 3 * 3)
         rows = rows[: len(rewards)]
-        v, weight = view.look(rows, rewards)
+        v, weight = view.rows(rows, rewards)
         for i, (phi, y) in enumerate(zip(rows, rewards, strict=True)):
-            rho = math.sqrt(1 + phi @ belief.covariance @ phi / belief.noise)
-            x = view.frame @ phi / rho
+            rho = math.sqrt(1 + phi @ belief.covariance @ phi / belief.reward_variance)
+            x = view.whitening @ phi / rho
             w = min(1, 1 / max(float(x @ x), 1e-300))
             assert weight[i] == pytest.approx(w)
             assert np.allclose(v[i, :-2], math.sqrt(w) * x)
-            r = np.clip((y - phi @ view.mean) / rho, -view.limit, view.limit)
-            split = v[i, -2] * view.clip + v[i, -1] * view.limit
+            r = np.clip((y - phi @ view.mean) / rho, -view.residual_bound, view.residual_bound)
+            split = v[i, -2] * view.clip + v[i, -1] * view.residual_bound
             assert split == pytest.approx(math.sqrt(w) * r)
 
 
-def test_lens__a_link_gives_the_row_its_slope():
+def test_transform__a_link_gives_the_row_its_slope():
     rng, logistic = np.random.default_rng(1), link("logistic")
     belief = beliefs(rng, 3, logistic.reach)
-    view = lens(belief, 500, 12.0, (0.0, 1.0), logistic, 1.0)
+    view = transform(belief, 500, 12.0, (0.0, 1.0), bounded(logistic, 1.0))
     phi = worst_rows(rng, view)[0]
     t = phi @ view.mean
     slope = float(logistic.slope(t))
-    rho = math.sqrt(1 + slope**2 * phi @ belief.covariance @ phi / belief.noise)
-    x = slope * view.frame @ phi / rho
-    v, weight = view.look(phi[None], np.array([1.0]))
+    rho = math.sqrt(1 + slope**2 * phi @ belief.covariance @ phi / belief.reward_variance)
+    x = slope * view.whitening @ phi / rho
+    v, weight = view.rows(phi[None], np.array([1.0]))
     assert weight[0] == pytest.approx(min(1, 1 / float(x @ x)))
     assert np.allclose(v[0, :-2], math.sqrt(weight[0]) * x)
 
@@ -219,7 +233,7 @@ def test_lens__a_link_gives_the_row_its_slope():
 def test_window__replacing_a_row_moves_the_sum_by_at_most_the_sensitivity(seed, d, case):
     rng = np.random.default_rng(seed)
     limits = RANGES[seed % len(RANGES)]
-    view = some_lens(rng, d, limits=limits)
+    view = some_transform(rng, d, limits=limits)
     rows = worst_rows(rng, view)
     low, high = limits
     one, other = rows[rng.permutation(len(rows))], rows[rng.permutation(len(rows))]
@@ -236,7 +250,7 @@ def test_window__replacing_a_row_moves_the_sum_by_at_most_the_sensitivity(seed, 
     moved = np.linalg.norm(seen(view, one, y) - seen(view, other, z), axis=1)
     assert moved.max() <= SENSITIVITY * (1 + 1e-12)
     # A row that comes into one window instead of another moves both: their squares add up.
-    later = some_lens(rng, d, limits=limits)
+    later = some_transform(rng, d, limits=limits)
     both = np.hypot(
         np.linalg.norm(seen(view, one, y), axis=1), np.linalg.norm(seen(later, other, z), axis=1)
     )
@@ -245,7 +259,7 @@ def test_window__replacing_a_row_moves_the_sum_by_at_most_the_sensitivity(seed, 
 
 def test_window__the_sensitivity_is_reached_by_a_row_that_changes_windows():
     # |vv'| = 2 and a weight of 1 in both windows: a row of norm 1 whose residual is clipped.
-    view = lens(Belief.prior(2, 0.1), 50, 12.0, (-1.0, 1.0), link("identity"), 1.0)
+    view = transform(Belief.prior(2, 0.1), 50, 12.0, (-1.0, 1.0), None)
     term = seen(view, np.array([[1.0, 0.0]]), np.array([1.0]))
     assert math.hypot(*np.linalg.norm([term, term], axis=(1, 2))) == pytest.approx(SENSITIVITY)
     # Within one window the opposite reward comes to 97% of it: orthogonal v and equal counts.
@@ -261,7 +275,7 @@ def test_window__k_rows_of_one_person_move_the_windows_by_at_most_k_times(contri
     rng = np.random.default_rng(0)
     worst = 0.0
     for _ in range(200):
-        views = [some_lens(rng, 2) for _ in range(3)]
+        views = [some_transform(rng, 2) for _ in range(3)]
         moved = np.zeros((3, 11))  # by window: 4 x 4 symmetric, and the count
         for _ in range(contributions):
             for sign in (1, -1):  # leaves one window, enters another
@@ -289,7 +303,7 @@ def test_window__rows_added_one_by_one_or_together_give_the_same_sum():
         else:
             for decision, reward in zip(chosen, rewards, strict=True):
                 bandit.learn(decision, reward)
-        values.append(bandit._estimator._sum.value)
+        values.append(bandit.window.total.value)
     assert np.allclose(*values, atol=1e-12)
 
 
@@ -304,24 +318,24 @@ def test_learned__without_noise_is_a_weighted_ridge_regression():
     # Computed from raw rows, row by row: weights w / (rho^2 variance), prior N(0, I/d).
     rng, d, n = np.random.default_rng(0), 3, 400
     theta = np.array([0.5, -0.4, 0.3])
-    belief = Belief.prior(d, 0.1, exact=True)
+    belief = Belief.prior(d, 0.1, may_clip=False)
     A, b = d * np.eye(d), np.zeros(d)
     for _ in range(3):
         rows = rng.standard_normal((n, d)) * [1.0, 0.5, 0.2]
         rows /= np.maximum(1, np.linalg.norm(rows, axis=1, keepdims=True))
         y = np.clip(rows @ theta + 0.1 * rng.standard_normal(n), -1, 1)
-        view = lens(belief, n, 0.0, (-1.0, 1.0), link("identity"), 1.0)
+        view = transform(belief, n, 0.0, (-1.0, 1.0), None)
         scales, squares, weights, signal = [], 0.0, 0.0, 0.0
         shift = belief.mean - view.mean
         for phi, reward in zip(rows, y, strict=True):
-            rho2 = 1 + phi @ belief.covariance @ phi / belief.noise
-            x = view.frame @ phi / math.sqrt(rho2)
+            rho2 = 1 + phi @ belief.covariance @ phi / belief.reward_variance
+            x = view.whitening @ phi / math.sqrt(rho2)
             w = min(1.0, 1 / float(x @ x))
             scales.append(w / rho2)
             squares += w * (reward - phi @ view.mean) ** 2 / rho2
             weights += w
             signal += w * (phi @ belief.covariance @ phi + (phi @ shift) ** 2) / rho2
-        whole = min(max(squares / weights, 0.3 * belief.noise), 4.0)
+        whole = min(max(squares / weights, 0.3 * belief.reward_variance), 4.0)
         variance = max(whole - signal / weights, 0.1 * whole)
         belief = learned(belief, view, released(view, rows, y), 0.0, n)
         for scale, phi, reward in zip(scales, rows, y, strict=True):
@@ -341,7 +355,7 @@ def test_learned__more_noise_means_a_wider_belief():
     y = rows @ np.array([0.5, -0.4, 0.3]) + 0.1 * rng.standard_normal(n)
     sizes = []
     for deviation in (1.0, 10.0, 100.0, 1000.0):
-        view = lens(belief, n, deviation, (-1.0, 1.0), link("identity"), 1.0)
+        view = transform(belief, n, deviation, (-1.0, 1.0), None)
         total = released(view, rows, y)
         noisy = total + deviation * rng.standard_normal(len(total))
         sizes.append(np.trace(learned(belief, view, noisy, deviation, n).covariance))
@@ -354,12 +368,18 @@ def test_learned__more_noise_means_a_wider_belief():
 def test_learned__changes_nothing_it_is_given_and_stays_sane_on_any_release(seed, d, deviation):
     rng = np.random.default_rng(seed)
     belief, size = beliefs(rng, d), int(10 ** rng.uniform(0, 5))
-    view = lens(belief, size, deviation, (-1.0, 1.0), link("identity"), 1.0)
+    view = transform(belief, size, deviation, (-1.0, 1.0), None)
     rows = worst_rows(rng, view)
     total = released(view, rows, rng.uniform(-1, 1, len(rows)))
     total += deviation * rng.standard_normal(len(total))
     arguments = (belief, view, total)
-    before = copy.deepcopy([each.__dict__ for each in arguments[:2]]), total.copy()
+    before = (
+        [
+            {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in vars(each).items()}
+            for each in arguments[:2]
+        ],
+        total.copy(),
+    )
     one = learned(*arguments, deviation, size)
     two = learned(*arguments, deviation, size)
     for old, now in zip(before[0], arguments[:2], strict=True):
@@ -372,7 +392,7 @@ def test_learned__changes_nothing_it_is_given_and_stays_sane_on_any_release(seed
     assert np.linalg.norm(one.mean) <= one.radius * (1 + 1e-12)
     assert np.array_equal(one.covariance, one.covariance.T)
     assert np.linalg.eigvalsh(one.covariance).min() > 0
-    assert 0 < one.noise <= 1
+    assert 0 < one.reward_variance <= 1
     assert one.windows == belief.windows + 1
 
 
@@ -402,7 +422,7 @@ def test_belief__its_covariance_is_the_size_of_its_error(dim, epsilon):
             chosen = bandit.decide_many(people.features)
             bandit.learn_many(chosen, people.rewards(chosen.action, rng))
         bandit.decide(np.zeros((1, dim)))
-        belief = bandit._estimator.belief
+        belief = bandit._belief
         assert belief.windows >= 5
         error = world.theta - belief.mean
         z.append(error @ np.linalg.solve(belief.covariance, error) / dim)
@@ -418,9 +438,110 @@ def test_radius__grows_only_where_the_releases_leave_no_doubt():
     d = 6
     precision = 400.0 * np.eye(d)
     short, long = np.full(d, 1 / np.sqrt(d)), np.full(d, 2.5 / np.sqrt(d))
-    assert _radius(precision, precision @ short, 1.0) == 1.0
-    assert 1.8 < _radius(precision, precision @ long, 1.0) < 3.5
-    assert (
-        _radius(1e-3 * precision, 1e-3 * precision @ long, 1.0) == 1.0
-    )  # hardly anything is known
-    assert _radius(precision, precision @ long, 4.0) == 4.0  # never shorter than was thought
+    every = np.eye(d)
+    assert _radius(precision, precision @ short, 1.0, every) == 1.0
+    assert 1.8 < _radius(precision, precision @ long, 1.0, every) < 3.5
+    hardly = 1e-3 * precision
+    assert _radius(hardly, hardly @ long, 1.0, every) == 1.0
+    assert _radius(precision, precision @ long, 4.0, every) == 4.0  # never shorter than thought
+    # No evidence from directions that nobody showed, and never more than the cap.
+    assert _radius(precision, precision @ long, 1.0, every[:, :0]) == 1.0
+    far = np.array([100.0, 0, 0, 0, 0, 0])
+    assert _radius(precision, precision @ far, 1.0, every[:, 1:]) == 1.0
+    assert _radius(precision, precision @ far, 1.0, every) == LONGEST
+    assert _radius(precision, precision @ far, 8.0, every) == LONGEST
+
+
+# -- whatever is known, a contribution is finite ---------------------------------------------------
+
+WILD = st.floats(allow_nan=False, allow_infinity=False)
+HUGE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
+
+
+@st.composite
+def wild_beliefs(draw, d):
+    """Any finite belief, also such as no release could make."""
+    numbers = st.one_of(WILD, st.sampled_from([0.0, 1.0, -1e308, 1e308, 1e-308, 53.8]))
+
+    def array(*shape):
+        items = draw(st.lists(numbers, min_size=math.prod(shape), max_size=math.prod(shape)))
+        return np.array(items).reshape(shape)
+
+    def symmetric():
+        half = array(d, d) / 2
+        return half + half.T
+
+    return replace(
+        Belief.prior(d, draw(HUGE), may_clip=draw(st.booleans())),
+        radius=draw(HUGE),
+        mean=array(d),
+        covariance=symmetric(),
+        gram=symmetric(),
+        effective_rows=draw(HUGE),
+        gram_noise_std=draw(HUGE),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(
+    st.data(),
+    st.integers(1, 3),
+    st.sampled_from(sorted(LINKS)),
+    st.sampled_from([*RANGES, (0.0, 10.0), (-3.0, 1.0), (0.0, 1e-3)]),
+    st.integers(1, 10**7),
+    HUGE,
+)
+def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_most_2(
+    data, d, name, reward_range, size, noise_std
+):
+    belief = data.draw(wild_beliefs(d))
+    scale = max(map(abs, reward_range))
+    low, high = (end / scale for end in reward_range)
+    view = transform(belief, size, noise_std, (low, high), bounded(link(name), scale))
+    rng = np.random.default_rng(data.draw(SEEDS))
+    rows = worst_rows(rng, view, 3)
+    for rewards in (np.full(len(rows), low), np.full(len(rows), high)):
+        with np.errstate(all="raise", under="ignore"):
+            v, weight = view.rows(rows, rewards)
+        assert_bounded(v, weight)
+        assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
+        one = np.full(d + 2, np.nan)
+        for row, reward in zip(rows, rewards, strict=True):
+            single = view.row(row, float(reward), one)
+            assert_bounded(one[None], np.array([single]))
+            assert one @ one <= 2 + 1e-12
+
+
+@pytest.mark.parametrize("name", sorted(LINKS))
+def test_bandit__a_theta_that_others_drove_up_makes_nobodys_sum_overflow(name):
+    """The demonstration: a huge theta, then one row on which the bare exp would overflow."""
+    bandit = LinearBandit(
+        2, epsilon=50.0, link=name, reward_range=(0.0, 1.0), seed=0, noise=SeededNoise(0)
+    )
+    for _ in range(30):
+        n = bandit.rounds_until_release
+        if n > 3000:
+            break
+        chosen = bandit.decide_many(np.tile([[[0.01, 0.0]], [[-0.01, 0.0]]], (n, 1, 1))[:n])
+        bandit.learn_many(chosen, (chosen.rows[:, 0] > 0) * 1.0)
+    bandit.learn(bandit.decide([[1.0, 0.0]]), 0.0)
+    bandit.learn_many(bandit.decide_many(np.tile([[[1.0, 0.0]]], (3, 1, 1))), np.zeros(3))
+    assert np.isfinite(bandit.window.total.value).all()
+    assert np.linalg.norm(bandit._belief.mean) <= LONGEST
+
+
+@pytest.mark.parametrize("name", sorted(LINKS))
+def test_radius__noise_alone_makes_no_long_theta(name):
+    """Features that nobody shows, rewards that depend on none: noise is no evidence of length."""
+    start = 1.0 if name == "identity" else 3.0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        bandit = LinearBandit(
+            6, epsilon=1.0, link=name, reward_range=(0.0, 1.0), seed=seed, noise=SeededNoise(seed)
+        )
+        while bandit.rounds < 20_000:
+            X = np.zeros((bandit.rounds_until_release, 2, 6))
+            X[:, :, 0] = rng.uniform(-1, 1, X.shape[:2])
+            chosen = bandit.decide_many(X)
+            bandit.learn_many(chosen, (rng.random(len(X)) < 0.5) * 1.0)
+        assert bandit._belief.radius == start

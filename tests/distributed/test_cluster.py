@@ -1,4 +1,4 @@
-"""Plans on a cluster: the frame of a run on one machine, whoever dies on the way."""
+"""Experiments on a cluster: the frame of a run on one machine, whoever dies on the way."""
 
 import json
 import os
@@ -11,14 +11,14 @@ from distributed import Client, LocalCluster
 
 from discreet.cli import main
 from discreet.distributed import cluster as rooms
-from discreet.experiments.plan import Choice, Plan
+from discreet.experiments.experiment import Choice, Experiment
+from discreet.experiments.measure import grid
 from discreet.experiments.runner import run
-from discreet.reproduce.cell import grid
-from discreet.reproduce.exhibit import Paper
-from discreet.reproduce.run import reproduce
-from discreet.reproduce.streaming import suboptimality
+from papers.exhibit import Paper
+from papers.run import reproduce
+from papers.streaming import suboptimality
 
-PLAN = Plan(
+EXPERIMENT = Experiment(
     environments=(Choice("sphere", {"dim": 3, "actions": 4}),),
     learners=(Choice("LinearBandit"), Choice("LinUCB")),
     epsilons=(1.0,),
@@ -50,8 +50,8 @@ def same_records(first, second):
 
 
 def test_run__on_a_cluster_finds_the_same_numbers_to_the_last_digit(cluster, tmp_path):
-    far = run(PLAN, tmp_path / "far", cluster=cluster.scheduler_address)
-    here = run(PLAN, tmp_path / "here", workers=1)
+    far = run(EXPERIMENT, tmp_path / "far", cluster=cluster.scheduler_address)
+    here = run(EXPERIMENT, tmp_path / "here", workers=1)
     pd.testing.assert_frame_equal(far.frame, here.frame, check_exact=True)
     same_records(tmp_path / "far", tmp_path / "here")
 
@@ -78,9 +78,9 @@ def test_run__a_killed_worker_changes_nothing(cluster, tmp_path):
         if len(seen) == 1:
             os.kill(pids[0], signal.SIGKILL)
 
-    far = run(PLAN, tmp_path / "far", cluster=cluster.scheduler_address, watch=watch)
+    far = run(EXPERIMENT, tmp_path / "far", cluster=cluster.scheduler_address, watch=watch)
     assert len(set(seen)) == len(seen) == 6
-    here = run(PLAN, tmp_path / "here", workers=1)
+    here = run(EXPERIMENT, tmp_path / "here", workers=1)
     pd.testing.assert_frame_equal(far.frame, here.frame, check_exact=True)
     with Client(cluster.scheduler_address, set_as_default=False) as client:
         client.wait_for_workers(2)
@@ -88,22 +88,22 @@ def test_run__a_killed_worker_changes_nothing(cluster, tmp_path):
 
 
 def test_command__takes_a_cluster(cluster, tmp_path, capsys):
-    (tmp_path / "plan.toml").write_text(TOML)
+    (tmp_path / "experiment.toml").write_text(TOML)
     out = tmp_path / "out"
-    arguments = ["run", str(tmp_path / "plan.toml"), "--out", str(out), "--no-open"]
+    arguments = ["run", str(tmp_path / "experiment.toml"), "--out", str(out), "--no-open"]
     assert main([*arguments, "--cluster", cluster.scheduler_address]) == 0
     assert (out / "results.parquet").exists()
 
 
 def test_run__a_cluster_and_workers_are_one_too_many(tmp_path):
     with pytest.raises(ValueError, match="give one of them"):
-        run(PLAN, tmp_path, workers=2, cluster="tcp://127.0.0.1:1")
+        run(EXPERIMENT, tmp_path, workers=2, cluster="tcp://127.0.0.1:1")
 
 
 def test_run__nobody_at_the_address_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(rooms, "PATIENCE", 0.3)
     with pytest.raises(ValueError, match=r"no Dask scheduler answers at tcp://127.0.0.1:9"):
-        run(PLAN, tmp_path, cluster="tcp://127.0.0.1:9")
+        run(EXPERIMENT, tmp_path, cluster="tcp://127.0.0.1:9")
 
 
 def test_run__a_cluster_without_workers_is_told(tmp_path, monkeypatch):
@@ -112,16 +112,16 @@ def test_run__a_cluster_without_workers_is_told(tmp_path, monkeypatch):
         LocalCluster(n_workers=0, dashboard_address=":0") as empty,
         pytest.raises(ValueError, match="no worker"),
     ):
-        run(PLAN, tmp_path, cluster=empty.scheduler_address)
+        run(EXPERIMENT, tmp_path, cluster=empty.scheduler_address)
 
 
 def test_run__a_worker_of_another_version_is_refused(cluster, tmp_path, monkeypatch):
     monkeypatch.setattr(rooms, "digest", lambda: "another")
     with pytest.raises(ValueError, match="numbers need the same"):
-        run(PLAN, tmp_path, cluster=cluster.scheduler_address)
+        run(EXPERIMENT, tmp_path, cluster=cluster.scheduler_address)
 
 
 def test_run__without_dask_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "discreet.distributed.cluster", None)
     with pytest.raises(ValueError, match=r"discreet\[distributed\]"):
-        run(PLAN, tmp_path, cluster="tcp://127.0.0.1:9")
+        run(EXPERIMENT, tmp_path, cluster="tcp://127.0.0.1:9")

@@ -7,14 +7,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from discreet.bandits.local_protocol import BanditReport
-from discreet.bandits.local_server import LocalServer
-from discreet.bandits.report_files import take_files
+from discreet.bandits import LocalServer
 from discreet.distributed.reports import add_up, report_blocks
+from discreet.local import Report, report_many, take_files
 from discreet.privacy import SeededNoise
-from discreet.regression.local_protocol import Report, report
 from discreet.regression.local_server import Server
-from discreet.regression.report_files import aggregate_files
 
 D = 3
 
@@ -34,7 +31,20 @@ def save(path, values):
 def reports_of(server, number, n, seed):
     rng = np.random.default_rng(seed)
     X, y = rng.uniform(-0.5, 0.5, (n, D)), rng.uniform(-1, 1, n)
-    return report(X, y, server.ask()[number][0], SeededNoise(seed)).values
+    state = server.ask()
+    before = sum(question.fraction for question in state.questions[:number])
+    coins = np.full(n, before + 1e-9)
+    reports = report_many(X, y, state, coins, SeededNoise(seed))
+    return next(report.values for report in reports if len(report.values))
+
+
+def name_of(server, number):
+    return server.ask().questions[number].name
+
+
+def take(server, number, paths, **more):
+    window = more.pop("window", server.ask().window)
+    return take_files(server, name_of(server, number), paths, window=window, **more)
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".parquet"])
@@ -80,23 +90,28 @@ def test_server__takes_files_as_it_takes_reports(tmp_path, number):
     paths = []
     for seed, suffix in enumerate((".npy", ".npz", ".parquet")):
         values = reports_of(memory, number, 400, seed)
-        memory.aggregate(Report(0, number, values))
+        memory.take(Report(0, name_of(memory, number), values))
         paths.append(save(tmp_path / f"{seed}{suffix}", values))
-    assert aggregate_files(files, files.ask()[number][0], paths) == 0
-    assert files._tallies[number].count == 1200
-    np.testing.assert_allclose(files._tallies[number].total, memory._tallies[number].total)
-    np.testing.assert_allclose(files._tallies[number].squares, memory._tallies[number].squares)
+    assert take(files, number, paths) == 0
+    assert files._sums[name_of(files, number)].count == 1200
+    np.testing.assert_allclose(
+        files._sums[name_of(files, number)].total, memory._sums[name_of(memory, number)].total
+    )
+    np.testing.assert_allclose(
+        files._sums[name_of(files, number)].squares, memory._sums[name_of(memory, number)].squares
+    )
 
 
 def test_server__a_whole_round_from_files_gives_the_same_estimate(tmp_path):
     files, memory = Server(D, 4000, 1.0), Server(D, 4000, 1.0)
     for round_number in range(2):
-        for number, (state, people) in enumerate(memory.ask()):
+        for number, question in enumerate(memory.ask().questions):
+            people = round(question.fraction * memory.size)
             values = reports_of(memory, number, people, 10 * round_number + number)
-            memory.aggregate(Report(round_number, number, values))
+            memory.take(Report(round_number, question.name, values))
             path = save(tmp_path / f"{round_number}-{number}.npy", values)
-            assert aggregate_files(files, files.ask()[number][0], [path]) == 0
-            assert state.question == files.ask()[number][0].question
+            assert take(files, number, [path]) == 0
+            assert question == files.ask().questions[number]
         files.close(), memory.close()
     np.testing.assert_allclose(files.estimate().theta, memory.estimate().theta, atol=1e-12)
     assert np.abs(files.estimate().theta).max() > 0
@@ -110,42 +125,42 @@ def test_server__leaves_out_what_no_device_sends(tmp_path, number):
     values[60] *= 1.01  # beyond the channel's sphere
     values[61] *= 0.5  # a bare record is inside it
     path = save(tmp_path / "reports.npy", values)
-    assert aggregate_files(server, server.ask()[number][0], [path]) == 4
-    assert server._tallies[number].count == 96
-    assert np.isfinite(server._tallies[number].total).all()
+    assert take(server, number, [path]) == 4
+    assert server._sums[name_of(server, number)].count == 96
+    assert np.isfinite(server._sums[name_of(server, number)].total).all()
 
 
 def test_server__a_scale_report_beyond_reach_is_left_out(tmp_path):
     server = Server(D, 5000, 1.0)
     server.close()
     values = reports_of(server, 0, 50, 0)
-    assert server.ask()[0][0].question == "scale"
+    assert server.ask().questions[0].kind == "within"
     path = save(tmp_path / "reports.npy", np.append(values, [np.nan, 1e6]))
-    assert aggregate_files(server, server.ask()[0][0], [path]) == 2
+    assert take(server, 0, [path]) == 2
 
 
 def test_server__a_closed_question_or_a_damaged_file_adds_nothing(tmp_path):
     server = Server(D, 5000, 1.0)
-    state = server.ask()[1][0]
     good = save(tmp_path / "good.npy", reports_of(server, 1, 50, 0))
     bad = tmp_path / "bad.npy"
     bad.write_bytes(good.read_bytes()[:-8])
     with pytest.raises(ValueError, match=r"bad.npy"):
-        aggregate_files(server, state, [good, bad])
-    assert server._tallies[1].count == 0
+        take(server, 1, [good, bad])
+    assert (server.taken, server._sums["moment"].count) == (0, 0)
+    window, question = server.ask().window, name_of(server, 1)
     server.close()
-    with pytest.raises(ValueError, match="open question"):
-        aggregate_files(server, state, [good])
+    server.close()
+    assert take_files(server, question, [good], window=window) == 50
+    assert (server.taken, server.refused) == (0, 50)
 
 
 def test_cluster__reads_files_into_the_same_sums_to_the_last_bit(client, tmp_path):
     here, there = Server(D, 5000, 1.0), Server(D, 5000, 1.0)
-    state = here.ask()[1][0]
     paths = [save(tmp_path / f"{k}.npy", reports_of(here, 1, 300, k)) for k in range(4)]
-    assert aggregate_files(here, state, paths) == 0
-    assert aggregate_files(there, state, paths, client=client) == 0
-    np.testing.assert_array_equal(here._tallies[1].total, there._tallies[1].total)
-    np.testing.assert_array_equal(here._tallies[1].squares, there._tallies[1].squares)
+    assert take(here, 1, paths) == 0
+    assert take(there, 1, paths, client=client) == 0
+    np.testing.assert_array_equal(here._sums["moment"].total, there._sums["moment"].total)
+    np.testing.assert_array_equal(here._sums["moment"].squares, there._sums["moment"].squares)
 
 
 @pytest.mark.parametrize("far", [False, True])
@@ -158,7 +173,7 @@ def test_bandit__takes_files_as_it_takes_reports(client, tmp_path, far):
         raw = np.zeros((500, *shape)) + 0.3 / max(1, int(np.prod(shape)))
         values = channels[question].privatize(raw, SeededNoise(int(rng.integers(9))))
         values[7] = 99.0  # no device sends that
-        memory.take(BanditReport(0, question, values))
+        memory.take(Report(0, question, values))
         path = save(tmp_path / f"{question}.npy", values)
         left = take_files(files, question, [path], window=0, client=client if far else None)
         assert left == 1

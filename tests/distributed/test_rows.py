@@ -1,4 +1,4 @@
-"""Fits on blocks elsewhere: the numbers of a fit in memory, rows that stay, one release."""
+"""Fits on blocks of dask collections: the numbers of a fit in memory, rows that stay."""
 
 import math
 import os
@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 import uuid
+from functools import partial
 
 import dask
 import dask.array as da
@@ -15,9 +16,10 @@ import pandas as pd
 import pytest
 
 from discreet.distributed import rows as distributed_rows
-from discreet.distributed.rows import open_blocks
+from discreet.distributed.rows import Refused, open_blocks
 from discreet.privacy import SeededNoise
 from discreet.regression import OLS, SSP, AdaSSP, PrivateGLM, PrivateLinearRegression
+from discreet.regression.base import IN_A_CLUSTER
 from discreet.regression.rows import added, some_places, sums
 
 N, D = 1500, 4
@@ -37,6 +39,20 @@ def spread(X, y, chunk=600, columns=D):
     return da.from_array(X, chunks=(chunk, columns)), da.from_array(y, chunks=chunk)
 
 
+class Anchored(SeededNoise):
+    """Noise that cannot leave this process, and counts what it gives."""
+
+    drawn = 0
+
+    def __reduce__(self):
+        raise TypeError("noise must stay at the driver")
+
+    def normal(self, *arguments, **more):
+        values = super().normal(*arguments, **more)
+        self.drawn += np.size(values)
+        return values
+
+
 def assert_same_fit(make, X, y, apart, tolerance=1e-8):
     here, there = make().fit(X, y), make().fit(*apart)
     np.testing.assert_allclose(there.coef_, here.coef_, atol=tolerance, rtol=0)
@@ -45,7 +61,7 @@ def assert_same_fit(make, X, y, apart, tolerance=1e-8):
     assert len(there.guarantee_.releases) == len(here.guarantee_.releases)
     assert there.guarantee_.epsilon == here.guarantee_.epsilon
     more = set(there.guarantee_.unprotected) - set(here.guarantee_.unprotected)
-    assert more == {"rows and sums without noise inside the cluster"}
+    assert more == set(IN_A_CLUSTER)
     if here._estimate.covariance is not None:
         np.testing.assert_allclose(there.confidence_width(X[:9]), here.confidence_width(X[:9]))
 
@@ -97,18 +113,140 @@ def test_blocks__columns_and_labels_cut_elsewhere_are_brought_together():
     assert_same_fit(lambda: SSP(norm_bound=2.0, random_state=1), X, y, pieces)
 
 
-def test_blocks__are_read_three_times_however_many_stages_look_at_some_rows():
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_blocks__are_read_three_times_however_many_stages_look_at_some_rows(kind):
+    """X and y come from one source: a pass reads it once, not once for each of the two."""
     loads = []
+    table = np.column_stack(data(280_000))
 
-    def load(rows):
-        loads.append(len(rows))
-        return rows
+    def load(block):
+        loads.append(block)
+        return table[70_000 * block :][:70_000]
 
-    X, y = data(280_000)
-    rows = da.from_array(X, chunks=(70_000, D)).map_blocks(load, meta=np.empty((0, D)))
+    def load_frame(block):
+        return pd.DataFrame(load(block), columns=list("abcdy"))
+
+    if kind == "array":
+        parts = [da.from_delayed(dask.delayed(load)(i), (70_000, D + 1), float) for i in range(4)]
+        rows = da.concatenate(parts)
+        X, y = rows[:, :D], rows[:, D]
+    else:
+        frame = dd.from_map(load_frame, range(4), meta=pd.DataFrame(columns=list("abcdy"), data=[]))
+        X, y = frame[list("abcd")], frame["y"]
+        loads.clear()
     with dask.config.set(scheduler="synchronous"):
-        PrivateLinearRegression(norm_bound=2.0).fit(rows, da.from_array(y, chunks=70_000))
-    assert loads == [70_000] * 4 * 3  # to check and count, to choose, and for the last stage
+        PrivateLinearRegression(norm_bound=2.0).fit(X, y)
+    # to check and count, to choose, and for the last stage
+    assert sorted(loads) == sorted([0, 1, 2, 3] * 3)
+
+
+# -- a source that is not the same in every pass ---------------------------------------------------
+
+
+def unstable(order_of, n=N, blocks=3, pick=lambda table: table):
+    """X and y of a source that puts its rows into another order at every load of a block."""
+    table = np.column_stack(data(n))
+    loads = iter(range(10**6))
+
+    def load(block):
+        rows = table[order_of(next(loads), block, n)]
+        return rows[block * n // blocks : (block + 1) * n // blocks]
+
+    parts = [
+        da.from_delayed(dask.delayed(load)(i), (n // blocks, D + 1), float) for i in range(blocks)
+    ]
+    rows = da.concatenate(parts)
+    return rows[:, :D], rows[:, D]
+
+
+def globally(load, block, n):
+    return np.random.default_rng(load).permutation(n)
+
+
+def inside_blocks(load, block, n):
+    rng = np.random.default_rng(load)
+    return np.concatenate([rng.permutation(part) for part in np.split(np.arange(n), 3)])
+
+
+@pytest.mark.parametrize("order_of", [globally, inside_blocks])
+def test_single_pass__a_source_that_shuffles_at_each_load_is_refused(order_of):
+    """Else a person is in several stages that are booked as disjoint: mu 1.6 times the claim."""
+    noise = Anchored(0)
+    model = PrivateLinearRegression(method="single-pass", norm_bound=2.0, noise=noise)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="every pass"):
+        model.fit(*unstable(order_of))
+    assert noise.drawn == 0
+    assert not hasattr(model, "coef_")
+
+
+def test_early_rows__a_source_that_shuffles_inside_its_blocks_is_refused():
+    """Early rows have spent part of their budget; in another order others would pay for them."""
+    model = PrivateLinearRegression(norm_bound=2.0)
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="every pass"):
+        model.fit(*unstable(inside_blocks, n=270_000))
+
+
+@pytest.mark.parametrize("model", [PrivateLinearRegression(norm_bound=2.0), SSP(norm_bound=2.0)])
+def test_blocks__people_who_move_from_block_to_block_are_refused_by_every_method(model):
+    with dask.config.set(scheduler="synchronous"), pytest.raises(ValueError, match="every pass"):
+        model.fit(*unstable(globally))
+
+
+def test_blocks__another_order_inside_a_block_changes_no_sum_and_is_accepted():
+    make = partial(PrivateLinearRegression, norm_bound=2.0, random_state=0)
+    with dask.config.set(scheduler="synchronous"):
+        model = make().fit(*unstable(inside_blocks))
+    np.testing.assert_allclose(model.coef_, make().fit(*data()).coef_, atol=1e-8)
+
+
+def test_refusal__of_an_unstable_source_quotes_nothing_and_says_what_to_do():
+    with (
+        dask.config.set(scheduler="synchronous"),
+        pytest.raises(ValueError, match="every pass") as error,
+    ):
+        SSP(norm_bound=2.0).fit(*unstable(globally))
+    assert str(error.value) == distributed_rows.UNSTABLE.message
+    assert "persist()" in str(error.value)
+
+
+def test_digest__notices_one_changed_bit_one_swap_and_one_moved_label():
+    X, y = data(200)
+    X[:, 0] = np.arange(200) % 2  # round numbers, that differ in their high bits only
+    key = np.random.default_rng(0).integers(2**64, size=D + 1, dtype=np.uint64)
+    any_order, in_order = distributed_rows._digest(X, y, key)
+    places = np.arange(200)
+    places[[3, 150]] = [150, 3]
+    swapped = distributed_rows._digest(X[places], y[places], key)
+    assert swapped[0] == any_order
+    assert swapped[1] != in_order
+    assert distributed_rows._digest(X, y[places], key)[0] != any_order
+    for i, j in ((0, 0), (7, 2), (199, 3)):
+        other = X.copy()
+        other[i, j] = 1.0 - other[i, j] if j == 0 else np.nextafter(other[i, j], 9.0)
+        assert (distributed_rows._digest(other, y, key) != [any_order, in_order]).all()
+    assert distributed_rows._digest(X, y, key + np.uint64(2))[0] != any_order
+
+
+BLOCK = (np.ones((3, D)), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        lambda: distributed_rows._counted(None, None, None, None),
+        lambda: distributed_rows._block(*BLOCK, lambda x, y: (x[:2], y), None, None, True),
+        lambda: distributed_rows._block(*BLOCK, lambda x, y: 1 / 0, None, None, True),
+        lambda: distributed_rows._chosen(BLOCK, np.array([7])),
+        lambda: distributed_rows._chosen(Refused("before"), np.array([0])),
+        lambda: distributed_rows._answer(BLOCK, lambda x, y: {}[SECRET]),
+        lambda: distributed_rows._merged(added, [(np.ones(2),), (np.ones(3),)]),
+        lambda: distributed_rows._merged(added, [(np.ones(2),), Refused("before")]),
+    ],
+)
+def test_tasks__whatever_goes_wrong_is_returned_and_not_raised(task):
+    found = task()
+    assert isinstance(found, Refused)
+    assert str(SECRET) not in found.message
 
 
 @pytest.mark.parametrize("baseline", [SSP, AdaSSP, OLS])
@@ -154,12 +292,12 @@ def test_rows__never_travel(monkeypatch):
     for n in (1000, 4000):
         seen = []
 
-        def spied(*arguments, original=distributed_rows._look, seen=seen):
+        def spied(*arguments, original=distributed_rows._answer, seen=seen):
             parts = original(*arguments)
             seen.append(tuple(part.shape for part in parts))
             return parts
 
-        monkeypatch.setattr(distributed_rows, "_look", spied)
+        monkeypatch.setattr(distributed_rows, "_answer", spied)
         X, y = data(n)
         model = PrivateLinearRegression(norm_bound=2.0, random_state=0)
         with dask.config.set(scheduler="synchronous"):
@@ -168,20 +306,6 @@ def test_rows__never_travel(monkeypatch):
         sizes[n] = seen
     assert len(sizes[1000]) == 4 * 9  # five stages, four of them with a sketch, one pass each
     assert sizes[1000] == sizes[4000]
-
-
-class Anchored(SeededNoise):
-    """Noise that cannot leave this process, and counts what it gives."""
-
-    drawn = 0
-
-    def __reduce__(self):
-        raise TypeError("noise must stay at the driver")
-
-    def normal(self, *arguments, **more):
-        values = super().normal(*arguments, **more)
-        self.drawn += np.size(values)
-        return values
 
 
 def test_noise__never_leaves_the_driver(everywhere):
@@ -273,7 +397,7 @@ def test_bad_row__raises_before_anything_is_released():
     assert noise.drawn == 0
 
 
-def test_errors__inside_a_look_name_their_kind_only():
+def test_errors__inside_a_query_name_their_kind_only():
     X, y = data(100)
     rows, labels = open_blocks(*spread(X, y, 50), lambda x, y: (x, y), columns=D)
 

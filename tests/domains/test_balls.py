@@ -5,9 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from discreet.domains import LpBall, TraceNormBall, from_spec
+from discreet.domains import LpBall, TraceNormBall
 from discreet.online import FTRL
 from discreet.privacy import SeededNoise
+from discreet.state import decode, encode
 
 POWERS = [1.0, 1.01, 1.3, 1.5, 2.0, 2.5, 4.0, 30.0, math.inf]
 BALLS = {f"l{p:g}": LpBall(p, 6, 1.7) for p in POWERS}
@@ -125,13 +126,13 @@ def test_diameter__is_reached(ball, q):
     )
     ends = np.array([x * ball.radius / norm(ball, x) for x in ends])
     assert 2 * np.linalg.norm(ends, q, axis=1).max() == pytest.approx(ball.diameter(q))
-    assert ball.reach == pytest.approx(ball.diameter() ** 2 / 8)
+    assert ball.regularizer_range == pytest.approx(ball.diameter() ** 2 / 8)
 
 
 @every
-def test_spec__makes_the_same_ball_again(ball):
-    again = from_spec(ball.spec())
-    assert again.spec() == ball.spec()
+def test_state__makes_the_same_ball_again(ball):
+    again = decode(encode(ball))
+    assert encode(again) == encode(ball)
     G = weights(ball)
     assert np.array_equal(again.linear_minimizer(G), ball.linear_minimizer(G))
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog, minimize
 
-from discreet.domains import Ball, Cube, Polytope, Simplex, from_spec
+from discreet.domains import Ball, Cube, Polytope, Simplex
+from discreet.state import decode, encode
 
 TRIANGLE = Polytope([[-1, 0], [0, -1], [1, 2]], [1, 0.5, 3])
 PRISM = Polytope(
@@ -213,14 +214,14 @@ def test_diameter__is_the_largest_distance_found(domain, p):
 
 
 @every
-def test_reach__bounds_the_regulariser(domain):
+def test_regularizer_range__bounds_the_regulariser(domain):
     ends = domain.linear_minimizer(points(domain, 200))
     if isinstance(domain, Simplex):
-        assert domain.reach == pytest.approx(math.log(domain.dim))
+        assert domain.regularizer_range == pytest.approx(math.log(domain.dim))
         return
     found = ((ends - domain.interior_point) ** 2).sum(axis=1).max() / 2
-    assert found <= domain.reach * (1 + 1e-9)
-    assert found >= domain.reach * (0.4 if isinstance(domain, Polytope) else 1 - 1e-9)
+    assert found <= domain.regularizer_range * (1 + 1e-9)
+    assert found >= domain.regularizer_range * (0.4 if isinstance(domain, Polytope) else 1 - 1e-9)
 
 
 @every
@@ -241,12 +242,12 @@ def test_polytope__interior_point_is_the_centre_of_the_largest_ball():
 
 
 @every
-def test_spec__makes_the_same_domain_again(domain):
-    again = from_spec(domain.spec())
+def test_state__makes_the_same_domain_again(domain):
+    again = decode(encode(domain))
     assert type(again) is type(domain)
     g = points(domain, 5)
     assert np.array_equal(again.linear_minimizer(g), domain.linear_minimizer(g))
-    assert again.spec() == domain.spec()
+    assert str(encode(again)) == str(encode(domain))
 
 
 @pytest.mark.parametrize(

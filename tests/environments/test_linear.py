@@ -12,7 +12,9 @@ def made(name, seed=0, n=4000, **more):
 
 def alone(world, phi):
     """The same world with this row as its only one, for everybody."""
-    return LinearWorld("alone", world.theta, lambda n, rng: np.tile(phi, (n, 1, 1)), 1, world.law)
+    return LinearWorld(
+        "alone", world.theta, lambda n, rng: np.tile(phi, (n, 1, 1)), 1, world.distribution
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -34,11 +36,11 @@ def test_world__rewards_have_the_stated_mean_and_range(name):
         low, high = world.reward_range
         assert low <= y.min() <= y.max() <= high
         mean = float(phi @ world.theta)
-        near = 0.04 if world.law == "gaussian" and abs(mean) > 0.6 else 0.0
+        near = 0.04 if world.distribution == "gaussian" and abs(mean) > 0.6 else 0.0
         assert y.mean() == pytest.approx(mean, abs=0.03 + near)
-        if world.law == "sign":
+        if world.distribution == "sign":
             assert set(np.unique(y)) == {-1.0, 1.0}
-        elif world.law == "zero-one":
+        elif world.distribution == "zero-one":
             assert set(np.unique(y)) == {0.0, 1.0}
         elif not near:
             assert y.std() == pytest.approx(0.1, rel=0.05)
@@ -47,7 +49,7 @@ def test_world__rewards_have_the_stated_mean_and_range(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_world__theta_is_of_unit_length_unless_rewards_are_zeros_and_ones(name):
     world, people = made(name)
-    if world.law == "zero-one":
+    if world.distribution == "zero-one":
         assert people.means.min() >= -1e-12
     else:
         assert np.linalg.norm(world.theta) == pytest.approx(1)

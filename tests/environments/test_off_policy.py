@@ -84,7 +84,7 @@ def test_evaluate__snips_follows_a_shift_of_all_rewards_and_ips_grows_noisy():
 
 def test_evaluate__dr_with_the_right_predictions_has_no_luck_of_rewards_in_it():
     rng = np.random.default_rng(0)
-    people = replace(world("half", dim=4, actions=4, seed=0).people(N, rng), law="known")
+    people = replace(world("half", dim=4, actions=4, seed=0).people(N, rng), distribution="known")
     log, policy = logged_by(1.5, people, rng), policy_of(people)
     value = np.einsum("na,na->n", policy, people.means)
     found = evaluate(log, policy, predictions=people.means)
@@ -206,8 +206,8 @@ def test_evaluate__a_policy_that_was_never_logged_is_refused_by_snips():
     ("change", "told"),
     [
         ({"rewards": np.zeros(2)}, "one length"),
-        ({"actions": np.array([0, 2, 1])}, "whole numbers"),
-        ({"actions": np.array([0.0, 1.0, 1.0])}, "whole numbers"),
+        ({"actions": np.array([0, 2, 1])}, "integers"),
+        ({"actions": np.array([0.0, 1.0, 1.0])}, "integers"),
         ({"rewards": np.array([0.0, 2.0, 0.0])}, "reward_range"),
         ({"rewards": np.array([0.0, np.nan, 0.0])}, "finite"),
         ({"propensities": np.array([0.5, 0.0, 0.5])}, "propensities must"),

@@ -4,9 +4,9 @@ import pytest
 from discreet.environments import People
 
 
-def some(law="known", n=40_000, **more):
+def some(distribution="known", n=40_000, **more):
     means = np.tile([0.2, 0.7, 0.4], (n, 1))
-    return People(np.zeros((n, 3, 2)), means, law, **more)
+    return People(np.zeros((n, 3, 2)), means, distribution, **more)
 
 
 def test_people__regret_is_what_the_best_action_brings_beyond_the_chosen():
@@ -20,15 +20,15 @@ def test_people__regret_is_what_the_best_action_brings_beyond_the_chosen():
     assert np.allclose(people.best, means.max(axis=1))
 
 
-@pytest.mark.parametrize("law", ["gaussian", "sign", "zero-one", "known"])
-def test_people__rewards_have_their_mean(law):
+@pytest.mark.parametrize("distribution", ["gaussian", "sign", "zero-one", "known"])
+def test_people__rewards_have_their_mean(distribution):
     # 40,000 rewards of deviation at most 1: a mean within 6 deviations is within .03.
-    people = some(law, noise=0.1)
+    people = some(distribution, noise=0.1)
     for action, mean in enumerate((0.2, 0.7, 0.4)):
         y = people.rewards(np.full(40_000, action), np.random.default_rng(action))
         assert y.mean() == pytest.approx(mean, abs=0.03)
         deviation = {"gaussian": 0.1, "sign": (1 - mean**2) ** 0.5, "known": 0.0}.get(
-            law, (mean * (1 - mean)) ** 0.5
+            distribution, (mean * (1 - mean)) ** 0.5
         )
         assert y.std() == pytest.approx(deviation, abs=0.02)
 
@@ -39,12 +39,12 @@ def test_people__gaussian_rewards_are_cut_to_the_range():
     assert (y.min(), y.max()) == (0.0, 1.0)
 
 
-@pytest.mark.parametrize("law", ["gaussian", "sign", "zero-one"])
-def test_people__luck_is_the_same_whatever_the_action(law):
-    people = some(law, n=1000, noise=0.1, reward_range=(-9.0, 9.0))
+@pytest.mark.parametrize("distribution", ["gaussian", "sign", "zero-one"])
+def test_people__luck_is_the_same_whatever_the_action(distribution):
+    people = some(distribution, n=1000, noise=0.1, reward_range=(-9.0, 9.0))
     low, high = (people.rewards(np.full(1000, a), np.random.default_rng(3)) for a in (0, 1))
     assert (high >= low).all()
-    if law == "gaussian":
+    if distribution == "gaussian":
         assert np.allclose(high - low, 0.5)
     again = np.random.default_rng(3)
     people.rewards(np.zeros(1000, dtype=int), again)
@@ -60,7 +60,7 @@ def test_people__a_slice_is_some_of_them():
     assert len(part) == 2
     assert np.array_equal(part.features, people.features[3:5])
     assert np.array_equal(part.means, people.means[3:5])
-    assert (part.law, part.noise, part.reward_range) == ("zero-one", 0.2, (0.0, 1.0))
+    assert (part.distribution, part.noise, part.reward_range) == ("zero-one", 0.2, (0.0, 1.0))
 
 
 @pytest.mark.parametrize("actions", [[0, 1], [0, 1, 3], [0, 1, -1], [0.0, 1.0, 1.0], 0], ids=str)

@@ -33,11 +33,11 @@ def log_of(n, chances, seed=0, name="half"):
     rng = np.random.default_rng([seed, 5])
     people = world(name, dim=4, actions=len(chances), seed=0).people(n, rng)
     flip = people.features[:, 0, 1] > 0
-    law = np.where(flip[:, None], np.array(chances), np.array(chances)[::-1])
-    actions = (rng.random((n, 1)) > np.cumsum(law, axis=1)[:, :-1]).sum(axis=1)
+    probabilities = np.where(flip[:, None], np.array(chances), np.array(chances)[::-1])
+    actions = (rng.random((n, 1)) > np.cumsum(probabilities, axis=1)[:, :-1]).sum(axis=1)
     rewards = people.rewards(actions, rng)
-    return people, Log("made", people.features, actions, rewards, law[np.arange(n), actions],
-                       len(chances))  # fmt: skip
+    propensities = probabilities[np.arange(n), actions]
+    return people, Log("made", people.features, actions, rewards, propensities, len(chances))
 
 
 def test_replay__only_decisions_that_agree_with_the_log_are_learnt():

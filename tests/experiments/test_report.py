@@ -5,11 +5,11 @@ from html.parser import HTMLParser
 import pytest
 
 from discreet.experiments import figures
-from discreet.experiments.plan import Choice, Plan
+from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.report import headline, html, write_report
 from discreet.experiments.runner import load, run
 
-BANDITS = Plan(
+BANDITS = Experiment(
     environments=(Choice("sphere", {"dim": 3}), Choice("half", {"dim": 3}, "<b>clicks</b>")),
     learners=(Choice("LinearBandit"), Choice("LinUCB")),
     epsilons=(0.5, 2.0),
@@ -18,7 +18,7 @@ BANDITS = Plan(
     points=5,
     note="chosen by a coin",
 )
-REGRESSION = Plan(
+REGRESSION = Experiment(
     environments=(Choice("sphere", {"dim": 3}),),
     learners=(Choice("PrivateLinearRegression"), Choice("AdaSSP"), Choice("OLS")),
     epsilons=(1.0,),
@@ -27,7 +27,7 @@ REGRESSION = Plan(
     points=4,
     task="regression",
 )
-ONLINE = Plan(
+ONLINE = Experiment(
     environments=(Choice("gap", {"n": 3}),),
     learners=(Choice("FTRL"),),  # no learner without privacy
     epsilons=(1.0,),
@@ -38,7 +38,9 @@ ONLINE = Plan(
 )
 
 
-@pytest.fixture(scope="module", params=[BANDITS, REGRESSION, ONLINE], ids=lambda plan: plan.task)
+@pytest.fixture(
+    scope="module", params=[BANDITS, REGRESSION, ONLINE], ids=lambda experiment: experiment.task
+)
 def results(request, tmp_path_factory):
     return run(request.param, tmp_path_factory.mktemp("out"), workers=1)
 
@@ -81,7 +83,7 @@ def test_report__is_one_whole_page_that_fetches_nothing(results, page):
     assert not tags.fetched
     assert "@import" not in page
     assert not re.search(r"url\((?!#)", page)
-    assert page.count("<svg") == 2 + len(results.plan.environments)
+    assert page.count("<svg") == 2 + len(results.experiment.environments)
     assert "nan" not in re.sub(r"<svg.*?</svg>|<style>.*?</style>", "", page, flags=re.DOTALL)
 
 
@@ -92,25 +94,25 @@ def test_report__states_every_promise_the_seeds_and_the_versions(results, page):
     for word in ("SIMULATION ONLY", "seeds", "numpy", "discreet", "What privacy costs here"):
         assert word in page
     assert "too few to trust" in page
-    assert ("chosen by a coin" in page) == (results.plan is BANDITS)
+    assert ("chosen by a coin" in page) == (results.experiment is BANDITS)
     assert "<b>clicks" not in page
-    assert ("&lt;b&gt;clicks" in page) == (results.plan is BANDITS)
+    assert ("&lt;b&gt;clicks" in page) == (results.experiment is BANDITS)
 
 
 def test_report__shows_the_numbers_of_the_summary(results, page):
     sentences = " ".join(headline(results))
-    learner = results.plan.learners[0].title
+    learner = results.experiment.learners[0].title
     for _, row in results.summary().iterrows():
         if row["learner"] == learner:
-            share = f"{100 * row['gained']:.1f}%".replace("-", "\N{MINUS SIGN}")
-            assert share in page
-            assert f"{share} at epsilon = {row['epsilon']:g}" in sentences
+            fraction = f"{100 * row['gained']:.1f}%".replace("-", "\N{MINUS SIGN}")
+            assert fraction in page
+            assert f"{fraction} at epsilon = {row['epsilon']:g}" in sentences
 
 
 def test_report__of_a_stopped_run_says_so(tmp_path):
     run(ONLINE, tmp_path, workers=1)
-    plan = Plan(**{**vars(ONLINE), "seeds": (1, 2)})
-    (tmp_path / "plan.json").write_text(json.dumps(plan.to_dict()))
+    experiment = Experiment(**{**vars(ONLINE), "seeds": (1, 2)})
+    (tmp_path / "experiment.json").write_text(json.dumps(experiment.to_dict()))
     stopped = load(tmp_path)
     assert not stopped.complete
     assert "not finished" in write_report(stopped, tmp_path).read_text(encoding="utf-8")

@@ -11,13 +11,14 @@ import pandas as pd
 import pytest
 
 from discreet.experiments import runner
-from discreet.experiments.cells import run_cell, write_whole
-from discreet.experiments.plan import Choice, Plan
-from discreet.experiments.results import COLUMNS, interval
+from discreet.experiments.cells import run_cell, write_atomically
+from discreet.experiments.experiment import Choice, Experiment
+from discreet.experiments.results import COLUMNS
 from discreet.experiments.runner import load, run
+from discreet.experiments.statistics import interval
 from discreet.experiments.tasks import TASKS, cells_of
 
-SMALL = Plan(
+SMALL = Experiment(
     environments=(Choice("sphere", {"dim": 3, "actions": 4}),),
     learners=(Choice("LinearBandit"), Choice("LinUCB")),
     epsilons=(0.5, 2.0),
@@ -40,7 +41,7 @@ def test_run__the_frame_is_tidy_and_saved(tmp_path):
     assert (frame.groupby(["seed", "n"])["blind"].nunique() == 1).all()  # the same people for all
 
 
-def test_run__finished_cells_are_not_run_again_and_a_larger_plan_adds_to_them(
+def test_run__finished_cells_are_not_run_again_and_a_larger_experiment_adds_to_them(
     tmp_path, monkeypatch
 ):
     ran = []
@@ -52,7 +53,7 @@ def test_run__finished_cells_are_not_run_again_and_a_larger_plan_adds_to_them(
     again = run(SMALL, tmp_path, workers=1).frame
     assert len(ran) == 9
     pd.testing.assert_frame_equal(first, again)
-    larger = Plan(**{**vars(SMALL), "seeds": (1, 2, 3, 4)})
+    larger = Experiment(**{**vars(SMALL), "seeds": (1, 2, 3, 4)})
     run(larger, tmp_path, workers=1)
     assert [cell.seed for cell in ran[9:]] == [4, 4, 4]
 
@@ -72,14 +73,14 @@ def test_run__does_not_depend_on_the_number_of_processes(tmp_path):
     assert sorted(cell.key for cell in watched) == sorted(cell.key for cell in cells_of(SMALL))
 
 
-MANY = Plan(**{**vars(SMALL), "rounds": 2000, "seeds": tuple(range(25))})
+MANY = Experiment(**{**vars(SMALL), "rounds": 2000, "seeds": tuple(range(25))})
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from discreet.experiments.plan import Plan
+from discreet.experiments.experiment import Experiment
 from discreet.experiments.runner import run
 if __name__ == "__main__":
-    run(Plan.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]), workers=2)
+    run(Experiment.from_dict(json.loads(sys.argv[1])), Path(sys.argv[2]), workers=2)
 """
 
 
@@ -124,11 +125,11 @@ def _wait_until_gone(group: int) -> None:
     pytest.fail("workers outlive a killed runner")
 
 
-def test_write_whole__leaves_the_old_file_when_it_fails(tmp_path):
+def test_write_atomically__leaves_the_old_file_when_it_fails(tmp_path):
     path = tmp_path / "file"
-    write_whole(path, "old")
+    write_atomically(path, "old")
     with pytest.raises(UnicodeEncodeError):
-        write_whole(path, "\ud800")
+        write_atomically(path, "\ud800")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["file"]
 
@@ -136,13 +137,15 @@ def test_write_whole__leaves_the_old_file_when_it_fails(tmp_path):
 def test_run__the_runner_takes_little_beside_the_learners():
     # Processor time, so that what else the machine does hardly counts. LinUCB is the worst case of
     # the bandit benchmark: little work in many windows.
-    plan = Plan((Choice("sphere", {"dim": 10}),), (Choice("LinUCB"),), rounds=100_000, seeds=(0,))
-    (cell,) = cells_of(plan)
-    shares = []
+    experiment = Experiment(
+        (Choice("sphere", {"dim": 10}),), (Choice("LinUCB"),), rounds=100_000, seeds=(0,)
+    )
+    (cell,) = cells_of(experiment)
+    fractions = []
     for _ in range(2):
         seconds = TASKS["bandits"].run(cell).seconds
-        shares.append(seconds["runner"] / seconds["learner"])
-    assert min(shares) < 0.05
+        fractions.append(seconds["runner"] / seconds["learner"])
+    assert min(fractions) < 0.05
 
 
 def test_load__says_what_is_wrong(tmp_path):
@@ -158,7 +161,7 @@ def test_load__says_what_is_wrong(tmp_path):
 def test_summary__means_intervals_and_costs_are_those_of_the_frame(tmp_path):
     results = run(SMALL, tmp_path, workers=1)
     summary = results.summary()
-    assert list(summary["epsilon"]) == [2.0, 0.5, np.inf]  # as in the plan, budgets falling
+    assert list(summary["epsilon"]) == [2.0, 0.5, np.inf]  # as in the experiment, budgets falling
     last = results.frame[results.frame["n"] == 600]
     private = last[last["epsilon"] == 0.5].sort_values("seed")["value"].to_numpy()
     plain = last[last["learner"] == "LinUCB"].sort_values("seed")["value"].to_numpy()

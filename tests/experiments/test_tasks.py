@@ -5,7 +5,7 @@ import pytest
 
 from discreet.bandits import LinearBandit
 from discreet.environments import world
-from discreet.experiments.plan import Cell, Choice
+from discreet.experiments.experiment import Cell, Choice
 from discreet.experiments.task import marks
 from discreet.experiments.tasks import TASKS
 from discreet.privacy import SeededNoise

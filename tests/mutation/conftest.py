@@ -1,11 +1,12 @@
-"""Lets the tests here import the package `mutants` beside them; prints the bounds with -v."""
+"""Lets the tests here import `mutants` and the generic checks; prints the bounds with -v."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "contract")]
 
 SEEN: list[str] = []
 

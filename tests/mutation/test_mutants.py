@@ -73,6 +73,7 @@ def test_table__has_every_room_and_names_each_bug_once():
         "state",
         "law",
         "trace",
+        "contract",
     }
 
 

@@ -23,6 +23,11 @@ def loss_of(t, action):
     return float(np.random.default_rng([t, action]).random() < (0.3 if action == 2 else 0.6))
 
 
+def waiting(bandit):
+    """The batches that have not been released."""
+    return {batch.index for batch in bandit._feedback._open}
+
+
 def run(bandit, rounds):
     actions = []
     for _ in range(rounds):
@@ -129,7 +134,7 @@ def test_central__a_replaced_loss_moves_the_release_by_at_most_its_sensitivity()
             decisions = [bandit.decide() for _ in range(bandit.batch_size)]
             for i, d in enumerate(decisions):
                 bandit.learn(d, changed if i < k else 0.5)
-            sums.append(bandit._feedback._open[0].total)
+            sums.append(bandit._feedback._batch(0).total)
         (release,) = bandit.guarantee.releases
         assert sums[1] - sums[0] == pytest.approx(release.sensitivity)
         assert release.sensitivity == pytest.approx(k)
@@ -142,10 +147,10 @@ def test_central__a_late_loss_counts_until_its_batch_is_released():
     assert patience > 3
     first = [bandit.decide() for _ in range(size)]
     run(bandit, 2 * size)
-    assert 0 in bandit._feedback._open, "a batch waits for its losses while others are released"
+    assert 0 in waiting(bandit), "a batch waits for its losses while others are released"
     assert all(bandit.learn(d, 0.5) for d in first)
     run(bandit, 1)
-    assert 0 not in bandit._feedback._open
+    assert 0 not in waiting(bandit)
 
 
 def test_central__a_batch_with_missing_losses_is_released_without_them():
@@ -153,14 +158,14 @@ def test_central__a_batch_with_missing_losses_is_released_without_them():
     size, patience = bandit.batch_size, bandit._feedback.patience
     never = [bandit.decide() for _ in range(size)]
     run(bandit, patience * size)
-    assert 0 in bandit._feedback._open
+    assert 0 in waiting(bandit)
     run(bandit, 1)
-    assert 0 not in bandit._feedback._open
-    before = str(bandit.bandit.state_dict())
+    assert 0 not in waiting(bandit)
+    before = str(bandit.bandit.state_dict()["state"])
     assert bandit.learn(never[0], 1.0) is False, "too late, and said so"
     with pytest.raises(ValueError, match="has had its loss"):
         bandit.learn(never[0], 1.0)
-    assert str(bandit.bandit.state_dict()) == before
+    assert str(bandit.bandit.state_dict()["state"]) == before
 
 
 # -- what adversaries try -------------------------------------------------------------------------
@@ -191,14 +196,35 @@ def test_a_decision_is_learned_once_and_only_by_its_learner(trust):
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
-def test_past_the_horizon_it_stops_but_still_takes_losses(trust):
+def test_past_the_horizon_the_policy_stays_and_losses_no_longer_count(trust):
     bandit = make(trust, horizon=20)
     decisions = [bandit.decide() for _ in range(20)]
-    before = str(bandit.state_dict())
-    with pytest.raises(ValueError, match="horizon of 20 rounds is over"):
-        bandit.decide()
-    assert str(bandit.state_dict()) == before
-    bandit.learn(decisions[-1], 0.5)
+    assert bandit.learning
+    assert bandit.learn(decisions[-1], 0.5), "the last round within the horizon counts"
+    law = bandit.decide().probabilities
+    assert not bandit.learning
+    assert bandit.learn(decisions[-2], 0.5) is False
+    for _ in range(50):
+        late = bandit.decide()
+        assert np.array_equal(late.probabilities, law)
+        assert bandit.learn(late, 0.0) is False
+        with pytest.raises(ValueError, match="each counts once"):
+            bandit.learn(late, 0.0)
+    assert bandit.rounds == 71
+
+
+def test_past_the_horizon_what_is_open_is_released_once():
+    bandit = make("central", horizon=20)
+    for _ in range(20):
+        bandit.learn(bandit.decide(), 0.9)
+    assert waiting(bandit)
+    before = bandit.bandit._total.copy()
+    bandit.decide()
+    after = bandit.bandit._total.copy()
+    assert not waiting(bandit)
+    assert (before != after).any()
+    bandit.decide()
+    assert np.array_equal(bandit.bandit._total, after)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +283,7 @@ def test_guarantee__secure_noise_is_exact_in_the_centre():
     run(bandit, 30)
     assert bandit.guarantee.sampler == "exact lattice, OS entropy"
     assert bandit.guarantee.epsilon_at(0.0) <= 1.0
-    (batch,) = bandit._feedback._open.values()
+    (batch,) = bandit._feedback._open
     assert batch.total % bandit._feedback._spacing == 0
 
 
@@ -281,7 +307,8 @@ def test_state__one_that_is_older_damaged_or_of_others_changes_nothing():
     old = bandit.state_dict()
     run(bandit, 50)
     before = str(bandit.state_dict())
-    damaged = {**bandit.state_dict(), "bandit.total": np.zeros(9)}
+    damaged = bandit.state_dict()
+    damaged["state"]["bandit"]["of"]["_total"] = np.zeros(9)
     for state in (old, damaged, make("local").state_dict(), make("central", 2.0).state_dict()):
         with pytest.raises(ValueError, match="state"):
             bandit.load_state_dict(state)
@@ -291,7 +318,8 @@ def test_state__one_that_is_older_damaged_or_of_others_changes_nothing():
 def test_state__secure_noise_is_never_saved():
     bandit = make("central", noise=SecureNoise())
     run(bandit, 5)
-    assert bandit.state_dict()["noise"] == ""
+    noise = bandit.state_dict()["state"]["_feedback"]["of"]["_noise"]
+    assert noise["of"] == {"kind": "SecureNoise", "position": ""}
 
 
 # -- learning -------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def test_state__a_resumed_learner_has_the_same_future_across_restarts(stop, tmp_
     learner = Doubling(factory(), first=64)
     learner.run(L[:stop])
     learner.save(tmp_path / "state.npz")
-    loaded = Doubling.load(tmp_path / "state.npz", factory())
+    loaded = Doubling.load(tmp_path / "state.npz", make_learner=factory())
     assert (loaded.rounds, loaded.horizon) == (learner.rounds, learner.horizon)
     assert np.array_equal(loaded.run(L[stop:]), learner.run(L[stop:]))
     assert loaded.guarantee == learner.guarantee
@@ -128,7 +128,7 @@ def test_state__old_and_foreign_ones_are_refused():
     learner.run(L[:70])
     old = learner.state_dict()
     learner.run(L[70:80])
-    with pytest.raises(ValueError, match="round 6"):
+    with pytest.raises(ValueError, match="at round 70"):
         learner.load_state_dict(old)
     learner.run(L[80:300])
     with pytest.raises(ValueError, match="older"):
@@ -137,14 +137,14 @@ def test_state__old_and_foreign_ones_are_refused():
         Doubling(factory(), first=32).load_state_dict(old)
     other = Doubling(factory(epsilon=2.0), first=64)
     before = other.decide()
-    with pytest.raises(ValueError, match="config"):
+    with pytest.raises(ValueError, match="learners of other arguments"):
         other.load_state_dict(old)
     assert np.array_equal(other.decide(), before)
     assert (other.rounds, other.horizon) == (0, 64)
 
 
 @pytest.mark.parametrize("trust", ["local", "central"])
-def test_bandits__are_doubled_too_and_old_decisions_are_refused(trust):
+def test_bandits__are_doubled_too_and_old_decisions_no_longer_count(trust):
     noise = SeededNoise(5)
     learner = Doubling(
         lambda T: AdversarialBandit(3, T, 1.0, trust=trust, seed=1, noise=noise), first=8
@@ -154,8 +154,12 @@ def test_bandits__are_doubled_too_and_old_decisions_are_refused(trust):
         learner.learn(learner.decide(), 0.5)
     assert (learner.rounds, learner.learner.horizon) == (31, 32)
     assert learner.guarantee.epsilon_at(0.0) <= 1.0 + 1e-9
-    with pytest.raises(ValueError, match="decision"):
-        learner.learn(first, 0.5)
+    before = str(learner.state_dict())
+    assert learner.learn(first, 0.5) is False
+    assert str(learner.state_dict()) == before
+    foreign = AdversarialBandit(3, 8, 1.0, trust=trust, seed=1, noise=noise).decide()
+    with pytest.raises(ValueError, match="this learner made"):
+        learner.learn(foreign, 0.5)
 
 
 def test_make_learner__must_keep_to_the_horizon():
@@ -202,7 +206,7 @@ def test_guarantee__has_the_largest_delta_of_all_restarts(tmp_path):
     assert learner.learner.guarantee.delta == 0
     assert learner.guarantee.delta == 1e-6
     learner.save(tmp_path / "doubling.npz")
-    assert Doubling.load(tmp_path / "doubling.npz", make).guarantee.delta == 1e-6
+    assert Doubling.load(tmp_path / "doubling.npz", make_learner=make).guarantee.delta == 1e-6
 
 
 def test_state__of_another_stream_is_refused():
@@ -212,5 +216,5 @@ def test_state__of_another_stream_is_refused():
     )
     one.run(np.full((5, N), 0.5))
     other.run(np.full((30, N), 0.5))
-    with pytest.raises(ValueError, match="another learner"):
+    with pytest.raises(ValueError, match="of another Doubling"):
         one.load_state_dict(other.state_dict())

@@ -8,10 +8,13 @@ import pytest
 from discreet.online.adversarial import Exp2
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import SecureNoise, SeededNoise
+from discreet.state import Stateful
 
 
-class Recorder:
+class Recorder(Stateful):
     """A bandit that remembers what it was told; its choices are numbers."""
+
+    _state = ("told",)
 
     def __init__(self):
         self.told = []
@@ -21,12 +24,6 @@ class Recorder:
 
     def learn(self, choice, loss):
         self.told.append((choice, loss))
-
-    def state_dict(self):
-        return {"told": np.array(self.told)}
-
-    def load_state_dict(self, state):
-        self.told = [(int(choice), loss) for choice, loss in state["told"]]
 
 
 def test_reduction__the_bandit_sees_reports_only():
@@ -118,7 +115,7 @@ def test_reduction__the_guarantee_is_local_and_pure():
 def test_reduction__secure_noise_reports_through_a_coin():
     learner = PrivateReduction(Recorder(), 1.0, noise=SecureNoise())
     learner.learn(learner.decide(), 0.5)
-    assert learner.guarantee.sampler == "53-bit coin, OS entropy"
+    assert learner.guarantee.sampler == "52-bit coin, OS entropy"
 
 
 def test_reduction__a_saved_state_has_the_same_future(tmp_path):
@@ -130,7 +127,7 @@ def test_reduction__a_saved_state_has_the_same_future(tmp_path):
         first.learn(first.decide(), 0.3)
     waiting = first.decide()
     first.save(tmp_path / "state")
-    second = PrivateReduction.load(tmp_path / "state", make())
+    second = PrivateReduction.load(tmp_path / "state", bandit=make())
     for learner in (first, second):
         learner.learn(waiting, 0.9)
     for _ in range(20):
@@ -150,5 +147,5 @@ def test_reduction__an_old_or_foreign_state_is_refused():
     with pytest.raises(ValueError, match="at round 0"):
         learner.load_state_dict(old)
     other = PrivateReduction(Recorder(), 2.0, noise=SeededNoise(7))
-    with pytest.raises(ValueError, match="config"):
+    with pytest.raises(ValueError, match="other arguments of PrivateReduction: epsilon"):
         other.load_state_dict(old)

@@ -69,3 +69,56 @@ def test_limiter__resumes():
         ContributionLimiter(3).load_state_dict(limiter.state_dict())
     with pytest.raises(ValueError, match="salt"):
         ContributionLimiter(1, salt=b"")
+
+
+def test_limiter__an_older_state_readmits_nobody():
+    limiter = ContributionLimiter(2)
+    limiter.admit("ada")
+    old = limiter.state_dict()
+    limiter.admit("ada")
+    limiter.admit("bob")
+    limiter.load_state_dict(old)
+    assert [limiter.remaining(user) for user in ("ada", "bob", "eve")] == [0, 1, 2]
+    # A state that is ahead for some and behind for others: the larger count of each.
+    other = ContributionLimiter(2)
+    other.load_state_dict(old)
+    other.admit("eve")
+    limiter.load_state_dict(other.state_dict())
+    assert [limiter.remaining(user) for user in ("ada", "bob", "eve")] == [0, 1, 1]
+
+
+def test_limiter__a_state_of_another_salt_is_refused_once_someone_was_admitted():
+    limiter, other = ContributionLimiter(2), ContributionLimiter(2)
+    limiter.admit("ada")
+    other.admit("bob")
+    with pytest.raises(ValueError, match="another ContributionLimiter"):
+        limiter.load_state_dict(other.state_dict())
+    assert limiter.remaining("ada") == 1
+    with pytest.raises(ValueError, match="salt"):
+        ContributionLimiter(2, salt=b"mine").load_state_dict(other.state_dict())
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda s: s["_seen"].update({"x": 3}),
+        lambda s: s["_seen"].update({"x": 0}),
+        lambda s: s["_seen"].update({"x": True}),
+        lambda s: s.update(_salt=None),
+        lambda s: s.update(_salt={"@": "bytes", "of": ""}),
+    ],
+)
+def test_limiter__a_damaged_state_is_refused(harm):
+    limiter = ContributionLimiter(2)
+    limiter.admit("ada")
+    state = limiter.state_dict()
+    harm(state["state"])
+    with pytest.raises(ValueError, match="damaged"):
+        ContributionLimiter(2).load_state_dict(state)
+
+
+def test_limiter__resumes_from_a_file(tmp_path):
+    limiter = ContributionLimiter(1)
+    limiter.admit("ada")
+    limiter.save(tmp_path / "limiter")
+    assert not ContributionLimiter.load(tmp_path / "limiter").admit("ada")

@@ -13,7 +13,7 @@ from discreet.privacy.mechanisms import (
     gaussian_symmetric,
     generalized_gaussian,
     k_norm,
-    k_norm_deviation,
+    k_norm_std,
     laplace,
     select,
     symmetric_to_vector,
@@ -62,7 +62,7 @@ def test_k_norm__radius_is_gamma_and_direction_uniform(norm, dim, assert_law):
     # The norm of a vector of density exp(-norm(z)/s) is Gamma(dim, s) in any norm.
     assert stats.kstest(radii, stats.gamma(dim, scale=4.0).cdf).pvalue > 1e-6
     assert stats.kstest(radii * 1.25, stats.gamma(dim, scale=4.0).cdf).pvalue < 1e-6
-    expected = k_norm_deviation(norm, 4.0, dim)
+    expected = k_norm_std(norm, 4.0, dim)
     assert np.std(rows) == pytest.approx(expected, rel=0.05)
     assert np.abs(np.mean(np.sign(rows), axis=0)).max() < 0.06
 

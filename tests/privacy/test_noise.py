@@ -87,14 +87,17 @@ def test_secure__only_what_is_exact_claims_to_be():
     ball.privatize([0.1, 0.1], noise)
     interval.privatize(0.5, noise)
     assert ball.guarantee.sampler == floats
-    assert interval.guarantee.sampler == "53-bit coin, OS entropy"
+    assert interval.guarantee.sampler == "52-bit coin, OS entropy"
     for budget in (Budget(1.0), Budget(1.0, 1e-6)):
         for norm in ("l1", "l2", "linf"):
             sums = PrefixSum(300, 2, budget, sensitivity=1.0, norm=norm, noise=noise)
-            assert sums.mechanism == "tree"
+            assert sums.mechanism == ("tree" if budget.pure else "blt")
             assert sums.guarantee.sampler == exact
-    blt = PrefixSum(300, 2, Budget(1.0, 1e-6), sensitivity=1.0, mechanism="blt", noise=noise)
-    assert blt.guarantee.sampler == floats
+    for mechanism, sampler in (("blt", exact), ("tree", exact), ("toeplitz", floats)):
+        sums = PrefixSum(
+            300, 2, Budget(1.0, 1e-6), sensitivity=1.0, mechanism=mechanism, noise=noise
+        )
+        assert sums.guarantee.sampler == sampler
 
 
 def test_secure__noise_and_values_live_on_one_lattice():
@@ -125,7 +128,9 @@ def test_secure__rounding_to_the_lattice_is_inside_the_sensitivity():
 
 def test_secure__tree_sums_are_exact_lattice_arithmetic():
     T, dim = 200, 3
-    sums = PrefixSum(T, dim, Budget(1.0, 1e-6), sensitivity=2.0, noise=SecureNoise())
+    sums = PrefixSum(
+        T, dim, Budget(1.0, 1e-6), sensitivity=2.0, mechanism="tree", noise=SecureNoise()
+    )
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (T, dim))
     out = sums.add_many(X)
     spacing = sums._plan.spacing

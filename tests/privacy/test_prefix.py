@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, SystemNoise, Tree
-from discreet.privacy.plan import stretch
+from discreet.privacy.calibration import stretch
+from discreet.privacy.checks import within
 from discreet.privacy.tree import TreeSum
 
 APPROXIMATE = ["auto", "blt", "toeplitz", "tree", Tree(2), Tree(3, padded=True)]
@@ -61,7 +62,7 @@ def test_prefix__no_privacy_is_the_plain_running_sum(mechanism, budget):
     X = rows(60, 2)
     sums = PrefixSum(60, 2, Budget(math.inf, budget.delta), sensitivity=2.0, mechanism=mechanism)
     assert np.allclose([sums.add(x) for x in X], np.cumsum(X, axis=0), atol=1e-12)
-    assert sums.deviation(60) == 0.0
+    assert sums.std(60) == 0.0
     assert not sums.guarantee.private
     assert "NO PRIVACY" in sums.guarantee.statement()
 
@@ -73,11 +74,11 @@ def test_prefix__noise_has_the_stated_deviation_at_every_round(mechanism, budget
         dim = 901
     sums = PrefixSum(T, dim, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(6))
     errors = sums.add_many(np.zeros((T, dim)))
-    stated = sums.deviation(np.arange(1, T + 1))
+    stated = sums.std(np.arange(1, T + 1))
     # K-norm noise in l2 has one radius for all coordinates: average over rounds and coordinates.
     ratio = np.sqrt(np.mean(errors**2, axis=1)) / stated
     assert np.abs(ratio - 1).max() < 0.15
-    assert sums.deviation(7) == stated[6]
+    assert sums.std(7) == stated[6]
 
 
 @pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
@@ -134,7 +135,7 @@ def test_prefix__k_rounds_of_one_person_cost_at_most_the_budget_by_brute_force(
 def test_prefix__user_level_noise_is_below_k_times(mechanism):
     one = PrefixSum(1000, 1, Budget(1, 1e-6), sensitivity=1.0, mechanism=mechanism)
     many = PrefixSum(1000, 1, Budget(1, 1e-6, 50), sensitivity=1.0, mechanism=mechanism)
-    assert 10 < many.deviation(1000) / one.deviation(1000) < 0.9 * 50
+    assert 10 < many.std(1000) / one.std(1000) < 0.9 * 50
 
 
 @pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
@@ -200,11 +201,64 @@ def test_prefix__bad_input_is_refused_before_anything_changes(mechanism, budget,
     before = sums.state_dict()
     with pytest.raises(ValueError, match=message):
         sums.add(x)
-    with pytest.raises(ValueError, match=message):
-        sums.add_many([[0.1, 0.1], x] if message != "shape" else [x, x])
+    if message == "shape":
+        with pytest.raises(ValueError, match=message):
+            sums.add_many([x, x])
     with pytest.raises(ValueError, match="horizon is 3"):
         sums.add_many(np.zeros((3, 2)))
     assert str(sums.state_dict()) == str(before)
+
+
+@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("x", "message"), BAD, ids=str)
+def test_prefix__a_bad_row_of_a_batch_counts_as_zeros_alone(mechanism, budget, x, message):
+    """Neither the other rows nor the number of rounds depend on it."""
+    good = [[0.1, 0.2], [0.3, -0.4], [0.0, 0.9]]
+    made = [
+        PrefixSum(3, 2, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(0))
+        for _ in range(2)
+    ]
+    batch = [good[0], x, good[2]]
+    assert made[0].accepts(batch).tolist() == [True, False, True]
+    assert made[0].rounds == 0
+    actual = made[0].add_many(batch)
+    expected = made[1].add_many([good[0], [0.0, 0.0], good[2]])
+    assert np.array_equal(actual, expected)
+    assert made[0].rounds == 3
+
+
+def test_prefix__clipping_takes_every_finite_row_of_a_batch():
+    sums = PrefixSum(9, 2, Budget(math.inf), sensitivity=2.0, clip=True)
+    batch = [[3.0, 4.0], [math.nan, 0.0], [1e308, 1e308], [0.1, 0.0]]
+    assert sums.accepts(batch).tolist() == [True, False, True, True]
+    half = math.sqrt(0.5)
+    expected = np.cumsum([[0.6, 0.8], [0, 0], [half, half], [0.1, 0]], axis=0)
+    assert np.allclose(sums.add_many(batch), expected)
+
+
+EXTREMES = [5e-324, 1e-310, 1e-200, 1e-160, 1.0, 1e160, 1e200, 1.7e308]
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("bound", [1e-300, 1e-200, 1e-160, 1.0, 1e150])
+def test_within__clips_any_finite_row_to_any_bound_without_a_warning(norm, bound):
+    """Warnings are errors here: a warning that depends on a row is an output."""
+    X = np.array([[a, b, -a] for a in EXTREMES for b in (0.0, *EXTREMES)])
+    order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
+    clipped = within("x", X, bound, norm=norm, clip=True)
+    scaled = np.linalg.norm(clipped / bound, order, axis=1)
+    assert (scaled <= 1 + 1e-12).all()
+    tallest = np.abs(X).max(axis=1)
+    within_range = np.log10(tallest) - np.log10(bound) < 300  # beyond, a row becomes zero
+    assert np.allclose(scaled[(tallest > bound) & within_range], 1)
+    for x in X:
+        one = within("x", x, bound, norm=norm, clip=True)
+        same = within("x", x[None], bound, norm=norm, clip=True)[0]
+        assert np.allclose(one / bound, same / bound, rtol=1e-14)
+        if np.array_equal(one, x):
+            continue
+        with pytest.raises(ValueError, match="norm at most"):
+            within("x", x, bound, norm=norm, clip=False)
 
 
 def test_prefix__more_rounds_than_the_horizon():
@@ -296,7 +350,7 @@ def test_prefix__auto_takes_the_least_maximal_variance():
                         mechanism=mechanism,
                         noise=SeededNoise(0),
                     )
-                    return sums.deviation(np.arange(1, T + 1)).max()
+                    return sums.std(np.arange(1, T + 1)).max()
 
                 assert worst("auto") <= min(worst("blt"), worst("tree")) * (1 + 1e-9)
 
@@ -322,12 +376,12 @@ def test_prefix__pure_targets_of_the_benchmark():
         for name, tree in (("binary", Tree(2)), ("k-ary", Tree(balanced=False)), ("best", "tree"))
     }  # fmt: skip
     t = np.arange(1, T + 1)
-    variance = {name: np.max(sums.deviation(t)) ** 2 for name, sums in laplace.items()}
+    variance = {name: np.max(sums.std(t)) ** 2 for name, sums in laplace.items()}
     assert variance["k-ary"] <= 0.26 * variance["binary"]
     assert variance["best"] <= 0.13 * variance["binary"]
     cube = PrefixSum(10**6, 10, Budget(1.0), sensitivity=1.0, norm="linf", bound=1.0,
                      noise=SeededNoise(0))  # fmt: skip
-    assert np.sqrt(np.mean(cube.deviation(np.arange(1, 10**6 + 1)) ** 2)) <= 170
+    assert np.sqrt(np.mean(cube.std(np.arange(1, 10**6 + 1)) ** 2)) <= 170
 
 
 def test_prefix__blt_is_fast_and_small(tmp_path):

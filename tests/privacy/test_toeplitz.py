@@ -63,7 +63,7 @@ def test_reach__is_the_longest_sum_of_k_columns(index, k):
 def test_deviation__is_the_length_of_rows(index, horizon):
     design = designs(horizon)[index]
     rows = np.linalg.norm(noise_matrix(design, horizon), axis=1)
-    assert np.allclose(design.deviation(np.arange(1, horizon + 1)), rows)
+    assert np.allclose(design.std(np.arange(1, horizon + 1)), rows)
 
 
 @pytest.mark.parametrize("index", [0, 1])
@@ -83,8 +83,7 @@ def test_filters__many_steps_equal_single_steps(index):
 def test_buffered__within_one_percent_of_the_square_root(exponent):
     horizon = 2**exponent
     variances = [
-        (design.reach(1) * float(design.deviation(np.array(horizon)))) ** 2
-        for design in designs(horizon)
+        (design.reach(1) * float(design.std(np.array(horizon)))) ** 2 for design in designs(horizon)
     ]
     assert variances[1] <= 1.01 * variances[0]
 
@@ -100,15 +99,14 @@ def square_root_variance(horizon):
 def test_buffered__long_streams_lose_what_the_docs_say(exponent, loss):
     horizon = 2**exponent
     design = Buffered.fitted(horizon)
-    variance = (design.reach(1) * float(design.deviation(np.array(horizon)))) ** 2
+    variance = (design.reach(1) * float(design.std(np.array(horizon)))) ** 2
     assert 1 <= variance / square_root_variance(horizon) <= 1 + loss
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 31, 100, 1000, 12_345])
 def test_buffered__any_horizon_is_close_to_the_square_root(horizon):
     variances = [
-        (design.reach(1) * float(design.deviation(np.array(horizon)))) ** 2
-        for design in designs(horizon)
+        (design.reach(1) * float(design.std(np.array(horizon)))) ** 2 for design in designs(horizon)
     ]
     assert variances[1] <= 1.01 * variances[0]
 

@@ -20,7 +20,8 @@ from discreet.regression.central import (
 )
 from discreet.regression.descent import CLIP, descent
 from discreet.regression.posterior import Posterior
-from discreet.regression.reweighted import _views, reweighted
+from discreet.regression.reweighted import _transformed, reweighted
+from discreet.regression.sample import Sample
 from discreet.regression.stages import (
     LENGTHS,
     LEVELS,
@@ -60,6 +61,10 @@ def silent(X, y):
     return Problem(X, y, Ledger(Budget(math.inf)), SeededNoise(0), np.random.default_rng(0))
 
 
+def all_rows(problem, mu=math.inf):
+    return Sample(problem, problem.X, problem.y, mu)
+
+
 def some_posterior(d, seed, noise=0.02):
     rng = np.random.default_rng(seed)
     root = rng.standard_normal((d, d)) * 0.3
@@ -75,21 +80,21 @@ unit_rows = arrays(np.float64, (2, 4), elements=st.floats(-1, 1)).map(
 @given(unit_rows, st.sampled_from([-1.0, 1.0, 0.0, 0.3]), st.sampled_from([-1.0, 1.0, 0.5]),
        st.integers(0, 100), st.sampled_from([0.5, 2.0, 8.0]), st.floats(0.05, 30.0))  # fmt: skip
 def test_statistics__one_replaced_row_moves_the_release_by_at_most_its_sensitivity(
-    rows, y0, y1, seed, reach, stretch
+    rows, y0, y1, seed, gram_bound, stretch
 ):
     d = 4
     posterior = some_posterior(d, seed)
-    frame = stretch * (np.eye(d) + 0.3 * np.diag(np.arange(d)))
-    stage = Stage(frame, 1.5, 0.9, 0.02, reach, 0.4, 1.0)
+    whitening = stretch * (np.eye(d) + 0.3 * np.diag(np.arange(d)))
+    stage = Stage(whitening, 1.5, 0.9, 0.02, gram_bound, 0.4, 1.0)
     releases = []
     for row, label in zip(rows, (y0, y1), strict=True):
         X, y = row[None], np.array([label])
-        gram, moment, _ = statistics(silent(X, y), X, y, stage, posterior, math.inf, None, None)
+        gram, moment, _ = statistics(all_rows(silent(X, y)), stage, posterior, None)
         R = min(stage.clip * math.sqrt(posterior.noise), posterior.limit)
         releases.append(np.concatenate([moment / R, 0.4 * symmetric_to_vector(gram)]))
         assert np.linalg.norm(moment / R) <= 1 + 1e-9
-        assert np.linalg.norm(gram) <= reach + 1e-9
-    bound = math.sqrt(_moves((0.4 * reach) ** 2))
+        assert np.linalg.norm(gram) <= gram_bound + 1e-9
+    bound = math.sqrt(_moves((0.4 * gram_bound) ** 2))
     assert np.linalg.norm(releases[0] - releases[1]) <= bound + 1e-9
 
 
@@ -114,7 +119,7 @@ def test_statistics__the_sensitivity_is_reached():
     posterior = Posterior(np.zeros(2), 1e-13 * np.eye(2), np.eye(2), np.zeros(2), 0.01)
     X = np.array([[1.0, 0.0]])
     moved = [
-        statistics(silent(X, y), X, y, stage, posterior, math.inf, None, None)[1] / 0.1
+        statistics(all_rows(silent(X, y)), stage, posterior, None)[1] / 0.1
         for y in (np.array([1.0]), np.array([-1.0]))
     ]
     assert np.linalg.norm(moved[0] - moved[1]) == pytest.approx(2.0, rel=1e-6)
@@ -133,7 +138,7 @@ def test_sketch_and_second_moments__one_replaced_row_moves_them_by_their_sensiti
         sketches.append(np.append(sides, lengths))
         v = np.append(row, label)
         moments.append(np.outer(v, v))
-        gram, moment, _, _ = second_moments(silent(X, y), X, y, math.inf, None)
+        gram, moment, _, _ = second_moments(all_rows(silent(X, y)))
         assert np.allclose(gram, moments[-1][:4, :4])
         assert np.allclose(moment, moments[-1][:4, 4])
     assert np.linalg.norm(sketches[0] - sketches[1]) <= 2 + 1e-9
@@ -144,7 +149,7 @@ def test_sketch_and_second_moments__one_replaced_row_moves_them_by_their_sensiti
 def test_reweighted__views_are_bounded_for_any_normalisation(raw, seed):
     X = raw / np.maximum(1.0, np.linalg.norm(raw, axis=1, keepdims=True))
     root = np.random.default_rng(seed).standard_normal((4, 4))
-    z, direction = _views(X, root @ root.T + 0.01 * np.eye(4))
+    z, direction = _transformed(X, root @ root.T + 0.01 * np.eye(4))
     assert (np.einsum("ij,ij->i", z, z) <= np.linalg.norm(X, axis=1) + 1e-9).all()
     assert (np.linalg.norm(direction, axis=1) <= 1 + 1e-9).all()
 
@@ -276,7 +281,7 @@ def test_methods__skewed_labels_with_an_intercept_are_covered(method):
 def test_reweighted__tiny_rows_keep_the_bound(d, size):
     X = np.full((2, d), size)
     X[1, 0] *= 1.02
-    z, direction = _views(X, np.eye(d))
+    z, direction = _transformed(X, np.eye(d))
     assert (np.linalg.norm(direction, axis=1) <= 1 + 1e-9).all()
     assert (np.linalg.norm(z, axis=1) <= 1 + 1e-9).all()
 
@@ -370,7 +375,7 @@ def gaussian_scores(sensitivity_factor):
         y = np.array([label])
         p = Problem(X, y, Ledger(Budget(math.inf)), noise, np.random.default_rng(0))
         scores.append([
-            statistics(p, X, y, stage, posterior, mu, None, None)[1][0] for _ in range(6000)
+            statistics(all_rows(p, mu), stage, posterior, None)[1][0] for _ in range(6000)
         ])  # fmt: skip
     return np.array(scores)
 

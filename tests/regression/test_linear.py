@@ -1,6 +1,7 @@
 import math
 import pickle
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -76,6 +77,17 @@ def test_estimators__clip_to_the_bounds():
     assert np.allclose(*fits)
 
 
+@pytest.mark.parametrize("bound", [1e-100, 1e100])
+def test_estimators__clip_at_the_smallest_and_largest_bounds_too(bound):
+    """A row a million times as long as the bound says no more than one of the bound's length."""
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((500, 3)), np.sign(rng.standard_normal(500))
+    far = X / np.linalg.norm(X, axis=1, keepdims=True) * bound
+    make = partial(PrivateLinearRegression, norm_bound=bound, label_bound=bound, random_state=0)
+    near, wild = make().fit(far, y * bound), make().fit(far * 1e6, y * bound * 1e6)
+    np.testing.assert_allclose(wild.coef_, near.coef_, rtol=1e-6, atol=1e-12)
+
+
 def test_estimators__intercept():
     X, y = data(50_000)
     model = PrivateLinearRegression(fit_intercept=True, random_state=0).fit(X, y / 2 + 0.3)
@@ -103,6 +115,9 @@ def test_estimators__bounds_must_be_stated():
         ({"method": "magic"}, "method"),
         ({"trust": "blind"}, "trust"),
         ({"norm_bound": -1.0}, "norm_bound"),
+        ({"norm_bound": 1e-165}, r"norm_bound must lie in 1e-100 \.\. 1e100"),
+        ({"label_bound": 1e-165}, r"label_bound must lie in 1e-100 \.\. 1e100"),
+        ({"norm_bound": 1e160}, r"norm_bound must lie in 1e-100 \.\. 1e100"),
         ({"contributions": 0}, "contributions"),
         ({"noise": 7}, "noise must be"),
         ({"bounds_from": "guess"}, "bounds_from"),

@@ -33,7 +33,7 @@ def bandit(run, **more):
 
 def term(view, row, reward):
     """What a row adds to a window's sum under a lens; both are known to the attacker."""
-    v, weight = view.look(row, np.array([reward]))
+    v, weight = view.rows(row, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
@@ -46,7 +46,7 @@ def window(learner, canary=None, reward=None):
     if canary is not None:
         learner.learn(*canary)
     learner.decide_many(np.zeros((n - 1, 1, DIM)))
-    view, total = learner._estimator._lens, learner._estimator._sum
+    view, total = learner.window.transform, learner.window.total
     learner.decide(np.zeros((1, DIM)))  # the release happens here
     return first, view, total.value
 

@@ -6,21 +6,21 @@ learner takes small exact steps, so that no point is cut off at the border. Step
 release and have no part in the promise. A claim is refuted, or a bug caught, at 99.99% confidence.
 """
 
-import copy
 import math
 
 import numpy as np
 import pytest
 
 from discreet.audit import audit_scores
+from discreet.audit.copied import copied
 from discreet.domains import Cube, Nearest
 from discreet.online import smoothed_descent
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.online.smoothed_descent import SMOOTH
 from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_mu, prefix
+from discreet.privacy.calibration import best_calibration
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.mechanisms import draw_k_norm
-from discreet.privacy.plan import best_plan
 from discreet.privacy.toeplitz import Buffered
 
 SURE = 0.9999
@@ -33,14 +33,19 @@ class FreshNoise:
 
     def __init__(self, sums, noise):
         self.sums, self.noise, self.total = sums, noise, np.zeros(sums.dim)
+        self.dim, self.rounds = sums.dim, 0
 
     def add(self, row):
         self.total = self.total + row
+        self.rounds += 1
+
+    @property
+    def estimate(self):
         if self.sums.budget.pure:
             scale = self.sums.sensitivity / EPSILON
-            return self.total + draw_k_norm("l2", scale, 1, len(row), self.noise, 0.0)[0]
+            return self.total + draw_k_norm("l2", scale, 1, self.dim, self.noise, 0.0)[0]
         scale = self.sums.sensitivity / gaussian_mu(EPSILON, DELTA)
-        return self.total + self.noise.gaussian(scale, len(row))
+        return self.total + self.noise.gaussian(scale, self.dim)
 
 
 def filtered(sums, noise):
@@ -77,13 +82,13 @@ def quick(monkeypatch):
     def planned(task, mechanism):
         key = (task.horizon, task.budget, task.sensitivity, mechanism)
         if key not in plans:
-            plans[key] = best_plan(task, mechanism)
+            plans[key] = best_calibration(task, mechanism)
         return plans[key]
 
     def projected(domain, target, start, **_):
         return Nearest(domain.project(target), 0.0, 1)
 
-    monkeypatch.setattr(prefix, "best_plan", planned)
+    monkeypatch.setattr(prefix, "best_calibration", planned)
     monkeypatch.setattr(smoothed_descent, "nearest_point", projected)
 
 
@@ -147,10 +152,10 @@ def first_sum(k, runs, bug=False):
             sums.sensitivity, sums.budget = sums.sensitivity / k, Budget(EPSILON, DELTA, k)
         side = []
         for _ in range(runs):
-            run = copy.copy(bandit._feedback)
-            run.bandit, run.sums = copy.copy(bandit.bandit), filtered(sums, noise)
-            run.choose(k)
-            side.append(-run.bandit.centre[0])
+            run, descent = copied(bandit._feedback), copied(bandit.bandit)
+            run.sums = filtered(sums, noise)
+            run.choose(descent, k)
+            side.append(-descent.centre[0])
         sides.append(np.array(side))
     return sides
 

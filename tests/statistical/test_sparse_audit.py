@@ -8,19 +8,18 @@ zCDP turned into (epsilon, delta) is loose for one release, so selections and me
 also held to their own price: epsilon of bounded range, and mu.
 """
 
-import copy
 import math
 
 import numpy as np
 import pytest
 
 from discreet.audit import audit_scores
+from discreet.audit.copied import copied
+from discreet.bandits.sparse import SparseBandit
+from discreet.bandits.sparse_windows import SELECTING, WindowArms
 from discreet.links import link
-from discreet.online.arms import SELECTING, WindowArms
-from discreet.online.sparse import SparseBandit
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
-from discreet.privacy.state import copied
 
 EPSILON, DELTA, SURE = 4.0, 1e-6, 0.9999
 RHO = Budget(EPSILON, DELTA).rho
@@ -39,7 +38,7 @@ def made(dim, noise_share=1.0):
         Budget(EPSILON, DELTA),
         forced=FORCED[dim],
         link=link("identity"),
-        clip=CLIP,
+        bound=CLIP,
         radius=1.0,
         noise=SeededNoise(0),
     )
@@ -54,16 +53,13 @@ def made(dim, noise_share=1.0):
 def windows(unused, row, runs, noise, tamper=None, base=0.0):
     """Windows that are full and not yet released, with one row of this person each."""
     for _ in range(runs):
-        arms = copy.copy(unused)
-        arms._ledger, arms._noise = unused._ledger.including(), noise
-        arms._ledger._limit = unused._ledger._limit
-        for name in ("theta", "_moment", "_curvature", "_along", "_step", "_slope", "_pace"):
-            setattr(arms, name, getattr(unused, name).copy())
-        arms._moment += base
+        arms = copied(unused)
+        arms._noise = noise
+        arms._moment[:] += base
         if tamper:
             tamper(arms)
         arms.take(*row)
-        arms.clip = CLIP
+        arms.bound = CLIP
         yield arms
 
 
@@ -93,8 +89,8 @@ def measurements(noise_share=1.0, tamper=None, arms=(0, 0), runs=2500):
     for arm, y in zip(arms, (-1.0, 1.0), strict=True):
         side = []
         for each in windows(unused, (arm, np.ones(1), y), runs, noise, tamper):
-            slopes, _, along = each._measure(first)
-            side.append(slopes[use].sum() + along[use].sum())
+            measured = each._measure(first).value  # slope, curvature, slope along the last step
+            side.append(measured[use, 0].sum() + measured[use, 2].sum())
         sides.append(np.array(side))
     return sides
 
@@ -139,7 +135,7 @@ def test_audit__catches_the_wrong_sign_of_gumbel_noise():
 
 def test_audit__catches_residuals_that_are_not_clipped():
     def unclipped(arms):
-        arms.clip = math.inf  # until the row is in; then the noise is that of the true clip
+        arms.bound = math.inf  # until the row is in; then the noise is that of the true clip
 
     assert proved(selections(tamper=unclipped)) > EPSILON
     assert proved(measurements(tamper=unclipped), DELTA, "gdp") > EPSILON

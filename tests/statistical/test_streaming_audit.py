@@ -15,12 +15,12 @@ import pytest
 
 from discreet.audit import audit_scores
 from discreet.domains import Cube, LpBall, Simplex
-from discreet.online import streaming
-from discreet.online.directions import VertexDirection
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.optimization import frank_wolfe
+from discreet.optimization.directions import VertexDirection
+from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree, budget, gaussian_mu, prefix
+from discreet.privacy.calibration import best_calibration
 from discreet.privacy.gaussian import gaussian_epsilon
-from discreet.privacy.plan import best_plan
 from discreet.privacy.tree import TreeSum
 
 EPSILON, DELTA, SURE = 1.0, 1e-6, 0.9999
@@ -36,10 +36,10 @@ def quick(monkeypatch):
     def planned(task, mechanism):
         key = (task.horizon, task.dim, task.budget, task.sensitivity, mechanism)
         if key not in plans:
-            plans[key] = best_plan(task, mechanism)
+            plans[key] = best_calibration(task, mechanism)
         return plans[key]
 
-    monkeypatch.setattr(prefix, "best_plan", planned)
+    monkeypatch.setattr(prefix, "best_calibration", planned)
     monkeypatch.setattr(budget, "zcdp_rho", functools.cache(budget.zcdp_rho))
 
 
@@ -72,7 +72,13 @@ def scores(epsilon, mechanism, rounds, runs, read=thetas):
         side = []
         for _ in range(runs):
             learner = StreamingFrankWolfe(
-                Cube(1), rounds, epsilon, DELTA, clip=0.1, mechanism=mechanism, noise=noise
+                Cube(1),
+                rounds,
+                epsilon,
+                DELTA,
+                gradient_bound=0.1,
+                mechanism=mechanism,
+                noise=noise,
             )
             side.append(steps(read(learner, label, rounds)).sum())
         sides.append(np.array(side))
@@ -107,10 +113,10 @@ def best_scores(epsilon, mechanism, rounds, runs, rows=1, contributions=1):
     sides = []
     for seed, label in enumerate((-1.0, 1.0)):
         learner = StreamingFrankWolfe(
-            Cube(runs), rounds, epsilon, DELTA, clip=0.1, mechanism=mechanism,
+            Cube(runs), rounds, epsilon, DELTA, gradient_bound=0.1, mechanism=mechanism,
             contributions=contributions, noise=SeededNoise(seed),
         )  # fmt: skip
-        moment = np.full(runs, -label * learner.clip)
+        moment = np.full(runs, -label * learner.bound)
         learner._moment = lambda x, y, t, g=moment: g if t <= rows else 0 * g
         learner._direction._rate, learner._direction._sums.bound = 1e-4, math.inf
         path = np.zeros((rounds + 1, runs))
@@ -164,7 +170,7 @@ def generalized(epsilon, runs=1000, n=10):
         side = np.empty(runs)
         for run in range(runs):
             learner = StreamingFrankWolfe(
-                LpBall(1.001, n), 1, epsilon, DELTA, clip=0.05, noise=noise,
+                LpBall(1.001, n), 1, epsilon, DELTA, gradient_bound=0.05, noise=noise,
                 mechanism="generalized-gaussian",
             )  # fmt: skip
             learner._direction._rate = 1e-3
@@ -178,7 +184,7 @@ def test_audit__generalized_gaussian_stays_below_the_claim(monkeypatch):
     assert bound(generalized(EPSILON)) <= EPSILON
     less_noise = 3 * EPSILON
     assert bound(generalized(less_noise)) > EPSILON
-    monkeypatch.setattr(streaming, "clipped", lambda g, bound, q: g)
+    monkeypatch.setattr(frank_wolfe, "clipped", lambda g, bound, q: g)
     assert bound(generalized(EPSILON)) > EPSILON
 
 
@@ -199,7 +205,7 @@ def test_audit__catches_noise_drawn_at_every_read(mechanism, halved):
 
 @BOTH
 def test_audit__catches_moments_that_are_not_clipped(mechanism, halved, monkeypatch):
-    monkeypatch.setattr(streaming, "clipped", lambda g, bound, q: g)
+    monkeypatch.setattr(frank_wolfe, "clipped", lambda g, bound, q: g)
 
     def read(learner, label, rounds):  # the running sum's own check of its rows is removed too
         learner._direction._sums.bound = math.inf
@@ -213,7 +219,7 @@ def vertices(label, tamper, runs, epsilon=EPSILON, n=8):
     x, noise, seen = np.ones(n), SeededNoise(2), []
     x[0] = -1.0
     for _ in range(runs):
-        learner = StreamingFrankWolfe(Simplex(n), 1, epsilon, 0.0, clip=0.1, noise=noise)
+        learner = StreamingFrankWolfe(Simplex(n), 1, epsilon, 0.0, gradient_bound=0.1, noise=noise)
         tamper(learner)
         learner.learn(x, label)
         v = (learner.theta - 1 / n) * 3 / 2 + 1 / n  # power 1: theta = start + (v - start) 2/3
@@ -246,7 +252,7 @@ def test_audit__gumbel_choice_stays_below_and_the_wrong_sign_is_caught():
 
 
 def test_audit__catches_vertices_from_moments_that_are_not_clipped(monkeypatch):
-    monkeypatch.setattr(streaming, "clipped", lambda g, bound, q: g)
+    monkeypatch.setattr(frank_wolfe, "clipped", lambda g, bound, q: g)
     sides = [vertices(y, honest, 1000) for y in (-1.0, 1.0)]
     assert audit_scores(*sides, confidence=SURE).lower_bound > EPSILON
 

@@ -17,9 +17,9 @@ from discreet.audit.transcript import likelihood_ratio
 from discreet.audit.wire import listening
 from discreet.domains import Cube, LpBall
 from discreet.online import ProjectionFreeBandit
-from discreet.online.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.online.projection_free import LEVEL
 from discreet.online.smoothed_descent import SMOOTH
+from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import Noise, PrefixSum, SeededNoise
 from discreet.privacy.checks import Array
 
@@ -115,7 +115,9 @@ def noisy_sfw(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     def run(which: int, source: Noise) -> None:
         X, y = np.zeros((4, 2)), np.zeros(4)
         X[0], y[0] = [1.0, 0.0], 2.0 * which - 1.0
-        NoisySFW(LpBall(2, 2), claim.epsilon, claim.delta, clip=CLIP, noise=source).fit(X, y)
+        NoisySFW(LpBall(2, 2), claim.epsilon, claim.delta, gradient_bound=CLIP, noise=source).fit(
+            X, y
+        )
 
     # Later batches hold other rows.
     return np.array([likelihood_ratio(run, world, noise, limit=1) for _ in range(runs)])
@@ -132,7 +134,7 @@ def noisy_sgd(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
             LpBall(2, 2),
             claim.epsilon,
             claim.delta,
-            clip=CLIP,
+            gradient_bound=CLIP,
             passes=5,
             step=1e-3,
             noise=source,
@@ -145,7 +147,9 @@ def noisy_sgd(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
 @attack("local mirror descent", room="convex", kind="pure")
 def local_md(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     """One report of a clipped gradient, from the wire; the label is 1 or -1."""
-    learner = LocalMD(LpBall(2, 2), runs, claim.epsilon, clip=CLIP, step=1e-3, noise=noise)
+    learner = LocalMD(
+        LpBall(2, 2), runs, claim.epsilon, gradient_bound=CLIP, step=1e-3, noise=noise
+    )
     with listening() as heard:
         for _ in range(runs):
             learner.learn([1.0, 0.0], 1.0 - 2.0 * world)

@@ -1,12 +1,22 @@
 """Attacks on local channels: one report, two records as far apart as records can be.
 
-The score is the log-likelihood ratio of the report, from the channel's published density.
+The score is the log-likelihood ratio of the report, from the channel's published density. A device
+is asked by a hostile server: every number is as extreme as the device accepts.
 """
 
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
+from discreet.bandits import Device, PublicPolicy
+from discreet.local import Question
+from discreet.local.questions import LARGEST, SMALLEST_CLIP
+from discreet.privacy import (
+    BallChannel,
+    BinaryChannel,
+    IntervalChannel,
+    SeededNoise,
+    SymmetricChannel,
+)
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
 
@@ -47,19 +57,16 @@ def interval(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     channel = IntervalChannel(claim.epsilon)
     sent = channel.privatize(np.full(runs, 2.0 * world - 1.0), noise)
     ratio = channel.log_density(sent, 1) - channel.log_density(sent, -1)
-    return np.stack([ratio, sent], axis=1)
-
-
-@attack("interval channel, piecewise", room="local", kind="pure")
-def piecewise(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
-    """The two ends of the interval, by the plateau that channels use beyond epsilon = 1.3."""
-    channel = IntervalChannel(claim.epsilon)
-    # As private at any epsilon; only its variance is larger at a small one.
-    channel.piecewise = True
-    channel._reach = (channel._half + 1) / (channel._half - 1)
-    sent = channel.privatize(np.full(runs, 2.0 * world - 1.0), noise)
-    ratio = channel.log_density(sent, 1) - channel.log_density(sent, -1)
     return np.asarray(np.round(np.stack([ratio, sent], axis=1), 9), dtype=np.float64)
+
+
+@attack("binary channel", room="local", kind="pure")
+def binary(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """Yes or no; one report of each person is seen."""
+    channel = BinaryChannel(claim.epsilon)
+    sent = channel.privatize(np.full(runs, float(world)), noise)
+    ratio = channel.log_density(sent, 1) - channel.log_density(sent, 0)
+    return np.stack([ratio, sent], axis=1)
 
 
 @attack("symmetric channel", room="local", kind="pure")
@@ -71,3 +78,26 @@ def symmetric(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
     vectors, v = symmetric_to_vector(sent), symmetric_to_vector(matrix)
     ratio = channel.vectors.log_density(vectors, v) - channel.vectors.log_density(vectors, -v)
     return np.stack([ratio, vectors @ v], axis=1)
+
+
+@attack("device, hostile policy", room="bandits", kind="pure")
+def hostile(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """One report of each of many devices: sent or not, and what it says about a reward."""
+    e1 = np.eye(2)[0]
+    policy = PublicPolicy(
+        window=1,
+        theta=np.array([0.0, LARGEST]),
+        whitening=np.diag([1.0, LARGEST]),
+        questions=(Question("moment", "moment", SMALLEST_CLIP, 1.0),),
+        epsilon=claim.epsilon,
+        root=LARGEST * np.eye(2),
+        draws=LARGEST * np.eye(2),
+    )
+    channel, scores = policy.channels["moment"], np.full((runs, 2), np.nan)
+    assert isinstance(channel, BallChannel)
+    for run in range(runs):
+        device = Device(policy, epsilon=claim.epsilon, seed=0, noise=noise)
+        sent = device.report(device.decide([e1]), 2.0 * world - 1.0).values
+        ratio = channel.log_density(sent, e1) - channel.log_density(sent, -e1)
+        scores[run] = ratio[0], sent[0, 0]
+    return np.round(scores, 9)

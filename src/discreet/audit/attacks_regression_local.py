@@ -1,7 +1,7 @@
 """Attacks on private regression under local trust: the attacker hears the canary's report.
 
 What a channel sent is scored by its density, so that a test has no threshold to guess. Either the
-device's own code is asked (`report`), or everybody in a fit is the same person and the wire is
+device's own code is asked (`report_many`), or everybody in a fit is the same person and the wire is
 tapped: one fit is then thousands of runs.
 """
 
@@ -13,18 +13,17 @@ import numpy as np
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_regression import LABELS, Row
 from discreet.audit.wire import listening
-from discreet.privacy import BallChannel, IntervalChannel, SeededNoise
+from discreet.local import PublicState, Question, report_many
+from discreet.local.questions import Channel, answer
+from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
 from discreet.privacy.checks import Array
-from discreet.privacy.local import SymmetricChannel
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.regression import PrivateGLM, PrivateLinearRegression
-from discreet.regression.local import REACH
-from discreet.regression.local_protocol import PublicState, answer, report
+from discreet.regression.local import PREDICTION_BOUND
 
-E1, E2 = ROUND = np.eye(2)
+E1, E2 = ISOTROPIC = np.eye(2)
 ORIGIN = np.zeros(2)
 PEOPLE = 4000
-Channel = BallChannel | IntervalChannel | SymmetricChannel
 
 
 def log_ratio(channel: Channel, sent: Array, answers: list[Any]) -> Array:
@@ -38,40 +37,50 @@ def log_ratio(channel: Channel, sent: Array, answers: list[Any]) -> Array:
 
 def _question(
     name: str,
-    question: str,
+    kind: str,
     pair: tuple[Row, Row],
     *,
     theta: Array = ORIGIN,
-    frame: Array = ROUND,
+    whitening: Array = ISOTROPIC,
     clip: float = 1.0,
     reports: int = 1,
 ) -> None:
     @attack(f"local regression {name}", room="regression", kind="pure")
     def one_person(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
         """What one device sends to a question of the protocol, by exact likelihood."""
-        state = PublicState(question, theta, frame, clip, claim.epsilon, reports)
-        answers = [answer(x[None], np.array([y]), state)[0] for x, y in pair]
+        question = Question(kind, kind, clip, 1.0)
+        state = PublicState(
+            window=0,
+            theta=theta,
+            whitening=whitening,
+            questions=(question,),
+            epsilon=claim.epsilon,
+            contributions=reports,
+        )
+        answers = [answer(x[None], np.array([y]), question, theta, whitening)[0] for x, y in pair]
         features, label = pair[world]
         count = runs * reports
-        sent = report(np.tile(features, (count, 1)), np.full(count, label), state, noise).values
-        ratio = log_ratio(state.channel, sent, answers)
+        rows, labels = np.tile(features, (count, 1)), np.full(count, label)
+        batches = report_many(rows, labels, state, np.zeros(count), noise)
+        sent = np.concatenate([batch.values for batch in batches])
+        ratio = log_ratio(state.channels[kind], sent, answers)
         return np.asarray(ratio.reshape(runs, reports).sum(axis=1))
 
 
 _question("moment report", "moment", LABELS)
 _question("moment report, three of one person", "moment", LABELS, reports=3)
-# Later phases: theta is known better, residuals are cut earlier and the frame is stretched.
+# Later phases: theta is known better, residuals are cut earlier and the whitening is stretched.
 _question(
     "moment report, later phase",
     "moment",
     LABELS,
     theta=0.5 * E1,
-    frame=np.diag([3.0, 1.0]),
+    whitening=np.diag([3.0, 1.0]),
     clip=0.1,
 )
 # Two Gram answers are never opposite; orthogonal ones differ by e^epsilon on part of the sphere.
 _question("gram report", "gram", ((E2, 1.0), (E1, 1.0)))
-_question("scale report", "scale", ((E1, 1.0), (E1, 0.0)), clip=0.5)
+_question("scale report", "within", ((E1, 1.0), (E1, 0.0)), clip=0.5)
 
 
 def _wiretapped(
@@ -152,8 +161,8 @@ def last_batch(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array
             learner(claim, noise).fit(X, y)
         theta = 0.0
         for batch in heard[:-1]:
-            theta -= (min(REACH, abs(theta)) + 1) * float(batch.mean())
-        guess = np.clip(theta, -REACH, REACH)
+            theta -= (min(PREDICTION_BOUND, abs(theta)) + 1) * float(batch.mean())
+        guess = np.clip(theta, -PREDICTION_BOUND, PREDICTION_BOUND)
         answers = [np.array([guess - label]) / (abs(guess) + 1) for label in (-1.0, 1.0)]
         scores[run] = log_ratio(channel, heard[-1][-1:], answers)[0]
     return scores

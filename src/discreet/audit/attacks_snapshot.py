@@ -30,7 +30,9 @@ def stolen(
     sums = PrefixSum(T, runs, budget, sensitivity=1.0, bound=runs, mechanism=mechanism, noise=noise)
     sums.add(np.full(runs, world - 0.5))
     held: Any = sums._sum
-    return np.concatenate(list(held.node_sums().values())).T
+    if isinstance(held, TreeSum):
+        return np.concatenate(list(held.node_sums().values())).T
+    return np.concatenate([held._total[None], held._memory]).T
 
 
 # A round is in one node of each level, and right after it all of them are in the state: 1.
@@ -57,7 +59,6 @@ def snapshot_window(claim: Claim, runs: int, world: int, noise: SeededNoise) -> 
         learner: Any = _joint(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * world - 1.0)
         learner.decide(NOBODY)
-        estimator = learner._estimator
-        view, held = estimator._lens, estimator._sum.value
+        view, held = learner.window.transform, learner.window.total.value
         scores.append(held @ (_term(view, 1.0) - _term(view, -1.0)))
     return np.array(scores)

@@ -12,13 +12,13 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_streaming import rare_share, rare_vertex
+from discreet.audit.copied import copied
 from discreet.audit.transcript import compare, likelihood_ratio
-from discreet.online import SparseBandit
-from discreet.online.arms import CURVATURE, SELECTING
+from discreet.bandits import SparseBandit
+from discreet.bandits.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.state import copied
 
 ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
 RIVALS = 12  # entries that the canary pushes down while it pushes one up
@@ -26,7 +26,13 @@ RIVALS = 12  # entries that the canary pushes down while it pushes one up
 
 def _made(dim: int, rho: float, **options: Any) -> SparseBandit:
     """A learner whose window costs rho in all."""
-    own = {"horizon": 3 * ARMS * FORCED, "forced": FORCED, "clip": CLIP, "seed": 0, **options}
+    own = {
+        "horizon": 3 * ARMS * FORCED,
+        "forced": FORCED,
+        "residual_bound": CLIP,
+        "seed": 0,
+        **options,
+    }
     return SparseBandit(ARMS, dim, epsilon=zcdp_epsilon(rho, DELTA), delta=DELTA, **own)
 
 
@@ -127,7 +133,7 @@ def every_round(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
     seen = []
     for _ in range(runs):
         bandit: Any = copied(unused)
-        choice = bandit._arms._directions[0]
+        choice = bandit._arms._each[0].direction
         choice._noise = noise
         rare_vertex(choice._total, choice.scale(1))
         bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * world)

@@ -13,12 +13,12 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks_sums import views, whitening
+from discreet.audit.copied import copied
 from discreet.domains import Cube, LpBall
-from discreet.online import StreamingFrankWolfe
+from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.state import copied
 
 CLIP, SMALL, DELTA, ROUNDS = 0.1, 0.01, 1e-6, 12
 RARE = 12.0  # exp(score/scale) of all other vertices together, that of the canary's being 1
@@ -42,7 +42,7 @@ def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
                 1,
                 claim.epsilon,
                 claim.delta,
-                clip=CLIP,
+                gradient_bound=CLIP,
                 mechanism=mechanism,
                 noise=noise,
             )
@@ -66,7 +66,13 @@ def many_rounds(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Arra
     out = []
     for _ in range(runs):
         learner: Any = StreamingFrankWolfe(
-            Cube(1), ROUNDS, claim.epsilon, claim.delta, clip=SMALL, mechanism="blt", noise=noise
+            Cube(1),
+            ROUNDS,
+            claim.epsilon,
+            claim.delta,
+            gradient_bound=SMALL,
+            mechanism="blt",
+            noise=noise,
         )
         sums, path = learner._direction._sums, list[float]()
         rate = learner._direction._rate = 0.25 / float(sums.deviation(1))  # inside the border
@@ -96,7 +102,7 @@ def _generalised(name: str, dim: int, kind: str, near: float) -> None:
             rounds,
             epsilon,
             claim.delta,
-            clip=CLIP,
+            gradient_bound=CLIP,
             mechanism="generalized-gaussian",
         )
         # |x|_3 = 1 with entries alike: of all rows of that length in l_3 the longest in l_r, r < 3.
@@ -148,7 +154,7 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
             # Above epsilon = 8 it would make five; less is promised then than is claimed.
             rho = choices * min(claim.epsilon, 8.0) ** 2 / 8
             budget = (zcdp_epsilon(rho, DELTA), DELTA)
-        unused: Any = StreamingFrankWolfe(LpBall(1, 2), rounds, *budget, clip=CLIP)
+        unused: Any = StreamingFrankWolfe(LpBall(1, 2), rounds, *budget, gradient_bound=CLIP)
         seen = []
         for _ in range(runs):
             learner = copied(unused)  # calibrating anew takes longer than a run

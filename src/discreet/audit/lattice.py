@@ -104,8 +104,8 @@ def _interval(epsilon: float, record: int, runs: int, noise: Noise) -> tuple[Arr
 CHANNELS: dict[str, Callable[[int, int, Noise], tuple[Array, str]]] = {
     "ball channel": _ball,
     "symmetric channel": _symmetric,
-    "interval channel, piecewise": lambda *about: _interval(2.0, *about),
-    "interval channel, two values": lambda *about: _interval(1.0, *about),
+    "interval channel": lambda *about: _interval(2.0, *about),
+    "interval channel, two values": lambda *about: _interval(0.5, *about),
 }
 
 

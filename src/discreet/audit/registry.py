@@ -2,7 +2,9 @@
 
 from discreet.audit import (
     attacks_bandits,
+    attacks_context,
     attacks_convex,
+    attacks_hostile,
     attacks_local,
     attacks_mechanisms,
     attacks_online,
@@ -17,7 +19,9 @@ from discreet.audit.attack import ATTACKS
 
 ROOMS = (
     attacks_bandits,
+    attacks_context,
     attacks_convex,
+    attacks_hostile,
     attacks_local,
     attacks_mechanisms,
     attacks_online,

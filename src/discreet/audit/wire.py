@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy import BallChannel, IntervalChannel
+from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel
 from discreet.privacy.checks import Array
 
 
@@ -21,8 +21,9 @@ def listening() -> Iterator[list[Array]]:
     True
     """
     heard: list[Array] = []
-    interval = ((IntervalChannel, name) for name in ("privatize", "report"))
-    tapped: list[tuple[Any, str]] = [(BallChannel, "privatize"), *interval]
+    kinds = (IntervalChannel, BinaryChannel)
+    numbers = ((kind, name) for kind in kinds for name in ("privatize", "report"))
+    tapped: list[tuple[Any, str]] = [(BallChannel, "privatize"), *numbers]
     originals = [(kind, name, getattr(kind, name)) for kind, name in tapped]
 
     def tap(send: Any) -> Any:

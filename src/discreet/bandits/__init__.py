@@ -1,18 +1,31 @@
 """Contextual bandits: decide, learn, and let nobody tell from the decisions who did what."""
 
+import warnings
+from typing import Any
+
 from discreet.bandits import baselines
 from discreet.bandits.linear import LinearBandit
-from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy
+from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
+from discreet.bandits.sparse import SparseBandit
 from discreet.decisions import Decision, Decisions
 
 __all__ = [
-    "BanditReport",
     "Decision",
     "Decisions",
     "Device",
     "LinearBandit",
     "LocalServer",
     "PublicPolicy",
+    "SparseBandit",
     "baselines",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "BanditReport":
+        from discreet.local import Report
+
+        warnings.warn("BanditReport is discreet.local.Report now", DeprecationWarning, stacklevel=2)
+        return Report
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

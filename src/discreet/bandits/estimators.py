@@ -18,8 +18,9 @@ import numpy as np
 from discreet.bandits.belief import Belief, Point
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
-from discreet.bandits.policies import POLICIES, Policy, Stage, Uniform
+from discreet.bandits.policies import POLICIES, Stage, Uniform
 from discreet.bandits.window import COUNT, SENSITIVITY, Transform, bounded, transform
+from discreet.decisions import Policy
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.accumulator import NoisySum
@@ -87,7 +88,6 @@ class Estimator(ABC):
                 f"{self.where} knows the policies {', '.join(self.policies)} and link='identity'"
             )
 
-
     @abstractmethod
     def open(self, belief: Any, size: int, noise: Noise) -> EstimatorWindow:
         """A window of so many decisions."""
@@ -138,7 +138,7 @@ class InformationWeighted(Estimator):
         return max(8, math.ceil(FIRST * self.dim * self.budget.contributions / self.budget.mu))
 
     @property
-    def prior(self) -> Belief:  # type: ignore[override]
+    def prior(self) -> Belief:
         """Before anything was released."""
         low, high = self.limits
         radius = 1.0 if self.link.name == "identity" else STEEP
@@ -156,6 +156,7 @@ class InformationWeighted(Estimator):
             noise=noise,
             what="weighted Gram matrix, moment and residuals",
             scope=scope(belief),
+            contributions=self.budget.contributions,
         )
         link = bounded(self.link, self.scale)
         view = transform(belief, size, total.release.scale, self.limits, link)
@@ -237,7 +238,7 @@ class Descent(Estimator):
         return max(64, math.ceil(16 * self.budget.contributions / self.budget.mu))
 
     @property
-    def prior(self) -> Point:  # type: ignore[override]
+    def prior(self) -> Point:
         """theta = 0."""
         return Point(np.zeros(self.dim), 1.0)
 
@@ -250,7 +251,8 @@ class Descent(Estimator):
         """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
         mu = self.budget.mu / self.budget.contributions
         rho = self.limits[1] - self.limits[0]
-        return min(1 / math.sqrt(size), (mu / (2 * rho * math.sqrt(size))) ** (2 / 3), 1.0)
+        private: float = float(mu / (2 * rho * math.sqrt(size))) ** (2 / 3)
+        return min(1 / math.sqrt(size), private, 1.0)
 
 
 class DescentWindow(EstimatorWindow):

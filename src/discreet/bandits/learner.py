@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
-from discreet.privacy.checks import Array, finite, numbers, positive, whole, within
+from discreet.privacy.checks import Array, finite, numbers, public_bound, whole, within
 from discreet.state import Stateful, damaged
 
 FOREVER = 2**62  # rounds
@@ -62,9 +62,7 @@ class Bandit(Stateful, ABC):
     ) -> None:
         self.dim = whole("dim", dim)
         self.horizon = None if horizon is None else whole("horizon", horizon)
-        self.norm_bound = positive("norm_bound", norm_bound)
-        if not 1e-100 < self.norm_bound < 1e100:
-            raise ValueError(f"norm_bound must lie in 1e-100 .. 1e100, got {norm_bound!r}")
+        self.norm_bound = public_bound("norm_bound", norm_bound)
         low, high = (float(end) for end in reward_range)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
@@ -349,7 +347,7 @@ class Bandit(Stateful, ABC):
         self._check_shape(array, 3)
         usable = np.ones(len(array), dtype=bool)
         if not self._fits(array):
-            usable = np.isfinite(array).all(axis=(1, 2))
+            usable = np.asarray(np.isfinite(array).all(axis=(1, 2)))
             array = np.where(usable[:, None, None], array, 0.0)
             array = within("features", array, self.norm_bound, norm="l2", clip=True)
         return self._scaled(array), usable

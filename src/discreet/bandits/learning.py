@@ -127,7 +127,8 @@ def learned(
 
     # 2. The Gram matrix, and with it the moment as an observation of theta.
     covariance = np.linalg.inv(precision + d / belief.radius**2 * eye)
-    back, shift = np.linalg.inv(view.whitening), belief.mean - view.mean
+    back = np.asarray(np.linalg.inv(view.whitening), dtype=np.float64)
+    shift = belief.mean - view.mean
     apart = covariance + np.outer(shift, shift)  # how far theta may be from the transform's centre
     before = back @ apart @ back
     gram, gram_noise = _gram(sums.gram, before, back @ belief.mean, noise_std, size)
@@ -161,7 +162,7 @@ def learned(
     longest = max(float(np.linalg.norm(view.whitening, 2)), 1.0)
     recent_gram = RECENT * belief.gram + rho2 * seen
     gram_std = math.hypot(RECENT * belief.gram_noise_std, noise_std / longest**2)
-    visible = _visible(sums.gram, noise_std, view.whitening)
+    visible = _visible(sums.gram, noise_std, back)
     radius = _radius(precision, weighted, belief.radius, visible)
     covariance = np.linalg.inv(precision + d / radius**2 * eye)
     covariance = (covariance + covariance.T) / 2
@@ -185,12 +186,12 @@ def learned(
     )
 
 
-def _visible(gram: Array, noise_std: float, whitening: Array) -> Array:  # (d, k)
-    """Orthonormal directions of theta in which there were rows: that noise alone cannot make."""
+def _visible(gram: Array, noise_std: float, back: Array) -> Array:  # (d, k)
+    """Orthonormal directions in which there were rows, more than noise alone could make."""
     values, vectors = np.linalg.eigh(gram)
     # A symmetric matrix of noise has operator norm about sqrt(2 d) standard deviations.
     rows = vectors[:, values > VISIBLE * noise_std * math.sqrt(2 * len(gram))]
-    return np.asarray(np.linalg.qr(whitening @ rows)[0])
+    return np.asarray(np.linalg.qr(back @ rows)[0])
 
 
 def _radius(precision: Array, weighted: Array, least: float, visible: Array) -> float:
@@ -240,8 +241,9 @@ def _gram(
 ) -> tuple[Array, Array]:
     """The Gram matrix without most of its noise, and the covariance of its error times delta.
 
-    It is shrunk towards an isotropic matrix that may be longer along the direction the policy prefers
-    (Ledoit-Wolf, the noise is known); eigenvalues that noise alone could make count as nothing.
+    It is shrunk towards an isotropic matrix that may be longer along the direction the policy
+    prefers (Ledoit-Wolf, the noise is known); eigenvalues that noise alone could make count as
+    nothing.
     """
     d, eye = len(noisy), np.eye(len(noisy))
     length = float(np.linalg.norm(along))
@@ -272,5 +274,7 @@ def _gram(
     values = np.maximum(values - sure * error / np.maximum(values, 1e-300), 0.0)
     others = eye - special
     noise = square / 2 * keep * (np.trace(before) * eye + before)
-    noise += (1 - keep) * square * (fraction * others @ before @ others + special @ before @ special)
+    noise += (
+        (1 - keep) * square * (fraction * others @ before @ others + special @ before @ special)
+    )
     return np.asarray((vectors * values) @ vectors.T), noise

@@ -12,10 +12,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.bandits.estimators import Descent, Estimator, InformationWeighted
+from discreet.bandits.estimators import (
+    Descent,
+    Estimator,
+    EstimatorWindow,
+    InformationWeighted,
+)
 from discreet.bandits.learner import Bandit
 from discreet.bandits.local import LocalReports
-from discreet.bandits.policies import POLICIES, Policy, Stage, Uniform
+from discreet.bandits.policies import POLICIES, Stage, Uniform
+from discreet.decisions import Policy
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, Noise
@@ -79,6 +85,7 @@ class LinearBandit(Bandit):
     (1.0, 'joint')
     """
 
+    window: EstimatorWindow | None
     _state: ClassVar[tuple[str, ...]] = (
         *Bandit._state, "noise", "_estimator", "_belief", "_ledger", "_entropy"
     )  # fmt: skip
@@ -117,7 +124,7 @@ class LinearBandit(Bandit):
         self._estimator = self._recipe(kind, budget)
         self._estimator.assert_knows(self._policy_name, self.link)
         self._belief = self._estimator.prior
-        self._ledger = Ledger(budget)
+        self._ledger = Ledger(budget, "pure" if self.trust == "local" else "gaussian")
         self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
         self.policy: Policy = Uniform()
 

@@ -13,66 +13,32 @@ import numpy as np
 from discreet.bandits.belief import Point
 from discreet.bandits.estimators import Estimator, EstimatorWindow
 from discreet.bandits.local_protocol import POLICIES as LOCAL_POLICIES
-from discreet.bandits.local_protocol import BanditReport, Device, PublicPolicy, report_many
+from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
 from discreet.bandits.policies import Stage
 from discreet.decisions import Policy
+from discreet.local import Report, local_guarantee, report_many
+from discreet.local.server import UNPROTECTED as REPORTS
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.checks import Array, one_of
-from discreet.privacy.noise import source
-from discreet.state import Stateful, register
+from discreet.state import Stateful
 
-__all__ = [
-    "BanditReport",
-    "Device",
-    "LocalReports",
-    "LocalServer",
-    "PublicPolicy",
-    "local_guarantee",
-    "report_many",
-]
+__all__ = ["Device", "LocalReports", "LocalServer", "PublicPolicy", "Report", "bandit_guarantee"]
 
 UNPROTECTED = (
     "the action served, to whoever serves it",
-    "that a report was sent, when, and which question it answers",
+    REPORTS[0],
     "decision records: they stay on the device",
-    "the public bounds",
+    *REPORTS[1:],
 )
 REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residual reports"
 
 
-def local_guarantee(
+def bandit_guarantee(
     policy: PublicPolicy, noise: Noise | None = None, *, sent: bool = True
 ) -> Guarantee:
-    """What each person is promised who answers the questions of a policy.
-
-    One report answers one question, so the questions are disjoint scopes; k reports of one person
-    run at epsilon/k each and add up to epsilon, whichever questions they answer.
-    """
-    k, drawn, releases = policy.contributions, source(noise), []
-    for question, channel in policy.channels.items() if sent else ():
-        (release,) = channel.guarantee.releases
-        releases.append(
-            Release.pure(
-                what=f"{k} report(s) of one person, on {question}",
-                mechanism=release.mechanism,
-                norm=release.norm,
-                sensitivity=release.sensitivity,
-                scale=release.scale,
-                sampler=drawn.sampler(release.mechanism),
-                scope=question,
-            )
-        )
-    limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
-    return Guarantee(
-        epsilon=policy.epsilon,
-        delta=0.0,
-        trust="local",
-        contributions=k,
-        releases=tuple(releases),
-        unprotected=UNPROTECTED if k == 1 else (*UNPROTECTED, limit),
-        reference=REFERENCE,
-    )
+    """What each person is promised who answers the questions of a policy."""
+    return local_guarantee(policy, noise, sent=sent, unprotected=UNPROTECTED, reference=REFERENCE)
 
 
 class LocalReports(Stateful, Estimator):
@@ -107,19 +73,19 @@ class LocalReports(Stateful, Estimator):
         return self.server.size(0)
 
     @property
-    def prior(self) -> Point:  # type: ignore[override]
+    def prior(self) -> Point:
         """The server's estimate."""
         policy = self.server.policy
-        error = float(np.linalg.norm(policy.root)) / math.sqrt(len(policy.theta))
+        error = float(np.linalg.norm(policy.root)) / math.sqrt(policy.dim)
         return Point(policy.theta, error, policy.window)
 
     def policy(self, name: str, stage: Stage) -> Policy:
         """What the server publishes: devices decide by it."""
-        return self.server.policy.law
+        return self.server.policy.rule
 
     def guarantee(self, ledger: Ledger, noise: Noise) -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        promise = local_guarantee(self.server.policy, noise, sent=self.server.taken > 0)
+        promise = bandit_guarantee(self.server.policy, noise, sent=self.server.taken > 0)
         here = "anything, against whoever runs this process: devices and server are one here"
         return replace(promise, unprotected=(*promise.unprotected, here))
 
@@ -159,28 +125,6 @@ class LocalWindow(EstimatorWindow):
         if self.estimator.server.policy.window == belief.windows:
             self.estimator.server.close()
         return self.estimator.prior, ()
-
-
-def _server_config(server: LocalServer) -> dict[str, Any]:
-    return {"dim": server.dim, "epsilon": server.policy.epsilon, **server._fixed}
-
-
-def _resumed_server(plain: dict[str, Any]) -> LocalServer:
-    config = dict(plain["config"])
-    config["reward_range"] = tuple(config["reward_range"])
-    server = LocalServer(**config)
-    server.load_state_dict(plain["state"])
-    return server
-
-
-register(
-    LocalServer,
-    lambda server: {
-        "config": {**_server_config(server), "reward_range": list(server._fixed["reward_range"])},
-        "state": server.state_dict(),
-    },
-    _resumed_server,
-)
 
 
 def own_seed(seed: int, stream: str) -> int:

@@ -19,7 +19,7 @@ beside it at no extra noise, to notice rewards for which clipping is wrong. E bo
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
@@ -44,6 +44,7 @@ LOUD = 0.3  # of the largest variance that rewards can have: clipping gains noth
 ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
 LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
 LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
+WILDEST = 1e30  # of the numbers in a belief
 NARROWEST = 1e-6  # R, as a fraction of E
 
 # Elementwise arithmetic on one row's numbers, under numpy's names: several times as fast.
@@ -93,14 +94,13 @@ class Transform:
         x = seen[d + 1 :]
         spread2, length2 = float(wide.dot(wide)), float(x.dot(x))
         if self.link is not None:
-            slope = float(self.link.slope(expected))
-            expected = float(self.link.mean(expected))
+            t = np.array(expected)
+            slope = float(self.link.slope(t))
+            expected = float(self.link.mean(t))
             x *= slope
             spread2 *= slope * slope
             length2 *= slope * slope
-        stretch, v[d], v[d + 1], weight = self._clipped(
-            expected, spread2, length2, reward, ONE_ROW
-        )
+        stretch, v[d], v[d + 1], weight = self._clipped(expected, spread2, length2, reward, ONE_ROW)
         np.multiply(x, stretch, out=v[:d])
         return float(weight)
 
@@ -148,12 +148,14 @@ def transform(
     link: BoundedLink | None,
 ) -> Transform:
     """The transform of a window of so many decisions, whose release has this noise."""
+    belief = _tamed(belief)
+    noise_std = min(noise_std, WILDEST)
     d = len(belief.mean)
     low, high = limits
     most = max(abs(low), abs(high))
     centre = _within(belief.mean, LONGEST)
     bound = most + float(np.linalg.norm(centre)) if link is None else high - low
-    nu = max(belief.reward_variance, 1e-30)
+    nu = belief.reward_variance
     if not belief.may_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
         if link is None:
             centre, bound = 0 * centre, most
@@ -187,15 +189,31 @@ def _whitening(belief: Belief) -> Array:
     """W in which recent rows are isotropic and of length about 1, no finer than the noise."""
     d = len(belief.mean)
     nu = belief.reward_variance
-    if belief.effective_rows == 0:  # rows may have length 1, and nothing is known
+    if belief.effective_rows < 1 / WILDEST:  # rows may have length 1, and nothing is known
         return math.sqrt(1 + belief.radius**2 / d / nu) * np.eye(d)
     gram = belief.gram / belief.effective_rows
     values, vectors = np.linalg.eigh(gram)
     values = np.maximum(values, belief.gram_noise_std / belief.effective_rows + 1e-12)
     values = values + ISOTROPY * values.mean()
     root = np.asarray((vectors * values**-0.5) @ vectors.T)
-    rho2 = 1 + float(np.sum(belief.covariance * gram)) / nu
+    rho2 = 1 + max(float(np.sum(belief.covariance * gram)), 0.0) / nu
     return root * math.sqrt(rho2 / max(float(np.trace(root @ gram @ root)), 1.0))
+
+
+def _tamed(belief: Belief) -> Belief:
+    """A belief whose numbers are such as releases make; those of real ones do not change.
+
+    So that no belief, however it came about, makes a transform that overflows. All public.
+    """
+    return replace(
+        belief,
+        covariance=np.clip(belief.covariance, -WILDEST, WILDEST),
+        gram=np.clip(belief.gram, -WILDEST, WILDEST),
+        reward_variance=min(max(belief.reward_variance, 1 / WILDEST), WILDEST),
+        effective_rows=min(belief.effective_rows, WILDEST),
+        gram_noise_std=min(belief.gram_noise_std, WILDEST),
+        radius=min(belief.radius, WILDEST),
+    )
 
 
 def _within(vector: Array, length: float) -> Array:

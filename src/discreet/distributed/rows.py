@@ -5,12 +5,23 @@ the blocks alone. So the sums are the same to the last bit whichever worker adds
 if one dies on the way and its tasks run again somewhere else. Nothing here draws noise or spends
 budget: that happens at the driver, with sums that have arrived.
 
+Each pass reads the source again, so the source has to show the same people in the same blocks every
+time: otherwise a person is in two blocks of a sum, or in two stages whose rows are said to be
+disjoint. The first pass takes a digest of every block, later ones compare it where the block is. A
+sum over a whole block needs the same rows in any order; a choice of rows by their places needs the
+same order too. The digest is keyed with a secret of this fit and used for equality alone. A stable
+source never fails the check; that an unstable one is refused depends on its rows, and is listed as
+unprotected.
+
 A task never raises: dask would write the task, and in some versions its arguments, which are data,
 to the worker's log. It returns `Refused` with a message that quotes nothing, and the driver raises.
 """
 
+import hashlib
+import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import dask as untyped
@@ -21,12 +32,13 @@ from discreet.privacy.checks import Array
 
 dask: Any = untyped
 Parts = tuple[Array, ...]
-Look = Callable[[Array, Array], Parts]
+Query = Callable[[Array, Array], Parts]
 Merge = Callable[[Sequence[Parts]], Parts]
 Prepare = Callable[[Any, Any], tuple[Array, Array]]  # a block as it is stored -> checked, clipped
 Places = NDArray[np.int64]
-FAN = 16  # parts that one task of the tree adds up
-KEPT = 2**18  # rows of a choice that workers keep in memory from stage to stage
+Digest = NDArray[np.uint64]
+FAN_IN = 16  # parts that one task of the tree adds up
+KEPT_ROWS = 2**18  # choices of at most so many rows stay in the workers' memory between stages
 
 
 @dataclass(frozen=True)
@@ -36,11 +48,22 @@ class Refused:
     message: str
 
 
-class Table:
-    """Blocks of rows and labels, and how they are made ready; X and y share one."""
+UNSTABLE = Refused(
+    "X and y must be the same in every pass, but a block came back with other rows or in another "
+    "order: call persist() on both, or write them to files first (no shuffle, no random sample)"
+)
 
-    def __init__(self, pairs: Sequence[tuple[Any, Any]], prepare: Any, lengths: Places) -> None:
-        self.pairs, self.prepare, self.lengths = pairs, prepare, lengths
+
+class Table:
+    """Blocks of rows and labels, each a delayed pair that is checked against the first pass.
+
+    `blocks` have the rows of the first pass in any order, `ordered` in the same order.
+    """
+
+    def __init__(self, blocks: Sequence[Any], ordered: Sequence[Any], lengths: Places) -> None:
+        self.blocks = blocks
+        self.ordered = ordered
+        self.lengths = lengths
         self._choices: dict[bytes, Table] = {}
 
     def chosen(self, places: Places) -> "Table":
@@ -50,18 +73,18 @@ class Table:
         """
         name = places.tobytes()
         if name not in self._choices:
-            ordered, ends = np.sort(places), np.cumsum(self.lengths)
+            rows, ends = np.sort(places), np.cumsum(self.lengths)
             starts = ends - self.lengths
-            cuts = np.searchsorted(ordered, np.stack([starts, ends], axis=1))
-            pairs = [
-                (_picked(x, ordered[low:high] - start), _picked(y, ordered[low:high] - start))
-                for (x, y), start, (low, high) in zip(self.pairs, starts, cuts, strict=True)
+            cuts = np.searchsorted(rows, np.stack([starts, ends], axis=1))
+            blocks = [
+                dask.delayed(_chosen)(block, rows[low:high] - start)
+                for block, start, (low, high) in zip(self.ordered, starts, cuts, strict=True)
                 if high > low
             ]
-            if len(places) <= KEPT:
-                (pairs,) = dask.persist(pairs)
+            if len(places) <= KEPT_ROWS:
+                (blocks,) = dask.persist(blocks)
             lengths = cuts[:, 1] - cuts[:, 0]
-            self._choices[name] = Table(pairs, self.prepare, lengths[lengths > 0])
+            self._choices[name] = Table(blocks, blocks, lengths[lengths > 0])
         return self._choices[name]
 
 
@@ -79,7 +102,8 @@ class Blocks:
     """
 
     def __init__(self, table: Table, columns: int | None) -> None:
-        self._table, self._columns = table, columns
+        self._table = table
+        self._columns = columns
 
     def __len__(self) -> int:
         return int(self._table.lengths.sum())
@@ -97,14 +121,12 @@ class Blocks:
             raise ValueError("choose rows by their places, not by a slice")
         return self
 
-    def fold(self, look: Look, merge: Merge, labels: "Blocks") -> Parts:
-        """`look` at every block where it is, then `merge` the answers: one pass."""
-        table = self._table
-        if labels._table is not table:
+    def fold(self, query: Query, merge: Merge, labels: "Blocks") -> Parts:
+        """Ask every block where it is, then `merge` the answers: one pass."""
+        if labels._table is not self._table:
             raise ValueError("rows and labels must be the same choice of the same blocks")
-        asked = dask.delayed(look, traverse=False)
-        tasks = [dask.delayed(_look)(x, y, table.prepare, asked) for x, y in table.pairs]
-        return _computed(tasks, merge)
+        asked = dask.delayed(query, traverse=False)
+        return _computed([dask.delayed(_answer)(b, asked) for b in self._table.blocks], merge)
 
 
 def open_blocks(X: Any, y: Any, prepare: Prepare, *, columns: int) -> tuple[Blocks, Blocks]:
@@ -122,37 +144,46 @@ def open_blocks(X: Any, y: Any, prepare: Prepare, *, columns: int) -> tuple[Bloc
             f"X has {len(xs)} blocks and y has {len(ys)}: cut both at the same rows, say "
             "y.rechunk or repartition"
         )
-    pairs, ready = list(zip(xs, ys, strict=True)), dask.delayed(prepare, traverse=False)
-    counts = _computed(
-        [dask.delayed(_counted)(x, y, ready) for x, y in pairs],
-        lambda parts: (np.concatenate([each for (each,) in parts]),),
-    )[0]
-    rows, labels = counts.sum(axis=0)
+    ready = dask.delayed(prepare, traverse=False)
+    key = np.frombuffer(secrets.token_bytes(8 * (columns + 1)), np.uint64)
+    pairs = list(zip(xs, ys, strict=True))
+    lengths, digests = _computed(
+        [dask.delayed(_counted)(x, y, ready, key) for x, y in pairs], _concatenated
+    )
+    rows, labels = lengths.sum(axis=0)
     if rows != labels:
         raise ValueError(f"X has {rows} rows and y has {labels} labels")
-    if (counts[:, 0] != counts[:, 1]).any():
+    if (lengths[:, 0] != lengths[:, 1]).any():
         raise ValueError("X and y must be cut into blocks at the same rows; rechunk one of them")
     if rows == 0:
         raise ValueError("X must have rows and columns, got 0 rows in all blocks")
-    filled = [pair for pair, n in zip(pairs, counts[:, 0], strict=True) if n]
-    table = Table(filled, ready, counts[counts[:, 0] > 0, 0])
+    filled = np.flatnonzero(lengths[:, 0])
+
+    def checked(in_order: bool) -> list[Any]:
+        return [dask.delayed(_block)(*pairs[i], ready, key, digests[i], in_order) for i in filled]
+
+    table = Table(checked(False), checked(True), lengths[filled, 0])
     return Blocks(table, columns), Blocks(table, None)
 
 
 def _parts(data: Any) -> list[Any]:
-    """The blocks of an array (whole rows) or a data frame, each a delayed value."""
+    """The blocks of an array (whole rows) or a data frame, each a delayed value.
+
+    Not optimised: alone, X and y would each get a copy of the tasks that load what both come from,
+    and files would be read twice in every pass.
+    """
     if hasattr(data, "chunks"):
         if data.ndim == 2 and len(data.chunks[1]) > 1:
             data = data.rechunk({1: -1})
-        return list(np.ravel(data.to_delayed()))
-    return list(data.to_delayed())
+        return list(np.ravel(data.to_delayed(optimize_graph=False)))
+    return list(data.to_delayed(optimize_graph=False))
 
 
 def _computed(tasks: list[Any], merge: Merge) -> Parts:
     """The merged parts of all tasks, by a tree whose shape depends on their number alone."""
     adding = dask.delayed(merge, traverse=False)
     while True:
-        groups = [tasks[i : i + FAN] for i in range(0, len(tasks), FAN)]
+        groups = [tasks[i : i + FAN_IN] for i in range(0, len(tasks), FAN_IN)]
         tasks = [dask.delayed(_merged)(adding, group) for group in groups]
         if len(tasks) == 1:
             break
@@ -163,39 +194,65 @@ def _computed(tasks: list[Any], merge: Merge) -> Parts:
     return parts
 
 
-def _counted(x: Any, y: Any, prepare: Prepare) -> Parts | Refused:
-    sizes = np.array([[len(x), len(y)]])
+# -- tasks: whatever the block is, they return ----------------------------------------------------
+
+
+def _total(why: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A task that returns `Refused`: what it was given, or the kind of what it would raise."""
+
+    def decorate(task: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(task)
+        def total(*arguments: Any) -> Any:
+            for argument in arguments:
+                if isinstance(argument, Refused):
+                    return argument
+            try:
+                return task(*arguments)
+            except Exception as error:
+                return Refused(f"{why}: {type(error).__name__}")
+
+        return total
+
+    return decorate
+
+
+@_total("a block of rows could not be read")
+def _counted(x: Any, y: Any, prepare: Prepare, key: Digest) -> Any:
+    lengths = np.array([[len(x), len(y)]])
     if len(x) == 0 or len(x) != len(y):
-        return (sizes,)
+        return lengths, np.zeros((1, 2), np.uint64)
     block = _prepared(x, y, prepare)
-    return block if isinstance(block, Refused) else (sizes,)
+    return block if isinstance(block, Refused) else (lengths, _digest(*block, key)[None])
 
 
-def _look(x: Any, y: Any, prepare: Prepare, look: Look) -> Parts | Refused:
+@_total("a block of rows could not be read")
+def _block(x: Any, y: Any, prepare: Prepare, key: Digest, expected: Digest, in_order: bool) -> Any:
+    """A block ready for use, if it is the one of the first pass."""
     block = _prepared(x, y, prepare)
     if isinstance(block, Refused):
         return block
-    try:
-        return look(*block)
-    except Exception as error:
-        return Refused(f"a block of rows could not be summed up: {type(error).__name__}")
+    rows, labels = block
+    if len(rows) != len(labels):
+        return UNSTABLE
+    same = _digest(rows, labels, key) == expected
+    return block if same[int(in_order)] else UNSTABLE
 
 
-def _merged(merge: Merge, parts: Sequence[Parts | Refused]) -> Parts | Refused:
-    sound = list[Parts]()
-    for part in parts:
-        if isinstance(part, Refused):
-            return part
-        sound.append(part)
-    return merge(sound)
+@_total("rows could not be chosen from a block")
+def _chosen(block: tuple[Array, Array], places: Places) -> Any:
+    rows, labels = block
+    return rows[places], labels[places]
 
 
-def _picked(block: Any, places: Places) -> Any:
-    return dask.delayed(_some)(block, places)
+@_total("a block of rows could not be summed up")
+def _answer(block: tuple[Array, Array], query: Query) -> Any:
+    return query(*block)
 
 
-def _some(block: Any, places: Places) -> Any:
-    return block.iloc[places] if hasattr(block, "iloc") else block[places]
+@_total("sums over blocks could not be added up")
+def _merged(merge: Merge, parts: Sequence[Any]) -> Any:
+    refused = [part for part in parts if isinstance(part, Refused)]
+    return refused[0] if refused else merge(parts)
 
 
 def _prepared(x: Any, y: Any, prepare: Prepare) -> tuple[Array, Array] | Refused:
@@ -203,5 +260,22 @@ def _prepared(x: Any, y: Any, prepare: Prepare) -> tuple[Array, Array] | Refused
         return prepare(x, y)
     except ValueError as error:
         return Refused(str(error))  # our own checks: they say what was expected, never what came
-    except Exception as error:
-        return Refused(f"a block of rows could not be read: {type(error).__name__}")
+
+
+def _concatenated(parts: Sequence[Parts]) -> Parts:
+    return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+
+
+def _digest(rows: Array, labels: Array, key: Digest) -> Digest:  # (n, d), (n,), (d + 1,) -> (2,)
+    """Of the rows in any order, and of the rows in their order.
+
+    A row's hash is multilinear in its bits with a random key: two rows that differ have the same
+    one with probability about 2^-32. High bits are folded down first, round numbers have no others.
+    """
+    bits = np.column_stack([rows, labels]).view(np.uint64)
+    hashes = ((bits ^ (bits >> np.uint64(32))) @ key) >> np.uint64(32)
+    digests = [
+        hashlib.blake2b(each.tobytes(), digest_size=8).digest()
+        for each in (np.sort(hashes), hashes)
+    ]
+    return np.frombuffer(b"".join(digests), np.uint64)

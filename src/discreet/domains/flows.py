@@ -1,7 +1,6 @@
 """Unit flows through a directed graph without cycles: mixtures of paths."""
 
 import functools
-import json
 import math
 from collections.abc import Hashable, Iterable
 from typing import Any
@@ -21,9 +20,9 @@ _SLACK = 1e-9
 class FlowPolytope(Domain):
     """Unit flows from source to sink; x_e is the flow on edge e, a vertex is a path.
 
-    Nodes are numbers or words; parallel edges are allowed, cycles are not. An edge on no path from
-    source to sink carries nothing: its entry is always zero, and the affine hull knows. `live` says
-    which edges are on a path.
+    Nodes are integers or strings; parallel edges are allowed, cycles are not. An edge on no path
+    from source to sink carries nothing: its entry is always zero, and the affine hull knows. `live`
+    says which edges are on a path.
 
     `interior_point` makes the least flow on a live edge as large as it can be. `inner_radius` is
     exact for that point. Both of those and `affine_hull` (a dense matrix) are computed on first
@@ -40,7 +39,8 @@ class FlowPolytope(Domain):
         self, edges: Iterable[tuple[Hashable, Hashable]], source: Hashable, sink: Hashable
     ) -> None:
         self.edges = [(node_name(u), node_name(v)) for u, v in edges]
-        self.source, self.sink = node_name(source), node_name(sink)
+        self.source = node_name(source)
+        self.sink = node_name(sink)
         self.dim = len(self.edges)
         if self.source == self.sink:
             raise ValueError("source and sink must differ")
@@ -131,12 +131,6 @@ class FlowPolytope(Domain):
         excess[0] -= 1.0
         dead = np.abs(y[~self.live]).max(initial=0.0)
         return bool(max(np.abs(excess).max(), dead, -y.min()) <= _SLACK)
-
-    def spec(self) -> str:
-        """The graph as text."""
-        return json.dumps(
-            {"kind": "FlowPolytope", "edges": self.edges, "source": self.source, "sink": self.sink}
-        )
 
     @functools.cached_property
     def _conservation(self) -> Any:  # a sparse matrix; linprog's types know dense ones only

@@ -1,7 +1,6 @@
 """Polytopes that the greedy algorithm optimises over (Edmonds 1970)."""
 
 import functools
-import json
 import math
 from collections.abc import Callable, Hashable, Iterable
 
@@ -9,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.domains.base import Domain, power
-from discreet.domains.hull import AffineHull, Frame, submodular_frame
+from discreet.domains.hull import AffineHull, InnerBall, submodular_inner_ball
 from discreet.domains.matroids import Graphic, Matroid, Oracle, Partition, Uniform, covering
 from discreet.privacy.checks import Array, whole
 
@@ -47,7 +46,10 @@ class MatroidPolytope(Domain):
         matroid = independent if isinstance(independent, Matroid) else Oracle(n, independent)
         if matroid.n != n:
             raise ValueError(f"n must be the matroid's {matroid.n}, got {n!r}")
-        self.matroid, self.dim, self.bases = matroid, matroid.n, bool(bases)
+        self.matroid = matroid
+        self.dim = matroid.n
+        self.n = matroid.n
+        self.bases = bool(bases)
         self.rank = len(matroid.greedy(np.arange(self.dim)))
         if not self.rank:
             raise ValueError("no element is independent by itself; the polytope is a point")
@@ -93,22 +95,23 @@ class MatroidPolytope(Domain):
         most = 2 * min(self.rank, count - self.rank) if self.bases else min(2 * self.rank, count)
         return float(most ** (1 / power(p))) if most else 0.0
 
-    def spec(self) -> str:
-        """The matroid as text; an oracle is only named, and `from_spec` cannot make it again."""
-        return json.dumps({**self.matroid.arguments(), "bases": self.bases})
+    @property
+    def independent(self) -> Matroid:
+        """What the constructor takes, a test of independence wrapped as a matroid."""
+        return self.matroid
 
     @functools.cached_property
     def affine_hull(self) -> AffineHull:
         """Of the bases: one equality or more. Of the independent sets: loops are zero."""
         if self.bases:
-            return self._frame.hull
+            return self._inner_ball.hull
         return AffineHull(np.zeros(self.dim), np.eye(self.dim)[:, self.interior_point > 0])
 
     @functools.cached_property
     def interior_point(self) -> Array:
         """Of the independent sets: `inner_radius` everywhere but at loops."""
         if self.bases:
-            return self._frame.centre
+            return self._inner_ball.centre
         centre = np.full(self.dim, self.inner_radius)
         centre[self.matroid.loops()] = 0.0
         return centre
@@ -117,15 +120,15 @@ class MatroidPolytope(Domain):
     def inner_radius(self) -> float:
         """Exact for bases of uniform, partition and small matroids; a lower bound elsewhere."""
         if self.bases:
-            return self._frame.radius
+            return self._inner_ball.radius
         # k sets cover all: rank(S) >= max(1, |S|/k). A ball of radius t around t (1, ..., 1) needs
         # t (|S| + sqrt|S|) <= rank(S) for all S: true for t = 1/(k + sqrt k), as |S| <= k rank(S).
         k = covering(self.matroid)
         return 1 / (k + math.sqrt(k))
 
     @functools.cached_property
-    def _frame(self) -> Frame:
-        return self.matroid.base_frame(self.linear_minimizer)
+    def _inner_ball(self) -> InnerBall:
+        return self.matroid.base_inner_ball(self.linear_minimizer)
 
 
 class BasePolytope(Domain):
@@ -142,7 +145,9 @@ class BasePolytope(Domain):
     """
 
     def __init__(self, n: int, f: Callable[[frozenset[int]], float]) -> None:
-        self.dim, self.f = whole("n", n), f
+        self.n = whole("n", n)
+        self.dim = self.n
+        self.f = f
         if abs(f(frozenset())) > 0:
             raise ValueError("f of the empty set must be 0; subtract it")
         self._whole = frozenset(range(self.dim))
@@ -161,14 +166,9 @@ class BasePolytope(Domain):
             best[element], before = value - before, value
         return best
 
-    def spec(self) -> str:
-        """Names f: text cannot hold it, and `from_spec` cannot make it again."""
-        name = getattr(self.f, "__qualname__", type(self.f).__name__)
-        return json.dumps({"kind": "BasePolytope", "n": self.dim, "f": name})
-
     @functools.cached_property
-    def _frame(self) -> Frame:
-        return submodular_frame(self.linear_minimizer, self.dim, self.f)
+    def _inner_ball(self) -> InnerBall:
+        return submodular_inner_ball(self.linear_minimizer, self.dim, self.f)
 
     @functools.cached_property
     def _widths(self) -> Array:
@@ -181,8 +181,10 @@ class BasePolytope(Domain):
     def _spot_check(self) -> None:
         rng = np.random.default_rng(0)
         for _ in range(100):
-            share = rng.uniform(0.2, 0.8)
-            A, B = (frozenset(np.flatnonzero(rng.random(self.dim) < share).tolist()) for _ in "AB")
+            density = rng.uniform(0.2, 0.8)
+            A, B = (
+                frozenset(np.flatnonzero(rng.random(self.dim) < density).tolist()) for _ in "AB"
+            )
             values = [float(self.f(S)) for S in (A, B, A | B, A & B)]
             if not np.isfinite(values).all():
                 raise ValueError("f must be finite on every set")

@@ -37,7 +37,7 @@ def sum_zero_basis(n: int) -> Array:  # (n, n - 1)
     return np.asarray(basis / np.sqrt(k * (k + 1)))
 
 
-class Frame(NamedTuple):
+class InnerBall(NamedTuple):
     """A flat, a point of the domain, and a radius: the ball around it lies in the domain."""
 
     hull: AffineHull
@@ -45,7 +45,7 @@ class Frame(NamedTuple):
     radius: float
 
 
-def frame(linear_minimizer: Callable[[Array], Array], n: int) -> Frame:
+def inner_ball(linear_minimizer: Callable[[Array], Array], n: int) -> InnerBall:
     """The mean of the extreme points in many fixed directions; its flat; a ball around it.
 
     With M points y_i of mean x, the domain holds x + sum mu_i y_i for all |mu_i| <= 1/M of sum
@@ -70,23 +70,25 @@ def frame(linear_minimizer: Callable[[Array], Array], n: int) -> Frame:
         before, points = rank, np.vstack([points, missed])
     hull = AffineHull(centre, axes[:rank].T)
     if rank == 0:
-        return Frame(hull, centre, 0.0)
+        return InnerBall(hull, centre, 0.0)
     pinv = np.linalg.norm(u[:, :rank] / sizes[:rank], axis=1)
-    return Frame(hull, centre, float(1 / (len(points) * pinv.max())))
+    return InnerBall(hull, centre, float(1 / (len(points) * pinv.max())))
 
 
-def submodular_frame(
+def submodular_inner_ball(
     linear_minimizer: Callable[[Array], Array], n: int, f: Callable[[frozenset[int]], float]
-) -> Frame:
-    """Of the base polytope of f: as `frame`, with the exact radius for small n.
+) -> InnerBall:
+    """Of the base polytope of f: as `inner_ball`, with the exact radius for small n.
 
     The radius is then the distance to the nearest side {sum of x over S = f(S)}, of 2^n sets S.
     """
-    hull, centre, radius = frame(linear_minimizer, n)
+    hull, centre, radius = inner_ball(linear_minimizer, n)
     if n > _ENUMERATED or not hull.basis.size:
-        return Frame(hull, centre, radius)
+        return InnerBall(hull, centre, radius)
     members = (np.arange(2**n)[:, None] >> np.arange(n)) & 1  # (2^n, n)
     values = np.array([f(frozenset(np.flatnonzero(row).tolist())) for row in members])
     slopes = np.linalg.norm(members @ hull.basis, axis=1)
     sides = slopes > _FLAT
-    return Frame(hull, centre, float(((values - members @ centre)[sides] / slopes[sides]).min()))
+    return InnerBall(
+        hull, centre, float(((values - members @ centre)[sides] / slopes[sides]).min())
+    )

@@ -1,16 +1,15 @@
 """Balls of the lp norms."""
 
-import json
 import math
 
 import numpy as np
 from scipy.optimize import brentq
 
-from discreet.domains.base import ProjectionDomain, power
+from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
 from discreet.privacy.checks import Array, positive, whole
 
 
-class LpBall(ProjectionDomain):
+class LpBall(SolidDomain):
     """{x : |x|_p <= radius}, 1 <= p <= inf; losses are measured in l2.
 
     >>> ball = LpBall(1, 3, radius=2.0)
@@ -21,11 +20,16 @@ class LpBall(ProjectionDomain):
     """
 
     def __init__(self, p: float, n: int, radius: float = 1.0) -> None:
-        self.p, self.dim, self.radius = power(p), whole("n", n), positive("radius", radius)
+        self.p = power(p)
+        self.n = whole("n", n)
+        self.dim = self.n
+        self.radius = positive("radius", radius)
+        self.lp_shape = LpShape(self.p, self.radius)
+        self.axis_vertices = AxisVertices(self.radius, signed=True) if self.p == 1 else None
         self.interior_point = np.zeros(self.dim)
         # |x|_p <= n^(1/p - 1/2) |x|_2 for p < 2, and |x|_p <= |x|_2 for p >= 2
         self.inner_radius = self.radius * min(1.0, self.dim ** (0.5 - 1 / self.p))
-        self.reach = self.diameter() ** 2 / 8
+        self.regularizer_range = self.diameter() ** 2 / 8
 
     def linear_minimizer(self, g: Array) -> Array:
         """-radius sign(g) |g|^(q-1)/|g|_q^(q-1), 1/p + 1/q = 1: where Hoelder's bound is met.
@@ -41,8 +45,8 @@ class LpBall(ProjectionDomain):
             best = np.argmax(size, axis=-1)[..., None]
             return np.where(best == np.arange(self.dim), signs, 0.0)
         top = size.max(axis=-1, keepdims=True)
-        shares = (size / np.where(top > 0, top, 1.0)) ** (1 / (self.p - 1))
-        return np.asarray(signs * shares / np.maximum(_norm(shares, self.p)[..., None], 1e-300))
+        weights = (size / np.where(top > 0, top, 1.0)) ** (1 / (self.p - 1))
+        return np.asarray(signs * weights / np.maximum(_norm(weights, self.p)[..., None], 1e-300))
 
     def project(self, y: Array) -> Array:
         """Soft threshold (p = 1), scale (p = 2), clip (p = inf); else two nested root searches."""
@@ -63,10 +67,6 @@ class LpBall(ProjectionDomain):
     def diameter(self, p: float = 2.0) -> float:
         """2 radius max(1, n^(1/p - 1/self.p)), exact."""
         return 2 * self.radius * float(max(1.0, self.dim ** (1 / power(p) - 1 / self.p)))
-
-    def spec(self) -> str:
-        """p, n and radius as text."""
-        return json.dumps({"kind": "LpBall", "p": self.p, "n": self.dim, "radius": self.radius})
 
 
 def _norm(size: Array, p: float) -> Array:  # (..., n), not negative -> (...)

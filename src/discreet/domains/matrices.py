@@ -1,7 +1,6 @@
 """Sets of matrices; a vector is a matrix read row by row."""
 
 import functools
-import json
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import svds
 
-from discreet.domains.base import Domain, ProjectionDomain, power
+from discreet.domains.base import Domain, SolidDomain, power
 from discreet.domains.hull import AffineHull, sum_zero_basis
 from discreet.domains.lp import soft_threshold
 from discreet.privacy.checks import Array, positive, whole
@@ -18,7 +17,7 @@ _SLACK = 1e-9
 _SMALL = 24  # sides up to this: a whole decomposition is faster than Lanczos
 
 
-class TraceNormBall(ProjectionDomain):
+class TraceNormBall(SolidDomain):
     """Matrices whose singular values sum to at most radius: the convex hull of rank one.
 
     >>> ball = TraceNormBall(2, 3)
@@ -28,12 +27,14 @@ class TraceNormBall(ProjectionDomain):
     """
 
     def __init__(self, rows: int, columns: int, radius: float = 1.0) -> None:
-        self.rows, self.columns = whole("rows", rows), whole("columns", columns)
-        self.radius, self.dim = positive("radius", radius), self.rows * self.columns
+        self.rows = whole("rows", rows)
+        self.columns = whole("columns", columns)
+        self.radius = positive("radius", radius)
+        self.dim = self.rows * self.columns
         self.interior_point = np.zeros(self.dim)
         side = min(self.rows, self.columns)
         self.inner_radius = self.radius / math.sqrt(side)  # |X|_trace <= sqrt(side) |X|_F
-        self.reach = self.radius**2 / 2
+        self.regularizer_range = self.radius**2 / 2
         self._start = np.random.default_rng(0).standard_normal(side)  # fixed: no coins here
 
     def linear_minimizer(self, g: Array) -> Array:
@@ -64,11 +65,6 @@ class TraceNormBall(ProjectionDomain):
         """2 radius max(1, dim^(1/p - 1/2)), exact; norms of the entries."""
         return 2 * self.radius * float(max(1.0, self.dim ** (1 / power(p) - 0.5)))
 
-    def spec(self) -> str:
-        """The shape and the radius as text."""
-        shape = {"rows": self.rows, "columns": self.columns, "radius": self.radius}
-        return json.dumps({"kind": "TraceNormBall", **shape})
-
 
 class BirkhoffPolytope(Domain):
     """Doubly stochastic n x n matrices: mixtures of permutations.
@@ -82,7 +78,8 @@ class BirkhoffPolytope(Domain):
     """
 
     def __init__(self, n: int) -> None:
-        self.side = whole("n", n, least=2)
+        self.n = whole("n", n, least=2)
+        self.side = self.n
         self.dim = self.side**2
         self.interior_point = np.full(self.dim, 1 / self.side)
         # the side x_ij = 0 is 1/n away, and a unit direction of the hull moves x_ij by <= 1 - 1/n
@@ -114,7 +111,3 @@ class BirkhoffPolytope(Domain):
         matrix = y.reshape(self.side, self.side)
         sums = np.concatenate([matrix.sum(axis=0), matrix.sum(axis=1)])
         return bool(max(np.abs(sums - 1).max(), -y.min()) <= _SLACK)
-
-    def spec(self) -> str:
-        """n as text."""
-        return json.dumps({"kind": "BirkhoffPolytope", "n": self.side})

@@ -3,19 +3,19 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.domains.base import node_name
-from discreet.domains.hull import AffineHull, Frame, submodular_frame, sum_zero_basis
+from discreet.domains.described import Described
+from discreet.domains.hull import AffineHull, InnerBall, submodular_inner_ball, sum_zero_basis
 from discreet.privacy.checks import Array, whole
 
 Elements = NDArray[np.intp]
 
 
-class Matroid(ABC):
+class Matroid(Described, ABC):
     """n elements and a greedy choice among them."""
 
     n: int
@@ -24,25 +24,26 @@ class Matroid(ABC):
     def greedy(self, order: Elements) -> Elements:
         """Of the elements in `order`, each one that is independent of those taken before it."""
 
-    @abstractmethod
-    def arguments(self) -> dict[str, Any]:
-        """Kind and arguments, for `from_spec`."""
-
     def loops(self) -> Elements:
         """Elements of no independent set."""
         alone = (len(self.greedy(np.array([i]))) for i in range(self.n))
         return np.array([i for i, size in enumerate(alone) if not size], dtype=np.intp)
 
-    def base_frame(self, base: Callable[[Array], Array]) -> Frame:
+    def base_inner_ball(self, base: Callable[[Array], Array]) -> InnerBall:
         """Of the base polytope, `base` being its linear minimiser."""
-        return submodular_frame(base, self.n, lambda S: len(self.greedy(np.array([*S], np.intp))))
+
+        def rank(S: frozenset[int]) -> int:
+            return len(self.greedy(np.array([*S], np.intp)))
+
+        return submodular_inner_ball(base, self.n, rank)
 
 
 class Oracle(Matroid):
     """Any matroid, by a test of independence; n calls of the test for a greedy choice."""
 
     def __init__(self, n: int, independent: Callable[[tuple[int, ...]], bool]) -> None:
-        self.n, self.independent = whole("n", n), independent
+        self.n = whole("n", n)
+        self.independent = independent
         if not independent(()):
             raise ValueError("the empty set must be independent")
         orders = [np.random.default_rng(i).permutation(self.n) for i in range(8)]
@@ -60,20 +61,13 @@ class Oracle(Matroid):
                 taken.append(element)
         return np.array(taken, dtype=np.intp)
 
-    def arguments(self) -> dict[str, Any]:
-        """Names the function: text cannot hold it."""
-        name = getattr(self.independent, "__qualname__", type(self.independent).__name__)
-        return {"kind": "MatroidPolytope", "n": self.n, "independent": name}
-
 
 class Partition(Matroid):
     """At most limits[j] elements of group j."""
 
     def __init__(self, groups: ArrayLike, limits: ArrayLike) -> None:
-        self.groups, self.limits = (
-            _whole_numbers("groups", groups),
-            _whole_numbers("limits", limits),
-        )
+        self.groups = _integers("groups", groups)
+        self.limits = _integers("limits", limits)
         self.n = len(self.groups)
         if self.n == 0 or self.groups.min() < 0 or self.groups.max() >= len(self.limits):
             raise ValueError("groups must hold, for each element, the index of its group's limit")
@@ -95,8 +89,8 @@ class Partition(Matroid):
         """Elements of groups with limit zero."""
         return np.flatnonzero(self.limits[self.groups] == 0)
 
-    def base_frame(self, base: Callable[[Array], Array]) -> Frame:
-        """The same share for each element of a group; exact radius.
+    def base_inner_ball(self, base: Callable[[Array], Array]) -> InnerBall:
+        """The same weight for each element of a group; exact radius.
 
         In a group of m with k taken the sides are x_i >= 0 and x_i <= 1, and a unit direction of
         sum zero moves x_i by at most sqrt(1 - 1/m).
@@ -105,33 +99,27 @@ class Partition(Matroid):
         free = [
             j for j, (k, m) in enumerate(zip(self.limits, self.sizes, strict=True)) if 0 < k < m
         ]
-        blocks, radii = [np.zeros((self.n, 0))], []
+        blocks = [np.zeros((self.n, 0))]
+        radii = []
         for j in free:
-            m, k = int(self.sizes[j]), int(self.limits[j])
+            m = int(self.sizes[j])
+            k = int(self.limits[j])
             block = np.zeros((self.n, m - 1))
             block[self.groups == j] = sum_zero_basis(m)
             blocks.append(block)
             radii.append(min(k, m - k) / math.sqrt(m * (m - 1)))
-        return Frame(AffineHull(centre, np.hstack(blocks)), centre, min(radii, default=0.0))
-
-    def arguments(self) -> dict[str, Any]:
-        """Groups and limits."""
-        lists = {"groups": self.groups.tolist(), "limits": self.limits.tolist()}
-        return {"kind": "MatroidPolytope.partition", **lists}
+        return InnerBall(AffineHull(centre, np.hstack(blocks)), centre, min(radii, default=0.0))
 
 
 class Uniform(Partition):
     """At most k of n elements."""
 
     def __init__(self, n: int, k: int) -> None:
-        n, self.k = whole("n", n), whole("k", k)
+        n = whole("n", n)
+        self.k = whole("k", k)
         if self.k > n:
             raise ValueError(f"k must be at most n, got k = {self.k} and n = {n}")
         super().__init__(np.zeros(n, dtype=np.intp), [self.k])
-
-    def arguments(self) -> dict[str, Any]:
-        """n and k."""
-        return {"kind": "MatroidPolytope.uniform", "n": self.n, "k": self.k}
 
 
 class Graphic(Matroid):
@@ -142,7 +130,8 @@ class Graphic(Matroid):
         nodes = dict.fromkeys(node for edge in self.edges for node in edge)
         place = {node: i for i, node in enumerate(nodes)}
         self._ends = [(place[u], place[v]) for u, v in self.edges]
-        self.n, self.nodes = len(self.edges), len(nodes)
+        self.n = len(self.edges)
+        self.nodes = len(nodes)
         if not self.n:
             raise ValueError("a graph needs at least one edge")
 
@@ -170,15 +159,11 @@ class Graphic(Matroid):
         """Edges from a node to itself."""
         return np.array([e for e, (u, v) in enumerate(self._ends) if u == v], dtype=np.intp)
 
-    def arguments(self) -> dict[str, Any]:
-        """The edges."""
-        return {"kind": "MatroidPolytope.graphic", "edges": self.edges}
 
-
-def _whole_numbers(name: str, values: ArrayLike) -> Elements:
+def _integers(name: str, values: ArrayLike) -> Elements:
     array = np.asarray(values)
     if array.ndim != 1 or not np.issubdtype(array.dtype, np.integer):
-        raise ValueError(f"{name} must be a list of whole numbers")
+        raise ValueError(f"{name} must be a list of integers")
     return array.astype(np.intp)
 
 

@@ -1,17 +1,15 @@
 """Polytopes by their sides."""
 
-import json
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
 from discreet.domains.barriers import LogBarrier
-from discreet.domains.base import BarrierDomain, power
+from discreet.domains.base import SolidDomain, power
 from discreet.privacy.checks import Array, finite
 
 
-class Polytope(BarrierDomain):
+class Polytope(SolidDomain):
     """{x : A x <= b}, bounded and with an interior; linear programs by HiGHS.
 
     `interior_point` is the centre of the largest ball inside.
@@ -24,7 +22,8 @@ class Polytope(BarrierDomain):
     """
 
     def __init__(self, A: ArrayLike, b: ArrayLike) -> None:
-        self.A, self.b = finite("A", A).copy(), finite("b", b).copy()
+        self.A = finite("A", A).copy()
+        self.b = finite("b", b).copy()
         if self.A.ndim != 2 or self.b.shape != self.A.shape[:1] or self.A.size == 0:
             shapes = f"{self.A.shape}, {self.b.shape}"
             raise ValueError(f"expected A (rows, n) and b (rows,), got {shapes}")
@@ -34,7 +33,8 @@ class Polytope(BarrierDomain):
             raise ValueError("a row of A is zero; leave it out")
         # max r with <a_i, x> + r |a_i| <= b_i: Chebyshev's centre.
         centre = self._solve(np.eye(self.dim + 1)[-1] * -1, np.column_stack([self.A, lengths]))
-        self.interior_point, self.radius = centre[:-1], float(centre[-1])
+        self.interior_point = centre[:-1]
+        self.radius = float(centre[-1])
         if not self.radius > 1e-9:
             raise ValueError("A x <= b has no interior; describe the set inside its affine hull")
         self.inner_radius = self.radius
@@ -43,8 +43,8 @@ class Polytope(BarrierDomain):
         self.high = np.array([self.linear_minimizer(-e) @ e for e in axes])
         # |x - interior_point|^2/2 is at most that of the far corner of the bounding box.
         far = np.maximum(self.high - self.interior_point, self.interior_point - self.low)
-        self.reach = float(far @ far) / 2
-        self.barrier = LogBarrier(self.A, self.b)
+        self.regularizer_range = float(far @ far) / 2
+        self.barrier = LogBarrier(self.A, self.b, self.interior_point)
 
     def linear_minimizer(self, g: Array) -> Array:
         """A vertex of least <g, x>."""
@@ -81,10 +81,6 @@ class Polytope(BarrierDomain):
     def diameter(self, p: float = 2.0) -> float:
         """Of the bounding box: exact for p = inf, at least the true one otherwise."""
         return float(np.linalg.norm(self.high - self.low, power(p)))
-
-    def spec(self) -> str:
-        """A and b as text."""
-        return json.dumps({"kind": "Polytope", "A": self.A.tolist(), "b": self.b.tolist()})
 
     def _solve(self, cost: Array, rows: Array) -> Array:
         answer = linprog(cost, A_ub=rows, b_ub=self.b, bounds=(None, None), method="highs")

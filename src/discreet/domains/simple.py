@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from discreet.domains.barriers import BallBarrier, CubeBarrier, LogBarrier
-from discreet.domains.base import BarrierDomain, power
+from discreet.domains.base import AxisVertices, Domain, LpShape, SolidDomain, power
 from discreet.domains.hull import AffineHull, sum_zero_basis
 from discreet.privacy.checks import Array, whole
 
 
-class Simplex(BarrierDomain):
+class Simplex(Domain):
     """Probability vectors; R is negative entropy.
 
     >>> Simplex(3).leader(np.array([0.0, 0.0, 100.0]), 1.0).round(3)
@@ -22,10 +22,15 @@ class Simplex(BarrierDomain):
     loss_set = "box"
 
     def __init__(self, n: int) -> None:
-        self.dim = whole("n", n, least=2)
-        self.interior_point, self.reach = np.full(self.dim, 1 / self.dim), math.log(self.dim)
+        self.n = whole("n", n, least=2)
+        self.dim = self.n
+        self.interior_point = np.full(self.dim, 1 / self.dim)
+        self.regularizer_range = math.log(self.dim)
         self.inner_radius = 1 / math.sqrt(self.dim * (self.dim - 1))  # to the side x_i = 0
-        self.barrier = LogBarrier(-self.affine_hull.basis, self.interior_point)
+        self.barrier = LogBarrier(
+            -self.affine_hull.basis, self.interior_point, np.zeros(self.dim - 1)
+        )
+        self.axis_vertices = AxisVertices(1.0, signed=False)
 
     @functools.cached_property
     def affine_hull(self) -> AffineHull:
@@ -59,12 +64,17 @@ class Simplex(BarrierDomain):
         weights /= (weights @ np.ones(self.dim))[:, None]
         return np.asarray(weights)
 
+    @property
+    def perturbation_std(self) -> float:
+        """Measured in benchmarks/online.py."""
+        return 0.3
+
     def diameter(self, p: float = 2.0) -> float:
         """2^(1/p), between two vertices."""
         return float(2 ** (1 / power(p)))
 
 
-class Cube(BarrierDomain):
+class Cube(SolidDomain):
     """[-1, 1]^n.
 
     >>> Cube(2).linear_minimizer(np.array([3.0, -2.0]))
@@ -74,10 +84,13 @@ class Cube(BarrierDomain):
     loss_set = "l1"
 
     def __init__(self, n: int) -> None:
-        self.dim = whole("n", n)
-        self.interior_point, self.reach = np.zeros(self.dim), self.dim / 2
+        self.n = whole("n", n)
+        self.dim = self.n
+        self.interior_point = np.zeros(self.dim)
+        self.regularizer_range = self.dim / 2
         self.inner_radius = 1.0
         self.barrier = CubeBarrier(self.dim)
+        self.lp_shape = LpShape(math.inf, 1.0)
 
     def linear_minimizer(self, g: Array) -> Array:
         """-sign(g); 1 where g is zero."""
@@ -87,12 +100,17 @@ class Cube(BarrierDomain):
         """Clip each entry."""
         return np.minimum(np.maximum(y, -1.0), 1.0)
 
+    @property
+    def perturbation_std(self) -> float:
+        """Noise costs n s sqrt(2/pi), and h = sqrt(2/pi): 1/sqrt(2 n)."""
+        return math.sqrt(1 / (2 * self.dim))
+
     def diameter(self, p: float = 2.0) -> float:
         """2 n^(1/p), between opposite corners."""
         return float(2 * self.dim ** (1 / power(p)))
 
 
-class Ball(BarrierDomain):
+class Ball(SolidDomain):
     """The unit ball of l2.
 
     >>> Ball(2).project(np.array([3.0, 4.0]))
@@ -100,10 +118,13 @@ class Ball(BarrierDomain):
     """
 
     def __init__(self, n: int) -> None:
-        self.dim = whole("n", n)
-        self.interior_point, self.reach = np.zeros(self.dim), 0.5
+        self.n = whole("n", n)
+        self.dim = self.n
+        self.interior_point = np.zeros(self.dim)
+        self.regularizer_range = 0.5
         self.inner_radius = 1.0
         self.barrier = BallBarrier()
+        self.lp_shape = LpShape(2.0, 1.0)
 
     def linear_minimizer(self, g: Array) -> Array:
         """-g/|g|; the centre where g is zero."""
@@ -114,6 +135,11 @@ class Ball(BarrierDomain):
         """Shorten to length one."""
         norms = np.sqrt(np.einsum("...i,...i->...", y, y))
         return np.asarray(y / np.maximum(norms, 1.0)[..., None])
+
+    @property
+    def perturbation_std(self) -> float:
+        """Noise costs sqrt(n) s, and h = n^-1/2: 1/sqrt(2 n)."""
+        return math.sqrt(1 / (2 * self.dim))
 
     def diameter(self, p: float = 2.0) -> float:
         """2 max(1, n^(1/p - 1/2))."""

@@ -4,6 +4,7 @@ from discreet.environments.linear import LinearWorld, linear_world
 from discreet.environments.logs import Log, logged_table
 from discreet.environments.off_policy import Estimate, Overlap, evaluate, overlap
 from discreet.environments.people import People, World
+from discreet.environments.playing import Played, generators, play, play_losses
 from discreet.environments.registry import LOGS, WORLDS, About, logged, world
 from discreet.environments.regression_data import regression_data
 from discreet.environments.replay import Replay, replay
@@ -19,14 +20,18 @@ __all__ = [
     "Log",
     "Overlap",
     "People",
+    "Played",
     "Replay",
     "TableWorld",
     "World",
     "evaluate",
+    "generators",
     "linear_world",
     "logged",
     "logged_table",
     "overlap",
+    "play",
+    "play_losses",
     "regression_data",
     "replay",
     "table_world",

@@ -29,7 +29,7 @@ class ConvexLosses:
     slopes: Array  # (k, n)
     which: NDArray[np.intp]  # (rounds,), the row of `slopes` of each round
     offsets: Array  # (rounds,)
-    reach: tuple[float, float]  # where losses of points of the domain lie
+    bounds: tuple[float, float]  # on the losses of points of the domain
 
     @property
     def rounds(self) -> int:
@@ -38,7 +38,7 @@ class ConvexLosses:
 
     def loss_range(self, margin: float) -> tuple[float, float]:
         """Bounds for the losses of points that are at most `margin` outside the domain."""
-        low, high = self.reach
+        low, high = self.bounds
         return (low if self.name == "absolute" else low - margin), high + margin
 
     def loss(self, t: int, x: Array) -> float:
@@ -68,10 +68,10 @@ def convex_losses(
     drift: float = 1.0,
     seed: int,
 ) -> ConvexLosses:
-    """A sequence by name; the seed decides its coins. Slopes are drawn from 256 directions.
+    """A sequence by name; the seed decides its draws. Slopes are drawn from 256 directions.
 
     absolute  median regression, |<a_t, x> - y_t|: y_t is <a_t, vertex> for one vertex drawn at
-              random, plus Gaussian noise of deviation `noise` times the diameter, clipped to the
+              random, plus Gaussian noise of std `noise` times the diameter, clipped to the
               values that <a_t, x> takes on the domain. That vertex has the least expected loss;
               the best point in hindsight gains a few units on it, whatever the horizon.
     linear    <a_t, x - interior_point>: random directions, pulled by `drift` to one of them;
@@ -102,8 +102,8 @@ def convex_losses(
     if name == "linear":
         best = domain.linear_minimizer(np.bincount(which, minlength=_SLOPES) @ slopes)
         middle = slopes @ domain.interior_point
-        reach = (float((low - middle).min()), float((high - middle).max()))
-        return ConvexLosses(name, best, slopes, which, middle[which], reach)
+        bounds = (float((low - middle).min()), float((high - middle).max()))
+        return ConvexLosses(name, best, slopes, which, middle[which], bounds)
     best = domain.linear_minimizer(rng.standard_normal(domain.dim))
     answers = (slopes @ best)[which] + noise * domain.diameter() * rng.standard_normal(T)
     answers = np.clip(answers, low[which], high[which])

@@ -22,8 +22,8 @@ class LinearWorld:
     theta: Array  # (d,)
     contexts: Draw
     n_actions: int
-    law: str = "gaussian"  # "gaussian" (cut to [-1, 1]), "sign" or "zero-one"
-    noise: float = 0.1  # deviation of a Gaussian reward
+    distribution: str = "gaussian"  # "gaussian" (cut to [-1, 1]), "sign" or "zero-one"
+    noise: float = 0.1  # standard deviation of a Gaussian reward
 
     @property
     def dim(self) -> int:
@@ -33,12 +33,13 @@ class LinearWorld:
     @property
     def reward_range(self) -> tuple[float, float]:
         """[0, 1] or [-1, 1]."""
-        return (0.0, 1.0) if self.law == "zero-one" else (-1.0, 1.0)
+        return (0.0, 1.0) if self.distribution == "zero-one" else (-1.0, 1.0)
 
     def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
         """n people; every round is alike."""
         features = self.contexts(n, rng)
-        return People(features, features @ self.theta, self.law, self.noise, self.reward_range)
+        means = features @ self.theta
+        return People(features, means, self.distribution, self.noise, self.reward_range)
 
 
 NAMES = ("sphere", "short", "decay", "fixed", "rare", "basis", "sign", "half", "tenth")
@@ -60,7 +61,8 @@ def linear_world(
     tenth    the same with mean .1
     """
     one_of("name", name, NAMES)
-    d, A = whole("dim", dim, least=2), whole("actions", actions, least=2)
+    d = whole("dim", dim, least=2)
+    A = whole("actions", actions, least=2)
     rng = np.random.default_rng([seed, 0x776F726C])
     theta = sphere((d,), rng)
     if name == "short":
@@ -107,9 +109,9 @@ def linear_world(
             u = sphere((n, A, d - 1), r)
             return np.asarray(np.concatenate([np.ones((n, A, 1)), u], axis=2) / np.sqrt(2))
 
-        return LinearWorld(name, weights, constant, A, law="zero-one")
-    law = "sign" if name == "sign" else "gaussian"
-    return LinearWorld(name, theta, lambda n, r: sphere((n, A, d), r), A, law=law, noise=noise)
+        return LinearWorld(name, weights, constant, A, distribution="zero-one")
+    distribution = "sign" if name == "sign" else "gaussian"
+    return LinearWorld(name, theta, lambda n, r: sphere((n, A, d), r), A, distribution, noise)
 
 
 def sphere(shape: tuple[int, ...], rng: np.random.Generator) -> Array:

@@ -60,7 +60,7 @@ class Log:
         if not len(self.actions) == len(self.rewards) == len(self.propensities) == n > 0:
             raise ValueError("features, actions, rewards and propensities must be of one length")
         if self.actions.dtype.kind not in "iu" or not self._are_actions():
-            raise ValueError(f"actions must be whole numbers in 0..{self.n_actions - 1}")
+            raise ValueError(f"actions must be integers in 0..{self.n_actions - 1}")
         if not (finite("rewards", self.rewards).min() >= low and self.rewards.max() <= high):
             raise ValueError("rewards must lie in reward_range: clip them, or state wider bounds")
         if not (finite("propensities", self.propensities).min() > 0 and self._at_most_one()):

@@ -1,7 +1,7 @@
 """Loss sequences for online learning, less is better: n experts with losses in [0, 1], and linear
 losses of unit length.
 
-They are fixed before the first round (an oblivious adversary), so that a whole run can be
+They are fixed before the first round (an oblivious adversary), so that all rounds can be
 vectorised. `LeaderPunisher` answers each decision: an adaptive adversary.
 """
 
@@ -16,11 +16,11 @@ NAMES = ("gap", "shifting", "walk", "coins", "killer")
 def expert_losses(
     name: str, rounds: int, n: int = 10, *, gap: float = 0.1, seed: int
 ) -> Array:  # (rounds, n)
-    """A sequence by name; the seed decides its coins.
+    """A sequence by name; the seed decides its draws.
 
     gap       coins of mean 1/2; those of one expert, drawn at random, have mean 1/2 - gap
     shifting  the same, and the better expert is another one in each tenth of the rounds
-    walk      coins whose means are random walks reflected in [0, 1], steps of deviation
+    walk      coins whose means are random walks reflected in [0, 1], steps of std
               rounds^-1/2: the best expert keeps changing
     coins     fair coins for all: nothing to learn, any noise costs
     killer    of the first two experts the one with the smaller total loses 1 and the other
@@ -30,7 +30,8 @@ def expert_losses(
     np.True_
     """
     one_of("name", name, NAMES)
-    T, n = whole("rounds", rounds), whole("n", n, least=2)
+    T = whole("rounds", rounds)
+    n = whole("n", n, least=2)
     if not 0 <= gap <= 0.5:
         raise ValueError(f"gap must lie in [0, 1/2], got {gap!r}")
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C6F7373])
@@ -57,7 +58,8 @@ def linear_losses(
     (100, 3)
     """
     order = {"l1": 1.0, "l2": 2.0}[one_of("norm", norm, ("l1", "l2"))]
-    T, n = whole("rounds", rounds), whole("n", n)
+    T = whole("rounds", rounds)
+    n = whole("n", n)
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C696E65])
     towards = rng.standard_normal(n)
     rows = rng.standard_normal((T, n)) + drift * towards / np.linalg.norm(towards)

@@ -33,7 +33,7 @@ class Overlap:
     decisions: int
     effective_sample_size: float  # (sum w)^2 / sum w^2: so many decisions of the policy itself
     largest_weight: float
-    unmatched: float  # share of logged decisions whose action the policy never takes
+    unmatched: float  # fraction of logged decisions whose action the policy never takes
     unsupported: float | None  # probability of doing what the logger never does; None: not known
 
     @property
@@ -108,8 +108,8 @@ def evaluate(
         terms = np.einsum("na,na->n", chances, q) + weights * (log.rewards - q[taken])
     value = float(terms.mean())
     error = float(terms.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    reach = float(ndtri((1 + confidence) / 2)) * error
-    return Estimate(method, value, error, value - reach, value + reach, overlap(log, chances))
+    half = float(ndtri((1 + confidence) / 2)) * error
+    return Estimate(method, value, error, value - half, value + half, overlap(log, chances))
 
 
 def overlap(log: Log, policy: ArrayLike) -> Overlap:
@@ -134,21 +134,25 @@ def predicted_rewards(log: Log, *, folds: int = 5, ridge: float = 1.0) -> Array:
 
     Row i is in fold i mod `folds`. Not private.
     """
-    k, lam = whole("folds", folds, least=2), positive("ridge", ridge)
+    k = whole("folds", folds, least=2)
+    lam = positive("ridge", ridge)
     if len(log) < k:
         raise ValueError(f"the log has fewer decisions than folds: {len(log)} < {k}")
     dim = log.features[:1].shape[2]
     fold = np.arange(len(log)) % k
-    grams, sums = np.zeros((k, dim, dim)), np.zeros((k, dim))
+    grams = np.zeros((k, dim, dim))
+    sums = np.zeros((k, dim))
     middle = sum(log.reward_range) / 2  # ridge shrinks towards the middle of the public range
     for some in log.batches():
-        features, actions = log.features[some], log.actions[some]
+        features = log.features[some]
+        actions = log.actions[some]
         rows = features[np.arange(len(actions)), actions]
         for f in range(k):
             inside = rows[fold[some] == f]
             grams[f] += inside.T @ inside
             sums[f] += inside.T @ (log.rewards[some][fold[some] == f] - middle)
-    grams, sums = grams.sum(axis=0) - grams, sums.sum(axis=0) - sums
+    grams = grams.sum(axis=0) - grams
+    sums = sums.sum(axis=0) - sums
     theta = np.linalg.solve(grams + lam * np.eye(dim), sums[..., None])[..., 0]  # (folds, dim)
     q = np.empty((len(log), log.n_actions))
     for some in log.batches():

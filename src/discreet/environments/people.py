@@ -19,16 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.privacy.checks import Array
 
 Draw = Callable[[int, np.random.Generator], Array]  # n -> features (n, actions, dim)
-LAWS = ("gaussian", "sign", "zero-one", "known")
+DISTRIBUTIONS = ("gaussian", "sign", "zero-one", "known")
 
 
 @dataclass(frozen=True)
 class People:
     """Some people in the order they come, what each is offered, and what it is worth.
 
-    A reward has mean `means[i, action]` and one of four laws: "gaussian" (deviation `noise`, cut
-    to `reward_range`), "sign" (+1 or -1), "zero-one", or "known" (the mean itself: real data that
-    tell what every action would have brought).
+    A reward has mean `means[i, action]` and one of four distributions: "gaussian" (standard
+    deviation `noise`, cut to `reward_range`), "sign" (+1 or -1), "zero-one", or "known" (the mean
+    itself: real data that tell what every action would have brought).
 
     >>> people = People(np.zeros((2, 3, 1)), np.array([[0.1, 0.5, 0.2], [0.9, 0.3, 0.3]]))
     >>> people.best, people.regret([1, 1]), people.rewards([1, 1], np.random.default_rng(0))
@@ -37,9 +37,9 @@ class People:
     (2, 1)
     """
 
-    features: Array  # (n, actions, dim), rows in the unit ball
+    features: Array  # (n, actions, dim), rows in the unit ball; or (n, dim), a context each
     means: Array  # (n, actions)
-    law: str = "known"
+    distribution: str = "known"
     noise: float = 0.0
     reward_range: tuple[float, float] = (-1.0, 1.0)
 
@@ -48,7 +48,7 @@ class People:
 
     def __getitem__(self, some: slice) -> "People":
         return People(
-            self.features[some], self.means[some], self.law, self.noise, self.reward_range
+            self.features[some], self.means[some], self.distribution, self.noise, self.reward_range
         )
 
     @property
@@ -67,18 +67,18 @@ class People:
         generator meet the same luck.
         """
         means = self._chosen(actions)
-        if self.law == "gaussian":
+        if self.distribution == "gaussian":
             return np.clip(means + self.noise * rng.standard_normal(len(self)), *self.reward_range)
-        if self.law == "sign":
+        if self.distribution == "sign":
             return np.where(rng.random(len(self)) < (1 + means) / 2, 1.0, -1.0)
-        if self.law == "zero-one":
+        if self.distribution == "zero-one":
             return (rng.random(len(self)) < means).astype(np.float64)
         return means
 
     def _chosen(self, actions: ArrayLike) -> Array:
         chosen: NDArray[np.intp] = np.asarray(actions)
         if chosen.shape != (len(self),) or chosen.dtype.kind not in "iu":
-            raise ValueError(f"actions must be {len(self)} whole numbers, got {chosen.shape}")
+            raise ValueError(f"actions must be {len(self)} integers, got shape {chosen.shape}")
         if len(chosen) and not 0 <= chosen.min() <= chosen.max() < self.means.shape[1]:
             raise ValueError(f"actions must lie in 0..{self.means.shape[1] - 1}")
         return self.means[np.arange(len(self)), chosen]
@@ -107,5 +107,5 @@ class World(Protocol):
         """The people of rounds start, ..., start + n - 1.
 
         Only a world that drifts looks at `start`. The generator decides who comes: the same
-        generator asked in other portions may bring other people, of the same law.
+        generator asked in other portions may bring other people of the same distribution.
         """

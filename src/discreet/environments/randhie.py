@@ -29,10 +29,10 @@ _CONTEXT = {"problem": Number(0, 1), "diseases": Number(0, 60)}  # public bounds
 
 @cache
 def randhie_log() -> Log:
-    """The experiment as it was: plan, reward, and the plan's share as its propensity.
+    """The experiment as it was: plan, reward, and how many had that plan as its propensity.
 
-    Plans were drawn by lot, with other shares at other sites and in other years, which the data
-    do not tell; the share over all rows is an approximation of the design.
+    Plans were drawn by lot, with other probabilities at other sites and in other years, which the
+    data do not tell; the fraction of all rows with a plan is an approximation of the design.
 
     >>> log = randhie_log()
     >>> len(log), log.n_actions, round(log.mean_reward, 2)
@@ -40,15 +40,15 @@ def randhie_log() -> Log:
     """
     frame = _frame()
     plans = _plans(frame)
-    shares = np.bincount(plans, minlength=len(PLANS)) / len(plans)
+    fractions = np.bincount(plans, minlength=len(PLANS)) / len(plans)
     return Log(
         "randhie",
         _features(frame),
         plans,
         _rewards(frame),
-        shares[plans],
+        fractions[plans],
         len(PLANS),
-        all_propensities=np.broadcast_to(shares, (len(plans), len(PLANS))),
+        all_propensities=np.broadcast_to(fractions, (len(plans), len(PLANS))),
     )
 
 
@@ -62,11 +62,13 @@ def randhie_world() -> TableWorld:
     problem and the number of chronic diseases; the model knows the self-rating and the limitation.
     """
     frame = _frame()
-    plans, rewards, X = _plans(frame), _rewards(frame), _design(frame)
+    plans = _plans(frame)
+    rewards = _rewards(frame)
+    X = _design(frame)
     make = package("sklearn.linear_model").LogisticRegression
     models = [make(max_iter=1000).fit(X[plans == a], rewards[plans == a]) for a in range(5)]
     means = np.column_stack([model.predict_proba(X)[:, 1] for model in models])
-    return TableWorld("randhie", _features(frame), means, law="zero-one")
+    return TableWorld("randhie", _features(frame), means, distribution="zero-one")
 
 
 def _frame() -> Any:
@@ -94,6 +96,7 @@ def _features(frame: Any) -> FeatureTable:
 
 
 def _design(frame: Any) -> Array:
-    problem, diseases = _problem(frame), np.clip(frame["disea"].to_numpy() / 60, 0, 1)
+    problem = _problem(frame)
+    diseases = np.clip(frame["disea"].to_numpy() / 60, 0, 1)
     own = frame[["physlm", "hlthg", "hlthf", "hlthp"]].to_numpy()
     return np.column_stack([problem, diseases, problem * diseases, own])

@@ -1,4 +1,4 @@
-"""Worlds and logs by name, for plans and for the command line, and what each of them is."""
+"""Worlds and logs by name, for experiments and for the command line, and what each of them is."""
 
 import inspect
 from collections.abc import Callable, Mapping

@@ -2,8 +2,8 @@
 
 Li, Chu, Langford and Wang (2011), Algorithm 2, for loggers of any known propensities: a decision
 that agrees with the log is kept with probability (smallest propensity) / (its propensity), so that
-every logged person is kept equally often, whatever the learner does, and kept rewards have the law
-of a live run. Not private: the log is read raw, and so is the mean reward.
+every logged person is kept equally often, whatever the learner does, and kept rewards are
+distributed as in a live run. Not private: the log is read raw, and so is the mean reward.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Replay:
     kept: NDArray[np.intp]  # (k,), places in the log
     rewards: Array  # (k,)
     decisions: int  # of the log
-    floor: float  # the smallest propensity: the share of the log that is kept, on average
+    floor: float  # the smallest propensity: the fraction of the log that is kept, on average
 
     @property
     def value(self) -> float:
@@ -46,8 +46,8 @@ class Replay:
         if len(self.rewards) < 2:
             return float("nan"), float("nan")
         error = float(self.rewards.std(ddof=1)) / np.sqrt(len(self.rewards))
-        reach = float(ndtri((1 + confidence) / 2)) * error
-        return self.value - reach, self.value + reach
+        half = float(ndtri((1 + confidence) / 2)) * error
+        return self.value - half, self.value + half
 
 
 def replay(learner: Learner, log: Log, *, seed: int) -> Replay:
@@ -67,9 +67,9 @@ def replay(learner: Learner, log: Log, *, seed: int) -> Replay:
     >>> replay(Second(), log, seed=0).kept
     array([1, 2])
     """
-    coins = np.random.default_rng([whole("seed", seed, least=0), 0x7265706C]).random(len(log))
+    draws = np.random.default_rng([whole("seed", seed, least=0), 0x7265706C]).random(len(log))
     floor = float(log.propensities.min())
-    admitted = coins * log.propensities < floor
+    admitted = draws * log.propensities < floor
     kept = []
     for some in log.batches():
         for at, offered in enumerate(log.features[some], start=some.start):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.environments.people import People
 from discreet.links import link as link_of
 from discreet.privacy.checks import Array, one_of, whole
 
@@ -19,7 +20,8 @@ CONTEXTS = ("signs", "uniform", "correlated")
 class SparseArms:
     """Rewards of mean nu(<x, theta_i>) for arm i; x has entries in [-1, 1], |theta_i|_1 <= 1.
 
-    Identity link: Gaussian noise, cut to [-1, 1]. Logistic link: rewards 0 or 1.
+    Identity link: Gaussian noise, cut to [-1, 1]. Logistic link: rewards 0 or 1. It is a `World`
+    whose people have one context each, (n, dim), instead of one row for each action.
 
     >>> world = sparse_arms(3, 100, nonzero=4, seed=0)
     >>> x = world.contexts(5, np.random.default_rng(1))
@@ -28,12 +30,13 @@ class SparseArms:
     """
 
     thetas: Array  # (arms, dim)
-    law: str = "signs"  # of the entries of a context
+    entries: str = "signs"  # of a context: one of CONTEXTS
     link: str = "identity"
-    noise: float = 0.1
+    noise: float = 0.1  # standard deviation of a reward under the identity link
+    name: str = "sparse arms"
 
     @property
-    def n_arms(self) -> int:
+    def n_actions(self) -> int:
         """How many arms there are."""
         return len(self.thetas)
 
@@ -42,15 +45,26 @@ class SparseArms:
         """Of the contexts."""
         return int(self.thetas.shape[1])
 
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        """[0, 1] or [-1, 1]."""
+        return (0.0, 1.0) if self.link == "logistic" else (-1.0, 1.0)
+
+    def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
+        """n people; every round is alike."""
+        x = self.contexts(n, rng)
+        distribution = "zero-one" if self.link == "logistic" else "gaussian"
+        return People(x, self.means(x), distribution, self.noise, self.reward_range)
+
     def contexts(self, n: int, rng: np.random.Generator) -> Array:  # -> (n, dim)
         """n people; every round is alike."""
-        if self.law == "uniform":
+        if self.entries == "uniform":
             return rng.uniform(-1.0, 1.0, (n, self.dim))
-        coins = rng.integers(0, 2, (n, self.dim), dtype=np.int8)
-        if self.law == "correlated":  # half of the entries, at random, copy the person's mood
+        bits = rng.integers(0, 2, (n, self.dim), dtype=np.int8)
+        if self.entries == "correlated":  # half of the entries, at random, copy the person's mood
             mood = rng.integers(0, 2, (n, 1), dtype=np.int8)
-            coins = np.where(rng.integers(0, 2, (n, self.dim), dtype=np.int8), mood, coins)
-        return np.asarray(2.0 * coins - 1.0, dtype=np.float64)
+            bits = np.where(rng.integers(0, 2, (n, self.dim), dtype=np.int8), mood, bits)
+        return np.asarray(2.0 * bits - 1.0, dtype=np.float64)
 
     def means(self, x: Array) -> Array:  # (n, dim) -> (n, arms)
         """The expected reward of each arm."""
@@ -85,13 +99,18 @@ def sparse_arms(
     contexts  "signs": independent +-1; "uniform": independent in [-1, 1], a third of the signal;
               "correlated": +-1, each pair of entries with correlation 1/4
     """
-    K, d, s = whole("n_arms", n_arms), whole("dim", dim), whole("nonzero", nonzero)
+    K = whole("n_arms", n_arms)
+    d = whole("dim", dim)
+    s = whole("nonzero", nonzero)
     if s > d:
         raise ValueError(f"nonzero must be at most dim, got {s} of {d}")
     one_of("contexts", contexts, CONTEXTS)
     one_of("link", link, ("identity", "logistic"))
     if not 0 <= noise < np.inf or not 0 < radius < np.inf:
-        raise ValueError(f"noise and radius must be numbers of size, got {noise!r}, {radius!r}")
+        raise ValueError(
+            f"noise must be finite and not negative, radius finite and positive; "
+            f"got noise = {noise!r}, radius = {radius!r}"
+        )
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x61726D73])
     thetas = np.zeros((K, d))
     for theta in thetas:

@@ -22,7 +22,9 @@ def sparse_world(
     >>> int(np.count_nonzero(sparse_world(50, nonzero=3, seed=0).theta))
     3
     """
-    d, s, A = whole("dim", dim, least=2), whole("nonzero", nonzero), _actions(actions)
+    d = whole("dim", dim, least=2)
+    s = whole("nonzero", nonzero)
+    A = _actions(actions)
     if s > d:
         raise ValueError(f"nonzero must be at most dim, got {s} of {d}")
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x73706172])
@@ -43,7 +45,8 @@ def gap_world(
     >>> bool(np.allclose(first - second, 0.3))
     True
     """
-    d, A = whole("dim", dim, least=2), _actions(actions)
+    d = whole("dim", dim, least=2)
+    A = _actions(actions)
     if not 0 < gap <= 1:
         raise ValueError(f"gap must lie in (0, 1], got {gap!r}")
     theta = sphere((d,), np.random.default_rng([whole("seed", seed, least=0), 0x67617020]))
@@ -94,7 +97,8 @@ def glm_world(
 ) -> GLMWorld:
     """Features uniform on the sphere; `scale` is the length of theta: how far nu is from linear."""
     one_of("link", link, ("logistic", "probit"))
-    d, A = whole("dim", dim, least=2), _actions(actions)
+    d = whole("dim", dim, least=2)
+    A = _actions(actions)
     rng = np.random.default_rng([whole("seed", seed, least=0), 0x676C6D20])
     theta = positive("scale", scale) * sphere((d,), rng)
     return GLMWorld(link, link, theta, lambda n, r: sphere((n, A, d), r), A)
@@ -155,7 +159,9 @@ def drifting_world(
 ) -> DriftingWorld:
     """A world that changes, smoothly ("drift") or at once ("switch"); features on the sphere."""
     one_of("name", name, ("drift", "switch"))
-    d, A, T = whole("dim", dim, least=2), _actions(actions), whole("period", period)
+    d = whole("dim", dim, least=2)
+    A = _actions(actions)
+    T = whole("period", period)
     whole("seed", seed, least=0)
     return DriftingWorld(name, d, lambda n, r: sphere((n, A, d), r), A, T, noise, seed)
 

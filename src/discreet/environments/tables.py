@@ -25,6 +25,8 @@ Declared = Number | Category | Mapping[str, Any]
 class FeatureTable:
     """Feature rows (n, actions, dim) of a table's people, built for those who are asked for.
 
+    phi builds the rows of one person; columns are the table's, by name, one entry for each person.
+
     >>> phi = FeatureMap({"age": Number(20, 60)}, ["email", "call"])
     >>> table = FeatureTable(phi, {"age": [30, 50, 60]})
     >>> len(table), table[1:].shape, table[[0]].shape
@@ -63,7 +65,7 @@ class TableWorld:
     features: FeatureTable
     means: Array  # (rows, actions)
     reward_range: tuple[float, float] = (0.0, 1.0)
-    law: str = "known"
+    distribution: str = "known"
 
     @property
     def dim(self) -> int:
@@ -79,7 +81,10 @@ class TableWorld:
         """n draws; every round is alike."""
         rows = rng.integers(len(self.features), size=n)
         return People(
-            self.features[rows], self.means[rows], self.law, reward_range=self.reward_range
+            self.features[rows],
+            self.means[rows],
+            self.distribution,
+            reward_range=self.reward_range,
         )
 
 
@@ -121,7 +126,8 @@ def read_table(table: Any) -> Any:
     """A frame, or columns by name: files are read by their ending, the rest is passed on."""
     if not isinstance(table, str | os.PathLike):
         return table
-    pandas, path = package("pandas"), os.fspath(table)
+    pandas = package("pandas")
+    path = os.fspath(table)
     if path.endswith((".csv", ".csv.gz")):
         return pandas.read_csv(path)
     if path.endswith((".parquet", ".pq")):
@@ -131,7 +137,7 @@ def read_table(table: Any) -> Any:
 
 
 def declared(context: Mapping[str, Declared]) -> dict[str, Number | Category]:
-    """Columns as `Number` and `Category`, from plain tables (of a plan) too.
+    """Columns as `Number` and `Category`, also from plain tables, as an experiment's file has them.
 
     >>> declared({"age": {"low": 18, "high": 100}, "plan": {"categories": ["basic", "gold"]}})
     {'age': Number(18.0, 100.0), 'plan': Category('basic', 'gold')}

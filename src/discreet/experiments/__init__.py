@@ -1,1 +1,1 @@
-"""Plans, runs, tables and figures. Needs the `experiments` extra."""
+"""Experiments: runner, statistics, tables, figures, forecasts. Needs the `experiments` extra."""

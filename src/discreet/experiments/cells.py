@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from discreet.experiments.plan import Cell
+from discreet.experiments.experiment import Cell
 from discreet.experiments.tasks import TASKS
 
 Record = Mapping[str, Any]  # what a cell's file holds
@@ -27,13 +27,15 @@ def run_cell(cell: Cell, folder: Path) -> Record:
         "seconds": dict(outcome.seconds),
     }
     if not all(map(math.isfinite, record["value"])):
-        raise ValueError(f"{cell.learner.title} on {cell.environment.title} left the numbers")
-    write_whole(folder / f"{cell.key}.json", json.dumps(record))
+        raise ValueError(
+            f"{cell.learner.title} on {cell.environment.title} has values that are not finite"
+        )
+    write_atomically(folder / f"{cell.key}.json", json.dumps(record))
     return record
 
 
 def read_record(path: Path) -> Record | None:
-    """What a cell's file holds; None if it is not there, or not whole."""
+    """What a cell's file holds; None if it is not there or damaged."""
     try:
         record: Record = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -41,7 +43,7 @@ def read_record(path: Path) -> Record | None:
     return record
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file so that whoever looks sees all of it or none, whenever the process dies."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:

@@ -1,6 +1,6 @@
 """The demo: what privacy costs a bandit, on a real experiment and on a synthetic world."""
 
-from discreet.experiments.plan import Choice, Plan
+from discreet.experiments.experiment import Choice, Experiment
 
 FIRST_SEED = 2000  # not those on which options were compared
 NOTE = (
@@ -11,14 +11,14 @@ NOTE = (
 )
 
 
-def demo_plan(rounds: int = 50_000, seeds: int = 10) -> Plan:
+def demo_experiment(rounds: int = 50_000, seeds: int = 10) -> Experiment:
     """Private and non-private bandits at three budgets.
 
-    >>> plan = demo_plan(seeds=3)
-    >>> plan.epsilons, plan.seeds, len(plan.learners)
+    >>> experiment = demo_experiment(seeds=3)
+    >>> experiment.epsilons, experiment.seeds, len(experiment.learners)
     ((0.3, 1.0, 3.0), (2000, 2001, 2002), 4)
     """
-    return Plan(
+    return Experiment(
         environments=(
             Choice("randhie", title="health insurance (RAND)"),
             Choice("logistic", {"dim": 5, "actions": 10}, title="synthetic, 5 features"),

@@ -31,12 +31,13 @@ _STYLE: Any = {
 
 def curves(results: Results, environment: str) -> str:
     """Value against n, a panel for each budget: mean and 95% band of every learner."""
-    found, task = results.curves(environment), results.task
+    found = results.curves(environment)
+    task = results.task
     private = _private(results)
     epsilons = sorted({e for learner, e in found if learner in private}, reverse=True) or [math.inf]
     blind = _blind(results, environment)
     above = all((mean[1:] > 0).all() for _, mean, _ in found.values())
-    with panels(len(epsilons), share=True) as (figure, axes):
+    with panels(len(epsilons), same_scale=True) as (figure, axes):
         for axis, epsilon in zip(axes, epsilons, strict=False):
             for (learner, e), (n, mean, half) in found.items():
                 if learner in private and e != epsilon:
@@ -61,8 +62,10 @@ def curves(results: Results, environment: str) -> str:
 
 def against_epsilon(results: Results) -> str:
     """Value at the end against the budget, a panel for each environment."""
-    summary, task, private = results.summary(), results.task, _private(results)
-    names = [each.title for each in results.plan.environments]
+    summary = results.summary()
+    task = results.task
+    private = _private(results)
+    names = [each.title for each in results.experiment.environments]
     with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
@@ -79,7 +82,7 @@ def against_epsilon(results: Results) -> str:
                     if half == half:
                         axis.axhspan(mean - half, mean + half, color=colour, alpha=0.12, lw=0)
             axis.axhline(here["blind"].mean(), color=GREY, linestyle=":", label=task.blind)
-            ticks = [e for e in results.plan.epsilons if math.isfinite(e)]
+            ticks = [e for e in results.experiment.epsilons if math.isfinite(e)]
             axis.set(xscale="log", xlabel="epsilon (less hides more)", title=name)
             axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
             axis.minorticks_off()
@@ -91,8 +94,10 @@ def against_epsilon(results: Results) -> str:
 
 def waterfall(results: Results, learner: str) -> str:
     """What a learner pays, step by step: for learning, then for each smaller budget."""
-    summary, task, reference = results.summary(), results.task, results.reference
-    names = [each.title for each in results.plan.environments]
+    summary = results.summary()
+    task = results.task
+    reference = results.reference
+    names = [each.title for each in results.experiment.environments]
     with panels(len(names)) as (figure, axes):
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
@@ -129,7 +134,7 @@ def waterfall(results: Results, learner: str) -> str:
 
 def _private(results: Results) -> set[str]:
     entries = results.task.learners
-    return {each.title for each in results.plan.learners if entries[each.name].private}
+    return {each.title for each in results.experiment.learners if entries[each.name].private}
 
 
 def _blind(results: Results, environment: str) -> tuple[Any, Any]:
@@ -139,7 +144,7 @@ def _blind(results: Results, environment: str) -> tuple[Any, Any]:
 
 
 def _place(results: Results, learner: str) -> int:
-    return [each.title for each in results.plan.learners].index(learner)
+    return [each.title for each in results.experiment.learners].index(learner)
 
 
 def _colour(results: Results, learner: str) -> str:
@@ -166,12 +171,13 @@ def number(value: float) -> str:
 
 
 @contextmanager
-def panels(count: int, *, share: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
+def panels(count: int, *, same_scale: bool = False) -> Iterator[tuple[Any, Sequence[Any]]]:
     """A picture with so many panels, in the style of all pictures."""
-    columns, rows = min(count, PANELS), math.ceil(count / PANELS)
+    columns = min(count, PANELS)
+    rows = math.ceil(count / PANELS)
     with rc_context(_STYLE):
         figure = Figure(figsize=(max(3.4 * columns, 5.6), 3.1 * rows + 0.5), layout="constrained")
-        axes = figure.subplots(rows, columns, squeeze=False, sharey=share).ravel()
+        axes = figure.subplots(rows, columns, squeeze=False, sharey=same_scale).ravel()
         for spare in axes[count:]:
             spare.set_visible(False)
         yield figure, list(axes[:count])

@@ -11,20 +11,20 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from discreet.experiments.plan import Cell, Plan
-from discreet.experiments.results import interval
+from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.runner import Watch
+from discreet.experiments.statistics import interval
 from discreet.experiments.tasks import TASKS, cells_of
 
 
 @contextmanager
-def live_table(plan: Plan, console: Console) -> Iterator[Watch]:
+def live_table(experiment: Experiment, console: Console) -> Iterator[Watch]:
     """While inside, shows what `run` tells it; without a terminal only the last table is printed.
 
-    with live_table(plan, console) as watch:
-        run(plan, out, watch=watch)
+    with live_table(experiment, console) as watch:
+        run(experiment, out, watch=watch)
     """
-    cells = cells_of(plan)
+    cells = cells_of(experiment)
     found: dict[tuple[str, float, str], list[tuple[float, float]]] = {}
     bar = Progress(
         TextColumn("cells"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
@@ -33,7 +33,7 @@ def live_table(plan: Plan, console: Console) -> Iterator[Watch]:
     total = bar.add_task("cells", total=len(cells))
 
     def view() -> Group | Table:
-        table = _table(plan, found)
+        table = _table(experiment, found)
         return Group(table, bar) if console.is_terminal else table
 
     with Live(console=console, refresh_per_second=4, get_renderable=view):
@@ -46,22 +46,24 @@ def live_table(plan: Plan, console: Console) -> Iterator[Watch]:
         yield watch
 
 
-def _table(plan: Plan, found: Mapping[tuple[str, float, str], list[tuple[float, float]]]) -> Table:
-    task = TASKS[plan.task]
+def _table(
+    experiment: Experiment, found: Mapping[tuple[str, float, str], list[tuple[float, float]]]
+) -> Table:
+    task = TASKS[experiment.task]
     table = Table(
-        title=f"{plan.name}: {task.measure} after {plan.rounds:,} {task.axis}, mean ± 95%, "
-        f"and share {task.gains[1]} {task.gains[2]}",
+        title=f"{experiment.name}: {task.measure} after {experiment.rounds:,} {task.axis}, mean "
+        f"± 95%, and fraction {task.gains[1]} {task.gains[2]}",
         title_justify="left",
     )
     table.add_column("learner")
     table.add_column("epsilon", justify="right")
-    for environment in plan.environments:
+    for environment in experiment.environments:
         table.add_column(environment.title, justify="right", no_wrap=True)
-    for learner in plan.learners:
+    for learner in experiment.learners:
         private = task.learners[learner.name].private
-        epsilons = sorted(plan.epsilons, reverse=True) if private else [math.inf]
+        epsilons = sorted(experiment.epsilons, reverse=True) if private else [math.inf]
         for epsilon in epsilons:
-            keys = ((learner.title, epsilon, each.title) for each in plan.environments)
+            keys = ((learner.title, epsilon, each.title) for each in experiment.environments)
             table.add_row(
                 learner.title if epsilon == epsilons[0] else "",
                 f"{epsilon:g}" if private else "-",
@@ -78,5 +80,5 @@ def _cell(pairs: list[tuple[float, float]]) -> str:
     mean, half = interval(values)
     digits = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 4
     spread = "" if half != half else f" ± {half:,.{digits}f}"
-    share = f"  {100 * (1 - mean / blind.mean()):5.1f}%" if blind.mean() > 0 else ""
-    return f"{mean:,.{digits}f}{spread}{share}"
+    gained = f"  {100 * (1 - mean / blind.mean()):5.1f}%" if blind.mean() > 0 else ""
+    return f"{mean:,.{digits}f}{spread}{gained}"

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """A whole page; empty parts are left out."""
+    """A complete page; empty parts are left out."""
     style = files("discreet.experiments").joinpath("report.css").read_text(encoding="utf-8")
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from discreet.environments.tables import read_table
-from discreet.experiments.plan import suggestion
+from discreet.experiments.experiment import suggestion
 from discreet.privacy.checks import Array
 
 

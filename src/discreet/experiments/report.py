@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from discreet.experiments import figures
-from discreet.experiments.cells import write_whole
+from discreet.experiments.cells import write_atomically
 from discreet.experiments.markup import figure, page, paragraph, table, versions
 from discreet.experiments.results import Results
 
@@ -21,15 +21,15 @@ FEW = 5  # seeds; with fewer the intervals say little
 def write_report(results: Results, out: Path) -> Path:
     """Write report.html into the folder; returns its path."""
     path = out / "report.html"
-    write_whole(path, html(results))
+    write_atomically(path, html(results))
     return path
 
 
 def html(results: Results) -> str:
     """The page."""
-    plan = results.plan
+    experiment = results.experiment
     parts = [
-        f"<h1>{escape(plan.name)}</h1>",
+        f"<h1>{escape(experiment.name)}</h1>",
         f'<p class="soft">{_subtitle(results)}</p>',
         _warnings(results),
         _answer(results),
@@ -40,47 +40,50 @@ def html(results: Results) -> str:
         _notes(results),
         _made_with(results),
     ]
-    return page(plan.name, parts)
+    return page(experiment.name, parts)
 
 
 # -- words ----------------------------------------------------------------------------------------
 
 
 def headline_learner(results: Results) -> str | None:
-    """The first private learner of the plan: the one the first page speaks of."""
+    """The first private learner of the experiment: the one the first page speaks of."""
     entries = results.task.learners
-    private = (each.title for each in results.plan.learners if entries[each.name].private)
+    private = (each.title for each in results.experiment.learners if entries[each.name].private)
     return next(private, None)
 
 
 def headline(results: Results) -> list[str]:
     """What privacy costs, a sentence or two for each environment, without mark-up."""
-    learner, task, reference = headline_learner(results), results.task, results.reference
-    summary, sentences = results.summary(), []
+    learner = headline_learner(results)
+    task = results.task
+    reference = results.reference
+    summary = results.summary()
+    sentences = []
     for environment in dict.fromkeys(summary["environment"]):
         here = summary[summary["environment"] == environment]
         verb, _, what = task.gains
         plain = here[here["learner"] == (reference.title if reference else None)]
         words = f"{environment}: "
         if len(plain) and reference is not None:
-            share = _percent(plain["gained"].iloc[0])
-            words += f"without privacy, {reference.title} {verb} {share} {what}. "
+            gained = _percent(plain["gained"].iloc[0])
+            words += f"without privacy, {reference.title} {verb} {gained} {what}. "
         rows = here[(here["learner"] == learner) & np.isfinite(here["epsilon"])]
-        shares = [f"{_percent(row['gained'])} at {_epsilon(row['epsilon'])}"
+        fractions = [f"{_percent(row['gained'])} at {_epsilon(row['epsilon'])}"
                   for _, row in rows.iterrows()]  # fmt: skip
-        if shares:
-            words += f"With privacy, {learner} {verb} {_listed(shares)}."
+        if fractions:
+            words += f"With privacy, {learner} {verb} {_listed(fractions)}."
         sentences.append(words)
     return sentences
 
 
 def _subtitle(results: Results) -> str:
-    plan = results.plan
+    experiment = results.experiment
     parts = (
-        _count(len(plan.environments), "environment"),
-        _count(len(plan.learners), "learner"),
-        f"{plan.rounds:,} {results.task.axis}",
-        _count(len(plan.seeds), "seed"),
+        _count(len(experiment.environments), "environment"),
+        _count(len(experiment.learners), "learner"),
+        f"{experiment.rounds:,} {results.task.axis}",
+        _count(len(experiment.seeds), "seed"),
     )
     return ", ".join(parts)
 
@@ -88,9 +91,9 @@ def _subtitle(results: Results) -> str:
 def _warnings(results: Results) -> str:
     words = []
     if not results.complete:
-        words.append("This run is not finished: some cells are missing. Run the plan again.")
-    if len(results.plan.seeds) < FEW:
-        words.append(f"Only {_count(len(results.plan.seeds), 'seed')}: too few to trust the "
+        words.append("This run is not finished: some cells are missing. Run the experiment again.")
+    if len(results.experiment.seeds) < FEW:
+        words.append(f"Only {_count(len(results.experiment.seeds), 'seed')}: too few to trust the "
                      "intervals, or to tell close learners apart.")  # fmt: skip
     return f'<div class="answer warning">{"".join(map(paragraph, words))}</div>' if words else ""
 
@@ -98,19 +101,24 @@ def _warnings(results: Results) -> str:
 def _answer(results: Results) -> str:
     learner = headline_learner(results)
     about = (
-        f"Privacy is that of {learner}, the first private learner of the plan. Privacy hides what "
-        "any one person did; its price is paid in noise, so that more people are needed to learn "
-        "the same. Less epsilon hides more."
+        f"Privacy is that of {learner}, the first private learner of the experiment. Privacy hides "
+        "what any one person did; its price is paid in noise, so that more people are needed to "
+        "learn the same. Less epsilon hides more."
     )
     sentences = "".join(paragraph(sentence) for sentence in headline(results))
-    note = f'<p class="note">{escape(results.plan.note)}</p>' if results.plan.note else ""
+    note = (
+        f'<p class="note">{escape(results.experiment.note)}</p>' if results.experiment.note else ""
+    )
     answer = f'<div class="answer">{sentences}</div>{paragraph(about)}{note}'
     return f"<h2>What privacy costs here</h2>{answer}"
 
 
 def _headline(results: Results) -> str:
-    learner, task, reference = headline_learner(results), results.task, results.reference
-    summary, rows = results.summary(), []
+    learner = headline_learner(results)
+    task = results.task
+    reference = results.reference
+    summary = results.summary()
+    rows = []
     shown = [learner] if reference is None else [reference.title, learner]
     for environment in dict.fromkeys(summary["environment"]):
         here = summary[(summary["environment"] == environment) & summary["learner"].isin(shown)]
@@ -141,7 +149,8 @@ def _headline(results: Results) -> str:
 
 
 def _pictures(results: Results) -> str:
-    task, learner = results.task, headline_learner(results)
+    task = results.task
+    learner = headline_learner(results)
     parts = ["<h2>Pictures</h2>"]
     if learner is not None:
         parts += [
@@ -151,10 +160,10 @@ def _pictures(results: Results) -> str:
                     f"adds for {learner}. Green: less than the step before."),
             f"<h3>{task.measure.capitalize()} against the budget</h3>",
             figure(figures.against_epsilon(results),
-                    f"At the end of {results.plan.rounds:,} {task.axis}; bars are 95% intervals. "
-                    "Dashed: without privacy. Dotted: who learns nothing."),
+                    f"At the end of {results.experiment.rounds:,} {task.axis}; bars are 95% "
+                    "intervals. Dashed: without privacy. Dotted: who learns nothing."),
         ]  # fmt: skip
-    for environment in results.plan.environments:
+    for environment in results.experiment.environments:
         caption = (f"Mean over seeds, with its 95% band. Dotted: {task.blind}. Both axes are "
                    "logarithmic where all values are positive.")  # fmt: skip
         parts.append(f"<h3>{escape(environment.title)}: {task.measure} against {task.axis}</h3>")
@@ -163,7 +172,9 @@ def _pictures(results: Results) -> str:
 
 
 def _all_results(results: Results) -> str:
-    task, rows, before = results.task, [], None
+    task = results.task
+    rows = []
+    before = None
     for _, row in results.summary().iterrows():
         rows.append((
             row["environment"] != before, escape(row["environment"]), escape(row["learner"]),
@@ -197,36 +208,38 @@ def _notes(results: Results) -> str:
         "The noise is seeded so that this page can be made again. Such noise hides nothing from "
         "whoever knows the seed: for real people use SecureNoise() or leave noise out.",
         f"“{task.blind.capitalize()}” is computed on the same people: it is what somebody has who "
-        f"never learns. The share {task.gains[1]} is 1 minus the ratio to it.",
+        f"never learns. The fraction {task.gains[1]} is 1 minus the ratio to it.",
         "Intervals tell how far the mean over seeds may be off. They do not tell how another "
         "world, other people or another horizon would turn out.",
-        "Learners have the library's defaults where the plan does not set options. Options that "
-        "were chosen by looking at such runs make a learner look better than it is elsewhere.",
-        "The same plan and versions give the same numbers on the same kind of processor, whatever "
-        "the number of processes. Another linear algebra library may round differently.",
+        "Learners have the library's defaults where the experiment does not set options. Options "
+        "that were chosen by looking at such runs make a learner look better than it is elsewhere.",
+        "The same experiment and versions give the same numbers on the same kind of processor, "
+        "whatever the number of processes. Another linear algebra library may round differently.",
     ]
     return "<h2>Honest notes</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in notes) + "</ul>"
 
 
 def _made_with(results: Results) -> str:
-    plan, seconds = results.plan, results.seconds()
+    experiment = results.experiment
+    seconds = results.seconds()
     rows = [
         *versions(),
-        (False, "seeds", escape(", ".join(map(str, plan.seeds)))),
+        (False, "seeds", escape(", ".join(map(str, experiment.seeds)))),
         (False, "processor time", f"{sum(seconds.values()):,.0f} s: " + ", ".join(
             f"{part} {used:,.1f} s" for part, used in seconds.items())),
     ]  # fmt: skip
     made = table(("", ""), rows, right=())
-    plain = escape(repr(plan.to_dict()))
-    return f"<h2>Made with</h2>{made}<details><summary>The plan</summary><p>{plain}</p></details>"
+    plain = escape(repr(experiment.to_dict()))
+    details = f"<details><summary>The experiment</summary><p>{plain}</p></details>"
+    return f"<h2>Made with</h2>{made}{details}"
 
 
 # -- mark-up --------------------------------------------------------------------------------------
 
 
-def _bar(share: float) -> str:
-    width = 100 * min(max(share, 0.0), 1.0) if share == share else 0.0
-    return f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{_percent(share)}'
+def _bar(fraction: float) -> str:
+    width = 100 * min(max(fraction, 0.0), 1.0) if fraction == fraction else 0.0
+    return f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{_percent(fraction)}'
 
 
 def _observer(epsilon: float) -> str:
@@ -234,8 +247,8 @@ def _observer(epsilon: float) -> str:
     return f"at most {right:.0f}%" if right < 99.5 else "nearly always"
 
 
-def _percent(share: float) -> str:
-    return "-" if share != share else f"{100 * share:.1f}%".replace("-", "\N{MINUS SIGN}")
+def _percent(fraction: float) -> str:
+    return "-" if fraction != fraction else f"{100 * fraction:.1f}%".replace("-", "\N{MINUS SIGN}")
 
 
 def _epsilon(epsilon: float) -> str:

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy.special import stdtrit
 
-from discreet.experiments.plan import Cell, Choice, Plan
+from discreet.experiments.experiment import Cell, Choice, Experiment
+from discreet.experiments.statistics import interval
 from discreet.experiments.task import Task
 from discreet.experiments.tasks import TASKS, cells_of
 from discreet.privacy.checks import Array
@@ -19,35 +19,42 @@ LINE = ["environment", "learner", "epsilon"]  # what a line of a table is
 
 
 class Results:
-    """The finished cells of a plan.
+    """The finished cells of an experiment.
+
+    experiment and found are the experiment, and its finished cells with their records.
 
     frame      one row for each cell and point: environment, learner, trust, epsilon (inf without
                privacy), delta, seed, n, value (less is better), blind (who learns nothing)
     summary()  one row for each environment, learner and epsilon: means over seeds at the end
     """
 
-    def __init__(self, plan: Plan, found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> None:
-        self.plan, self.found = plan, list(found)
+    def __init__(
+        self, experiment: Experiment, found: Sequence[tuple[Cell, Mapping[str, Any]]]
+    ) -> None:
+        self.experiment = experiment
+        self.found = list(found)
         self.frame = _frame(self.found)
 
     @property
     def task(self) -> Task:
         """What was measured."""
-        return TASKS[self.plan.task]
+        return TASKS[self.experiment.task]
 
     @property
     def complete(self) -> bool:
-        """Whether every cell of the plan is there."""
-        return len(self.found) == len(cells_of(self.plan))
+        """Whether every cell of the experiment is there."""
+        return len(self.found) == len(cells_of(self.experiment))
 
     @property
     def reference(self) -> Choice | None:
-        """The first learner of the plan without privacy: what privacy costs is told by it."""
+        """The first learner of the experiment without privacy: what privacy costs is told by it."""
         learners = self.task.learners
-        return next((each for each in self.plan.learners if not learners[each.name].private), None)
+        return next(
+            (each for each in self.experiment.learners if not learners[each.name].private), None
+        )
 
     def save(self, out: Path) -> None:
-        """Write results.parquet, whole or not at all."""
+        """Write results.parquet, all of it or nothing."""
         part = out / ".results.parquet.part"
         self.frame.to_parquet(part, index=False)
         part.replace(out / "results.parquet")
@@ -65,13 +72,13 @@ class Results:
         found: dict[tuple[str, float], str] = {}
         for cell, record in self.found:
             found.setdefault((cell.learner.title, cell.epsilon), record["statement"])
-        order = [each.title for each in self.plan.learners]
+        order = [each.title for each in self.experiment.learners]
         return dict(sorted(found.items(), key=lambda item: (order.index(item[0][0]), item[0][1])))
 
     def summary(self) -> pd.DataFrame:
         """At the end of the runs: mean and 95% interval over seeds, and what privacy costs.
 
-        gained  1 - mean / blind: what share of what there was to gain was gained
+        gained  1 - mean / blind: what fraction of what there was to gain was gained
         cost    mean difference to the reference on the same seeds, with its own interval
         """
         last = self.frame[self.frame["n"] == self.frame.groupby(LINE)["n"].transform("max")]
@@ -104,28 +111,14 @@ class Results:
         return found
 
     def _ordered(self, lines: pd.DataFrame) -> pd.DataFrame:
-        """As in the plan: environments, then learners, then budgets from large to small."""
+        """As in the experiment: environments, then learners, then budgets from large to small."""
         places = {
-            "environment": [each.title for each in self.plan.environments],
-            "learner": [each.title for each in self.plan.learners],
+            "environment": [each.title for each in self.experiment.environments],
+            "learner": [each.title for each in self.experiment.learners],
         }
         keys = {name: lines[name].map(order.index) for name, order in places.items()}
         order = pd.DataFrame({**keys, "epsilon": -lines["epsilon"]})
         return lines.loc[order.sort_values(list(order.columns)).index].reset_index(drop=True)
-
-
-def interval(values: Array) -> tuple[float, float]:
-    """Mean, and half the width of its 95% interval (Student); NaN for a single value.
-
-    >>> mean, half = interval(np.array([1.0, 2.0, 3.0]))
-    >>> mean, round(half, 3)
-    (2.0, 2.484)
-    """
-    n = len(values)
-    mean = float(np.mean(values))
-    if n < 2:
-        return mean, math.nan
-    return mean, float(stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n))
 
 
 def _frame(found: Sequence[tuple[Cell, Mapping[str, Any]]]) -> pd.DataFrame:

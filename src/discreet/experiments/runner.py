@@ -1,8 +1,8 @@
-"""Runs the cells of a plan in parallel processes, or on a cluster. A killed run goes on.
+"""The one runner: cells in parallel processes, or on a cluster. A killed run resumes.
 
-Every finished cell is one small file, written whole or not at all (a temporary file, renamed), and
-named by what decides its numbers. So whoever runs the plan again finds what is done, and a plan
-that was made larger runs only what is new.
+Every finished cell is one small file, written completely or not at all (a temporary file, renamed),
+and named by what decides its numbers. So whoever runs an experiment again finds what is done, and
+one that was made larger runs only what is new.
 """
 
 import json
@@ -19,8 +19,8 @@ from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from discreet.experiments.cells import Record, read_record, run_cell, write_whole
-from discreet.experiments.plan import Cell, Plan
+from discreet.experiments.cells import Record, read_record, run_cell, write_atomically
+from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.results import Results
 from discreet.experiments.tasks import cells_of, check
 
@@ -40,7 +40,7 @@ _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEX
 
 
 def run(
-    plan: Plan,
+    experiment: Experiment,
     out: Path,
     *,
     workers: int | None = None,
@@ -49,21 +49,22 @@ def run(
 ) -> Results:
     """Run what is not yet done, write results.parquet into `out`, return the results.
 
-    `workers` is the number of processes: as many as there are cores, unless told. `cluster` is the
-    address of a Dask scheduler ("tcp://..."), whose workers take their place. Numbers depend on the
-    plan alone, never on who runs a cell or on the order in which cells finish. Each process starts
+    `workers` is the number of processes, by default one for each core. `cluster` is the address of
+    a Dask scheduler ("tcp://..."), whose workers take their place. Numbers depend on the experiment
+    alone, never on who runs a cell or on the order in which cells finish. Each process starts
     afresh, so a script calls this under `if __name__ == "__main__":`.
     """
-    check(plan)
+    check(experiment)
     folder = out / "cells"
     folder.mkdir(parents=True, exist_ok=True)
-    write_whole(out / "plan.json", json.dumps(plan.to_dict(), indent=2))
-    cells, records = cells_of(plan), dict[str, Record]()
+    write_atomically(out / "experiment.json", json.dumps(experiment.to_dict(), indent=2))
+    cells = cells_of(experiment)
+    records: dict[str, Record] = {}
     for cell, record in finished(cells, folder, run_cell, workers=workers, cluster=cluster):
         records[cell.key] = record
         if watch:
             watch(cell, record)
-    results = Results(plan, [(cell, records[cell.key]) for cell in cells])
+    results = Results(experiment, [(cell, records[cell.key]) for cell in cells])
     results.save(out)
     return results
 
@@ -71,14 +72,18 @@ def run(
 def load(out: Path) -> Results:
     """The results of a folder that `run` wrote, also if it was stopped on the way."""
     try:
-        plan = Plan.from_dict(json.loads((out / "plan.json").read_text(encoding="utf-8")))
+        text = (out / "experiment.json").read_text(encoding="utf-8")
+        experiment = Experiment.from_dict(json.loads(text))
     except (OSError, ValueError):
-        raise ValueError(f"{out} is no folder of a run; try: discreet run plan.toml") from None
-    found = ((cell, read_record(out / "cells" / f"{cell.key}.json")) for cell in cells_of(plan))
+        raise ValueError(
+            f"{out} is no folder of a run; try: discreet run experiment.toml"
+        ) from None
+    cells = cells_of(experiment)
+    found = ((cell, read_record(out / "cells" / f"{cell.key}.json")) for cell in cells)
     done = [(cell, record) for cell, record in found if record is not None]
     if not done:
-        raise ValueError(f"{out} holds no finished cell of this version; run the plan again")
-    return Results(plan, done)
+        raise ValueError(f"{out} holds no finished cell of this version; run the experiment again")
+    return Results(experiment, done)
 
 
 def finished(
@@ -136,7 +141,7 @@ def _far(
     except ImportError:
         raise ValueError("--cluster needs Dask: pip install 'discreet[distributed]'") from None
     for cell, record in results_of(partial(_run_far, run), cells, cluster):
-        write_whole(folder / f"{cell.key}.json", json.dumps(record))
+        write_atomically(folder / f"{cell.key}.json", json.dumps(record))
         yield cell, record
 
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.privacy import Guarantee
 from discreet.privacy.checks import Array
 
@@ -27,11 +27,11 @@ class Learner:
     trust: str  # "joint", "central", "local", or "none" for one without privacy
     about: str
     reference: str
-    given: tuple[str, ...]  # arguments that the task gives; a plan may set the others
+    given: tuple[str, ...]  # arguments that the task gives; an experiment may set the others
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What a plan may set."""
+        """What an experiment may set."""
         return tuple(name for name in inspect.signature(self.make).parameters
                      if name not in self.given)  # fmt: skip
 
@@ -44,6 +44,8 @@ class Learner:
 class Clock:
     """Processor time by part: that of the learner, of the environment, and of the rest.
 
+    `part` is whose time counts first.
+
     >>> clock = Clock("runner")
     >>> clock.to("learner")
     >>> clock.to("runner")
@@ -53,13 +55,15 @@ class Clock:
 
     def __init__(self, part: str) -> None:
         self.seconds: dict[str, float] = {}
-        self._part, self._since = part, time.process_time()
+        self._part = part
+        self._since = time.process_time()
 
     def to(self, part: str) -> None:
         """From now on, time counts for this part."""
         now = time.process_time()
         self.seconds[self._part] = self.seconds.get(self._part, 0.0) + now - self._since
-        self._part, self._since = part, now
+        self._part = part
+        self._since = now
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Task(ABC):
     learners: ClassVar[Mapping[str, Learner]]
 
     def learner_entry(self, choice: Choice) -> Learner:
-        """The entry that a plan names; unknown names and options raise ValueError."""
+        """The entry that an experiment names; unknown names and options raise ValueError."""
         if choice.name not in self.learners:
             raise ValueError(
                 f"no learner {choice.name!r} in the task {self.name!r}"
@@ -95,7 +99,7 @@ class Task(ABC):
 
     @abstractmethod
     def environment(self, choice: Choice, rounds: int, seed: int) -> Any:
-        """The environment that a plan names."""
+        """The environment that an experiment names."""
 
     @abstractmethod
     def learner(self, cell: Cell, environment: Any) -> Any:
@@ -118,7 +122,7 @@ class Task(ABC):
 
 
 def marks(rounds: int, points: int, *, first: int = 10) -> Array:
-    """Where a curve is read: geometric from `first` to `rounds`, whole numbers.
+    """Where a curve is read: geometric from `first` to `rounds`, integers.
 
     >>> marks(1000, 3)
     array([  10,  100, 1000])

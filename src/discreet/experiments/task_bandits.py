@@ -8,12 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.bandits import LinearBandit, baselines
-from discreet.environments import WORLDS, World, world
-from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.environments import WORLDS, World, generators, play, world
+from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
 
-NUMBERS = 1 << 20  # of features drawn at a time; people do not depend on the learner's windows
 _GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
           "noise", "n_actions")  # fmt: skip
 
@@ -66,7 +65,8 @@ class Bandits(Task):
 
     def learner(self, cell: Cell, environment: World) -> Any:
         """A bandit for the world's features and rewards."""
-        entry, options = self.learner_entry(cell.learner), dict(cell.learner.options)
+        entry = self.learner_entry(cell.learner)
+        options = dict(cell.learner.options)
         given: dict[str, Any] = {"reward_range": environment.reward_range, "seed": cell.seed}
         if entry.private:
             given |= {"epsilon": cell.epsilon, "noise": SeededNoise(cell.seed)}
@@ -75,29 +75,12 @@ class Bandits(Task):
         return entry.make(environment.dim, cell.rounds, **given, **options)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
-        """Window by window: within one the policy is fixed."""
-        crowd, coins = (np.random.default_rng([cell.seed, stream]) for stream in (1, 2))
-        regret, blind = np.empty(cell.rounds), np.empty(cell.rounds)
-        block = max(1, NUMBERS // (environment.n_actions * environment.dim))
-        for start in range(0, cell.rounds, block):
-            clock.to("environment")
-            people = environment.people(min(block, cell.rounds - start), crowd, start=start)
-            blind[start : start + block] = people.best - people.means.mean(axis=1)
-            done = 0
-            while done < len(people):
-                some = people[done : done + learner.rounds_until_release]
-                clock.to("learner")
-                chosen = learner.decide_many(some.features)
-                clock.to("environment")
-                first, done = start + done, done + len(chosen)
-                regret[first : start + done] = some.regret(chosen.action)
-                rewards = some.rewards(chosen.action, coins)
-                clock.to("learner")
-                learner.learn_many(chosen, rewards)
-                clock.to("runner")
+        """Every learner meets the same people with the same luck."""
+        played = play(learner, environment, cell.rounds, *generators(cell.seed), clock=clock.to)
         n = marks(cell.rounds, cell.points)
-        value, zero = (np.cumsum(each)[n - 1] for each in (regret, blind))
-        return Outcome(n, value, zero, learner.guarantee)
+        value = np.cumsum(played.regret)[n - 1]
+        blind = np.cumsum(played.uniform)[n - 1]
+        return Outcome(n, value, blind, learner.guarantee)
 
 
 @lru_cache(maxsize=8)

@@ -6,8 +6,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.domains import Simplex
+from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
-from discreet.experiments.plan import Cell, Choice
+from discreet.experiments.experiment import Cell, Choice
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.online import FTPL, FTRL, AdversarialBandit
 from discreet.privacy import SeededNoise
@@ -50,7 +51,8 @@ class Online(Task):
 
     def learner(self, cell: Cell, environment: Array) -> Any:
         """A learner for so many experts."""
-        entry, n = self.learner_entry(cell.learner), environment.shape[1]
+        entry = self.learner_entry(cell.learner)
+        n = environment.shape[1]
         common = {"seed": cell.seed, "noise": SeededNoise(cell.seed), **cell.learner.options}
         if entry.make is AdversarialBandit:
             return entry.make(n, cell.rounds, cell.epsilon, **common)
@@ -59,9 +61,8 @@ class Online(Task):
 
     def play(self, cell: Cell, environment: Array, learner: Any, clock: Clock) -> Outcome:
         """The loss of every decision, against the expert that is best so far."""
-        follow = _arms if isinstance(learner, AdversarialBandit) else _weights
         clock.to("learner")
-        suffered = follow(learner, environment)
+        suffered = _suffered(learner, environment)
         clock.to("environment")
         n = marks(cell.rounds, cell.points)
         best = np.cumsum(environment, axis=0)[n - 1].min(axis=1)
@@ -69,14 +70,7 @@ class Online(Task):
         return Outcome(n, np.cumsum(suffered)[n - 1] - best, even - best, learner.guarantee)
 
 
-def _weights(learner: Any, losses: Array) -> Array:  # (T, n) -> (T,)
+def _suffered(learner: Any, losses: Array) -> Array:  # (T, n) -> (T,)
+    if isinstance(learner, AdversarialBandit):
+        return play_losses(learner, lambda t, d: losses.item(t, d.action), len(losses))
     return np.asarray(np.einsum("ij,ij->i", learner.run(losses), losses))
-
-
-def _arms(learner: AdversarialBandit, losses: Array) -> Array:  # (T, n) -> (T,)
-    suffered = np.empty(len(losses))
-    for t, loss in enumerate(losses):
-        decision = learner.decide()
-        suffered[t] = loss[decision.action]
-        learner.learn(decision, suffered[t])
-    return suffered

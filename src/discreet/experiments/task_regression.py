@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.environments.regression_data import DATA
-from discreet.experiments.plan import Cell, Choice, suggestion
+from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.regression_table import regression_table
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
@@ -57,7 +57,8 @@ class Regression(Task):
     def environment(self, choice: Choice, rounds: int, seed: int) -> Rows:
         """Synthetic rows ("sphere": dim, noise), real data, or your own (`regression_table`)."""
         rng = np.random.default_rng([seed, 0x726F7773])
-        name, options = choice.name, dict(choice.options)
+        name = choice.name
+        options = dict(choice.options)
         if name == "sphere":
             return _sphere(rounds, rng, **options)
         if name == "table":
@@ -72,15 +73,17 @@ class Regression(Task):
         kept = len(y) - int(HELD_OUT * len(y))
         if kept < rounds:
             raise ValueError(
-                f"the table has {kept:,} rows besides those held out and the plan wants "
+                f"the table has {kept:,} rows besides those held out and the experiment wants "
                 f"{rounds:,}; set rounds = {kept} or less"
             )
-        first, last = order[:rounds], order[kept:]
+        first = order[:rounds]
+        last = order[kept:]
         return Rows(X[first], y[first], X[last], y[last])
 
     def learner(self, cell: Cell, environment: Rows) -> Any:
         """An estimator for rows in the unit ball and labels in [-1, 1]."""
-        entry, options = self.learner_entry(cell.learner), cell.learner.options
+        entry = self.learner_entry(cell.learner)
+        options = cell.learner.options
         if not entry.private:
             return entry.make(fit_intercept=True, **options)
         return entry.make(
@@ -95,8 +98,11 @@ class Regression(Task):
     def play(self, cell: Cell, environment: Rows, learner: Any, clock: Clock) -> Outcome:
         """Fit, predict, compare; once for each number of rows."""
         n = marks(cell.rounds, cell.points, first=FEWEST)
-        value, blind = np.empty(len(n)), np.empty(len(n))
-        X, y, test_y = environment.X, environment.y, environment.test_y
+        value = np.empty(len(n))
+        blind = np.empty(len(n))
+        X = environment.X
+        y = environment.y
+        test_y = environment.test_y
         for i, rows in enumerate(n):
             clock.to("learner")
             learner.fit(X[:rows], y[:rows])
@@ -108,8 +114,10 @@ class Regression(Task):
 
 def _sphere(n: int, rng: np.random.Generator, dim: int = 5, noise: float = 0.1) -> Rows:
     """Features uniform on the unit sphere, labels linear in them plus Gaussian noise, cut to 1."""
-    d, extra = whole("dim", dim), min(n, MOST)
-    theta, X = rng.standard_normal(d), rng.standard_normal((n + extra, d))
+    d = whole("dim", dim)
+    extra = min(n, MOST)
+    theta = rng.standard_normal(d)
+    X = rng.standard_normal((n + extra, d))
     theta /= np.linalg.norm(theta)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.clip(X @ theta + noise * rng.standard_normal(n + extra), -1.0, 1.0)

@@ -1,10 +1,17 @@
-"""All tasks by name; and whether a plan can be run, before it is."""
+"""All tasks by name; and whether an experiment can be run, before it is."""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.experiments.plan import Cell, Choice, Keys, Plan, PlanError, suggestion
+from discreet.experiments.experiment import (
+    Cell,
+    Choice,
+    Experiment,
+    ExperimentError,
+    Keys,
+    suggestion,
+)
 from discreet.experiments.task import Task
 from discreet.experiments.task_bandits import Bandits
 from discreet.experiments.task_online import Online
@@ -13,37 +20,39 @@ from discreet.experiments.task_regression import Regression
 TASKS: Mapping[str, Task] = {task.name: task for task in (Bandits(), Regression(), Online())}
 
 
-def cells_of(plan: Plan) -> list[Cell]:
-    """All runs of a plan."""
-    learners = TASKS[plan.task].learners
-    return plan.cells(name for name, entry in learners.items() if entry.private)
+def cells_of(experiment: Experiment) -> list[Cell]:
+    """All runs of an experiment."""
+    learners = TASKS[experiment.task].learners
+    return experiment.cells(name for name, entry in learners.items() if entry.private)
 
 
-def check(plan: Plan) -> None:
+def check(experiment: Experiment) -> None:
     """Make every environment, and every learner for it at every budget; run nothing.
 
-    A mistake is a PlanError with the path to it.
+    A mistake is a ExperimentError with the path to it.
     """
-    if plan.task not in TASKS:
-        raise PlanError(("task",), f"no task {plan.task!r}{suggestion(plan.task, tuple(TASKS))}")
-    task = TASKS[plan.task]
-    for j, learner in enumerate(plan.learners):
+    if experiment.task not in TASKS:
+        raise ExperimentError(
+            ("task",), f"no task {experiment.task!r}{suggestion(experiment.task, tuple(TASKS))}"
+        )
+    task = TASKS[experiment.task]
+    for j, learner in enumerate(experiment.learners):
         try:
             options = task.learner_entry(learner).options
         except ValueError as error:
-            raise PlanError(("learners", j, "name"), str(error)) from None
+            raise ExperimentError(("learners", j, "name"), str(error)) from None
         for option in learner.options:
             if option not in options:
                 about = f"{learner.name} has no option {option!r}{suggestion(option, options)}"
-                raise PlanError(("learners", j, option), about)
+                raise ExperimentError(("learners", j, option), about)
     made: dict[int, Any] = {}
-    cells = [cell for cell in cells_of(plan) if cell.seed == plan.seeds[0]]
+    cells = [cell for cell in cells_of(experiment) if cell.seed == experiment.seeds[0]]
     for cell in cells:
-        i = plan.environments.index(cell.environment)
-        j = plan.learners.index(cell.learner)
+        i = experiment.environments.index(cell.environment)
+        j = experiment.learners.index(cell.learner)
         if i not in made:
             made[i] = _made(("environments", i), cell.environment, task.environment,
-                            cell.environment, plan.rounds, cell.seed)  # fmt: skip
+                            cell.environment, experiment.rounds, cell.seed)  # fmt: skip
         _made(("learners", j), cell.learner, task.learner, cell, made[i])
 
 
@@ -52,7 +61,9 @@ def _made(path: Keys, choice: Choice, make: Any, *arguments: Any) -> Any:
     try:
         return make(*arguments)
     except (TypeError, ValueError, OSError, ImportError) as error:
-        raise PlanError((*path, *_culprit(str(error), choice)), f"{choice.name}: {error}") from None
+        raise ExperimentError(
+            (*path, *_culprit(str(error), choice)), f"{choice.name}: {error}"
+        ) from None
 
 
 def _culprit(message: str, choice: Choice) -> Keys:

@@ -1,8 +1,8 @@
-"""Online learning: full information, adversarial and convex bandits, streaming optimisation.
+"""Online learning with losses, less is better: full information, adversarial and convex bandits."""
 
-Losses, less is better.
-"""
+from typing import Any
 
+from discreet.online._moved import moved
 from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
 from discreet.online.doubling import Doubling
@@ -10,8 +10,6 @@ from discreet.online.ftpl import FTPL
 from discreet.online.ftrl import FTRL
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.online.reduction import PrivateReduction
-from discreet.online.sparse import SparseBandit
-from discreet.online.streaming import StreamingFrankWolfe
 
 __all__ = [
     "FTPL",
@@ -21,6 +19,13 @@ __all__ = [
     "Doubling",
     "PrivateReduction",
     "ProjectionFreeBandit",
-    "SparseBandit",
-    "StreamingFrankWolfe",
 ]
+
+_MOVED = {
+    "SparseBandit": "discreet.bandits",
+    "StreamingFrankWolfe": "discreet.optimization",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return moved(__name__, name, _MOVED)

@@ -9,38 +9,48 @@ Central trust (Asi, Raman, Talwar 2025): an arm is held for a batch, and EXP2 se
 noisy mean.
 """
 
-import json
 import math
-import os
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.online.feedback import Batches, Decision, Reports
-from discreet.online.reduction import PrivateBandit, batch_size
-from discreet.privacy import Budget, IntervalChannel, Noise
-from discreet.privacy.checks import Array, positive, whole
+from discreet.online.decisions import ArmDecision
+from discreet.online.reduction import PrivateBandit, batch_size, reduced
+from discreet.privacy import BinaryChannel, Budget, Noise
+from discreet.privacy.checks import Array, finite, positive, whole
+from discreet.privacy.noise import source
+from discreet.state import Stateful, damaged, value
 
 # Tuned at N = 10, gap 0.1, T = 10^6 (benchmarks/online_bandits.py); the regret bound has 1 and 1.
 # A batch's mean is seldom as far from 1/2 as a single loss: there less exploration will do.
-RATE, EXPLORE = 3.0, {"local": 1.0, "central": 0.25}
+RATE = 3.0
+EXPLORE = {"local": 1.0, "central": 0.25}
 # Batches of sqrt(8)/epsilon balance the worst losses and the noise; twice that costs 12% on the
 # worst losses by the formula, and saved a tenth on the gap sequence at epsilon = 0.1.
 BATCH = 2 * math.sqrt(8)
 
 
-class Arm(NamedTuple):
-    """An arm, and the law it was drawn from."""
+@value
+@dataclass(frozen=True, eq=False, slots=True)
+class Arm:
+    """An arm, and the probabilities it was drawn with."""
 
     action: int
     probabilities: Array  # (arms,)
-    sign: int = 1
+    sign: ClassVar[int] = 1  # its loss enters a batch as it is
 
 
-class Exp2:
+class Exp2(Stateful):
     """Exponential weights with uniform exploration, p = (1 - explore) q + explore/N (Algorithm 5).
 
     Takes any number as a loss, noisy ones too; `middle` is subtracted from each. Not private.
+
+    n_arms    N
+    rate      eta
+    explore   gamma, the probability of a uniform draw
+    middle    subtracted from every loss
+    seed      of the coins, one for each decision
 
     >>> plain = Exp2(3, rate=0.1, explore=0.05, seed=0)
     >>> for _ in range(500):
@@ -49,6 +59,8 @@ class Exp2:
     >>> int(plain.decide().probabilities.argmax())
     1
     """
+
+    _state = ("_total", "_rng")
 
     def __init__(
         self,
@@ -60,91 +72,74 @@ class Exp2:
         seed: int | None = None,
     ) -> None:
         self.n_arms = whole("n_arms", n_arms, least=2)
-        self.rate, self.explore, self.middle = positive("rate", rate), float(explore), float(middle)
+        self.rate = positive("rate", rate)
+        self.explore = float(explore)
         if not 0 < self.explore <= 1:
             raise ValueError(f"explore must lie in (0, 1], got {explore!r}")
+        self.middle = float(middle)
+        self.seed = seed
         self._total = np.zeros(self.n_arms)  # sum of the estimates of loss - middle
-        self._coins = np.random.default_rng(seed)
-        self._law: Array | None = None
+        self._rng = np.random.default_rng(seed)
+        self._held = (np.empty(0), np.empty(0), np.empty(0))  # total, its probabilities, their sums
 
     def decide(self) -> Arm:
-        """Line 3: p = (1 - explore) q + explore/N, in the log domain."""
-        if self._law is None:
-            weights = np.exp((self._total.min() - self._total) * self.rate)
+        """Line 3: draw from p = (1 - explore) q + explore/N, q ~ exp(-rate total)."""
+        total, p, cumulative = self._held
+        if total is not self._total:
+            total = self._total
+            weights = np.exp((total.min() - total) * self.rate)
             weights *= (1 - self.explore) / weights.sum()
-            self._law = weights + self.explore / self.n_arms
-            self._law.setflags(write=False)  # decisions show it
-            self._steps = self._law.cumsum()
-        coin = self._coins.random() * self._steps[-1]
-        return Arm(int(self._steps.searchsorted(coin, side="right")), self._law)
+            p = weights + self.explore / self.n_arms
+            p.setflags(write=False)  # decisions show it
+            cumulative = p.cumsum()
+            self._held = (total, p, cumulative)
+        coin = self._rng.random() * cumulative[-1]
+        return Arm(int(cumulative.searchsorted(coin, side="right")), p)
 
     def learn(self, arm: Arm, loss: float) -> None:
         """Lines 4 and 5: the estimate is (loss - middle)/p for the arm played, 0 elsewhere."""
         estimate = (loss - self.middle) / arm.probabilities[arm.action]
-        self._total[arm.action] += estimate
-        self._law = None
+        total = self._total.copy()
+        total[arm.action] += estimate
+        self._total = total
 
     def again(self, arm: Arm) -> Arm:
         """The same arm."""
         return arm
 
-    def pack(self, arm: Arm) -> Array:
-        """The action, then the law."""
-        return np.append(float(arm.action), arm.probabilities)
+    def choice(self, record: dict[str, Any]) -> Arm:
+        """The arm of a decision record."""
+        action, p = record["action"], finite("probabilities", record["probabilities"])
+        if isinstance(action, bool) or not isinstance(action, int) or p.shape != (self.n_arms,):
+            raise ValueError(f"expected one of {self.n_arms} arms and their probabilities")
+        if not (0 <= action < self.n_arms and p[action] > 0):
+            raise ValueError("an arm that could not be drawn")
+        return Arm(action, p)
 
-    def unpack(self, numbers: Array) -> Arm:
-        """The arm that `pack` wrote."""
-        action, law = int(numbers[0]), np.array(numbers[1:])
-        if law.shape != (self.n_arms,) or not (0 <= action < self.n_arms and law[action] > 0):
-            raise ValueError(f"expected an arm of {self.n_arms} and its law")
-        return Arm(action, law)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Totals and coins."""
-        return {"total": self._total.copy(), "coins": json.dumps(self._coins.bit_generator.state)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state_dict`."""
-        total = np.array(state["total"], dtype=np.float64)
-        if total.shape != (self.n_arms,):
-            raise ValueError(f"expected a state of {self.n_arms} arms, got shape {total.shape}")
-        self._coins.bit_generator.state = json.loads(state["coins"])
-        self._total, self._law = total, None
-
-
-class ArmDecision(Decision):
-    """A decision for an arm; under central trust its law is that of the batch's one draw."""
-
-    __slots__ = ()
-
-    @property
-    def action(self) -> int:
-        """The arm to play."""
-        return int(self.choice.action)
-
-    @property
-    def probabilities(self) -> Array:  # (arms,)
-        """The probability with which each arm was drawn."""
-        return np.array(self.choice.probabilities)
-
-    @property
-    def probability(self) -> float:
-        """The probability with which this arm was drawn."""
-        return float(self.choice.probabilities[self.choice.action])
+    def _validate(self) -> None:
+        if not isinstance(self._rng, np.random.Generator):
+            raise damaged("rng")
 
 
 class AdversarialBandit(PrivateBandit[ArmDecision]):
     """A bandit on N arms whose losses may be chosen by an adversary.
 
     Requires   losses in [0, 1]; one person's round is one loss.
-    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `IntervalChannel`
-               (randomised response, above epsilon = 1.3 the piecewise channel) before anything
-               else sees it; regret about sqrt(N T log N)/epsilon. trust="central": the sequence
-               of actions, by one Laplace release for each batch of 2 sqrt(8)/epsilon rounds;
-               regret about sqrt(N T log N/epsilon).
+    Guarantee  epsilon (pure). trust="local": each loss becomes a report of `BinaryChannel`
+               (randomised response) before anything else sees it; regret about
+               sqrt(N T log N)/epsilon. trust="central": the sequence of actions, by one Laplace
+               release for each batch of 2 sqrt(8)/epsilon rounds; regret about
+               sqrt(N T log N/epsilon).
 
-    epsilon=inf is EXP2 itself. Reference: Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman
-    and Talwar (2025).
+    n_arms          N
+    horizon         rounds in which it learns; it goes on deciding after that
+    epsilon         of one person; inf is EXP2 itself
+    trust           "local" or "central"
+    contributions   rounds of one person
+    seed            of the exploration
+    noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
+
+    Reference: Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman and Talwar (2025).
 
     >>> from discreet.privacy import SeededNoise
     >>> bandit = AdversarialBandit(3, 3000, epsilon=2.0, seed=0, noise=SeededNoise(1))
@@ -152,7 +147,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     ...     d = bandit.decide()
     ...     _ = bandit.learn(d, 0.1 if d.action == 1 else 0.9)
     >>> int(d.probabilities.argmax()), bandit.guarantee.releases[0].mechanism
-    (1, 'piecewise channel')
+    (1, 'randomized response')
     """
 
     _decision = ArmDecision
@@ -168,36 +163,29 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        self.n_arms, horizon = whole("n_arms", n_arms, least=2), whole("horizon", horizon)
-        budget = Budget(epsilon, 0.0, contributions)
-        seed = None if seed is None else whole("seed", seed, least=0)
-        self.batch_size = batch_size(BATCH, horizon, budget, trust)
-        channel = IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
-        # What EXP2 is fed, minus 1/2: its second moment, and its size.
-        moment, reach = channel.second_moment, channel.reach
-        if trust == "central":
-            scale = contributions / (self.batch_size * budget.epsilon)
-            moment, reach = 1 / 4 + 2 * scale**2, 1 / 2 + 2 * scale
+        self.n_arms = whole("n_arms", n_arms, least=2)
+        self.budget = Budget(epsilon, 0.0, contributions)
+        self.epsilon = self.budget.epsilon
+        self.contributions = self.budget.contributions
+        self.trust = trust
+        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.noise = source(noise)
+        horizon = whole("horizon", horizon)
+        self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
+        channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+        if trust == "local":
+            moment = channel.second_moment  # of what EXP2 is fed, minus 1/2
+            largest = channel.reach
+        else:
+            scale = contributions / (self.batch_size * self.epsilon)
+            moment = 1 / 4 + 2 * scale**2
+            largest = 1 / 2 + 2 * scale
         updates = math.ceil(horizon / self.batch_size)
         rate = RATE * math.sqrt(2 * math.log(n_arms) / (updates * n_arms * moment))
-        explore = min(0.5, EXPLORE[trust] * rate * n_arms * reach)
-        bandit = Exp2(n_arms, rate=rate, explore=explore, seed=seed)
-        config = {
-            "n_arms": self.n_arms,
-            "horizon": horizon,
-            "epsilon": budget.epsilon,
-            "trust": trust,
-            "contributions": budget.contributions,
-            "seed": seed,
-        }
-        super().__init__(bandit, horizon, (0.0, 1.0), noise, config)
-        self._feedback = (
-            Reports(bandit, channel, self._noise)
-            if trust == "local"
-            else Batches(bandit, self.batch_size, horizon, budget, self.loss_range, self._noise)
+        explore = min(0.5, EXPLORE[trust] * rate * n_arms * largest)
+        super().__init__(
+            Exp2(n_arms, rate=rate, explore=explore, seed=self.seed),
+            reduced(trust, channel, self.batch_size, horizon, self.noise.spawn(1)[0]),
+            horizon,
+            (0.0, 1.0),
         )
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Go on from a file, with the same kind of noise."""
-        return cls._loaded(path)

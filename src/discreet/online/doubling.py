@@ -2,10 +2,8 @@
 
 import dataclasses
 import json
-import os
-import secrets
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,10 +11,10 @@ from numpy.typing import ArrayLike
 from discreet.privacy.checks import Array, numbers, whole
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
-from discreet.privacy.state import expect, load_state, save_state
+from discreet.state import Stateful, damaged
 
 
-class Doubling:
+class Doubling(Stateful):
     """Any learner of this folder without a horizon: horizons first, 2 first, 4 first, ...
 
     Requires   make_learner(horizon) returns a new learner whose noise is fresh: hand every learner
@@ -29,6 +27,9 @@ class Doubling:
     The regret is at most 1/(1 - 2^-1/2) = 3.4 times sqrt(T)'s constant (Agarwal and Singh 2017
     need a known T).
 
+    make_learner   a function from a horizon to a learner; not saved, so `load` asks for it
+    first          the first horizon
+
     >>> from discreet.domains import Simplex
     >>> from discreet.online import FTRL
     >>> from discreet.privacy import SeededNoise
@@ -40,15 +41,20 @@ class Doubling:
     ['restart 0', 'restart 1', 'restart 2', 'restart 3', 'restart 4']
     """
 
+    _state = ("_made_with", "_restarts", "_before", "_delta", "_past", "_earlier", "_learner")
+
     def __init__(self, make_learner: Callable[[int], Any], first: int = 1024) -> None:
-        self.first, self._make = whole("first", first), make_learner
-        self._name = secrets.token_hex(8)
+        self.make_learner = make_learner
+        self.first = whole("first", first)
         self._restarts = 0
-        self._before = 0  # rounds of learners that are through
+        self._before = 0  # rounds of earlier learners
         self._delta = 0.0  # the largest so far: short restarts may need none
         self._past: tuple[Release, ...] = ()
+        self._earlier: tuple[str, ...] = ()  # names of earlier learners, as decisions have them
         self._terms: tuple[Any, ...] | None = None
-        self._learner = self._made()
+        self._learner = self._made(0)
+        # Part of the state: learners with other arguments have other noise.
+        self._made_with = json.dumps(self._learner._config(), default=np.ndarray.tolist)
 
     @property
     def learner(self) -> Any:
@@ -66,6 +72,11 @@ class Doubling:
         return self._before + int(self._learner.horizon)
 
     @property
+    def learning(self) -> bool:
+        """Always: there is no horizon."""
+        return True
+
+    @property
     def guarantee(self) -> Guarantee:
         """The promise of one learner; a release's scope names its restart."""
         promise: Guarantee = self._learner.guarantee
@@ -74,102 +85,70 @@ class Doubling:
 
     def decide(self, *features: Any) -> Any:
         """The decision of the learner at work."""
-        self._turn()
-        return self._learner.decide(*features)
-
-    def learn(self, *feedback: Any) -> Any:
-        """Feedback as the learner takes it; under full information a loss starts its own round.
-
-        A bandit decision belongs to the learner that made it: after a restart it is refused.
-        """
-        if len(feedback) == 1:
+        with self._lock:
             self._turn()
-        return self._learner.learn(*feedback)
+            return self._learner.decide(*features)
+
+    def learn(self, *feedback: Any) -> bool:
+        """Feedback as the learner takes it; whether it counted.
+
+        What is no decision's feedback (a loss vector, a row and its label) starts a round of its
+        own. A bandit decision belongs to the learner that made it: after a restart it no longer
+        counts.
+        """
+        with self._lock:
+            maker = getattr(feedback[0], "learner", None) if feedback else None
+            if maker is None:
+                self._turn()
+            elif maker in self._earlier:
+                return False
+            return bool(self._learner.learn(*feedback))
+
+    def decision(self, record: dict[str, Any]) -> Any:
+        """The decision that `to_dict` described."""
+        return self._learner.decision(record)
 
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
         """The decisions of m rounds whose losses are known: the same as m times decide, learn."""
         rows = numbers("losses", losses)
-        self._turn()
-        check = getattr(self._learner, "check", None)
-        if check is not None:
-            check(rows)  # all of them first, so that a bad one changes nothing
-        parts: list[Array] = []
-        done = 0
-        while done < len(rows) or not parts:
+        with self._lock:
             self._turn()
-            room = self._learner.horizon - self._learner.rounds
-            parts.append(self._learner.run(rows[done : done + room]))
-            done += room
-        return np.concatenate(parts)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Arrays and plain values from which `load_state_dict` goes on."""
-        past = json.dumps([release.to_dict() for release in self._past])
-        inner = {f"learner.{name}": value for name, value in self._learner.state_dict().items()}
-        own = {
-            "format": 1,
-            "kind": "Doubling",
-            "name": self._name,
-            "first": self.first,
-            "restarts": self._restarts,
-        }
-        return {**own, "before": self._before, "delta": self._delta, "past": past, **inner}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state. Learners in between are made, so that seeds are used up."""
-        expect(state, format=1, kind="Doubling", first=self.first)
-        if state["restarts"] < self._restarts or (self.rounds and state["name"] != self._name):
-            raise ValueError("the state is older, or of another learner; load it into a new one")
-        past = tuple(Release.from_dict(record) for record in json.loads(state["past"]))
-        inner = {name[8:]: v for name, v in state.items() if name.startswith("learner.")}
-        kept, learner = self._restarts, self._learner
-        try:
-            while self._restarts < state["restarts"]:
-                self._restarts += 1
-                learner = self._made()
-            learner.load_state_dict(inner)
-        except Exception:
-            self._restarts = kept
-            raise
-        self._learner, self._past, self._before = learner, past, state["before"]
-        self._delta, self._name = float(state["delta"]), str(state["name"])
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the state to a file, for the owner's eyes only. A state may go on once."""
-        save_state(path, self.state_dict())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], make_learner: Callable[[int], Any]) -> "Doubling":
-        """Go on from a file, with the `make_learner` it was made with."""
-        state = load_state(path)
-        expect(state, format=1, kind="Doubling")
-        learner = cls(make_learner, state["first"])
-        learner.load_state_dict(state)
-        return learner
+            check = getattr(self._learner, "check", None)
+            if check is not None:
+                check(rows)  # all of them first, so that a bad one changes nothing
+            parts: list[Array] = []
+            done = 0
+            while done < len(rows) or not parts:
+                self._turn()
+                room = self._learner.horizon - self._learner.rounds
+                parts.append(self._learner.run(rows[done : done + room]))
+                done += room
+            return np.concatenate(parts)
 
     def _turn(self) -> None:
         """Restart if the learner at work has had its rounds."""
         if self._learner.rounds < self._learner.horizon:
             return
-        past, before = self._past + self._scoped(), self.rounds
-        delta = max(self._delta, self._learner.guarantee.delta)
-        self._restarts += 1
-        try:
-            self._learner = self._made()
-        except Exception:
-            self._restarts -= 1
-            raise
-        self._past, self._before, self._delta = past, before, delta
+        learner = self._made(self._restarts + 1)
+        self._commit(
+            _learner=learner,
+            _restarts=self._restarts + 1,
+            _before=self.rounds,
+            _delta=max(self._delta, self._learner.guarantee.delta),
+            _past=self._past + self._scoped(),
+            _earlier=(*self._earlier, self._learner._run),
+        )
 
-    def _made(self) -> Any:
-        horizon = self.first * 2**self._restarts
-        learner = self._make(horizon)
+    def _made(self, restart: int) -> Any:
+        horizon = self.first * 2**restart
+        learner = self.make_learner(horizon)
         if learner.horizon != horizon or learner.rounds:
             raise ValueError(f"make_learner({horizon}) must return a new learner of that horizon")
         promise: Guarantee = learner.guarantee
-        asked = getattr(learner, "budget", promise)  # a short restart may be pure all the same
         # Pure costs are linear in the number of rounds: k_1 + k_2 + ... = k rounds over the
-        # restarts cost epsilon (k_1 + k_2 + ...)/k. Gaussian costs of k rounds are not.
+        # restarts cost epsilon (k_1 + k_2 + ...)/k. Gaussian costs of k rounds are not, and
+        # whether a restart is Gaussian depends on its length: what was asked for decides.
+        asked = getattr(learner, "budget", promise)
         if asked.contributions > 1 and asked.delta > 0:
             raise ValueError(
                 "with delta > 0 Doubling protects one round of a person; set contributions=1, "
@@ -194,3 +173,34 @@ class Doubling:
             else dataclasses.replace(release, scope=f"{name}, {release.scope}")
             for release in releases
         )
+
+    @classmethod
+    def _decoded(cls, plain: Any, like: Self | None) -> Self:
+        """Learners in between are made, so that their noise is used up and never drawn again."""
+        restarts = plain.get("_restarts") if isinstance(plain, dict) else None
+        if like is None or not isinstance(restarts, int) or restarts < 0:
+            raise damaged("restarts")
+        if plain.get("_made_with") != like._made_with:
+            raise ValueError(
+                "this state was saved with learners of other arguments; use the make_learner that "
+                "it was saved with"
+            )
+        if restarts < like._restarts:
+            raise ValueError(
+                f"the state is older: at restart {restarts}, this learner at {like._restarts}; "
+                "publishing those rounds again would spend the budget twice"
+            )
+        there = cls.__new__(cls)
+        there.__dict__.update({**like.__dict__, "_restarts": restarts})
+        for restart in range(like._restarts + 1, restarts + 1):
+            there._learner = like._made(restart)
+        return super()._decoded(plain, there)
+
+    def _assert_not_older(self, resumed: Self) -> None:
+        super()._assert_not_older(resumed)
+        if resumed._restarts == self._restarts:
+            self._learner._assert_not_older(resumed._learner)
+
+    def _validate(self) -> None:
+        if self._before != self.first * (2**self._restarts - 1):
+            raise damaged("before")

@@ -1,21 +1,31 @@
-"""How losses reach a bandit learner in private: as single reports, or as noisy means of batches."""
+"""How losses reach a bandit in private: as single reports, or as noisy means of batches.
 
-import json
+A feedback is asked in this order, so that a failure at any place counts no loss twice:
+
+    report(loss)                     draws what has to be drawn; changes nothing else
+    (the learner notes that the loss was taken)
+    accept(bandit, decision, report) the bandit, or the open batch, takes it
+"""
+
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-
-from discreet.privacy import Budget, Guarantee, IntervalChannel, Noise
-from discreet.privacy.checks import Array
+from discreet.online.decisions import LossDecision
+from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
+from discreet.state import Stateful, value
 
 UNPROTECTED = ("that a loss came, and when", "the horizon and the public bounds")
 ONE_PROCESS = (
     "the decision served, to whoever serves it",
     "anything, against whoever runs this process: device and learner are one here",
+)
+RESUMED_TWICE = "losses that are told again from a state that is resumed twice: they cost twice"
+STOLEN_STATE = (
+    "anything, against whoever sees a stolen state together with later decisions, or a state that "
+    "is resumed twice: the same noise stands in both"
 )
 
 
@@ -35,86 +45,77 @@ class BatchBandit(ScalarBandit, Protocol):
     def again(self, choice: Any) -> Any:
         """The same choice for one more round; only `sign`, +1 or -1, may be drawn afresh."""
 
-    def pack(self, choice: Any) -> Array:
-        """A choice as numbers, the same count for each."""
 
-    def unpack(self, numbers: Array) -> Any:
-        """The choice that `pack` wrote."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Arrays and plain values."""
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state_dict`."""
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Decision:
-    """One choice. Keep it until its loss comes."""
-
-    round: int
-    learner: str = field(repr=False)  # whose decision this is
-    choice: Any  # what the bandit chose
-
-
-class Feedback(ABC):
+class Feedback(Stateful, ABC):
     """How losses reach the bandit: the only place where private data meets anything else."""
 
     @abstractmethod
-    def choose(self, t: int) -> Any:
-        """The choice of round t."""
+    def choose(self, bandit: Any, t: int) -> Any:
+        """The choice of round t, after the releases that are due."""
 
     @abstractmethod
-    def take(self, decision: Decision, loss: float) -> bool:
-        """Take a loss; False if it came too late to count."""
+    def report(self, loss: float) -> float:
+        """What is told of a loss in its range."""
 
     @abstractmethod
-    def guarantee(self, taken: bool) -> Guarantee:
-        """The computed promise."""
+    def accept(self, bandit: Any, decision: LossDecision, report: float) -> bool:
+        """Take a report; False if it came too late to count."""
 
-    def state(self) -> dict[str, Any]:
-        """Arrays and plain values that `read` understands."""
-        return {}
-
-    def read(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The attributes that `state` described; changes nothing."""
-        return {}
+    @abstractmethod
+    def guarantee(self, *, taken: bool) -> Guarantee:
+        """The computed promise; `taken` says whether any loss has come."""
 
 
 class Reports(Feedback):
-    """Local trust: the loss becomes a report at once, and the bandit sees the report."""
+    """Local trust: the loss becomes a report at once, and the bandit sees the report.
 
-    def __init__(self, bandit: ScalarBandit, channel: IntervalChannel, noise: Noise) -> None:
-        self.bandit, self.channel, self.noise = bandit, channel, noise
+    channel   randomises one loss
+    noise     where its coins come from
+    """
 
-    def choose(self, t: int) -> Any:
+    _state = ("_noise",)
+
+    def __init__(self, channel: BinaryChannel, noise: Noise) -> None:
+        self.channel = channel
+        self._noise = noise
+
+    def choose(self, bandit: ScalarBandit, t: int) -> Any:
         """Whatever the bandit chooses."""
-        return self.bandit.decide()
+        return bandit.decide()
 
-    def take(self, decision: Decision, loss: float) -> bool:
-        """Forward a report of the loss (Algorithm 4, lines 3 to 5)."""
-        self.bandit.learn(decision.choice, self.channel.report(loss, self.noise))
+    def report(self, loss: float) -> float:
+        """A report of the loss (Agarwal and Singh 2017, Algorithm 4, line 4)."""
+        return self.channel.report(loss, self._noise)
+
+    def accept(self, bandit: ScalarBandit, decision: LossDecision, report: float) -> bool:
+        """The bandit learns the report (line 5)."""
+        bandit.learn(decision.choice, report)
         return True
 
-    def guarantee(self, taken: bool) -> Guarantee:
+    def guarantee(self, *, taken: bool) -> Guarantee:
         """The channel's."""
         if taken and not self.channel.off:
-            self.channel._source(self.noise)
-        promise, k = self.channel.guarantee, self.channel.contributions
+            self.channel._source(self._noise)
+        promise = self.channel.guarantee
+        k = self.channel.contributions
         limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
         return replace(
             promise,
             releases=promise.releases if taken else (),
-            unprotected=(*UNPROTECTED, *ONE_PROCESS, *((limit,) if k > 1 else ())),
+            unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE, *((limit,) if k > 1 else ())),
             reference="Agarwal and Singh (2017), Algorithm 4, noise on the scalar loss",
         )
 
 
-@dataclass(slots=True)
-class _Batch:
+@value
+@dataclass(frozen=True, eq=False, slots=True)
+class Batch:
+    """Rounds that share one choice."""
+
+    index: int
     choice: Any
     total: float  # noise + sum of sign (loss - middle)
-    due: int = 0  # losses that have not come
+    count: int = 0  # losses that have come
 
 
 class Batches(Feedback):
@@ -123,23 +124,33 @@ class Batches(Feedback):
     A batch is released when a new one begins and all its losses have come; one that misses losses
     is released without them when the batch `patience` places later has ended. A missing loss
     counts as the middle of the range. Which round is in which batch is public, so the batches
-    are disjoint and each has the whole budget.
+    are disjoint and each has the whole budget. At the horizon everything open is released; after
+    that nothing is learned.
+
+    size         rounds in a batch
+    horizon      rounds in all
+    budget       of one person
+    loss_range   of one loss
+    noise        where the noise comes from
     """
+
+    _state = ("_noise", "_open", "_ledger")
 
     def __init__(
         self,
-        bandit: BatchBandit,
         size: int,
         horizon: int,
         budget: Budget,
         loss_range: tuple[float, float],
         noise: Noise,
     ) -> None:
-        self.bandit, self.size, self.noise = bandit, size, noise
+        self.size = size
+        self.horizon = horizon
         self.patience = min(64, max(1, horizon // size // 32))
-        self.ledger = Ledger(budget)
         low, high = loss_range
-        self.middle, k = (low + high) / 2, budget.contributions
+        self.middle = (low + high) / 2
+        k = budget.contributions
+        self._noise = noise
         self._spacing = noise.spacing("laplace", k * (high - low) / budget.epsilon, size * high)
         # A replaced loss moves its batch's sum by at most high - low, whatever its sign, and by
         # one spacing more when losses are rounded to the lattice; k rounds of one person by k
@@ -153,67 +164,68 @@ class Batches(Feedback):
             scale=sensitivity / budget.epsilon,
             sampler=noise.sampler("laplace"),
         )
-        self._open: dict[int, _Batch] = {}
+        self._ledger = Ledger(budget)
+        self._open: tuple[Batch, ...] = ()
 
-    def choose(self, t: int) -> Any:
+    def choose(self, bandit: BatchBandit, t: int) -> Any:
         """The batch's choice; the first round of a batch makes it, after the releases due."""
-        if t % self.size == 0:
-            return self._turn(t // self.size)
-        batch = self._open[t // self.size]
-        batch.due += 1
-        return self.bandit.again(batch.choice)
+        if t >= self.horizon:
+            self._release(bandit, self._open)
+            return bandit.decide()
+        index = t // self.size
+        if t % self.size:
+            return bandit.again(self._batch(index).choice)
+        scale = self.release.scale
+        start = float(self._noise.laplace(scale, 1, self._spacing)[0]) if scale else 0.0
+        self._release(
+            bandit,
+            tuple(
+                batch
+                for batch in self._open
+                if batch.count == self.size or index - batch.index > self.patience
+            ),
+        )
+        batch = Batch(index, bandit.decide(), start)
+        others = tuple(each for each in self._open if each.index != index)
+        ledger = self._ledger if self._ledger.releases else self._ledger.including(self.release)
+        self._commit(_open=(*others, batch), _ledger=ledger)
+        return batch.choice
 
-    def take(self, decision: Decision, loss: float) -> bool:
-        """Add a loss to its batch, unless the batch has been released."""
-        batch = self._open.get(decision.round // self.size)
-        if batch is None:
-            return False
+    def report(self, loss: float) -> float:
+        """loss - middle, on the lattice of the noise."""
         term = loss - self.middle
-        if self._spacing:
-            term = round(term / self._spacing) * self._spacing
-        batch.total += term if decision.choice.sign > 0 else -term
-        batch.due -= 1
+        return round(term / self._spacing) * self._spacing if self._spacing else term
+
+    def accept(self, bandit: BatchBandit, decision: LossDecision, report: float) -> bool:
+        """Add a loss to its batch, unless the batch has been released."""
+        index = decision.round // self.size
+        if all(batch.index != index for batch in self._open):
+            return False
+        term = report if decision.choice.sign > 0 else -report
+        self._commit(
+            _open=tuple(
+                replace(batch, total=batch.total + term, count=batch.count + 1)
+                if batch.index == index
+                else batch
+                for batch in self._open
+            )
+        )
         return True
 
-    def guarantee(self, taken: bool) -> Guarantee:
+    def guarantee(self, *, taken: bool) -> Guarantee:
         """The ledger's."""
-        return self.ledger.guarantee(
+        return self._ledger.guarantee(
             trust="central",
-            unprotected=UNPROTECTED,
+            unprotected=(*UNPROTECTED, STOLEN_STATE),
             reference="Asi, Raman and Talwar (2025), batches; Agarwal and Singh (2017)",
         )
 
-    def _turn(self, index: int) -> Any:
-        """Release what is due, then open the next batch with its noise already in the sum."""
-        if not index:
-            self.ledger.spend(self.release)
-        for old, batch in list(self._open.items()):
-            if batch.due == 0 or index - old > self.patience:
-                del self._open[old]
-                mean = batch.choice.sign * batch.total / self.size
-                self.bandit.learn(batch.choice, self.middle + mean)
-        scale, start = self.release.scale, 0.0
-        if scale:
-            start = float(self.noise.laplace(scale, 1, self._spacing)[0])
-        batch = self._open[index] = _Batch(self.bandit.decide(), start, due=1)
-        return batch.choice
+    def _batch(self, index: int) -> Batch:
+        return next(batch for batch in self._open if batch.index == index)
 
-    def state(self) -> dict[str, Any]:
-        """The noisy sums of open batches, and what was spent."""
-        batches = self._open.values()
-        return {
-            "batch.index": np.array(list(self._open), dtype=np.int64),
-            "batch.total": np.array([batch.total for batch in batches]),
-            "batch.due": np.array([batch.due for batch in batches], dtype=np.int64),
-            "batch.choice": np.array([self.bandit.pack(batch.choice) for batch in batches]),
-            "ledger": json.dumps(self.ledger.state_dict()),
-        }
-
-    def read(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The attributes that `state` described."""
-        ledger = Ledger(self.ledger.budget)
-        ledger.load_state_dict(json.loads(state["ledger"]))
-        rows = zip(state["batch.choice"], state["batch.total"], state["batch.due"], strict=True)
-        batches = [_Batch(self.bandit.unpack(row), float(x), int(due)) for row, x, due in rows]
-        index = [int(i) for i in state["batch.index"]]
-        return {"ledger": ledger, "_open": dict(zip(index, batches, strict=True))}
+    def _release(self, bandit: BatchBandit, due: tuple[Batch, ...]) -> None:
+        """The bandit learns the noisy means of these batches, which are dropped first."""
+        self._commit(_open=tuple(batch for batch in self._open if batch not in due))
+        for batch in due:
+            mean = batch.choice.sign * batch.total / self.size
+            bandit.learn(batch.choice, self.middle + mean)

@@ -1,29 +1,26 @@
 """Follow the perturbed leader: privacy noise perturbs (Agarwal and Singh 2017, Algorithm 3).
 
     paper   x_t                              L~_{t-1}      sigma (its first argument)
-    here    decide()                         self._total   self.perturbation(t)
+    here    decide()                         self._sums    self.perturbation(t)
 
     line 5  x_t = argmin over x of <x, L~_{t-1}>    `_leader`, one call of the linear minimiser
     line 7  L~_t = TreeBasedAgg(l_t, ...)           `PrefixSum.add`
 
 Theorem 3.5 takes the larger of the noise that privacy needs and the noise that low regret needs.
 Here a perturbation sigma_t z, z ~ N(0, I) drawn once from the coins, is added where the privacy
-noise is smaller than the regret needs at round t, such that the two together have that deviation:
-it grows like sqrt(t), as a decreasing rate does.
+noise is smaller than the regret needs at round t, such that the two together have that standard
+deviation: it grows like sqrt(t), as a decreasing rate does.
 
 The bound is for losses fixed in advance. Whoever chooses losses by looking at the decisions sees
 the perturbation in them and can punish the leader in every round; privacy still holds.
 """
 
-import math
 from typing import Any
 
 import numpy as np
 
-from discreet.domains import Domain
 from discreet.online.leader import PrivateLeader
 from discreet.privacy.checks import Array
-from discreet.privacy.state import expect
 
 _BLOCK = 1024  # rounds
 
@@ -37,6 +34,16 @@ class FTPL(PrivateLeader):
     Guarantee  (epsilon, delta), central: decisions are post-processing of `PrefixSum` and of z,
                which does not depend on the data.
 
+    domain          any
+    horizon         rounds in which it learns; after that its last decision stays
+    epsilon         of one person; inf switches privacy off
+    delta           0 is pure
+    loss_bound      public bound of the losses
+    mechanism       of the running sums: "auto", "blt", "toeplitz", "tree" or a `Tree`
+    contributions   rounds of one person
+    seed            of z, drawn once
+    noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
+
     >>> from discreet.domains import Simplex
     >>> from discreet.privacy import SeededNoise
     >>> learner = FTPL(Simplex(3), 2000, 1.0, 1e-6, seed=0, noise=SeededNoise(0))
@@ -45,11 +52,12 @@ class FTPL(PrivateLeader):
     array([1., 0., 0.])
     """
 
+    _state = ("_sums", "_direction")
     _reference = "Agarwal and Singh (2017), Algorithm 3"
 
     def _prepare(self) -> None:
-        self._start, self._sigmas = -1, np.empty(0)
-        self._needed = self.loss_bound * _unit_deviation(self.domain)
+        self._block = (-1, np.empty(0))  # the first round of a block, and its sigmas
+        self._needed = self.loss_bound * self.domain.perturbation_std
         self._direction = np.random.default_rng(self.seed).standard_normal(self.domain.dim)
 
     def perturbation(self, t: Any) -> Any:
@@ -65,32 +73,9 @@ class FTPL(PrivateLeader):
     def _one(self, t: int) -> float:
         """`perturbation(t)`, computed for many rounds at once."""
         start = t - t % _BLOCK
-        if start != self._start:
+        held, sigmas = self._block
+        if start != held:
             rounds = np.arange(max(start, 1), min(start + _BLOCK, self.horizon + 2))
-            self._start, self._sigmas = start, self.perturbation(rounds)
-        return float(self._sigmas[t - max(start, 1)])
-
-    def state_dict(self) -> dict[str, Any]:
-        """What `load_state_dict` goes on from: as secret as the state of `PrefixSum`."""
-        return {**super().state_dict(), "direction": self._direction.copy()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from a saved state; one that is older than this learner is refused."""
-        expect(state, format=1, kind="FTPL")
-        direction = np.array(state["direction"], dtype=np.float64)
-        super().load_state_dict(state)
-        self._direction = direction
-
-
-def _unit_deviation(domain: Domain) -> float:
-    """The deviation that balances the regret at t = 1, for losses of unit size.
-
-    Noise of deviation s costs s E max <z, x>, its steps cost (sum |l|^2) h/(2 s) with h/s the
-    curvature of E max <L + s z, x>. Ball: sqrt(n) s and h = n^-1/2; cube: n s sqrt(2/pi) and
-    h = sqrt(2/pi), both 1/sqrt(2 n). Any domain: |X| n^1/2 s and h = |X|, so n^-1/4/sqrt(2)
-    (Theorem 3.5). Simplex: constants measured in benchmarks/online.py.
-    """
-    if domain.loss_set == "box":
-        return 0.3
-    round_ = type(domain).__name__ in ("Ball", "Cube")
-    return math.sqrt(1 / (2 * domain.dim)) if round_ else domain.dim**-0.25 / math.sqrt(2)
+            sigmas = self.perturbation(rounds)
+            self._block = (start, sigmas)
+        return float(sigmas[t - max(start, 1)])

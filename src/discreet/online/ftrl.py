@@ -1,7 +1,7 @@
 """Follow the regularised leader on private running sums (Agarwal and Singh 2017, Algorithm 1).
 
     paper   x_t                 L~_{t-1}      R, D_R                        eta
-    here    decide()            self._total   domain.leader, domain.reach   self.learning_rate(t)
+    here    decide()            self._sums    domain.leader and its range   self.learning_rate(t)
 
     line 5  x_t = argmin over x of eta <x, L~_{t-1}> + R(x)     `_leader`
     line 6  observe l_t                                         `learn`
@@ -11,8 +11,8 @@
 
 The rate balances the two terms of the bound without noise, D_R/eta and eta times the sum of squared
 losses: the noise adds D_Z = E[max <Z, x> - min <Z, x>] to the regret whatever the rate (Theorem
-3.4). Holding the rate below 1/(deviation of the noise) costs half as much again on easy losses
-(benchmarks/online.py, "capped").
+3.4). Holding the rate below 1/(standard deviation of the noise) costs half as much again on easy
+losses (benchmarks/online.py, "capped").
 
 The theorem is for losses fixed in advance. Whoever chooses losses by looking at the decisions sees
 the noise in them and can punish it as long as rate times deviation is not small (the same
@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.domains import Domain, ProjectionDomain
+from discreet.domains import Domain
 from discreet.online.leader import PrivateLeader
 from discreet.privacy import Tree
 from discreet.privacy.checks import Array, one_of
@@ -42,15 +42,24 @@ class FTRL(PrivateLeader):
     Guarantee  (epsilon, delta), central, for losses that may depend on earlier decisions:
                decisions are post-processing of `PrefixSum`. delta=0 is pure.
 
-    rate="decreasing" is far better on easy sequences and no worse on hard ones; "fixed" is the
-    paper's. `seed` is for symmetry with other learners: this one tosses no coins.
+    domain          with a projection
+    horizon         rounds in which it learns; after that its last decision stays
+    epsilon         of one person; inf switches privacy off
+    delta           0 is pure
+    loss_bound      public bound of the losses
+    rate            "decreasing" is far better on easy sequences and no worse on hard ones; "fixed"
+                    is the paper's
+    mechanism       of the running sums: "auto", "blt", "toeplitz", "tree" or a `Tree`
+    contributions   rounds of one person
+    seed            for symmetry with other learners: this one tosses no coins
+    noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
     >>> from discreet.domains import Simplex
     >>> from discreet.privacy import SeededNoise
     >>> learner = FTRL(Simplex(3), 2000, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
     >>> for _ in range(1000):
     ...     x = learner.decide()
-    ...     learner.learn([0.2, 0.9, 0.9])
+    ...     _ = learner.learn([0.2, 0.9, 0.9])
     >>> learner.decide().round(2)
     array([1., 0., 0.])
     >>> learner.run(np.tile([0.2, 0.9, 0.9], (1000, 1))).shape
@@ -76,12 +85,10 @@ class FTRL(PrivateLeader):
         noise: Noise | None = None,
     ) -> None:
         self.rate = one_of("rate", rate, ("decreasing", "fixed"))
-        if not isinstance(domain, ProjectionDomain):
+        if isinstance(domain, Domain) and not domain.projects:
             raise ValueError(
-                f"domain must be a discreet.domains.ProjectionDomain, got {domain!r}; "
-                "FTPL takes any domain"
+                f"domain must have a projection, and {domain!r} has none; FTPL takes any domain"
             )
-        self._set = domain
         super().__init__(
             domain,
             horizon,
@@ -97,7 +104,9 @@ class FTRL(PrivateLeader):
     def _prepare(self) -> None:
         # Regret <= D_R/eta + eta T b^2/8 on the simplex (Hoeffding), D_R/eta + eta T b^2/2
         # elsewhere; a decreasing rate c/sqrt(t) pays the second term twice.
-        best = math.sqrt((8 if self._centre else 2) * self._set.reach) / self.loss_bound
+        best = (
+            math.sqrt((8 if self._centre else 2) * self.domain.regularizer_range) / self.loss_bound
+        )
         self._scale = best / math.sqrt(self.horizon if self.rate == "fixed" else 2)
 
     def learning_rate(self, t: Any) -> Any:
@@ -107,7 +116,4 @@ class FTRL(PrivateLeader):
         return self._scale / (math.sqrt(t) if isinstance(t, int) else np.sqrt(t))
 
     def _leader(self, total: Array, t: Any) -> Array:
-        return self._set.leader(total, self.learning_rate(t))
-
-    def _options(self) -> dict[str, Any]:
-        return {"rate": self.rate}
+        return self.domain.leader(total, self.learning_rate(t))

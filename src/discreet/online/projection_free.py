@@ -21,28 +21,36 @@ Where this differs from the paper:
 """
 
 import math
-import os
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.domains import Domain, from_spec
-from discreet.online import restore
-from discreet.online.barrier import PointDecision
-from discreet.online.feedback import UNPROTECTED, Decision, Feedback
+from discreet.domains import Domain
+from discreet.online.decisions import LossDecision, PointDecision
+from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent
 from discreet.privacy import Budget, Guarantee, Noise, PrefixSum
-from discreet.privacy.checks import one_of, positive, whole
+from discreet.privacy.checks import Array, one_of, positive, whole
 from discreet.privacy.noise import source
-from discreet.privacy.state import copied
+from discreet.state import damaged, value
 
 # Tuned in simulation (benchmarks/convex_bandits.py, T = 10^5, epsilon = 1, delta = 10^-6), for
 # private learners: with epsilon = inf a rate two or three times that does better.
 RATE = 6.5  # eta in units of D/((n/zeta) range sqrt(n T)); the paper has sqrt(T)
-BATCHES, FEWEST = 0.15, 16  # batches in units of sqrt(T), and at least
+BATCHES = 0.15  # batches in units of sqrt(T),
+FEWEST = 16  # and at least so many
 LEVEL = 0.1  # weight of the coordinate that sums the losses
+
+
+@value
+@dataclass(frozen=True, eq=False, slots=True)
+class Terms:
+    """The sum of what came for one release; it holds no noise yet."""
+
+    release: int  # which: the number of releases before it
+    gradient: Array  # (m,), sum of (loss - baseline) direction
+    level: float  # sum of loss - middle
 
 
 class GradientSums(Feedback):
@@ -51,83 +59,106 @@ class GradientSums(Feedback):
     A loss enters the batch that is open when it comes, with the direction and the baseline of its
     own decision: late losses count and missing ones leave nothing. None counts in the last batch,
     which no release follows.
+
+    The number of releases made tells what remains to be done, so that a round that failed at any
+    place can be tried again: terms of an earlier release are never added, nor released, again.
+
+    sums            the private running sum
+    scale           n/zeta
+    horizon         rounds in all
+    loss_range      of one loss
+    contributions   rounds of one person
     """
+
+    _state = ("sums", "_terms")
 
     def __init__(
         self,
-        bandit: SmoothedDescent,
         sums: PrefixSum,
+        *,
+        scale: float,
         horizon: int,
         loss_range: tuple[float, float],
         contributions: int,
     ) -> None:
-        self.bandit, self.sums, self.contributions = bandit, sums, contributions
+        self.scale = scale
         self.horizon = horizon
-        self.middle, self.half = sum(loss_range) / 2, (loss_range[1] - loss_range[0]) / 2
-        self.scale = bandit.dim / bandit.radius  # n/zeta
-        self._last = (horizon - 1) // bandit.size * bandit.size  # where the last batch begins
-        self._open = self._last > 0  # whether a release follows
-        self._gradient, self._level = np.zeros(bandit.dim), 0.0
+        self.contributions = contributions
+        self.middle = sum(loss_range) / 2
+        self.half = (loss_range[1] - loss_range[0]) / 2
+        self.sums = sums
+        self._terms = Terms(0, np.zeros(sums.dim - 1), 0.0)
 
-    def choose(self, t: int) -> Aim:
+    def choose(self, bandit: SmoothedDescent, t: int) -> Aim:
         """The next point; the first round of a batch makes the release."""
-        i = t % self.bandit.size
-        if t and i == 0:
-            row = self.scale * np.append(self._gradient, LEVEL * self._level)
-            total = self.sums.add(row)
-            self._gradient, self._level = np.zeros(self.bandit.dim), 0.0
-            mean = float(total[-1]) / (LEVEL * self.scale * t)  # of loss - middle
-            self.bandit.move(total[:-1], self.middle + min(max(mean, -self.half), self.half))
-            self._open = t < self._last
-        return self.bandit.aim(i)
+        batch, i = divmod(t, bandit.size)
+        last = (self.horizon - 1) // bandit.size  # no release follows the last batch
+        if self.sums.rounds < min(batch, last):
+            terms = self._open()
+            self.sums.add(self.scale * np.append(terms.gradient, LEVEL * terms.level))
+        if bandit.batch < batch:
+            if 0 < batch <= last:
+                total = self.sums.estimate
+                mean = float(total[-1]) / (LEVEL * self.scale * t)  # of loss - middle
+                baseline = self.middle + min(max(mean, -self.half), self.half)
+                bandit.move(total[:-1], baseline)
+            else:
+                bandit.stay()
+        return bandit.aim(i)
 
-    def take(self, decision: Decision, loss: float) -> bool:
+    def report(self, loss: float) -> float:
+        """The loss itself: its term is released with noise, in the sum of its batch."""
+        return loss
+
+    def accept(self, bandit: SmoothedDescent, decision: LossDecision, report: float) -> bool:
         """Add one term to the open batch (lines 10 and 11), which awaits its factor n/zeta."""
-        if self._open:
-            aim: Aim = decision.choice
-            # Within the range, also if a record of the decision was damaged on its way.
-            b = min(max(aim.baseline, self.middle - self.half), self.middle + self.half)
-            self._gradient += (loss - b) * aim.direction
-            self._level += loss - self.middle
-        return self._open
+        if bandit.batch >= (self.horizon - 1) // bandit.size:
+            return False
+        aim: Aim = decision.choice
+        # Within the range, also if a record of the decision was damaged on its way.
+        b = min(max(aim.baseline, self.middle - self.half), self.middle + self.half)
+        terms = self._open()
+        gradient = terms.gradient + (report - b) * aim.direction
+        self._terms = Terms(terms.release, gradient, terms.level + report - self.middle)
+        return True
 
-    def guarantee(self, taken: bool) -> Guarantee:
+    def guarantee(self, *, taken: bool) -> Guarantee:
         """That of the running sums: points are post-processing of them and of coins."""
-        promise, k = self.sums.guarantee, self.contributions
+        promise = self.sums.guarantee
+        k = self.contributions
         limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+        filtered = self.sums.mechanism != "tree"
+        stolen = (
+            "anything, against whoever sees a stolen state"
+            if filtered
+            else "losses of the open batch, against whoever sees a stolen state; with later "
+            "decisions, all of them"
+        )
+        twice = "anything, against whoever sees a state resumed twice: the same noise in both"
         return replace(
             promise,
             contributions=k,
-            unprotected=(*UNPROTECTED, *((limit,) if k > 1 else ())),
+            unprotected=(*UNPROTECTED, stolen, twice, *((limit,) if k > 1 else ())),
             reference=f"Ene, Nguyen and Vladu (2021), Algorithm 1; {promise.reference}",
         )
 
-    def state(self) -> dict[str, Any]:
-        """The running sums and the open batch, which holds no noise yet."""
-        sums = {f"sums.{name}": value for name, value in self.sums.state_dict().items()}
-        return {"gradient": self._gradient.copy(), "level": self._level, **sums}
+    def _open(self) -> Terms:
+        """What has come since the last release."""
+        if self._terms.release == self.sums.rounds:
+            return self._terms
+        return Terms(self.sums.rounds, np.zeros(self.sums.dim - 1), 0.0)
 
-    def read(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The attributes that `state` described; a damaged one raises ValueError."""
-        sums, rounds = copied(self.sums), restore.count(state, "rounds", self.horizon)
-        inner = {k[5:]: value for k, value in state.items() if k.startswith("sums.")}
-        try:
-            sums.load_state_dict(inner)
-        except (KeyError, TypeError):
-            raise restore.damaged("a part of the sums") from None
-        if sums.rounds != max(0, rounds - 1) // self.bandit.size:
-            raise restore.damaged("the number of releases")
-        baseline = float(restore.array(state, "bandit.baseline", ()))
-        if abs(baseline - self.middle) > self.half * (1 + 1e-9):
-            raise restore.damaged("baseline")
-        if state.get("bandit.drawn") != (rounds > 0):
-            raise restore.damaged("the batch at hand")
-        return {
-            "sums": sums,
-            "_gradient": restore.array(state, "gradient", self._gradient.shape),
-            "_level": float(restore.array(state, "level", ())),
-            "_open": 0 < self._last >= rounds,
-        }
+    def _validate(self) -> None:
+        terms = self._terms
+        if not (
+            isinstance(terms, Terms)
+            and isinstance(terms.gradient, np.ndarray)
+            and terms.gradient.shape == (self.sums.dim - 1,)
+            and np.isfinite(terms.gradient).all()
+            and isinstance(terms.level, float)
+            and np.isfinite(terms.level)
+        ):
+            raise damaged("terms")
 
 
 class ProjectionFreeBandit(PrivateBandit[PointDecision]):
@@ -157,9 +188,19 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
     A stolen state shows the open batch without noise, in the sum of its terms; of earlier batches
     it shows noisy sums if delta = 0 (a tree), and everything if delta > 0.
 
-    epsilon=inf is the same algorithm without noise. A domain made from a function is not in the
-    file: make the learner again and use `load_state_dict`. Reference: Ene, Nguyen and Vladu (2021),
-    Algorithms 1 and 2.
+    domain          any; only its linear minimiser is asked
+    horizon         rounds in which it learns; it goes on deciding after that
+    epsilon         of one person; inf is the same algorithm without noise
+    delta           0 is pure
+    loss_range      public bounds of one loss
+    lipschitz       of the losses, in l2
+    shrink          whether points stay in the domain
+    directions      "independent" or "frames"
+    contributions   rounds of one person
+    seed            of the directions
+    noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
+
+    Reference: Ene, Nguyen and Vladu (2021), Algorithms 1 and 2.
 
     >>> from discreet.domains import MatroidPolytope
     >>> from discreet.privacy import SeededNoise
@@ -177,7 +218,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
 
     def __init__(
         self,
-        domain: Domain | str,
+        domain: Domain,
         horizon: int,
         epsilon: float,
         delta: float = 0.0,
@@ -190,37 +231,53 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        if isinstance(domain, str):
-            domain = from_spec(domain)
         if not isinstance(domain, Domain):
             raise ValueError(f"domain must be one of discreet.domains, got {domain!r}")
-        T, budget = whole("horizon", horizon), Budget(epsilon, delta, contributions)
-        noise = source(noise)
+        self.domain = domain
+        self.budget = Budget(epsilon, delta, contributions)
+        self.epsilon = self.budget.epsilon
+        self.delta = self.budget.delta
+        self.contributions = self.budget.contributions
+        self.lipschitz = positive("lipschitz", lipschitz)
+        self.shrink = bool(shrink)
+        self.directions = one_of("directions", directions, ("independent", "frames"))
+        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.noise = source(noise)
+        T = whole("horizon", horizon)
         low, high = (float(bound) for bound in loss_range)
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"loss_range must be finite and increasing, got {loss_range!r}")
-        seed = None if seed is None else whole("seed", seed, least=0)
-        one_of("directions", directions, ("independent", "frames"))
-        n, D, M = domain.affine_hull.basis.shape[1], domain.diameter(), high - low
+        n = domain.affine_hull.basis.shape[1]
+        D = domain.diameter()
+        M = high - low
         if n == 0:
             raise ValueError("the domain is a single point: there is nothing to learn")
         # The paper's D n^1/2/T^1/4 is for losses that vary by L D; its balance of the cost of
         # exploring, L zeta T, with that of estimating, D (n/zeta) M T^1/2, asks for M/L.
-        steepest = positive("lipschitz", lipschitz)
-        radius = min(math.sqrt(n * D * min(D, M / steepest)) / T**0.25, D / 4)
-        if shrink:
+        radius = min(math.sqrt(n * D * min(D, M / self.lipschitz)) / T**0.25, D / 4)
+        if self.shrink:
             radius = min(radius, domain.inner_radius / 2)
-        size = math.ceil(T / min(T, max(FEWEST, math.ceil(BATCHES * math.sqrt(T)))))
+        self.radius = radius
+        self.batch_size = size = math.ceil(
+            T / min(T, max(FEWEST, math.ceil(BATCHES * math.sqrt(T))))
+        )
         releases = max(1, math.ceil(T / size) - 1)
         # A replaced loss changes one term (n/zeta) (f - b) (u, .) of one batch: |u| = 1, and b was
         # released before, so it moves by (n/zeta) M (u, LEVEL), of that length in l2. A batch holds
         # at most all losses, |f - b| <= M each. When losses come, hence which batch they enter, is
         # public: a replaced loss comes when the old one did.
-        term, k = n / radius * M * math.hypot(1.0, LEVEL), budget.contributions
+        term = n / radius * M * math.hypot(1.0, LEVEL)
+        k = self.contributions
 
         def running(sensitivity: float) -> PrefixSum:
-            plain, about = Budget(budget.epsilon, budget.delta), {"bound": T * term}
-            return PrefixSum(releases, n + 1, plain, sensitivity=sensitivity, noise=noise, **about)
+            return PrefixSum(
+                releases,
+                n + 1,
+                Budget(self.epsilon, self.delta),
+                sensitivity=sensitivity,
+                bound=T * term,
+                noise=self.noise,
+            )
 
         # k rounds of one person may fall into one batch, which is one row of the running sum: the
         # row moves by k terms. (PrefixSum's own k supposes k different rows.)
@@ -230,39 +287,29 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
             # PrefixSum adds that for one row; twice, as the lattice grows with the noise.
             sums = running(k * (term + 2 * math.sqrt(n + 1) * spacing))
         spread = float(sums.deviation(releases)) / term  # of the noise, in units of a term
-        bandit = SmoothedDescent(
+        descent = SmoothedDescent(
             domain,
             rate=D * radius / (n * M) / math.sqrt(n * (T / RATE**2 + spread**2)),
             radius=radius,
             size=size,
             gap=D**2 / math.sqrt(T),
             baseline=(low + high) / 2,
-            shrink=bool(shrink),
+            shrink=self.shrink,
             directions=directions,
-            seed=seed,
+            seed=self.seed,
         )
-        config = {
-            "domain": domain.spec(),
-            "horizon": T,
-            "epsilon": budget.epsilon,
-            "delta": budget.delta,
-            "loss_range": [low, high],
-            "lipschitz": steepest,
-            "shrink": bool(shrink),
-            "directions": directions,
-            "contributions": budget.contributions,
-            "seed": seed,
-        }
-        super().__init__(bandit, T, (low, high), noise, config)
-        self.domain, self.radius, self.batch_size = domain, radius, size
-        self._feedback = GradientSums(bandit, sums, T, (low, high), k)
+        feedback = GradientSums(
+            sums, scale=n / radius, horizon=T, loss_range=(low, high), contributions=k
+        )
+        super().__init__(descent, feedback, T, (low, high))
+
+    @property
+    def learning(self) -> bool:
+        """Whether a loss can still count: not in the last batch, which no release follows."""
+        assert self.horizon is not None
+        return bool(self.bandit.batch < (self.horizon - 1) // self.batch_size)
 
     @property
     def oracle_calls(self) -> int:
         """How often the linear minimiser has been asked."""
         return int(self.bandit.oracle_calls)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Go on from a file, with the same kind of noise."""
-        return cls._loaded(path)

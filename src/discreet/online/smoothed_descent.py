@@ -6,21 +6,22 @@
 Ene, Nguyen and Vladu (2021), Algorithm 1 without its sums, after Flaxman, Kalai and McMahan (2004).
 """
 
-import json
-import math
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from discreet.domains import Domain
 from discreet.domains.conditional_gradient import nearest_point
-from discreet.online import restore
-from discreet.privacy.checks import Array
+from discreet.privacy.checks import Array, finite
+from discreet.state import Stateful, damaged, value
 
 SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned with the rate
 
 
-class Aim(NamedTuple):
+@value
+@dataclass(frozen=True, eq=False, slots=True)
+class Aim:
     """A point to play, and what turns its loss into an estimate of the gradient."""
 
     point: Array  # (n,)
@@ -28,11 +29,24 @@ class Aim(NamedTuple):
     baseline: float  # what is subtracted from the loss
 
 
-class SmoothedDescent:
+class SmoothedDescent(Stateful):
     """The plain algorithm: dual averaging on a smoothed sum of gradients. Not private.
 
-    `move(total, baseline)` places the centre for the next batch; `aim(i)` is its i-th point.
+    `move(total, baseline)` places the centre and draws the directions of the next batch, `stay()`
+    only draws them; `aim(i)` is the i-th point of the batch.
+
+    domain       any
+    rate         eta
+    radius       zeta: how far points are from the centre
+    size         rounds in a batch
+    gap          how exactly the nearest point is found
+    baseline     the first one
+    shrink       whether points stay in the domain
+    directions   "independent" or "frames"
+    seed         of the directions: as many numbers for each batch, whatever happens
     """
+
+    _state = ("batch", "centre", "baseline", "oracle_calls", "_smooth", "_rng", "_before")
 
     def __init__(
         self,
@@ -47,19 +61,28 @@ class SmoothedDescent:
         directions: str,
         seed: int | None,
     ) -> None:
-        self.domain, self.rate, self.radius, self.size = domain, rate, radius, size
-        self.gap, self.directions = gap, directions
+        self.domain = domain
+        self.rate = rate
+        self.radius = radius
+        self.size = size
+        self.gap = gap
+        self.shrink = shrink
+        self.directions = directions
+        self.seed = seed
         self.basis = domain.affine_hull.basis
         self.dim = self.basis.shape[1]
         self.origin = domain.interior_point
         # x_0 + inside (x - x_0) + zeta u mixes x with a point x_0 + r u of the ball around x_0.
         self.inside = 1 - radius / domain.inner_radius if shrink else 1.0
-        self.centre, self.baseline = self.origin.copy(), baseline  # centre: before `inside`
+        self.batch = -1  # the one whose directions are drawn
+        self.centre = self.origin.copy()  # before `inside`
+        self.baseline = baseline
         self.oracle_calls = 0
         self._smooth = np.zeros(self.dim)
-        self._coins = np.random.default_rng(seed)
-        self._before = self._coins.bit_generator.state  # of the coins of the batch at hand
-        self._units, self._points = np.empty((0, self.dim)), np.empty((0, domain.dim))
+        self._rng = np.random.default_rng(seed)
+        self._before = np.random.default_rng(seed)  # `_rng` before it drew the batch at hand
+        self._units = np.empty((0, self.dim))
+        self._points = np.empty((0, domain.dim))
 
     def move(self, total: Array, baseline: float) -> None:
         """The centre nearest to x_0 - rate * smoothed total: it minimises (Algorithm 1, line 14).
@@ -67,79 +90,89 @@ class SmoothedDescent:
         With shrinking, the nearest point of the smaller set: in coordinates of the domain the
         step is longer by 1/inside.
         """
-        self._smooth = self._smooth + SMOOTH * (total - self._smooth)
-        target = self.origin - (self.rate / self.inside) * (self.basis @ self._smooth)
+        smooth = self._smooth + SMOOTH * (total - self._smooth)
+        target = self.origin - (self.rate / self.inside) * (self.basis @ smooth)
         found = nearest_point(
             self.domain, target, self.centre, gap=self.gap, max_calls=max(self.size, 10)
         )
-        self.centre, self.baseline = found.point, baseline
-        self.oracle_calls += found.calls
+        self._draw(
+            centre=found.point,
+            baseline=baseline,
+            oracle_calls=self.oracle_calls + found.calls,
+            _smooth=smooth,
+        )
+
+    def stay(self) -> None:
+        """One more batch around the same centre."""
+        self._draw(centre=self.centre)
 
     def aim(self, i: int) -> Aim:
-        """The i-th point of the batch; the first one draws all its directions."""
-        if i == 0:
-            self._before = self._coins.bit_generator.state
-            self._draw()
+        """The i-th point of the batch."""
         return Aim(self._points[i], self._units[i], self.baseline)
 
-    def _draw(self) -> None:
+    def choice(self, record: dict[str, Any]) -> Aim:
+        """The aim of a decision record. What a loss can change rests on |direction| = 1."""
+        point, direction = (finite(name, record[name]) for name in ("point", "direction"))
+        if point.shape != (self.domain.dim,) or direction.shape != (self.dim,):
+            raise ValueError(f"expected {self.domain.dim} and {self.dim} coordinates")
+        length = float(np.linalg.norm(direction))
+        if not abs(length - 1) <= 1e-9:
+            raise ValueError("a direction has length 1")
+        if abs(length - 1) > 1e-14:  # what was saved comes back bit by bit
+            direction = direction / length
+        baseline = float(finite("baseline", [record["baseline"]])[0])
+        for shown in (point, direction):
+            shown.flags.writeable = False
+        return Aim(point, direction, baseline)
+
+    def _draw(self, *, centre: Array, **changes: Any) -> None:
+        """The directions of the next batch; all that changes with it, in one step."""
+        before = self._rng
+        after = _copied(before)
+        units = self._drawn(after)
+        self._commit(
+            batch=self.batch + 1,
+            centre=centre,
+            _units=units,
+            _points=self._around(centre, units),
+            _rng=after,
+            _before=before,
+            **changes,
+        )
+
+    def _drawn(self, rng: np.random.Generator) -> Array:  # (size, m), rows of length 1
         m = self.dim
         if self.directions == "frames":
-            raw = self._coins.standard_normal((-(-self.size // (2 * m)), m, m))
+            raw = rng.standard_normal((-(-self.size // (2 * m)), m, m))
             q, r = np.linalg.qr(raw)
             # Columns with the sign of r's diagonal are uniform on the orthogonal group.
             columns = np.swapaxes(q * np.sign(np.einsum("kii->ki", r))[:, None, :], 1, 2)
             units = np.stack([columns, -columns], axis=2).reshape(-1, m)[: self.size]
         else:
-            units = self._coins.standard_normal((self.size, m))
+            units = rng.standard_normal((self.size, m))
             units /= np.sqrt(np.einsum("ij,ij->i", units, units))[:, None]
         units.flags.writeable = False
-        middle = self.origin + self.inside * (self.centre - self.origin)
-        self._units, self._points = units, middle + self.radius * (units @ self.basis.T)
-        self._points.flags.writeable = False
+        return units
 
-    def pack(self, aim: Aim) -> Array:
-        """Point, direction and baseline in a row."""
-        return np.concatenate([aim.point, aim.direction, [aim.baseline]])
+    def _around(self, centre: Array, units: Array) -> Array:  # (n,), (size, m) -> (size, n)
+        middle = self.origin + self.inside * (centre - self.origin)
+        points = np.asarray(middle + self.radius * (units @ self.basis.T))
+        points.flags.writeable = False
+        return points
 
-    def unpack(self, numbers: Array) -> Aim:
-        """What `pack` wrote. A direction is a unit vector: what a loss can change rests on that."""
-        n, row = self.domain.dim, np.array(numbers)
-        if row.shape != (n + self.dim + 1,):
-            raise ValueError(f"expected {n + self.dim + 1} numbers")
-        error = abs(float(np.linalg.norm(row[n:-1])) - 1)
-        if not error <= 1e-9:
-            raise ValueError("a direction has length 1")
-        if error > 1e-14:  # what was packed comes back bit by bit
-            row[n:-1] /= np.linalg.norm(row[n:-1])
-        row.flags.writeable = False
-        return Aim(row[:n], row[n:-1], float(row[-1]))
+    def _validate(self) -> None:
+        """The directions of the batch at hand are not saved: they are drawn again."""
+        if self.batch < -1 or self.oracle_calls < 0:
+            raise damaged("batch")
+        if not all(isinstance(rng, np.random.Generator) for rng in (self._rng, self._before)):
+            raise damaged("rng")
+        if self.batch >= 0:
+            self._units = self._drawn(_copied(self._before))
+            self._points = self._around(self.centre, self._units)
 
-    def state_dict(self) -> dict[str, Any]:
-        """Centre, smoothed sum and the coins from which the batch at hand was drawn."""
-        return {
-            "centre": self.centre.copy(),
-            "baseline": self.baseline,
-            "smooth": self._smooth.copy(),
-            "calls": self.oracle_calls,
-            "coins": json.dumps(self._before),
-            "drawn": bool(len(self._units)),
-        }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from `state_dict`: the directions of the batch at hand are drawn again."""
-        centre = restore.array(state, "centre", self.centre.shape)
-        smooth = restore.array(state, "smooth", (self.dim,))
-        baseline = float(restore.array(state, "baseline", ()))
-        calls, coins = restore.count(state, "calls", math.inf), np.random.default_rng()
-        try:
-            coins.bit_generator.state = before = json.loads(state["coins"])
-        except (KeyError, TypeError, ValueError, OverflowError):
-            raise restore.damaged("coins") from None
-        if not isinstance(state.get("drawn"), bool):
-            raise restore.damaged("drawn")
-        self._coins, self._before = coins, before
-        self.centre, self._smooth, self.baseline = centre, smooth, baseline
-        self.oracle_calls = calls
-        if state["drawn"]:
-            self._draw()
+def _copied(rng: np.random.Generator) -> np.random.Generator:
+    """A generator at the same place."""
+    after = np.random.default_rng()
+    after.bit_generator.state = rng.bit_generator.state
+    return after

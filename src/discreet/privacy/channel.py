@@ -1,26 +1,46 @@
-"""What local channels share: the budget of one report, the grid of reports, and the promise."""
+"""What local channels share: the budget of one report, coins, the grid of reports, the promise."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.noise import Noise, source
+from discreet.privacy.noise import Noise, Size, source
 from discreet.privacy.release import Release
 
-# The last bits of a float report show how it was computed, and so whose it is. Continuous reports
+# The last bits of a float report show how it was computed, and so whose it is. Reports on a sphere
 # are rounded to a public grid, far finer than their noise and far coarser than those bits.
-GRID = 2.0**-20  # of a report's reach
+GRID = 2.0**-20  # of the sphere's radius
 
-# Running a channel at a smaller epsilon than was asked for is always allowed. Coins have 53 bits:
+COINS = 2**52  # equally likely outcomes of one draw: every source of noise has at least 52 bits
+
+# Running a channel at a smaller epsilon than was asked for is always allowed. Coins have 52 bits:
 # they cannot be arbitrarily one-sided, and the rounding of their bias must cost no privacy.
 _LARGEST = 25.0
+_SMALLEST = 1e-10  # below, a report is 10^10 times as wide as what it reports
 
 
 def _spendable(epsilon: float) -> float:
     epsilon = min(epsilon, _LARGEST)
     return max(epsilon - 4e-15 * (1 + math.exp(epsilon)), epsilon / 2)
+
+
+def draw_coins(noise: Noise, size: Size) -> NDArray[np.int64]:
+    """Integers, uniform on 0 ... 2^52 - 1: scaling by a power of two loses no bit."""
+    return np.asarray(np.floor(noise.uniform(size) * COINS), dtype=np.int64)
+
+
+def odds_below(epsilon: float) -> Fraction:
+    """An exact fraction just below e^epsilon: `math.exp` is within 2^-51 of it."""
+    return Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50))
+
+
+def heads(odds: Fraction) -> int:
+    """The most coins k out of 2^52 with k / (2^52 - k) <= odds, in exact arithmetic."""
+    return math.floor(COINS * odds / (1 + odds))
 
 
 class Channel:
@@ -33,7 +53,13 @@ class Channel:
         self.epsilon = positive("epsilon", epsilon, allow_inf=True)
         self.contributions = whole("contributions", contributions)
         # k reports of one person cost k times one report: there is no sensitivity to multiply.
-        self.report_epsilon = _spendable(self.epsilon / self.contributions)
+        each = self.epsilon / self.contributions
+        if each < _SMALLEST:
+            raise ValueError(
+                f"epsilon must be at least {_SMALLEST:g} for each report: with less, a report says "
+                "nothing; raise epsilon or lower contributions"
+            )
+        self.report_epsilon = _spendable(each)
         self.off = math.isinf(self.epsilon)
         self._samplers: set[str] = set()
 
@@ -58,8 +84,8 @@ class Channel:
             reference=self.reference,
         )
 
-    def _rounded(self, reports: Array, reach: float) -> Array:
-        step = GRID * reach
+    def _rounded(self, reports: Array, radius: float) -> Array:
+        step = GRID * radius
         return np.asarray(np.rint(reports / step) * step)
 
     def _source(self, noise: Noise | None) -> Noise:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100  # the squares of such numbers are ordinary floats
 
 
 def positive(name: str, value: float, *, allow_inf: bool = False) -> float:
@@ -15,6 +16,21 @@ def positive(name: str, value: float, *, allow_inf: bool = False) -> float:
     if not number > 0 or (math.isinf(number) and not allow_inf):
         limit = "positive" if allow_inf else "positive and finite"
         raise ValueError(f"{name} must be {limit}, got {value!r}")
+    return number
+
+
+def public_bound(name: str, value: float) -> float:
+    """`value` as a bound to clip at: 1e-100 .. 1e100.
+
+    Beyond, squared norms underflow to 0, so that nothing is clipped, or overflow.
+
+    >>> public_bound("norm_bound", 1e-200)
+    Traceback (most recent call last):
+    ValueError: norm_bound must lie in 1e-100 .. 1e100, got 1e-200; choose other units
+    """
+    number = positive(name, value)
+    if not SMALLEST_BOUND <= number <= LARGEST_BOUND:
+        raise ValueError(f"{name} must lie in 1e-100 .. 1e100, got {value!r}; choose other units")
     return number
 
 
@@ -35,13 +51,25 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def row_norms(rows: Array, norm: str) -> Any:
-    """The l1, l2 or linf norm along the last axis."""
+    """The l1, l2 or linf norm along the last axis; l2 for entries of size 1e-150 to 1e150, or 0."""
     if norm == "l2":
-        if rows.ndim == 1:
-            return math.sqrt(rows.dot(rows))
+        if rows.ndim == 1 and rows.size <= 64:
+            return math.hypot(*rows.tolist())  # twice as fast as numpy
         return np.sqrt(np.einsum("...i,...i->...", rows, rows))
     sizes = np.abs(rows)
-    return sizes.sum(axis=-1) if norm == "l1" else np.maximum.reduce(sizes, axis=-1)
+    if norm == "linf":
+        return np.maximum.reduce(sizes, axis=-1)
+    with np.errstate(over="ignore"):
+        return sizes.sum(axis=-1)
+
+
+def norms_in_bounds(rows: Array, bound: float, norm: str) -> Any:
+    """The norm of each row in units of a public bound; inf far beyond it, NaN for NaN.
+
+    Divided first: neither a small bound nor a long row can make a norm vanish.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        return row_norms(rows / bound, norm)
 
 
 def within(name: str, rows: Array, bound: float, *, norm: str, clip: bool) -> Array:
@@ -49,19 +77,45 @@ def within(name: str, rows: Array, bound: float, *, norm: str, clip: bool) -> Ar
 
     Rows that are longer by rounding only are shortened in any case.
     """
-    norms = row_norms(rows, norm)
-    inside = norms <= bound * (1 + 1e-14)  # the norm's own rounding; False for NaN
+    if not SMALLEST_BOUND <= bound <= LARGEST_BOUND:
+        public_bound(f"the bound on {name}", bound)
+    norms = norms_in_bounds(rows, bound, norm)
+    inside = norms <= 1 + 1e-14  # the norm's own rounding; False for NaN
     if inside if rows.ndim == 1 else inside.all():
         return rows
     finite(name, rows)
-    if not clip and np.max(norms) > bound * (1 + 1e-9):
+    if not clip and np.max(norms) > 1 + 1e-9:
         raise ValueError(
             f"{name} must have {norm} norm at most {bound:g}; rescale, raise the public bound, "
             "or ask for clip=True"
         )
+    return shortened(rows, bound, norm)
+
+
+def shortened(rows: Array, bound: float, norm: str) -> Array:
+    """Finite rows, those longer than `bound` shortened to it."""
     if norm == "linf":
         return np.clip(rows, -bound, bound)
-    return np.asarray(rows * (bound / np.maximum(norms, bound))[..., None])
+    inside = np.asarray(norms_in_bounds(rows, bound, norm) <= 1 + 1e-14)
+    clipped = bound * in_unit_ball(rows, bound, norm=norm)
+    return np.where(inside[..., None], rows, clipped)
+
+
+def in_unit_ball(rows: Array, bound: float, *, norm: str = "l2") -> Array:
+    """Finite rows over `bound`; whatever is longer than 1 then is shortened to 1.
+
+    Total, and the same work for every row. Entries saturate at 1e50 times the bound, where a row
+    has no length of interest left, so that no square and no sum overflows.
+
+    >>> in_unit_ball(np.array([[3.0, 4.0], [0.5, 0.0], [1e300, -1e300]]), 1.0).round(3)
+    array([[ 0.6  ,  0.8  ],
+           [ 0.5  ,  0.   ],
+           [ 0.707, -0.707]])
+    """
+    units = np.clip(rows, -1e50 * bound, 1e50 * bound)
+    units /= bound
+    units /= np.maximum(1.0, np.asarray(row_norms(units, norm))[..., None])
+    return np.asarray(units)
 
 
 def numbers(name: str, value: ArrayLike) -> Array:

@@ -1,22 +1,282 @@
-"""A local channel for numbers: randomised response, or the piecewise mechanism."""
+"""Local channels for numbers: randomised response, and the hybrid mechanism.
+
+Both choose between finitely many reports, with coins of 52 bits: probabilities are fractions with
+a known denominator, and the loss is bounded in exact arithmetic, not up to rounding.
+
+    Wang et al. (2019)   t   C                l(t), r(t)     alpha
+    here                 x   cells * step     start, + L     self._mixture / COINS
+"""
 
 import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.privacy.channel import GRID, Channel
+from discreet.privacy.channel import COINS, Channel, draw_coins, heads, odds_below
 from discreet.privacy.checks import Array, finite, within
 from discreet.privacy.noise import Noise
 
+CELLS = 2**20  # on each side of 0: reports of the piecewise mechanism are -CELLS ... CELLS steps
 
-class IntervalChannel(Channel):
-    """Unbiased, pure epsilon-LDP reports of numbers in an interval.
 
-    Randomised response: the report is one of two values, c half widths from the middle,
-    c = (e^epsilon + 1)/(e^epsilon - 1). Where its worst variance is smaller (epsilon above about
-    1.3) the piecewise mechanism of Wang et al. (2019): uniform on [-c', c'] with a higher plateau
-    around the value, c' = (e^(epsilon/2) + 1)/(e^(epsilon/2) - 1).
+@dataclass(frozen=True)
+class _Response:
+    """Randomised response on x in [-1, 1]: two reports, +bound and -bound, of mean x.
+
+    For x = 1 (x = -1) the likely report has `likely` of the 2^52 coins, and likely / (2^52 -
+    likely) <= e^epsilon. For every other x both have at least 2^52 - likely and at most likely
+    coins: the same bound holds between any two values.
+    """
+
+    likely: int
+
+    @classmethod
+    def of(cls, epsilon: float) -> "_Response":
+        return cls(heads(odds_below(epsilon)))
+
+    @property
+    def bound(self) -> float:
+        """(e^epsilon + 1) / (e^epsilon - 1): makes the mean x."""
+        return COINS / (2 * self.likely - COINS)
+
+    def coins_up(self, x: Array) -> NDArray[np.int64]:
+        """How many of the 2^52 coins give +bound."""
+        wanted = np.rint(COINS / 2 * (1 + x / self.bound))
+        return np.clip(wanted.astype(np.int64), COINS - self.likely, self.likely)
+
+    def draw(self, x: Array, coin: NDArray[np.int64]) -> Array:
+        return np.where(coin < self.coins_up(x), self.bound, -self.bound)
+
+    def variance(self, x: float) -> float:
+        return self.bound**2 - x * x
+
+
+@dataclass(frozen=True)
+class _Piecewise:
+    """The piecewise mechanism on the integers -CELLS ... CELLS, for x in [-1, 1].
+
+    A plateau of `plateau` neighbouring cells, placed by x, gets `inside` of the 2^52 coins; the
+    other cells share the rest. Within either, a second coin c picks cell floor(c n / 2^52) of n,
+    so that each gets floor(2^52 / n) or ceil(2^52 / n) coins. Whatever x is, a cell has therefore
+        at most    inside ceil(2^52 / plateau)               of the 2^104 pairs of coins,
+        at least   (2^52 - inside) floor(2^52 / others),
+    and `inside` is the largest integer for which the ratio is at most e^epsilon. A plateau that
+    starts between two cells is placed on either at random: a mixture keeps both bounds.
+    """
+
+    plateau: int
+    inside: int
+
+    @classmethod
+    def of(cls, epsilon: float) -> "_Piecewise":
+        total = 2 * CELLS + 1
+        plateau = max(1, round(total / (math.exp(epsilon / 2) + 1)))
+        uneven = Fraction(COINS // (total - plateau), -(-COINS // plateau))
+        return cls(plateau, heads(odds_below(epsilon) * uneven))
+
+    @property
+    def others(self) -> int:
+        """Cells outside of the plateau."""
+        return 2 * CELLS + 1 - self.plateau
+
+    @property
+    def furthest(self) -> float:
+        """The middle of the last plateau: where it is for x = 1."""
+        return CELLS - (self.plateau - 1) / 2
+
+    @cached_property
+    def step(self) -> float:
+        """The width of a cell, which makes the mean x.
+
+        All cells together have mean 0, so those outside of a plateau with middle m have mean
+        -m plateau / others, and a report m (inside - outside plateau / others) steps.
+        """
+        pull = Fraction(self.inside, COINS) - Fraction(
+            (COINS - self.inside) * self.plateau, COINS * self.others
+        )
+        return float(1 / (Fraction(self.furthest) * pull))
+
+    def start(self, x: Array) -> tuple[NDArray[np.int64], Array]:
+        """The first cell of the plateau, rounded down, and what is left."""
+        wanted = x * self.furthest - (self.plateau - 1) / 2
+        first = np.clip(np.floor(wanted), -CELLS, CELLS + 1 - self.plateau)
+        return first.astype(np.int64), np.clip(wanted - first, 0.0, 1.0)
+
+    def draw(self, x: Array, coins: NDArray[np.int64]) -> Array:  # three coins for each x
+        start, left = self.start(x)
+        start = np.minimum(start + (coins[0] < left * COINS), CELLS + 1 - self.plateau)
+        within_plateau = start + _cell(coins[2], self.plateau)
+        elsewhere = _cell(coins[2], self.others) - CELLS
+        elsewhere = np.where(elsewhere < start, elsewhere, elsewhere + self.plateau)
+        cells = np.where(coins[1] < self.inside, within_plateau, elsewhere)
+        return np.asarray(cells * self.step)
+
+    def variance(self, x: float) -> float:
+        middle = (x * self.furthest) ** 2 + (self.plateau**2 - 1) / 12
+        squares = CELLS * (CELLS + 1) * (2 * CELLS + 1) / 3  # of all cells
+        p = self.inside / COINS
+        outside = (squares - self.plateau * middle) / self.others
+        return float((p * middle + (1 - p) * outside) * self.step**2 - x * x)
+
+    def probability(self, cells: NDArray[np.int64], x: float) -> Array:
+        """Of each cell, up to the unevenness of the second coin."""
+        (first,), (left,) = self.start(np.array([x]))
+        p = self.inside / COINS
+        result = np.zeros(cells.shape)
+        for start, weight in ((first, 1 - left), (first + 1, left)):
+            on = (cells >= start) & (cells < start + self.plateau)
+            result += weight * np.where(on, p / self.plateau, (1 - p) / self.others)
+        return result
+
+
+def _cell(coins: NDArray[np.int64], n: int) -> NDArray[np.int64]:
+    """floor(c n / 2^52), exactly: in two halves, since c n has more than 64 bits."""
+    high, low = coins >> 26, coins & (2**26 - 1)
+    return np.asarray((high * n + (low * n >> 26)) >> 26)
+
+
+class _NumberChannel(Channel):
+    """Reports of numbers in [low, high]; a subclass draws them in half widths from the middle."""
+
+    def __init__(self, epsilon: float, low: float, high: float, contributions: int) -> None:
+        super().__init__(epsilon, contributions)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ValueError(f"expected finite low < high, got low={low!r}, high={high!r}")
+        self.low, self.high = float(low), float(high)
+        self._middle = self.low / 2 + self.high / 2
+        self._half = self.high / 2 - self.low / 2
+        self._response = _Response.of(self.report_epsilon)
+        self._bound = 1.0 if self.off else self._response.bound
+
+    @property
+    @abstractmethod
+    def std(self) -> float:
+        """The largest root-mean-square error of a report."""
+
+    @property
+    def deviation(self) -> float:
+        """The same as `std`."""
+        return self.std
+
+    @property
+    def reach(self) -> float:
+        """The largest distance of a report from the middle."""
+        return self._bound * self._half
+
+    @property
+    def second_moment(self) -> float:
+        """The largest mean of (report - middle)^2: at a bound of the interval."""
+        return (1.0 if self.off else 1 + self._error(1.0)) * self._half**2
+
+    @abstractmethod
+    def _error(self, x: float) -> float:
+        """The variance of a report of x, in half widths."""
+
+    def privatize(
+        self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
+    ) -> Array:
+        """One report for each value, in the shape of `values`."""
+        x = self._standard(finite("values", values))
+        x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
+        if not self.off:
+            x = self._draw(x, self._source(noise))
+        return np.asarray(self._middle + self._half * x)
+
+    def report(self, value: float, noise: Noise) -> float:
+        """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
+        if self.off:
+            return value
+        if not self._samplers:
+            self._source(noise)
+        x = min(max((value - self._middle) / self._half, -1.0), 1.0)
+        return self._middle + self._half * float(self._draw(np.array(x), noise))
+
+    def possible(self, reports: Array) -> NDArray[np.bool_]:
+        """Which of these a device could have sent."""
+        x = self._standard(reports)
+        # Of rounding; also of a file that holds single precision.
+        slack = (2.0**-23 * self.reach + 1e-15 * max(abs(self.low), abs(self.high))) / self._half
+        with np.errstate(invalid="ignore"):  # a comparison with NaN is false
+            if self.off:
+                return np.asarray(np.abs(x) <= 1 + slack)
+            return self._attainable(x, slack)
+
+    def _standard(self, values: Array) -> Array:
+        return np.asarray((values - self._middle) / self._half)
+
+    @abstractmethod
+    def _draw(self, x: Array, noise: Noise) -> Array:
+        """Reports of x in [-1, 1]; how many coins are drawn depends on the shape alone."""
+
+    @abstractmethod
+    def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
+        """Which x are reports, in half widths from the middle."""
+
+
+class BinaryChannel(_NumberChannel):
+    """Unbiased, pure epsilon-LDP reports of yes or no (Warner 1965): one of two values.
+
+    The report is c half widths above or below the middle, c = (e^epsilon + 1)/(e^epsilon - 1). For
+    a value between the two it is rounded to one of them at random first, which is the method of
+    Duchi, Jordan and Wainwright (2018) in one dimension. No other channel has smaller reports, nor
+    a smaller worst second moment: what counts where reports are divided by probabilities.
+
+    Guarantee  epsilon-DP as coded: of 2^52 equally likely coins either report has at most
+    e^epsilon times as many for one value as for another.
+
+    >>> from discreet.privacy import SeededNoise
+    >>> channel = BinaryChannel(1.0)
+    >>> reports = channel.privatize(np.ones(100_000), SeededNoise(0))
+    >>> bool(abs(reports.mean() - 1.0) < 0.02), len(set(reports))
+    (True, 2)
+    """
+
+    mechanism = "randomized response"
+    reference = "Warner (1965)"
+
+    def __init__(
+        self, epsilon: float, *, low: float = 0.0, high: float = 1.0, contributions: int = 1
+    ) -> None:
+        super().__init__(epsilon, low, high, contributions)
+
+    @property
+    def std(self) -> float:
+        """The root-mean-square error of a report of `low` or of `high`; in between it is larger."""
+        return 0.0 if self.off else math.sqrt(self._error(1.0)) * self._half
+
+    def _error(self, x: float) -> float:
+        return self._response.variance(x)
+
+    def log_density(self, reports: ArrayLike, value: float) -> Array:
+        """log probability of reports given a value."""
+        return _log_response(self._response, self._standard(finite("reports", reports)),
+                             self._standard(np.asarray(value)))  # fmt: skip
+
+    def _draw(self, x: Array, noise: Noise) -> Array:
+        return self._response.draw(x, draw_coins(noise, x.shape))
+
+    def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
+        return np.asarray(np.abs(np.abs(x) - self._bound) <= slack)
+
+
+class IntervalChannel(_NumberChannel):
+    """Unbiased, pure epsilon-LDP reports of numbers in an interval: the hybrid mechanism.
+
+    With probability 1 - e^(-epsilon/2) the piecewise mechanism (uniform on [-C, C] with a higher
+    plateau around the value, C = (e^(epsilon/2) + 1)/(e^(epsilon/2) - 1)), else randomised
+    response. The error then has the same variance for every value. Where that is larger than the
+    worst of randomised response alone (epsilon below .61) there is no piecewise part. For answers
+    that are yes or no, `BinaryChannel` has less noise.
+
+    Guarantee  epsilon-DP as coded: which mechanism is used does not depend on the value, and both
+    bound the ratio of their coins by e^epsilon in exact arithmetic.
+
+    Reference: Wang et al. (2019), "Collecting and analyzing multidimensional data with local
+    differential privacy".
 
     >>> from discreet.privacy import SeededNoise
     >>> channel = IntervalChannel(1.0, low=0.0, high=1.0)
@@ -28,94 +288,64 @@ class IntervalChannel(Channel):
     def __init__(
         self, epsilon: float, *, low: float = -1.0, high: float = 1.0, contributions: int = 1
     ) -> None:
-        super().__init__(epsilon, contributions)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"expected finite low < high, got low={low!r}, high={high!r}")
-        self.low, self.high = float(low), float(high)
-        self._half = math.exp(self.report_epsilon / 2)
-        response = 1 / math.tanh(self.report_epsilon / 2)
-        plateau = 2 * math.sqrt(self._half / 3) / (self._half - 1)
-        self.piecewise = plateau < response
-        self._reach = (self._half + 1) / (self._half - 1) if self.piecewise else response
-        if self.off:
-            self._reach = 1.0
-        self._deviation = min(plateau, response)
-        self.mechanism = "piecewise channel" if self.piecewise else "randomized response"
-        self.reference = "Wang et al. (2019)" if self.piecewise else "Warner (1965)"
+        super().__init__(epsilon, low, high, contributions)
+        self._piecewise = _Piecewise.of(self.report_epsilon)
+        self._mixture = round(-math.expm1(-self.report_epsilon / 2) * COINS)
+        if self._worst_variance(self._mixture) >= self._worst_variance(0):
+            self._mixture = 0
+        self.hybrid = self._mixture > 0
+        if self.hybrid and not self.off:
+            self._bound = max(CELLS * self._piecewise.step, self._bound)
+        self.mechanism = "hybrid channel" if self.hybrid else "randomized response"
+        self.reference = "Wang et al. (2019)" if self.hybrid else "Warner (1965)"
+
+    def _variance(self, x: float, mixture: int) -> float:
+        a = mixture / COINS
+        plain = self._response.variance(x)
+        return plain if not mixture else a * self._piecewise.variance(x) + (1 - a) * plain
+
+    def _worst_variance(self, mixture: int) -> float:
+        """Linear in x^2: largest at 0 or at 1."""
+        return max(self._variance(0.0, mixture), self._variance(1.0, mixture))
 
     @property
-    def deviation(self) -> float:
+    def std(self) -> float:
         """The largest root-mean-square error of a report."""
-        return 0.0 if self.off else self._deviation * (self.high - self.low) / 2
+        return 0.0 if self.off else math.sqrt(self._worst_variance(self._mixture)) * self._half
 
-    @property
-    def reach(self) -> float:
-        """How far a report can be from the middle."""
-        return self._reach * (self.high - self.low) / 2
-
-    @property
-    def second_moment(self) -> float:
-        """The largest mean of (report - middle)^2: at a bound of the interval."""
-        response = self.off or not self.piecewise
-        moment = self._reach**2 if response else 1 + self._deviation**2
-        return moment * ((self.high - self.low) / 2) ** 2
-
-    def privatize(
-        self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
-    ) -> Array:
-        """One report for each value, in the shape of `values`."""
-        x = self._standard(finite("values", values))
-        x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
-        if not self.off:
-            noise = self._source(noise)
-            x = self._piecewise(x, noise) if self.piecewise else self._response(x, noise)
-        return np.asarray((self.low + self.high) / 2 + (self.high - self.low) / 2 * x)
-
-    def possible(self, reports: Array) -> NDArray[np.bool_]:
-        """Which of these a device could have sent: one of two values, or within reach."""
-        away = np.abs(self._standard(reports)) / self._reach  # a comparison with NaN is false
-        slack = GRID + 1e-15 * max(abs(self.low), abs(self.high)) / self.reach  # of rounding
-        least = 0.0 if self.off or self.piecewise else 1 - slack
-        return np.asarray((away <= 1 + slack) & (away >= least))
-
-    def report(self, value: float, noise: Noise) -> float:
-        """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
-        if self.off:
-            return value
-        if not self._samplers:
-            self._source(noise)
-        middle, half = (self.low + self.high) / 2, (self.high - self.low) / 2
-        x = min(max((value - middle) / half, -1.0), 1.0)
-        if self.piecewise:
-            return middle + half * float(self._piecewise(np.array(x), noise))
-        up = float(noise.uniform(1)[0]) < (1 + x / self._reach) / 2
-        return middle + half * (self._reach if up else -self._reach)
+    def _error(self, x: float) -> float:
+        return self._variance(x, self._mixture)
 
     def log_density(self, reports: ArrayLike, value: float) -> Array:
-        """log probability (or density, per half width) of reports given a value."""
-        report, x = self._standard(finite("reports", reports)), self._standard(np.asarray(value))
-        if not self.piecewise:
-            return np.asarray(np.log((1 + np.sign(report) * x / self._reach) / 2))
-        low = self._plateau(x)
-        inside = (report >= low) & (report <= low + self._reach - 1)
-        share = self._half / (self._half + 1)
-        return np.log(np.where(inside, share / (self._reach - 1), (1 - share) / (self._reach + 1)))
+        """log probability of reports given a value."""
+        report = self._standard(finite("reports", reports))
+        x = self._standard(np.asarray(value))
+        response = _log_response(self._response, report, x)
+        if not self.hybrid:
+            return response
+        a = self._mixture / COINS
+        two = np.abs(np.abs(report) - self._response.bound) <= self._piecewise.step * 1e-6
+        cells = np.rint(report / self._piecewise.step).astype(np.int64)
+        piecewise = np.log(a * self._piecewise.probability(cells, float(x)))
+        return np.asarray(np.where(two, math.log1p(-a) + response, piecewise))
 
-    def _standard(self, values: Array) -> Array:
-        return np.asarray((values - (self.low + self.high) / 2) / ((self.high - self.low) / 2))
+    def _draw(self, x: Array, noise: Noise) -> Array:
+        if not self.hybrid:
+            return self._response.draw(x, draw_coins(noise, x.shape))
+        which, first, *others = draw_coins(noise, (4, *x.shape))
+        piecewise = self._piecewise.draw(x, np.stack([first, *others]))
+        response = self._response.draw(x, first)
+        return np.where(which < self._mixture, piecewise, response)
 
-    def _response(self, x: Array, noise: Noise) -> Array:
-        up = noise.uniform(x.shape) < (1 + x / self._reach) / 2
-        return np.where(up, self._reach, -self._reach)
+    def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
+        two = np.abs(np.abs(x) - self._response.bound) <= slack
+        if not self.hybrid:
+            return np.asarray(two)
+        step = self._piecewise.step
+        on_grid = np.abs(x - np.rint(x / step) * step) <= slack
+        return np.asarray(two | (on_grid & (np.abs(x) <= self._bound + slack)))
 
-    def _plateau(self, x: Array) -> Array:
-        """Where the plateau starts; it is reach - 1 long, and reach + 1 remains outside."""
-        return np.asarray((self._reach + 1) / 2 * x - (self._reach - 1) / 2)
 
-    def _piecewise(self, x: Array, noise: Noise) -> Array:
-        low, length = self._plateau(x), self._reach - 1
-        inside, level = noise.uniform((2, *x.shape))
-        outside = level * (self._reach + 1) - self._reach
-        outside = np.where(outside <= low, outside, outside + length)
-        up = inside < self._half / (self._half + 1)
-        return self._rounded(np.where(up, low + level * length, outside), self._reach)
+def _log_response(response: _Response, reports: Array, x: Array) -> Array:
+    up = response.coins_up(x) / COINS
+    return np.asarray(np.log(np.where(reports > 0, up, 1 - up)))

@@ -16,11 +16,11 @@ from scipy.special import betainc, betaincinv, gammaln
 from discreet.privacy.channel import GRID, Channel
 from discreet.privacy.checks import Array, finite, whole, within
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.interval import IntervalChannel
+from discreet.privacy.interval import BinaryChannel, IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise
 
-__all__ = ["BallChannel", "IntervalChannel", "SymmetricChannel"]
+__all__ = ["BallChannel", "BinaryChannel", "IntervalChannel", "SymmetricChannel"]
 
 
 class BallChannel(Channel):
@@ -28,7 +28,7 @@ class BallChannel(Channel):
 
     A vector v becomes a random direction with mean v: +v/|v| with probability (1 + |v|)/2, else
     -v/|v| (uniform at v = 0). The report lies on a sphere of radius 1/m: with probability p it is
-    uniform on the cap {u: <u, direction> >= cap}, else on the rest of the sphere. With q the share
+    uniform on the cap {u: <u, direction> >= cap}, else on the rest of the sphere. With q the part
     of the sphere in the cap, p (1 - q) / ((1 - p) q) = e^epsilon exactly. cap = 0 is the half
     sphere of Duchi, Jordan and Wainwright (2018); a larger cap is PrivUnit (Bhowmick et al. 2018).
     The cap is chosen for the least variance, 1/m^2 - |v|^2 in total.
@@ -56,23 +56,28 @@ class BallChannel(Channel):
         if self.dim > 1:  # P(u >= cap) ~ exp(-d cap^2 / 2) is never best far below e^-epsilon
             widest = math.sqrt(2 * (self.report_epsilon + 5) / self.dim)
             caps = np.linspace(0.0, min(1.0, widest), 4001)[:-1]
-        q = self._share(caps)
+        q = self._fraction(caps)
         # One coordinate u of a uniform direction has
         # E[u; u >= cap] = Gamma(d/2) (1 - cap^2)^((d-1)/2) / (2 sqrt(pi) Gamma((d+1)/2)).
         constant = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2))
         partial = constant * (1 - caps**2) ** ((self.dim - 1) / 2) / (2 * math.sqrt(math.pi))
         # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon).
         other = math.exp(-self.report_epsilon)
-        mean = (1 - other) * partial / (q + (1 - q) * other)
+        mean = -math.expm1(-self.report_epsilon) * partial / (q + (1 - q) * other)
         best = int(np.argmax(mean))
         self.cap, self.radius = float(caps[best]), float(1 / mean[best])
         self._inside_q = float(q[best])
         self._inside_p = self._inside_q / (self._inside_q + (1 - self._inside_q) * other)
 
     @property
-    def deviation(self) -> float:
+    def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
+
+    @property
+    def deviation(self) -> float:
+        """The same as `std`."""
+        return self.std
 
     def privatize(
         self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False
@@ -92,7 +97,7 @@ class BallChannel(Channel):
         norms = np.sqrt(np.einsum("ij,ij->i", direction, direction))
         sign = np.where(coin < (1 + largest * norms) / 2, 1.0, -1.0)
         direction *= (sign / np.where(zero, 1.0, norms))[:, None]
-        along, across = self._height(inside < self._inside_p, level)
+        along, across = self._cosine(inside < self._inside_p, level)
         # No direction: the normalised normal vector is the uniform report.
         along[zero], across[zero] = 0.0, 1.0
         if self.dim > 1:  # complete a unit vector by the normal vector's part across the direction
@@ -117,7 +122,7 @@ class BallChannel(Channel):
         return np.asarray((norms <= 1 + slack) & (self.off | (norms >= 1 - slack)))
 
     def log_density(self, reports: ArrayLike, v: ArrayLike) -> Array:  # (n, dim), (dim,) -> (n,)
-        """log density of reports given v, against the uniform law on the sphere.
+        """log density of reports given v, against the uniform distribution on the sphere.
 
         Between any two inputs it differs by at most epsilon: privacy by computation.
         """
@@ -140,23 +145,23 @@ class BallChannel(Channel):
             raise ValueError(f"{name} must have rows of length {self.dim}, got shape {rows.shape}")
         return within(name, rows.reshape(-1, self.dim), 1.0, norm="l2", clip=clip)
 
-    def _share(self, caps: Array) -> Array:
+    def _fraction(self, caps: Array) -> Array:
         """P(u >= cap) for one coordinate u of a uniform direction."""
         if self.dim == 1:
             return np.full(caps.shape, 0.5)
         return np.asarray(0.5 * betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
 
-    def _height(self, inside: NDArray[np.bool_], level: Array) -> tuple[Array, Array]:
+    def _cosine(self, inside: NDArray[np.bool_], level: Array) -> tuple[Array, Array]:
         """<u, direction> for u uniform on the cap or on the rest, and the length across it.
 
-        The inverse of `_share`. Whichever of the two is small is computed, not subtracted from 1:
-        how reports are spread must not depend on the direction, not even in the last digits.
+        The inverse of `_fraction`. Whichever of the two is small is computed, not subtracted from
+        1: how reports are spread must not depend on the direction, not even in the last digits.
         """
         if self.dim == 1:
             return np.where(inside, 1.0, -1.0), np.zeros(level.shape)
         q, a = self._inside_q, (self.dim - 1) / 2
         tail = np.where(inside, level * q, q + level * (1 - q))
-        both = 2 * np.minimum(tail, 1 - tail)  # the share of the sphere that is further from 0
+        both = 2 * np.minimum(tail, 1 - tail)  # the fraction of the sphere that is further from 0
         polar = both <= 0.5
         square = np.empty(level.shape)
         square[polar] = betaincinv(a, 0.5, both[polar])

@@ -80,7 +80,7 @@ def gaussian_symmetric(
     what: str = "symmetric matrix",
     scope: str | None = None,
 ) -> Released:
-    """A symmetric matrix with Gaussian noise of deviation s on the diagonal, s/sqrt(2) off it.
+    """A symmetric matrix with Gaussian noise of std s on the diagonal, s/sqrt(2) off it.
 
     The Frobenius norm is the l2 norm of the isometric vector, so `sensitivity` is in Frobenius
     norm: for sums of a a^T with |a| <= b, replacing one term moves it by at most sqrt(2) b^2.
@@ -302,7 +302,7 @@ def draw_k_norm(
     return np.asarray(radius[:, None] * point)
 
 
-def k_norm_deviation(norm: str, scale: float, dim: int) -> float:
+def k_norm_std(norm: str, scale: float, dim: int) -> float:
     """The standard deviation of one coordinate of K-norm noise."""
     if norm == "l1":
         return scale * math.sqrt(2)

@@ -49,8 +49,8 @@ class Noise(ABC):
 
     def sampler(self, mechanism: str) -> str:
         """How this source draws noise for a mechanism, in the words of a guarantee."""
-        if mechanism == "randomized response":  # two possible reports: no last bits to look at
-            return f"53-bit coin, {self.entropy}"
+        if mechanism in ("randomized response", "hybrid channel"):  # chosen by integers
+            return f"52-bit coin, {self.entropy}"
         return f"{'exact lattice' if mechanism in self.exact else 'float'}, {self.entropy}"
 
     @abstractmethod
@@ -181,7 +181,7 @@ class SecureNoise(SystemNoise):
     """Noise for release: exact lattice samplers where they exist (Gaussian, Laplace, selection).
 
     Needs the `secure` extra. K-norm noise, the generalised Gaussian, half-sphere channels and
-    filtered running sums have no exact sampler: they draw float noise from OS entropy and their
+    square-root Toeplitz sums have no exact sampler: they draw float noise from OS entropy and their
     guarantee says "float".
 
     >>> noise = SecureNoise()

@@ -3,16 +3,27 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.privacy.budget import Budget
-from discreet.privacy.checks import Array, numbers, one_of, positive, whole, within
+from discreet.privacy.calibration import Calibration, Task, best_calibration
+from discreet.privacy.checks import (
+    Array,
+    norms_in_bounds,
+    numbers,
+    one_of,
+    positive,
+    public_bound,
+    shortened,
+    whole,
+    within,
+)
 from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.lattice import LatticeSum
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import NORMS, draw_k_norm
 from discreet.privacy.noise import Noise, source, to_lattice
-from discreet.privacy.plan import Plan, Task, best_plan
-from discreet.privacy.toeplitz import FilteredSum
+from discreet.privacy.toeplitz import Buffered, FilteredSum
 from discreet.privacy.tree import Tree, TreeSum
 from discreet.state import Stateful, damaged, encode
 
@@ -22,20 +33,20 @@ class NodeNoise(Stateful):
 
     _state = ("_streams",)
 
-    def __init__(self, plan: Plan, dim: int, noise: Noise) -> None:
-        self._plan = plan
+    def __init__(self, calibration: Calibration, dim: int, noise: Noise) -> None:
+        self._calibration = calibration
         self._dim = dim
-        self._streams = tuple(noise.spawn(plan.depth + 1))
+        self._streams = tuple(noise.spawn(calibration.depth + 1))
 
     def __call__(self, level: int, count: int) -> Array:  # (count, dim)
         """Noise for the next nodes of a level."""
-        plan, stream = self._plan, self._streams[level]
-        scale = plan.release.scale
-        if scale == 0:
-            return np.zeros((count, self._dim))
-        if plan.pure:
-            return draw_k_norm(plan.release.norm, scale, count, self._dim, stream, plan.spacing)
-        return stream.gaussian(scale, (count, self._dim), plan.spacing)
+        release, spacing = self._calibration.release, self._calibration.spacing
+        stream, dim = self._streams[level], self._dim
+        if release.scale == 0:
+            return np.zeros((count, dim))
+        if self._calibration.pure:
+            return draw_k_norm(release.norm, release.scale, count, dim, stream, spacing)
+        return stream.gaussian(release.scale, (count, dim), spacing)
 
 
 class PrefixSum(Stateful):
@@ -51,7 +62,7 @@ class PrefixSum(Stateful):
     mechanism="auto" takes the least maximal variance: buffered Toeplitz ("blt") for delta > 0, a
     tree with K-norm noise for delta = 0 or very short streams. "toeplitz" is the square root
     (memory grows with the horizon), "tree" or `Tree(branching=..., ...)` a tree. With SecureNoise
-    "auto" means a tree, whose Gaussian or Laplace noise is exact; filtered noise is float.
+    all of them are exact but "toeplitz", whose noise is float, as its guarantee says.
 
     A stolen state reveals noisy sums for a tree and everything for "blt" and "toeplitz". Sums
     published again from an old state spend the budget twice: a state may be resumed only once. The
@@ -63,7 +74,7 @@ class PrefixSum(Stateful):
     >>> sums = PrefixSum(1000, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
     >>> for _ in range(1000):
     ...     estimate = sums.add([0.6, -0.8])
-    >>> bool(np.abs(estimate - [600, -800]).max() < 4 * sums.deviation(1000))
+    >>> bool(np.abs(estimate - [600, -800]).max() < 4 * sums.std(1000))
     True
     """
 
@@ -85,7 +96,7 @@ class PrefixSum(Stateful):
         self.horizon, self.dim, self.budget = whole("horizon", horizon), whole("dim", dim), budget
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
-        self.bound = self.sensitivity / 2 if bound is None else positive("bound", bound)
+        self.bound = public_bound("bound", self.sensitivity / 2 if bound is None else bound)
         if clip and self.bound > self.sensitivity / 2:
             raise ValueError(
                 "clip=True shortens rows to the bound, which keeps them within `sensitivity` of "
@@ -95,16 +106,19 @@ class PrefixSum(Stateful):
         self.noise = source(noise)
         self._asked = mechanism
         task = Task(horizon, dim, budget, self.sensitivity, norm, self.bound, self.noise)
-        self._plan = best_plan(task, mechanism)
+        self._plan = best_calibration(task, mechanism)
         self._ledger = Ledger(budget, "pure" if self._plan.pure else None)
         self._ledger.spend(self._plan.release)
         self._sum = self._begin()
 
-    def _begin(self) -> TreeSum | FilteredSum:
+    def _begin(self) -> TreeSum | FilteredSum | LatticeSum:
         plan, design = self._plan, self._plan.design
         if isinstance(design, Tree):
             return TreeSum(design, self.horizon, self.dim, NodeNoise(plan, self.dim, self.noise))
-        return FilteredSum(design, self.dim, plan.release.scale, self.noise.spawn(1)[0])
+        scale, (stream,) = plan.release.scale, self.noise.spawn(1)
+        if isinstance(design, Buffered) and plan.spacing:
+            return LatticeSum(design, self.dim, scale, plan.spacing, stream)
+        return FilteredSum(design, self.dim, scale, stream)
 
     @property
     def rounds(self) -> int:
@@ -133,18 +147,30 @@ class PrefixSum(Stateful):
         """Take in one round; returns the private estimate of the sum so far."""
         with self._lock:
             self._room(1)
-            row = self._checked([x] if isinstance(x, (int, float)) else x, (self.dim,))
+            row = self._checked([x] if isinstance(x, (int, float)) else x)
             return self._sum.add(row).copy()
 
     def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
-        """Take in n rounds; returns the n estimates that n calls of `add` would have returned."""
-        array = numbers("X", X)
-        rows = self._checked(array, (*array.shape[:1], self.dim))
+        """Take in n rounds; returns the n estimates that n calls of `add` would have returned.
+
+        A row that `add` would refuse counts as a row of zeros, alone: its round passes, nothing is
+        added, and the others are as they would be without it. `accepts` tells which rows those are.
+        """
+        rows = self._batch(X)
+        fine = self._fine(rows)
+        rows = shortened(np.where(fine[:, None], rows, 0.0), self.bound, self.norm)
         with self._lock:
             self._room(len(rows))
-            return self._sum.add_many(rows)
+            return self._sum.add_many(to_lattice(rows, self._plan.spacing))
 
-    def deviation(self, t: ArrayLike) -> Any:
+    def accepts(self, X: ArrayLike) -> NDArray[np.bool_]:  # (n, dim) -> (n,)
+        """Which rows `add` would take, and `add_many` does not count as zeros; changes nothing.
+
+        It looks at private rows: tell each person about the own row only.
+        """
+        return self._fine(self._batch(X))
+
+    def std(self, t: ArrayLike) -> Any:
         """The standard deviation of the noise in each coordinate of the sum of t rounds."""
         rounds = np.asarray(t)
         if rounds.size and not (rounds.min() >= 1 and rounds.max() <= self.horizon):
@@ -152,15 +178,14 @@ class PrefixSum(Stateful):
         growth = self._plan.growth(rounds)
         return growth * self._plan.unit if rounds.ndim else float(growth) * self._plan.unit
 
+    deviation = std  # its name in 0.2
+
     def _config(self) -> dict[str, Any]:
         return {**super()._config(), "mechanism": encode(self._asked)}
 
     def _validate(self) -> None:
         if self._ledger.releases != (self._plan.release,):
             raise damaged("the calibration")
-        tree = isinstance(self._plan.design, Tree)
-        if type(self._sum) is not (TreeSum if tree else FilteredSum):
-            raise damaged("sum")
 
     def _room(self, count: int) -> None:
         if self.rounds + count > self.horizon:
@@ -169,9 +194,34 @@ class PrefixSum(Stateful):
                 "start a new PrefixSum with a larger horizon"
             )
 
-    def _checked(self, x: ArrayLike, shape: tuple[int, ...]) -> Array:
-        rows = numbers("x", x)
-        if rows.shape != shape:
-            raise ValueError(f"x must have shape {shape}, got {rows.shape}")
-        rows = within("x", rows, self.bound, norm=self.norm, clip=self.clip)
-        return to_lattice(rows, self._plan.spacing) if self._plan.spacing else rows
+    def _checked(self, x: ArrayLike) -> Array:
+        row = numbers("x", x)
+        if row.shape != (self.dim,):
+            raise ValueError(f"x must have shape {(self.dim,)}, got {row.shape}")
+        row = within("x", row, self.bound, norm=self.norm, clip=self.clip)
+        return to_lattice(row, self._plan.spacing)
+
+    def _batch(self, X: ArrayLike) -> Array:  # (n, dim)
+        """The rows as floats; NaN in the place of one that is not made of `dim` numbers."""
+        try:
+            rows = numbers("X", X)
+        except ValueError:
+            if not isinstance(X, (list, tuple, np.ndarray)):
+                raise
+            rows = np.array([self._numbers_or_nan(x) for x in X])
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"X must have shape (rounds, {self.dim}), got {rows.shape}")
+        return rows
+
+    def _numbers_or_nan(self, x: Any) -> Array:
+        try:
+            row = numbers("x", x)
+        except ValueError:
+            row = np.empty(0)
+        return row if row.shape == (self.dim,) else np.full(self.dim, np.nan)
+
+    def _fine(self, rows: Array) -> NDArray[np.bool_]:
+        if self.clip:
+            return np.asarray(np.isfinite(rows).all(axis=1))
+        # Longer by rounding only: shortened in any case, as in `add`.
+        return np.asarray(norms_in_bounds(rows, self.bound, self.norm) <= 1 + 1e-9)

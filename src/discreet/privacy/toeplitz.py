@@ -1,7 +1,7 @@
 """Running sums with correlated noise: square-root Toeplitz and its buffered approximation (BLT).
 
 The prefix sums A x are published as A x + B z with A = B C and z white. Replacing round i moves
-C x by a column of C, so z needs deviation |C e_1| / mu (the first column is the longest).
+C x by a column of C, so z needs std |C e_1| / mu (the first column is the longest).
 
     square root   C = B = A^(1/2): c_0 = 1, c_k = c_{k-1} (1 - 1/(2k)); near-optimal, O(T) memory
     buffered      c_0 = 1, c_k = sum_j w_j q_j^(k-1), five terms: within 1% of it up to T = 2^20,
@@ -63,16 +63,16 @@ class SquareRoot:
         sums[k:] -= sums[:-k].copy()
         return float(np.linalg.norm(sums))
 
-    def deviation(self, t: Array) -> Array:
-        """Deviation of the noise at round t, for z of deviation 1."""
+    def std(self, t: Array) -> Array:
+        """Std of the noise at round t, for z of std 1."""
         return np.asarray(np.sqrt(np.cumsum(self.coefficients**2))[np.asarray(t) - 1])
 
     def kernel(self, scale: float) -> "History":
-        """The streaming form, for white noise of deviation 1 that is to have this scale."""
+        """The streaming form, for white noise of std 1 that is to have this scale."""
         return History(scale * self.coefficients)
 
     def filter(self, dim: int) -> "Filter":
-        """The streaming form with a memory of its own, for white noise of deviation 1."""
+        """The streaming form with a memory of its own, for white noise of std 1."""
         return Filter(self.kernel(1.0), dim)
 
 
@@ -106,6 +106,11 @@ class Buffered:
         beta = (vectors.T @ s) ** 2 / -minus_gap
         return cls(horizon, w, q_gap, -minus_gap, beta, 1 - float(beta.sum()))
 
+    def dyadic(self) -> "Buffered":
+        """The same with weights and gaps of 24 bits, for C in integers; B and all norms are its."""
+        short = [values.astype(np.float32).astype(np.float64) for values in (self.w, self.q_gap)]
+        return Buffered.of(self.horizon, *short)
+
     def reach(self, contributions: int) -> float:
         """|sum of the first k columns of C| in closed form; no other k columns are longer."""
         return _over_streams(self._reach, contributions, self.horizon)
@@ -119,8 +124,8 @@ class Buffered:
         tail = weights @ _geometric(log_q[:, None] + log_q, T - k) @ weights
         return math.sqrt(float(head @ head) + float(tail))
 
-    def deviation(self, t: Array) -> Array:
-        """Deviation of the noise at round t, for z of deviation 1: sqrt(sum_{k<t} b_k^2)."""
+    def std(self, t: Array) -> Array:
+        """Std of the noise at round t, for z of std 1: sqrt(sum_{k<t} b_k^2)."""
         n = np.asarray(t, dtype=np.float64)
         logs = [0.0, *np.log1p(-self.p_gap)]
         weights = [self.alpha, *self.beta]
@@ -131,11 +136,11 @@ class Buffered:
         return np.asarray(np.sqrt(total))
 
     def kernel(self, scale: float) -> "Buffers":
-        """The streaming form, for white noise of deviation 1 that is to have this scale."""
+        """The streaming form, for white noise of std 1 that is to have this scale."""
         return Buffers(self, scale)
 
     def filter(self, dim: int) -> "Filter":
-        """The streaming form with a memory of its own, for white noise of deviation 1."""
+        """The streaming form with a memory of its own, for white noise of std 1."""
         return Filter(self.kernel(1.0), dim)
 
 

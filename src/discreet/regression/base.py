@@ -16,14 +16,27 @@ import numpy as np
 from scipy.special import ndtri
 
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
-from discreet.privacy.checks import Array, one_of, positive, within
+from discreet.privacy.checks import (
+    LARGEST_BOUND,
+    SMALLEST_BOUND,
+    Array,
+    in_unit_ball,
+    one_of,
+    public_bound,
+    row_norms,
+)
 from discreet.privacy.noise import source
-from discreet.regression.rows import elsewhere
+from discreet.regression.rows import is_distributed
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
     not_fitted,
     remember_names,
+)
+
+IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask collection
+    "rows and sums without noise inside the cluster",
+    "whether every pass read the same rows (a fit on a source that changes is refused)",
 )
 
 
@@ -46,7 +59,7 @@ class Estimate:
 class Problem:
     """A regression problem inside the public bounds, and the means to solve it privately.
 
-    X and y may be stand-ins for rows in blocks elsewhere; `rows.py` says what may be asked of them.
+    X and y may be stand-ins for rows in blocks on a cluster; `rows.py` says what may be asked.
     """
 
     X: Array  # (n, d), rows in the unit ball
@@ -93,7 +106,7 @@ class PrivateRegressor:
         raise TypeError("a regressor lists its methods")
 
     def _by_sums(self) -> tuple[str, ...]:
-        """The methods that see rows through sums only, and so run on blocks elsewhere."""
+        """The methods that see rows through sums only, and so run on blocks of dask collections."""
         return ()
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
@@ -151,10 +164,10 @@ class PrivateRegressor:
         Both may be dask arrays or data frames: rows stay in their blocks, each stage is one pass of
         partial sums, and releases happen here, once.
         """
-        apart = elsewhere(X) or elsewhere(y)
-        if apart:
+        distributed = is_distributed(X) or is_distributed(y)
+        if distributed:
             self._check_by_sums(self.method)  # before any pass
-        rows, labels, norm_bound, label_bound = (self._blocks if apart else self._rows)(X, y)
+        rows, labels, norm_bound, label_bound = (self._blocks if distributed else self._rows)(X, y)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         scale = norm_bound * math.sqrt(2) if self.fit_intercept else norm_bound
         d = rows.shape[1] - int(self.fit_intercept)
@@ -166,19 +179,21 @@ class PrivateRegressor:
         if name == "auto":
             name = self._choose(len(rows), rows.shape[1], budget)
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
-        if apart:
+        if distributed:
             self._check_by_sums(name)
         noise, coins = self._randomness()
         ledger = Ledger(budget, self._accounting())
         self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
         theta = self._estimate.theta
-        self._scale, self._label_scale = scale, label_bound
+        self._scale = scale
+        self._label_scale = label_bound
         self.coef_ = theta[:d] * (label_bound / scale)
         self.intercept_ = (
             float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
         )
-        self.n_features_in_, self.method_ = d, name
-        self.guarantee_ = self._promise(ledger, apart)
+        self.n_features_in_ = d
+        self.method_ = name
+        self.guarantee_ = self._promise(ledger, distributed)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -198,7 +213,7 @@ class PrivateRegressor:
 
         The noise's law is known, so its part is computed; the part of the labels' own randomness
         uses the residual scale that was released inside the budget. It supposes that errors have
-        the same scale everywhere and are about symmetric beyond a few deviations (one-sided tails
+        the same scale everywhere and are about symmetric beyond a few of them (one-sided tails
         are detected once enough rows show them), and says little about directions that few rows
         have.
         """
@@ -230,7 +245,7 @@ class PrivateRegressor:
 
     def _blocks(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """The same in blocks of dask collections: the same checks and clips, block by block."""
-        if not (elsewhere(X) and elsewhere(y)):
+        if not (is_distributed(X) and is_distributed(y)):
             raise ValueError("X and y must both be dask collections, or both be in memory")
         if self.bounds_from is not None:
             raise ValueError("bounds_from='data' needs rows in memory; state public bounds instead")
@@ -261,7 +276,7 @@ class PrivateRegressor:
     def _accounting(self) -> str | None:
         return "pure" if self.trust == "local" else None
 
-    def _promise(self, ledger: Ledger, apart: bool) -> Guarantee:
+    def _promise(self, ledger: Ledger, distributed: bool) -> Guarantee:
         return ledger.guarantee(
             trust=self.trust,
             unprotected=(
@@ -272,7 +287,7 @@ class PrivateRegressor:
                 if self.bounds_from is None
                 else "THE LARGEST NORM AND LABEL, read off the data without noise",
                 "fits repeated on the same rows (each fit spends its own budget)",
-                *(("rows and sums without noise inside the cluster",) if apart else ()),
+                *(IN_A_CLUSTER if distributed else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
         )
@@ -297,17 +312,18 @@ class PrivateRegressor:
                 PrivacyLeakWarning,
                 stacklevel=4,
             )
-            largest = float(np.sqrt(np.max(np.einsum("ij,ij->i", X, X))))
-            return max(largest, 1e-300), max(float(np.abs(y).max()), 1e-300)
+            in_range = partial(np.clip, a_min=SMALLEST_BOUND, a_max=LARGEST_BOUND)
+            longest = np.max(row_norms(X, "l2"))
+            return float(in_range(longest)), float(in_range(np.abs(y).max()))
         for name in ("norm_bound", "label_bound"):
             if getattr(self, name) is None:
                 raise ValueError(
                     f"{name} must be given: a public bound, stated without looking at the data "
                     "(or bounds_from='data', which leaks)"
                 )
-        return positive("norm_bound", self.norm_bound or 0), positive(
-            "label_bound", self.label_bound or 0
-        )
+        norm_bound = public_bound("norm_bound", self.norm_bound or 0)
+        label_bound = public_bound("label_bound", self.label_bound or 0)
+        return norm_bound, label_bound
 
     def _fitted_rows(self, X: Any) -> Array:
         if not hasattr(self, "coef_"):
@@ -317,12 +333,12 @@ class PrivateRegressor:
 
 def unit_rows(X: Array, bound: float, intercept: bool) -> Array:
     """Rows clipped to the bound, in units in which they fit the unit ball."""
-    rows = within("X", X, bound, norm="l2", clip=True)
+    rows = in_unit_ball(X, bound)
     if not intercept:
-        return rows / bound if bound != 1 else rows
-    # A constant feature as long as the others may be: sqrt(2) times the bound in all.
+        return rows
+    # A constant feature as long as the others may be: both together at most 1.
     units = np.empty((len(rows), rows.shape[1] + 1))
-    np.divide(rows, bound * math.sqrt(2), out=units[:, :-1])
+    np.divide(rows, math.sqrt(2), out=units[:, :-1])
     units[:, -1] = 1 / math.sqrt(2)
     return units
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.privacy.checks import Array, public_bound
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, PrivateRegressor, Problem
@@ -15,6 +15,10 @@ from discreet.regression.rows import Parts, sums
 
 
 class _Baseline(PrivateRegressor):
+    """What baselines take: epsilon, delta (None: 1e-6), the public bounds norm_bound and
+    label_bound, contributions (rows of one person), fit_intercept, noise, and random_state.
+    """
+
     trust = "central"
     method = "auto"
     public_X = None
@@ -32,10 +36,14 @@ class _Baseline(PrivateRegressor):
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
-        self.epsilon, self.delta = epsilon, delta
-        self.norm_bound, self.label_bound = norm_bound, label_bound
-        self.contributions, self.fit_intercept = contributions, fit_intercept
-        self.noise, self.random_state = noise, random_state
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.label_bound = label_bound
+        self.contributions = contributions
+        self.fit_intercept = fit_intercept
+        self.noise = noise
+        self.random_state = random_state
 
     def _solve(self, problem: Problem) -> Estimate:
         raise TypeError("a baseline says how it solves")
@@ -53,7 +61,9 @@ class _BySums(_Baseline):
 
 
 class OLS(_BySums):
-    """Ordinary least squares: no privacy, whatever epsilon says, and the guarantee says so.
+    """Ordinary least squares: no privacy, and the guarantee says so.
+
+    Parameters: norm_bound, label_bound and fit_intercept as in `PrivateLinearRegression`.
 
     >>> OLS().fit([[0.5], [1.0]], [0.25, 0.5]).coef_.round(3)
     array([0.5])
@@ -76,17 +86,25 @@ class SSP(_BySums):
 
     Eigenvalues are only kept positive: where the noise exceeds the signal it fails badly, which
     is why `AdaSSP` adds a ridge.
+
+    Parameters: epsilon, delta (None: 1e-6), norm_bound and label_bound (public bounds on |x| and
+    |y|; what is beyond is clipped), contributions (the most rows of one person), fit_intercept,
+    noise and random_state as in `PrivateLinearRegression`.
     """
 
     def _solve(self, problem: Problem) -> Estimate:
-        gram, moment, deviation = _second_moments(problem, problem.budget.mu)
-        return _ridge(gram, moment, deviation, 0.0)
+        gram, moment, std = _second_moments(problem, problem.budget.mu)
+        return _ridge(gram, moment, std, 0.0)
 
 
 class AdaSSP(_BySums):
     """Adaptive sufficient statistics perturbation (Wang 2018): a ridge as large as needed.
 
     A tenth of mu^2 is spent on the smallest eigenvalue; the ridge tops it up to the noise level.
+
+    Parameters: epsilon, delta (None: 1e-6), norm_bound and label_bound (public bounds on |x| and
+    |y|; what is beyond is clipped), contributions (the most rows of one person), fit_intercept,
+    noise and random_state as in `PrivateLinearRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (50_000, 3))
@@ -106,14 +124,19 @@ class AdaSSP(_BySums):
             ledger=problem.ledger,
             what="smallest eigenvalue",
         )
-        gram, moment, deviation = _second_moments(problem, budget.mu * math.sqrt(0.9))
+        gram, moment, std = _second_moments(problem, budget.mu * math.sqrt(0.9))
         lower = max(float(least) - 1.96 * record.scale, 0.0)
-        ridge = max(1.2 * deviation * math.sqrt(d) - lower, 0.0)
-        return _ridge(gram, moment, deviation, ridge)
+        ridge = max(1.2 * std * math.sqrt(d) - lower, 0.0)
+        return _ridge(gram, moment, std, ridge)
 
 
 class DPGradientDescent(_Baseline):
-    """Full-batch gradient descent with clipped gradients and Gaussian noise in every step."""
+    """Full-batch gradient descent with clipped gradients and Gaussian noise in every step.
+
+    Parameters: steps, gradient_clip (public bound on a row's gradient, in units of the bounds),
+    learning_rate (in units of 1/n); epsilon, delta, norm_bound, label_bound, contributions,
+    fit_intercept, noise and random_state as in `PrivateLinearRegression`.
+    """
 
     def __init__(
         self,
@@ -140,22 +163,26 @@ class DPGradientDescent(_Baseline):
             noise=noise,
             random_state=random_state,
         )
-        self.steps, self.gradient_clip, self.learning_rate = steps, gradient_clip, learning_rate
+        self.steps = steps
+        self.gradient_clip = gradient_clip
+        self.learning_rate = learning_rate
 
     def _solve(self, problem: Problem) -> Estimate:
         X, y, budget = problem.X, problem.y, problem.budget
         n, d = X.shape
-        theta, average = np.zeros(d), np.zeros(d)
+        clip = public_bound("gradient_clip", self.gradient_clip)
+        theta = np.zeros(d)
+        average = np.zeros(d)
         rate = self.learning_rate / n  # the largest curvature is at most n
         norms = np.sqrt(np.einsum("ij,ij->i", X, X))
         for step in range(self.steps):
             residual = y - X @ theta
             size = np.abs(residual) * norms
-            residual = residual * np.minimum(1.0, self.gradient_clip / np.maximum(size, 1e-300))
+            residual = residual * np.minimum(1.0, clip / np.maximum(size, 1e-300))
             # Clipped gradients have norm at most gradient_clip: replace-one moves the sum by two.
             total, _ = gaussian(
                 X.T @ residual,
-                sensitivity=budget.contributions * 2 * self.gradient_clip,
+                sensitivity=budget.contributions * 2 * clip,
                 mu=budget.mu / math.sqrt(self.steps),
                 noise=problem.noise,
                 ledger=problem.ledger,
@@ -187,8 +214,8 @@ def _products(X: Array, y: Array) -> Parts:
     return (rows.T @ rows,)
 
 
-def _ridge(gram: Array, moment: Array, deviation: float, ridge: float) -> Estimate:
+def _ridge(gram: Array, moment: Array, std: float, ridge: float) -> Estimate:
     d = len(gram)
     values, vectors = np.linalg.eigh(gram + ridge * np.eye(d))
-    inverse = (vectors / np.maximum(values, 1e-3 * deviation)) @ vectors.T
+    inverse = (vectors / np.maximum(values, 1e-3 * std)) @ vectors.T
     return Estimate(inverse @ moment, None)  # the ridge's bias is not known

@@ -4,13 +4,13 @@ Chen, Li, Rakhlin, Simchi-Levi (2025), Algorithms 4 and 5, reworked so that it w
 the budget is split over stages instead of the rows, residuals are released instead of labels, and
 what a stage clips and how it weighs is planned from a cheap private sketch.
 
-    paper   W^(1/2)   1/(1 + gamma |W phi|)       H      psi      theta
-    here    frame     min(1, 1/|x|, reach/|x|^2)  gram   moment   posterior.mean
+    paper   W^(1/2)     1/(1 + gamma |W phi|)     H      psi      theta
+    here    whitening   min(1, 1/|x|, tau/|x|^2)  gram   moment   posterior.mean
 
-Stage 0 releases the second moments of (phi, y) in one matrix. Every later stage looks at rows in a
-frame x = M phi in which the earlier Gram matrix is round, at residuals r = y - <phi, theta> around
-the earlier estimate, first through a sketch (histograms of |x|, of standardised |r| and of the side
-on which r lies), then as
+Stage 0 releases the second moments of (phi, y) in one matrix. Every later stage looks at whitened
+rows x = M phi, for which the earlier Gram matrix is isotropic, at residuals r = y - <phi, theta>
+around the earlier estimate, first through a sketch (histograms of |x|, of standardised |r| and of
+the side on which r lies), then as
 
     gram = sum w x x^T,    moment = sum w x clip(r, R(phi)),    R(phi) = c sqrt(nu + phi^T Cov phi)
 
@@ -25,64 +25,73 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.posterior import Posterior
-from discreet.regression.rows import compressed, some_places
+from discreet.regression.rows import Places, compressed, some_places
+from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, MANY_ROWS, Sample
 from discreet.regression.stages import (
     Stage,
     plan_stage,
-    round_frame,
     second_moments,
     shrunk,
     sketch_rows,
     statistics,
+    whitening_of,
 )
 
-SHARES = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages
-PUBLIC_SHARES = (0.1, 0.3, 0.6)  # the same where covariates are public
-MANY_ROWS = 2**18  # beyond, all stages but the last look at EARLY_ROWS rows only
-EARLY_ROWS = 2**16
-SKETCH_ROWS = 2**16  # nor do the sketches
+FRACTIONS = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages
+EARLY_FRACTION = 0.5  # of mu^2, where early stages and sketches have a few of very many rows
+PUBLIC_FRACTIONS = (0.1, 0.3, 0.6)  # of mu^2 where covariates are public
+SKETCH_ROWS = EARLY_ROWS  # sketches look at no more rows
 
-
-Rows = NDArray[np.int64] | slice
+Rows = Places | slice
+ALL = slice(None)
 
 
 @dataclass(frozen=True)
-class Turn:
-    """When a stage comes: which rows it sees, and its shares of mu^2 on them."""
+class StagePlan:
+    """Which rows a stage and its sketch see, and their fractions of mu^2."""
 
     rows: Rows
-    few: Rows  # for the sketch
-    share: float
-    sketch_share: float
-    scope: str | None = None  # named if no other stage sees these rows
+    sketch_rows: Rows
+    fraction: float
+    sketch_fraction: float
+    scope: str | None = None
+    early: Places | None = None  # rows that have spent some of mu^2 in earlier stages, others none
+
+    def sample(self, problem: Problem) -> Sample:
+        """The rows of the stage."""
+        if self.early is not None:
+            return Sample.last(problem, self.early)
+        return Sample.of(
+            problem, self.rows, problem.budget.mu * math.sqrt(self.fraction), self.scope
+        )
+
+    def sketch_sample(self, problem: Problem) -> Sample:
+        """The rows of its sketch."""
+        mu = problem.budget.mu * math.sqrt(self.sketch_fraction)
+        return Sample.of(problem, self.sketch_rows, mu, self.scope)
 
 
 def information_weighted(problem: Problem) -> Estimate:
-    """All rows in every stage, the budget split over the stages."""
+    """All rows in every stage, or of very many rows some in early stages and all in the last."""
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    size = min(n, max(SKETCH_ROWS, EARLY_ROWS))
-    order = some_places(problem.coins, n, size) if n > SKETCH_ROWS else np.arange(n)
-    few = np.sort(order[:SKETCH_ROWS])
-    early: Rows = np.sort(order[:EARLY_ROWS]) if n > MANY_ROWS else slice(None)
-    sketch_share = _sketch_share(len(few), problem.budget.mu)
-    total = sum(SHARES) + sketch_share * (len(SHARES) - 1)
-    turns = [
-        Turn(
-            slice(None) if k == len(SHARES) - 1 else early,
-            slice(None) if len(few) == n else few,
-            share / total,
-            sketch_share / total,
-        )
-        for k, share in enumerate(SHARES)
-    ]
-    return _run(problem, turns)
+    mu = problem.budget.mu
+    some = np.sort(some_places(problem.coins, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
+    sketch = _sketch_fraction(len(some), mu)
+    if n > MANY_ROWS:
+        early = FRACTIONS[:-1]
+        scale = EARLY_FRACTION / (sum(early) + sketch * len(early))
+        plans = [StagePlan(some, some, scale * f, scale * sketch, EARLY_SCOPE) for f in early]
+        plans.append(StagePlan(ALL, some, 1.0, scale * sketch, EARLY_SCOPE, some))
+        return _run(problem, plans)
+    total = sum(FRACTIONS) + sketch * (len(FRACTIONS) - 1)
+    sketched = ALL if len(some) == n else some
+    return _run(problem, [StagePlan(ALL, sketched, f / total, sketch / total) for f in FRACTIONS])
 
 
 def single_pass(problem: Problem) -> Estimate:
@@ -90,16 +99,16 @@ def single_pass(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    if n < 10 * len(SHARES):
-        raise ValueError(f"single-pass needs at least {10 * len(SHARES)} rows, got {n}")
+    if n < 10 * len(FRACTIONS):
+        raise ValueError(f"single-pass needs at least {10 * len(FRACTIONS)} rows, got {n}")
     order = problem.coins.permutation(n)
-    ends = np.round(n * np.cumsum(SHARES) / sum(SHARES)).astype(int)
-    turns = []
+    ends = np.round(n * np.cumsum(FRACTIONS) / sum(FRACTIONS)).astype(int)
+    plans = []
     for k, rows in enumerate(np.split(order, ends[:-1])):
-        few = np.sort(rows[:SKETCH_ROWS])
-        share = _sketch_share(len(few), problem.budget.mu) if k else 0.0
-        turns.append(Turn(np.sort(rows), few, 1 - share, share, f"rows of stage {k}"))
-    return _run(problem, turns)
+        some = np.sort(rows[:SKETCH_ROWS])
+        sketch = _sketch_fraction(len(some), problem.budget.mu) if k else 0.0
+        plans.append(StagePlan(np.sort(rows), some, 1 - sketch, sketch, f"rows of stage {k}"))
+    return _run(problem, plans, disjoint=True)
 
 
 def least_squares(problem: Problem) -> Estimate:
@@ -118,66 +127,66 @@ def public_covariates(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    rows: Rows = some_places(problem.coins, n, SKETCH_ROWS) if n > SKETCH_ROWS else slice(None)
-    sketch_share = _sketch_share(min(n, SKETCH_ROWS), problem.budget.mu)
-    total = sum(PUBLIC_SHARES) + sketch_share * (len(PUBLIC_SHARES) - 1)
-    return _run(
-        problem,
-        [Turn(slice(None), rows, share / total, sketch_share / total) for share in PUBLIC_SHARES],
-        public=problem.public_X,
-    )
+    rows: Rows = some_places(problem.coins, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
+    sketch = _sketch_fraction(min(n, SKETCH_ROWS), problem.budget.mu)
+    total = sum(PUBLIC_FRACTIONS) + sketch * (len(PUBLIC_FRACTIONS) - 1)
+    plans = [StagePlan(ALL, rows, f / total, sketch / total) for f in PUBLIC_FRACTIONS]
+    return _run(problem, plans, public=problem.public_X)
 
 
-def _run(problem: Problem, turns: list["Turn"], public: Array | None = None) -> Estimate:
-    """Every stage in turn: look, plan, release, learn; then choose the next frame."""
-    mu, (n, d) = problem.budget.mu, problem.X.shape
+def _run(
+    problem: Problem,
+    plans: list[StagePlan],
+    *,
+    public: Array | None = None,
+    disjoint: bool = False,
+) -> Estimate:
+    """Every stage in turn: sketch, plan, release, learn; then choose the next whitening matrix."""
+    n, d = problem.X.shape
+    mu = problem.budget.mu
     k = problem.budget.contributions
-    posterior, frame = Posterior.prior(d), np.eye(d)
+    posterior = Posterior.prior(d)
+    M = np.eye(d)
     if public is not None:
-        frame = round_frame(public.T @ public * (n / len(public)), 0.0, np.eye(d), n, mu)
-    for turn in turns:
-        X, y = problem.X[turn.rows], problem.y[turn.rows]
-        stage_mu = mu * math.sqrt(turn.share)
-        first = turn is turns[0]
+        M = whitening_of(public.T @ public * (n / len(public)), 0.0, np.eye(d), n, mu)
+    for plan in plans:
+        sample = plan.sample(problem)
+        first = plan is plans[0]
         if first and public is None:
-            gram, moment, nu, deviations = second_moments(problem, X, y, stage_mu, turn.scope)
-            stage = Stage(frame, 1.0, 1.0, nu, 1.0, 1.0, 1.0)
-            plain = shrunk(gram, deviations[0]) / len(X)
+            gram, moment, nu, noise_stds = second_moments(sample)
+            stage = Stage(M, 1.0, 1.0, nu, 1.0, 1.0, 1.0)
+            plain = shrunk(gram, noise_stds[0]) / len(sample.X)
         else:
-            if first:  # spread >= 1 at first: nothing is clipped
-                stage = Stage(frame, 1.0, 1.0, 1.0, 4.0, 0.0, 1.0)
+            if first:  # residuals are expected to be at least 1: nothing is clipped
+                stage = Stage(M, 1.0, 1.0, 1.0, 4.0, 0.0, 1.0)
             else:
-                few = problem.X[turn.few], problem.y[turn.few]
-                sketch_mu = mu * math.sqrt(turn.sketch_share)
-                sketch = sketch_rows(problem, *few, frame, posterior, sketch_mu, turn.scope, public)
-                stage = plan_stage(
-                    sketch, frame, posterior, len(X), stage_mu / k, public is not None
-                )
-            gram, moment, deviations = statistics(
-                problem, X, y, stage, posterior, stage_mu, turn.scope, public
-            )
-        gram_noise, moment_noise = deviations
-        unseen = _unseen(gram, gram_noise, stage.frame)
-        gram = shrunk(gram, gram_noise)
-        back: Array = np.asarray(np.linalg.inv(stage.frame), dtype=np.float64)
+                sketch = sketch_rows(plan.sketch_sample(problem), M, posterior, public)
+                rows = sample.weight_of_rows
+                stage = plan_stage(sketch, M, posterior, rows, sample.mu / k, public is not None)
+            gram, moment, noise_stds = statistics(sample, stage, posterior, public)
+        gram_std, moment_std = noise_stds
+        unseen = _unseen(gram, gram_std, stage.whitening)
+        gram = shrunk(gram, gram_std)
+        back: Array = np.asarray(np.linalg.inv(stage.whitening), dtype=np.float64)
         # moment = slope * gram (M^-1 (theta - centre)) + noise; the Gram matrix's own noise acts
         # on the unknown M^-1 (theta - centre), whose size the posterior tells.
         design = stage.slope * gram @ back
         uncertain = float(np.trace(back @ posterior.covariance @ back))
-        variance = moment_noise**2 + gram_noise**2 / 2 * uncertain
-        if turn.scope is not None:  # other rows, other labels: their randomness is news each time
+        variance = moment_std**2 + gram_std**2 / 2 * uncertain
+        if disjoint:  # other rows, other labels: their randomness is news each time
             variance += stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
         seen = moment + design @ posterior.mean
         nu = stage.noise if first else min(stage.noise, posterior.noise)
         posterior = posterior.updated(design, seen, variance, nu)
         information = back @ gram @ back
         if public is None:
-            frame = round_frame(information, gram_noise, back, len(X), mu)
-    if turns[-1].scope is not None:  # the labels' randomness is in the posterior already
+            M = whitening_of(information, gram_std, back, len(sample.X), mu)
+    if disjoint:  # the labels' randomness is in the posterior already
         return Estimate(posterior.mean, posterior.covariance + unseen)
     if public is not None:
         plain = public.T @ public / len(public)
     # Variance from the labels: exact if weights do not depend on the direction, or on nothing else.
+    # Early rows with weight a add a^2 <= a to it, where information counts them as a.
     weighted = stage.noise * stage.dilution * _inverse(information)
     return Estimate(
         posterior.mean,
@@ -185,13 +194,13 @@ def _run(problem: Problem, turns: list["Turn"], public: Array | None = None) -> 
     )
 
 
-def _unseen(gram: Array, noise: float, frame: Array) -> Array:
+def _unseen(gram: Array, noise: float, whitening: Array) -> Array:
     """The prior's variance for directions whose rows do not stand out of the Gram matrix's noise.
 
     Shrinking lends them information that they do not have: the estimate may use it, the width not.
     """
     values, vectors = np.linalg.eigh(gram)
-    hidden = frame @ vectors[:, values < 2 * noise]
+    hidden = whitening @ vectors[:, values < 2 * noise]
     hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=0), 1e-300)
     return np.asarray(hidden @ hidden.T / len(gram))
 
@@ -208,6 +217,6 @@ def _larger(first: Array, second: Array) -> Array:
     return np.asarray(second + (vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-def _sketch_share(rows: int, mu: float) -> float:
-    """A share of mu^2 that makes the histograms' noise a small part of the rows."""
+def _sketch_fraction(rows: int, mu: float) -> float:
+    """A fraction of mu^2 that makes the histograms' noise a small part of the rows."""
     return float(np.clip((100 / (rows * mu)) ** 2, 0.02, 0.05))

@@ -1,7 +1,7 @@
 """Dimension-free regression: one pass of gradient steps, one release at the end.
 
 Chen, Li, Rakhlin, Simchi-Levi (2025), Algorithm 16. The error of a prediction does not grow with
-the number of features: noise of deviation s in every coordinate moves <phi, theta> by s |phi|.
+the number of features: noise of std s in every coordinate moves <phi, theta> by s |phi|.
 
     paper   eta    theta_bar
     here    step   average
@@ -30,19 +30,20 @@ def descent(problem: Problem) -> Estimate:
     """
     if problem.budget.off:
         return least_squares(problem)
-    X, y, mu, k = problem.X, problem.y, problem.budget.mu, problem.budget.contributions
+    X, y = problem.X, problem.y
+    mu = problem.budget.mu
+    k = problem.budget.contributions
     n, d = X.shape
     time = (n * mu / (k * CLIP)) ** (2 / 3) / (4 * math.sqrt(math.e)) ** (2 / 3)
     step = min(time / n, 1.0)
-    theta, average = np.zeros(d), np.zeros(d)
+    theta = np.zeros(d)
+    average = np.zeros(d)
     last = n // 4
     for i, row in enumerate(problem.coins.permutation(n)):
         phi = X[row]
         residual = min(max(float(y[row] - phi @ theta), -CLIP), CLIP)
         theta += (step * residual) * phi
-        norm = math.sqrt(theta @ theta)
-        if norm > 1:
-            theta /= norm
+        theta /= max(1.0, math.sqrt(theta @ theta))  # the same work, inside the ball or not
         if i >= n - last:
             average += (theta - average) / (i - (n - last) + 1)
     if last == 0:

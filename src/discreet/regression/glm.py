@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.links import BoundedLink, Link, link
 from discreet.privacy import Budget, Noise
-from discreet.privacy.checks import Array, one_of, positive
+from discreet.privacy.checks import Array, one_of, public_bound
 from discreet.regression.base import Estimate, PrivateRegressor, Problem
 from discreet.regression.glm_erm import erm
 from discreet.regression.glm_newton import newton
@@ -45,10 +45,24 @@ class PrivateGLM(PrivateRegressor):
 
     Guarantee  (epsilon, delta), central, or pure epsilon, local: each person reports once.
 
-    Methods    central "newton" (the default; Fisher scoring on noisy gradients), "erm"
-    (information-weighted regression 2025, Algorithms 13 and 14; needs a small coef_bound, its noise
-    grows like 1/mu_nu), "sgd" (re-weighted regression 2025, Algorithms 1, 2 and 7); local "sgd"
-    (Algorithms 8 to 10). With `public_X` only labels are paid for.
+    Parameters
+    epsilon        the privacy loss of the whole fit; inf switches privacy off
+    delta          None: 1e-6 for central trust, 0 for local trust
+    link           "identity", "logistic", "probit" or "poisson"
+    norm_bound     public bound on |x|: longer rows are shortened
+    label_bound    public bound on labels (poisson, identity): labels beyond are clipped
+    contributions  the most rows that one person has
+    trust          "central" or "local"
+    method         central "newton" (the default; Fisher scoring on noisy gradients), "erm"
+                   (information-weighted regression 2025, Algorithms 13 and 14; needs a small
+                   coef_bound, its noise grows like 1/mu_nu), "sgd" (re-weighted regression 2025,
+                   Algorithms 1, 2 and 7); local "sgd" (Algorithms 8 to 10)
+    coef_bound     public bound on |theta|, see above
+    fit_intercept  whether to add a constant feature, as long as norm_bound
+    public_X       public covariates in the units of X; only labels are paid for then
+    bounds_from    "data" reads the bounds off the rows without noise, which leaks, and warns
+    noise          where noise comes from: SecureNoise() for release; None: OS entropy
+    random_state   seeds the order of rows and, without `noise`, the noise: for simulation
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((20_000, 3)); X /= np.linalg.norm(X, axis=1, keepdims=True)
@@ -143,7 +157,8 @@ class PrivateGLM(PrivateRegressor):
         if self.coef_bound is None:
             reach = kind.reach * (label_bound if kind.signed else 1.0)
         else:
-            reach = positive("coef_bound", self.coef_bound) * norm_bound
+            reach = public_bound("coef_bound", self.coef_bound) * norm_bound
+            public_bound("norm_bound * coef_bound", reach)
         # With an intercept b, rows are [x/norm_bound, 1]/sqrt(2) and theta is sqrt(2) times
         # [norm_bound coef, b], of norm at most 2 reach if both parts are at most reach.
         return 2 * reach if self.fit_intercept else reach

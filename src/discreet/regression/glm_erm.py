@@ -6,6 +6,8 @@ Algorithms 13 and 14 on all rows: the budget is split, not the data.
     here    W      gamma   lam      released    model.least   objective     moves
 
 The noise has the curvature of the objective, which the released H~ shows, not the paper's constant.
+Instead of a minimiser to some tolerance, a public number of gradient steps is released: a step
+contracts, so that the bound on the minimiser's move holds for every number of steps.
 """
 
 import math
@@ -21,121 +23,113 @@ from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
 from discreet.regression.matrices import power, symmetrised
 
-PHASES, FRAME, TEST, OUTPUT = 3, 0.2, 0.2, 0.6  # spectral iterations; shares of mu^2
+PHASES = 3  # spectral iterations
+WHITENING_FRACTION = 0.2  # of mu^2, for all phases together
+TEST_FRACTION = 0.2
+OUTPUT_FRACTION = 0.6
+PRECISION = 1e-6  # of the way to the minimiser is left after the steps, unless they are too many
+MOST_STEPS = 1000
 
 
 def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
-    """The minimiser over |theta| <= reach, perturbed; 0 where the released H fails its test.
+    """The minimiser, perturbed; 0 where the released H fails its test.
 
-    Without noise: sum w loss + least/2 n lam |W^(-1/2) theta|^2 is minimised, lam = sqrt(d/n).
+    Without noise: sum w loss + least/2 n lam |W^(-1/2) theta|^2 is minimised, lam = sqrt(d/n), the
+    loss continued beyond |<phi, theta>| <= reach with the least slope there.
     """
     # Strong convexity needs a slope of at least mu_nu wherever |t| <= reach.
     model = BoundedLink(model.link, -reach, reach, model.unit)
     n, d = problem.X.shape
-    mu, k = problem.budget.mu, problem.budget.contributions
-    gamma, lam = math.sqrt(d / n) / mu, math.sqrt(d / n)
-    W = _frame(problem, gamma, lam, mu * math.sqrt(FRAME / PHASES))
+    mu = problem.budget.mu
+    k = problem.budget.contributions
+    gamma = math.sqrt(d / n) / mu
+    lam = math.sqrt(d / n)
+    W = _whitening(problem, gamma, lam, mu * math.sqrt(WHITENING_FRACTION / PHASES))
     kappa = _kappa(W, gamma)
-    H = weighted_gram(problem.X, W, gamma) + lam * np.eye(d)
     # Terms z z^T with |z|^2 <= kappa: sqrt(2) kappa / n (replace-one, PSD terms).
     released = gaussian_symmetric(
-        H,
+        weighted_gram(problem.X, W, gamma) + lam * np.eye(d),
         sensitivity=k * math.sqrt(2) * kappa / n,
-        mu=mu * math.sqrt(TEST),
+        mu=mu * math.sqrt(TEST_FRACTION),
         noise=problem.noise,
         ledger=problem.ledger,
         what="weighted Gram matrix",
     ).value
-    root = power(W, 0.5)
     # The test looks at the released matrix alone: H~ >= W^-1 / 4.
-    shape = root @ released @ root
-    firm, top = np.linalg.eigvalsh(shape)[[0, -1]]
+    root = power(W, 0.5)
+    S = root @ released @ root
+    firm = float(np.linalg.eigvalsh(S)[0])
     if firm < 0.25:
         return Estimate(np.zeros(d), None)
+    back = W @ power(S, -0.5)  # theta = back v
+    # A row's gradient is w back' phi (s - y)/n, and |w back' phi| <= kappa / sqrt(firm): two rows
+    # differ by at most twice kappa worst_residual / (sqrt(firm) n) (replace-one), which strong
+    # convexity, or every step of `descend`, turns into a move of v: divided by mu_nu.
+    moves = 2 * worst_residual(model, reach) * kappa / (model.least * math.sqrt(firm) * n)
     objective = Objective(
-        problem.X @ W,
+        problem.X @ back,
         np.clip(problem.y, *model.labels),
         weights(problem.X, W, gamma) / n,
         model,
-        model.least * root @ (lam * np.eye(d) + released - H) @ root,
+        # w |back' phi|^2 <= |back|^2, and also <= w |W phi|^2 / firm <= kappa |W| / firm.
+        largest=float(min(np.linalg.norm(back, 2) ** 2, kappa * np.linalg.norm(W, 2) / firm)),
     )
-    # Where |W v| <= reach, a row adds w W phi phi^T W (nu' - mu_nu)/n >= 0 to the Hessian; the rest
-    # is mu_nu S, S = shape, whatever the rows. It adds w W phi (nu - mu_nu t - y)/n to gradients,
-    # at most kappa worst_residual/n long; two rows differ by g, at most twice that (replace-one).
-    # Minimisers v, v': mu_nu |S^.5 (v - v')|^2 <= <g, v - v'> <= |g| |S^.5 (v - v')| / sqrt(firm).
-    moves = 2 * worst_residual(model, reach) * kappa / (model.least * math.sqrt(firm) * n)
-    tol = 1e-3 * moves
-    # |S^.5 (v - w)| <= sqrt(top) |v - w|: each minimiser is off by tol at most.
-    w = objective.minimise(W, reach, curvature=model.least * firm, tol=tol / math.sqrt(top))
-    w, record = gaussian(
-        power(shape, 0.5) @ w,
-        sensitivity=k * (moves + 2 * tol),
-        # A public frame costs nothing: its share is left.
-        mu=mu * math.sqrt(OUTPUT if problem.public_X is None else OUTPUT + FRAME),
+    v = objective.descend()
+    v, record = gaussian(
+        v,
+        sensitivity=k * moves,
+        # Public covariates whiten at no cost: their part of the budget is left.
+        mu=mu * math.sqrt(OUTPUT_FRACTION + WHITENING_FRACTION * (problem.public_X is not None)),
         noise=problem.noise,
         ledger=problem.ledger,
         what="minimiser",
     )
-    back = W @ power(shape, -0.5)
     # Noise of covariance s^2 back back^T against the prior N(0, reach^2/d I): shrink what is mostly
     # noise.
     shrink = np.linalg.inv(np.eye(d) + back @ back.T * (record.scale**2 * d / reach**2))
-    theta = shrink @ back @ w
+    theta = shrink @ back @ v
     theta *= min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
     return Estimate(theta, None)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """sum_i weight_i loss(<a_i, w>, y_i) + w^T ridge w / 2."""
+    """f(v) = m |v|^2 / 2 + sum_i weight_i q(<a_i, v>, y_i),  m = mu_nu, q convex in t.
 
-    rows: Array  # (n, d)
+    q' = s(t) - y with s(t) = nu(c) - m c, c = t clipped to +-reach: where |t| <= reach this is the
+    loss of the link, less a quadratic. In the coordinates v in which H~ is I, those quadratics of
+    all rows and the ridge that tops them up to m H~ add up to m |v|^2 / 2, whatever the rows are.
+
+    `largest` bounds weight_i |a_i|^2 n for every row there could be; it is public.
+    """
+
+    rows: Array  # (n, d): a_i
     y: Array
     weight: Array
     model: BoundedLink
-    ridge: Array
+    largest: float
 
-    def value(self, w: Array) -> float:
-        """The objective at w."""
-        return float(self.weight @ self.model.loss(self.rows @ w, self.y) + w @ self.ridge @ w / 2)
+    def gradient(self, v: Array) -> Array:
+        """The gradient of f."""
+        t = self.rows @ v
+        s = self.model.mean(t) - self.model.least * np.clip(t, self.model.low, self.model.high)
+        return np.asarray(self.model.least * v + self.rows.T @ (self.weight * (s - self.y)))
 
-    def gradient(self, w: Array) -> Array:
-        """Its gradient."""
-        residual = self.model.mean(self.rows @ w) - self.y
-        return self.rows.T @ (self.weight * residual) + self.ridge @ w
+    def descend(self) -> Array:
+        """A public number of gradient steps from 0.
 
-    def hessian(self, w: Array) -> Array:
-        """Its second derivative."""
-        slope = self.weight * self.model.slope(self.rows @ w)
-        return (self.rows * slope[:, None]).T @ self.rows + self.ridge
-
-    def minimise(self, W: Array, reach: float, *, curvature: float, tol: float) -> Array:
-        """A point within tol of the minimiser over |W w| <= reach, by certificate."""
-        w = self._newton(np.zeros(len(W)))
-        gram = (self.rows * self.weight[:, None]).T @ self.rows
-        smooth = self.model.largest * np.linalg.norm(gram, 2) + np.linalg.norm(self.ridge, 2)
-        fast = (1 - math.sqrt(curvature / smooth)) / (1 + math.sqrt(curvature / smooth))
-        w = ahead = project(np.where(np.isfinite(w).all(), w, 0.0), W, reach)
-        while True:
-            after = project(ahead - self.gradient(ahead) / smooth, W, reach)
-            # |x - minimiser| <= 2 |gradient mapping at x| / curvature (Nesterov 2004, 2.2.7).
-            if 2 * smooth * float(np.linalg.norm(ahead - after)) <= curvature * tol:
-                return ahead
-            ahead, w = after + fast * (after - w), after
-            if np.linalg.norm(W @ ahead) > reach:
-                ahead = after  # the certificate needs a point of the domain
-
-    def _newton(self, w: Array) -> Array:
-        for _ in range(50):
-            g = self.gradient(w)
-            step = np.linalg.lstsq(self.hessian(w), g, rcond=None)[0]
-            size, here, slope = 1.0, self.value(w), float(g @ step)
-            while size > 1e-4 and self.value(w - size * step) > here - 0.1 * size * slope:
-                size /= 2
-            w = w - size * step
-            if np.linalg.norm(size * step) <= 1e-12 * (1 + np.linalg.norm(w)):
-                break
-        return w
+        f is m-strongly convex and L-smooth, L = m + (steepest - m) largest, since 0 <= q'' <=
+        steepest - m. A step of length eta = 2/(L + m) brings two points closer by 1 - eta m. If a
+        row is replaced, and gradients move by at most g, then iterates that were D apart are at
+        most (1 - eta m) D + eta g apart after a step: never more than g/m, as the minimisers.
+        """
+        m = self.model.least
+        L = m + (self.model.largest - m) * self.largest
+        step = 2 / (L + m)
+        v = np.zeros(self.rows.shape[1])
+        for _ in range(min(MOST_STEPS, math.ceil(-math.log(PRECISION) / (step * m)))):
+            v = v - step * self.gradient(v)
+        return v
 
 
 def weights(X: Array, W: Array, gamma: float) -> Array:
@@ -191,7 +185,7 @@ def _kappa(W: Array, gamma: float) -> float:
     return omega / (1 + gamma * omega)
 
 
-def _frame(problem: Problem, gamma: float, lam: float, mu: float) -> Array:
+def _whitening(problem: Problem, gamma: float, lam: float, mu: float) -> Array:
     n, d = problem.X.shape
     if problem.public_X is not None:
         return information_matrix(problem.public_X, gamma=gamma, lam=lam)

@@ -1,14 +1,16 @@
 """Private Fisher scoring on all rows: a few Newton steps, each one joint Gaussian release.
 
-    here    u = M phi, t = <phi, theta>                        a row in a public frame; nu, the link
+    here    u = M phi, t = <phi, theta>                        a whitened row; nu, the link
             g = sum w u (y - nu(t))                            the gradient
             H = sum w u u^T nu'(t)                             the information
             w = min(1, tau h/(|u| r(t)), 4 tau^2/|u|^2)        r(t) = max_y |y - nu(t)| >= h
 
-A stage releases g and H at the current theta in a public frame M, which whitens the information of
-the stage before; the budget, not the data, is split over stages. Residuals are never clipped
-(clipping biases 0/1 labels); a row loses weight for the largest residual r(t) it could have, which
-is h, half the range of labels, where nothing is known yet, and more where a label would surprise.
+A stage releases g and H at the current theta; M, public, whitens the information of the stage
+before. The budget, not the data, is split over stages, also where rows are very many: residuals do
+not shrink from stage to stage, so every stage is worth its part of mu^2, and giving all of it to
+the last one (as `central.py` does) gains nothing. Residuals are never clipped
+(clipping biases 0/1 labels); a row loses weight for the largest residual r(t) attainable, which is
+h, half the range of labels, where nothing is known yet, and more where a label would surprise.
 Weights depend on phi and the public theta alone, so the equation g = 0 stays unbiased.
 
 Everything else is post-processing: the noise's law is known, H is shrunk, the stages are combined
@@ -26,11 +28,12 @@ import numpy as np
 
 from discreet.links import BoundedLink
 from discreet.privacy.checks import Array
-from discreet.privacy.mechanisms import gaussian, symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
-from discreet.regression.rows import Parts, sums
+from discreet.regression.rows import Parts
+from discreet.regression.sample import Sample
 
-SHARES = (0.06, 0.1, 0.2, 0.64)  # of mu^2; early stages find the frame and a starting point
+FRACTIONS = (0.06, 0.1, 0.2, 0.64)  # of mu^2; early stages find M and a starting point
 PLAIN_STAGES = 40  # without noise: until Newton's method has converged
 GRAM_COST = 0.25  # (move of the information / move of the gradient)^2; at most 1/4
 LONG = 4.0  # rows beyond LONG * tau lose weight like 1/|u|^2 rather than 1/|u|
@@ -38,7 +41,7 @@ SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the samp
 
 
 @dataclass(frozen=True)
-class Frame:
+class Whitening:
     """Public coordinates u = M phi, and the length tau beyond which rows lose weight."""
 
     M: Array  # (d, d), symmetric
@@ -54,7 +57,7 @@ class Frame:
         """w |u|^2 is at most this: w |u| <= tau h/r <= tau, w |u|^2 <= LONG tau^2, and w <= 1."""
         return min(self.tau * self.longest, LONG * self.tau**2, self.longest**2)
 
-    def rows(self, X: Array, surprise: Array) -> tuple[Array, Array]:  # (n, d), (n,)
+    def transform(self, X: Array, surprise: Array) -> tuple[Array, Array]:  # (n, d), (n,)
         """u, and w for rows whose residual is at most `surprise` times h."""
         u = X @ self.M
         norms = np.maximum(np.sqrt(np.einsum("ij,ij->i", u, u)), 1e-100)
@@ -70,7 +73,7 @@ class Stage:
     theta: Array  # start + H^-1 g
     information: Array  # H, in the coordinates of theta
     precision: Array  # inverse covariance of the privacy noise of theta
-    blur: Array  # covariance that the noise of H adds
+    information_noise: Array  # covariance that the noise of H adds
 
 
 def newton(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
@@ -79,34 +82,39 @@ def newton(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
     Without noise this is the minimiser of sum loss + dispersion d/(2 reach^2) |theta|^2.
     """
     n, d = problem.X.shape
-    mu, off = problem.budget.mu, problem.budget.off
-    shares = (1 / PLAIN_STAGES,) * PLAIN_STAGES if off else SHARES
     prior = np.eye(d) * (d / reach**2)
-    theta, frame, stages = np.zeros(d), _first_frame(problem), list[Stage]()
-    for number, share in enumerate(shares, 1):
-        what = f"gradient and information, stage {number} of {len(shares)}"
-        stages.append(_stage(problem, model, frame, theta, mu * math.sqrt(share), what))
-        theta, covariance = _posterior(stages, model, prior, n, off)
+    theta = np.zeros(d)
+    stages = list[Stage]()
+    mu = problem.budget.mu
+    fractions = (1 / PLAIN_STAGES,) * PLAIN_STAGES if problem.budget.off else FRACTIONS
+    for number, fraction in enumerate(fractions, 1):
+        sample = Sample(problem, problem.X, problem.y, mu * math.sqrt(fraction))
+        whitening = _first_whitening(problem)
+        if stages:
+            gram = stages[-1].information / (n * model.largest)
+            # tau beyond |u| r(t) / h for every row would weigh nothing: |t| <= |theta|, |phi| <= 1.
+            surprise = model.residual(float(np.linalg.norm(theta))) / half_range(model)
+            whitening = _whitening(gram, _tau(problem, model), surprise)
+        what = f"gradient and information, stage {number} of {len(fractions)}"
+        stages.append(_stage(sample, model, whitening, theta, what))
+        theta, covariance = _posterior(stages, model, prior, n, problem.budget.off)
         theta = theta * min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
-        # tau beyond |u| r(t) / h for every row would weigh nothing: |t| <= |theta|, |phi| <= 1.
-        surprise = model.residual(float(np.linalg.norm(theta))) / half_range(model)
-        frame = _frame(stages[-1].information / (n * model.largest), _tau(problem, model), surprise)
     return Estimate(theta, covariance)
 
 
 def statistics(
-    X: Array, y: Array, model: BoundedLink, frame: Frame, theta: Array
+    X: Array, y: Array, model: BoundedLink, whitening: Whitening, theta: Array
 ) -> tuple[Array, Array]:  # -> (d,), (d, d)
-    """g and H: the only place where labels and features are looked at."""
+    """g and H: the only place where labels and features are read."""
     t = X @ theta
-    u, w = frame.rows(X, model.residuals(t) / half_range(model))
+    u, w = whitening.transform(X, model.residuals(t) / half_range(model))
     g = u.T @ (w * (y - model.mean(t)))
     return g, (u * (w * model.slope(t))[:, None]).T @ u
 
 
-def _look(model: BoundedLink, frame: Frame, theta: Array, X: Array, y: Array) -> Parts:
+def _query(model: BoundedLink, whitening: Whitening, theta: Array, X: Array, y: Array) -> Parts:
     """The statistics of a block of rows, labels clipped to what the link allows."""
-    return statistics(X, np.clip(y, *model.labels), model, frame, theta)
+    return statistics(X, np.clip(y, *model.labels), model, whitening, theta)
 
 
 def half_range(model: BoundedLink) -> float:
@@ -115,22 +123,24 @@ def half_range(model: BoundedLink) -> float:
     return (most - least) / 2
 
 
-def sensitivities(model: BoundedLink, frame: Frame) -> tuple[float, float]:
+def sensitivities(model: BoundedLink, whitening: Whitening) -> tuple[float, float]:
     """How far one replaced row moves g (l2) and H (Frobenius)."""
     # |w u (y - nu(t))| <= w |u| r(t) <= tau h; two such rows differ by 2 tau h (replace-one).
-    gradient = 2 * frame.tau * half_range(model)
+    gradient = 2 * whitening.tau * half_range(model)
     # H sums a a^T with |a|^2 = w nu' |u|^2 <= L cap: sqrt(2) L cap (replace-one, PSD terms).
-    return gradient, math.sqrt(2) * model.largest * frame.cap
+    return gradient, math.sqrt(2) * model.largest * whitening.cap
 
 
 def _stage(
-    problem: Problem, model: BoundedLink, frame: Frame, theta: Array, mu: float, what: str
+    sample: Sample, model: BoundedLink, whitening: Whitening, theta: Array, what: str
 ) -> Stage:
     d = len(theta)
-    g, H = sums(partial(_look, model, frame, theta), problem.X, problem.y)
-    moves_g, moves_H = sensitivities(model, frame)
-    k = problem.budget.contributions
-    if problem.public_X is None:
+    n = len(sample.X)
+    public_X = sample.problem.public_X
+    k = sample.problem.budget.contributions
+    query = partial(_query, model, whitening, theta)
+    moves_g, moves_H = sensitivities(model, whitening)
+    if public_X is None:
         # Scaled so that c moves_H = sqrt(G) moves_g, G = GRAM_COST. A row is p tau h long in g and
         # q L cap in H, 0 <= p, q <= 1; two rows with cosine a move both, in units of tau h, by
         # p^2 + p'^2 + 2 a p p' + 2 G (q^2 + q'^2 - 2 a^2 q q') in squares (replace-one). That is
@@ -138,53 +148,50 @@ def _stage(
         # are 2 + 2 a + 2 G and, growing with a for G <= 1/4, 2 + 2 a + 4 G (1 - a^2): both at most
         # 4 (1 + G/2).
         c = math.sqrt(GRAM_COST) * moves_g / moves_H
-        value, release = gaussian(
-            np.concatenate([g, c * symmetric_to_vector(H)]),
+        value, release = sample.release(
+            query,
+            lambda parts: np.concatenate([parts[0], c * symmetric_to_vector(parts[1])]),
             sensitivity=k * moves_g * math.sqrt(1 + GRAM_COST / 2),
-            mu=mu,
-            noise=problem.noise,
-            ledger=problem.ledger,
             what=what,
         )
-        g, H, s, s_H = (
-            value[:d],
-            vector_to_symmetric(value[d:] / c),
-            release.scale,
-            release.scale / c,
-        )
+        g = value[:d]
+        g_std = release.scale
+        H = vector_to_symmetric(value[d:] / c)
+        H_std = release.scale / c
     else:  # the information of public covariates costs nothing; only g is released
-        H = statistics(problem.public_X, np.zeros(len(problem.public_X)), model, frame, theta)[1]
-        H *= len(problem.X) / len(problem.public_X)
-        g, release = gaussian(
-            g,
+        g, release = sample.release(
+            query,
+            lambda parts: parts[0],
             sensitivity=k * moves_g,
-            mu=mu,
-            noise=problem.noise,
-            ledger=problem.ledger,
             what=what.replace(" and information", ""),
         )
-        s, s_H = release.scale, 0.0
-    H = _denoised(H, s_H, len(problem.X) * model.largest)
-    inverse, back = np.linalg.inv(H), np.linalg.inv(frame.M)
+        g_std = release.scale
+        H = statistics(public_X, np.zeros(len(public_X)), model, whitening, theta)[1]
+        H *= n / len(public_X)
+        H_std = 0.0
+    H = _denoised(H, H_std, n * model.largest)
+    inverse = np.linalg.inv(H)
+    M = whitening.M
+    back = np.linalg.inv(M)
     step = inverse @ g
-    # Var(Z step) for symmetric Z of deviation s_H on the diagonal, s_H / sqrt(2) off it.
-    blur = s_H**2 / 2 * (float(step @ step) * np.eye(d) + np.outer(step, step))
+    # Var(Z step) for symmetric Z of standard deviation s on the diagonal, s / sqrt(2) off it.
+    noise = H_std**2 / 2 * (float(step @ step) * np.eye(d) + np.outer(step, step))
     return Stage(
-        theta,
-        theta + frame.M @ step,
-        back @ H @ back,
-        back @ H @ H @ back / (s**2 or 1.0),
-        frame.M @ inverse @ blur @ inverse @ frame.M,
+        start=theta,
+        theta=theta + M @ step,
+        information=back @ H @ back,
+        precision=back @ H @ H @ back / (g_std**2 or 1.0),
+        information_noise=M @ inverse @ noise @ inverse @ M,
     )
 
 
 def _denoised(H: Array, s: float, size: float) -> Array:
-    """H shrunk towards its mean eigenvalue by the noise's share, and floored at the noise."""
+    """H shrunk towards its mean eigenvalue by the noise's fraction, and floored at the noise."""
     d = len(H)
     middle = np.trace(H) / d * np.eye(d)
     spread = float(np.sum((H - middle) ** 2))
-    share = min(1.0, s**2 * (d * (d + 1) / 2 - 1) / spread) if spread > 0 else 0.0
-    values, vectors = np.linalg.eigh(middle + (1 - share) * (H - middle))
+    fraction = min(1.0, s**2 * (d * (d + 1) / 2 - 1) / spread) if spread > 0 else 0.0
+    values, vectors = np.linalg.eigh(middle + (1 - fraction) * (H - middle))
     return np.asarray((vectors * np.maximum(values, max(s, 1e-12 * size))) @ vectors.T)
 
 
@@ -194,18 +201,20 @@ def _posterior(
     """The stages' noise, the sampling error and the prior, all Gaussian: mean and covariance."""
     last = stages[-1]
     # Cov(g) = sum w^2 u u^T Var(y) <= dispersion * H: the sampling error of theta.
-    theta, data = last.theta, last.information / model.dispersion
+    theta = last.theta
+    data = last.information / model.dispersion
     if not off:
         theta, precision = _combined(stages, n * model.largest)
         data = np.linalg.inv(np.linalg.inv(data) + np.linalg.inv(precision))
     covariance = np.linalg.inv(data + prior)
-    return covariance @ data @ theta, covariance + last.blur
+    return covariance @ data @ theta, covariance + last.information_noise
 
 
 def _combined(stages: list[Stage], size: float) -> tuple[Array, Array]:
     """Stages averaged by the precision of their noise; they share the sampling error."""
     last = stages[-1]
-    precision, total = last.precision, last.precision @ last.theta
+    precision = last.precision
+    total = last.precision @ last.theta
     for stage in stages[:-1]:
         # A Newton step over a long way misses by about the way times its length in <phi, theta>;
         # measured against the stage's noise, that discounts it.
@@ -217,23 +226,24 @@ def _combined(stages: list[Stage], size: float) -> tuple[Array, Array]:
     return np.asarray(np.linalg.solve(precision, total)), precision
 
 
-def _first_frame(problem: Problem) -> Frame:
+def _first_whitening(problem: Problem) -> Whitening:
     d = problem.X.shape[1]
     if problem.public_X is None:
-        return Frame(np.eye(d), 1.0)
-    return _frame(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
+        return Whitening(np.eye(d), 1.0)
+    return _whitening(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
 
 
-def _frame(gram: Array, tau: float, surprise: float) -> Frame:
+def _whitening(gram: Array, tau: float, surprise: float) -> Whitening:
     """M = (d gram)^(-1/2): rows of mean square length 1, equal in all directions."""
     values, vectors = np.linalg.eigh(gram * len(gram))
     M = (vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T
-    return Frame(M, min(tau, surprise * float(np.linalg.norm(M, 2))))
+    return Whitening(M, min(tau, surprise * float(np.linalg.norm(M, 2))))
 
 
 def _tau(problem: Problem, model: BoundedLink) -> float:
     """1 while noise matters; longer as the sampling error exceeds it; infinite without noise."""
     n, d = problem.X.shape
+    budget = problem.budget
     sampling = math.sqrt(n * model.dispersion * model.largest / d)
-    noise = 2 * problem.budget.contributions * half_range(model) / problem.budget.mu
+    noise = 2 * budget.contributions * half_range(model) / budget.mu
     return max(1.0, sampling / (SPARE * noise)) if noise else math.inf

@@ -26,8 +26,10 @@ from discreet.regression.glm_erm import project, spectral, weighted_gram, weight
 from discreet.regression.information import information_matrix
 from discreet.regression.matrices import power
 
-PHASES, STEPS, BURN_IN = 3, 24, 6
-FRAME = 0.15  # share of the rows that U is learned from
+PHASES = 3  # spectral iterations
+STEPS = 24
+BURN_IN = 6  # steps whose iterates are not averaged
+WHITENING_FRACTION = 0.15  # of the rows, from which U is learned
 
 Mean = Callable[[Array, float, str], Array]  # rows of norm <= bound, bound, scope -> their mean
 Gram = Callable[[Array, str, Array], Array]  # rows, scope, U -> mean of U^.5 phi phi' U^.5/|U phi|
@@ -65,7 +67,7 @@ def sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
             ).value
         )
 
-    size = FRAME * len(problem.X) / PHASES
+    size = WHITENING_FRACTION * len(problem.X) / PHASES
     return _descend(problem, model, reach, gram, mean, 2 * k * math.sqrt(2) / (size * mu))
 
 
@@ -101,7 +103,7 @@ def local_sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         reports = vectors.privatize(rows / bound, problem.noise, clip=True)
         return np.asarray(bound * reports.mean(axis=0))
 
-    size = FRAME * len(problem.X) / PHASES
+    size = WHITENING_FRACTION * len(problem.X) / PHASES
     lam = 2 * matrices.vectors.deviation / math.sqrt(size)
     return _descend(problem, model, reach, gram, mean, lam)
 
@@ -126,13 +128,15 @@ def _descend(
     X, y = problem.X[order], np.clip(problem.y[order], *model.labels)
     lam = max(1 / math.sqrt(n), noise_level * math.sqrt(d))
     if problem.public_X is not None:
-        first, U = 0, information_matrix(problem.public_X, gamma=math.inf, lam=lam)
+        first = 0
+        U = information_matrix(problem.public_X, gamma=math.inf, lam=lam)
     else:
-        first = math.ceil(FRAME * n)
+        first = math.ceil(WHITENING_FRACTION * n)
         parts = np.array_split(X[:first], PHASES)
         phases = [partial(gram, part, f"phase {k}") for k, part in enumerate(parts, 1)]
         U = spectral(phases, d, lam)
-    w, total = np.zeros(d), np.zeros(d)
+    w = np.zeros(d)
+    total = np.zeros(d)
     batches = np.array_split(np.arange(first, n), STEPS)
     for number, batch in enumerate(batches):
         theta = U @ w

@@ -20,12 +20,13 @@ from numpy.typing import ArrayLike
 
 from discreet.privacy import BallChannel, gaussian_mu
 from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
-from discreet.regression.central import SHARES
+from discreet.regression.central import EARLY_FRACTION, FRACTIONS
 from discreet.regression.local_server import GRAM, PHASES
+from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
 
-CLIP = 2.0  # residuals are cut at about this many deviations
-NOISE = 3.0  # deviation of a released moment: 2 for the moment, the rest for Gram and sketches
-REPORT = 1.5  # the same for local reports, in deviations of the channel
+CLIP = 2.0  # residuals are cut at about this many standard deviations
+NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and sketches
+REPORT = 1.5  # the same for local reports, in units of the channel's std
 PEOPLE = tuple(phase * (1 - gram) for phase, gram in zip(PHASES, GRAM, strict=True))  # moments
 
 STEPS = 100  # of the iteration; about 15 are enough
@@ -107,17 +108,18 @@ def expected_error(
 ) -> float:
     """What E|<phi, theta^ - theta>| (or its root mean square, "l2") will be after n rows.
 
-    Units: features in the unit ball, labels in [-1, 1] with deviation `label_noise` around their
-    mean, theta of length about 1. epsilon = inf is least squares. Central trust at (epsilon,
-    delta), local trust at epsilon and delta = 0.
+    Units: features in the unit ball, labels in [-1, 1] with std `label_noise` around their mean,
+    theta of length about 1. epsilon = inf is least squares. Central trust at (epsilon, delta),
+    local trust at epsilon and delta = 0.
 
-    In the frame W every stage adds noise to the moment of the clipped residuals,
+    With rows whitened by W every stage adds noise to the moment of the clipped residuals,
 
         Cov = W (E[w^2 W phi phi^T W] label_noise^2 / n + I / precision) W,
-        precision = sum over stages of (n mu sqrt(share) / (3 R kappa))^2
+        precision = sum over stages of (n mu sqrt(fraction) / (3 R kappa))^2
 
-    with R = 2 deviations of the residuals after the stage before and kappa = max |W phi| w(phi); a
-    local report has the channel's deviation instead. Nothing is worse than knowing nothing, which
+    with R = 2 standard deviations of the residuals after the stage before, kappa = max |W phi|
+    w(phi), and n and fraction the rows and the part of mu^2 of the stage; a local report has the
+    channel's standard deviation instead. Nothing is worse than knowing nothing, which
     is theta ~ N(0, I/d).
 
     >>> round(expected_error(8, 20_000), 4), round(expected_error(8, 20_000, epsilon=1.0), 4)
@@ -260,28 +262,34 @@ def _weighted(Z: Array, gamma: float, power: int = 1) -> Array:
 def _forecast(
     X: Array, n: int, epsilon: float, delta: float, trust: str, sigma: float
 ) -> Array:  # the covariance of theta's error
-    d, lam = X.shape[1], sigma / math.sqrt(n)
+    d = X.shape[1]
+    lam = sigma / math.sqrt(n)
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
         W = _solve(X, 0.0, 1e-3 * lam, 1e-4)
         return _with_prior(sigma**2 / n * W @ W)
     if trust == "central":
         mu = gaussian_mu(epsilon, delta)
         # 1/gamma bounds the moment, so here its noise is as large as the labels'
-        gamma = CLIP * NOISE / (mu * math.sqrt(SHARES[-1] * n))
+        stages = [(fraction, n) for fraction in FRACTIONS]
+        if n > MANY_ROWS:
+            scale = EARLY_FRACTION / sum(FRACTIONS[:-1])
+            stages = [(scale * fraction, EARLY_ROWS) for fraction in FRACTIONS[:-1]]
+            stages.append((1.0, n))
+        gamma = CLIP * NOISE / (mu * math.sqrt(stages[-1][0] * n))
         W = _solve(X, gamma, lam, 1e-3)
         kappa = 1 / (gamma + 1 / float(np.linalg.norm(W, 2)))
-        deviations = [NOISE * kappa / (mu * math.sqrt(share) * n) for share in SHARES]
+        stds = [NOISE * kappa / (mu * math.sqrt(fraction) * rows) for fraction, rows in stages]
     else:
         gamma = math.inf
         W = _solve(X, gamma, lam, 1e-3)
         channel = REPORT * BallChannel(d, epsilon).deviation
-        deviations = [channel / math.sqrt(share * n) for share in PEOPLE]
+        stds = [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
     labels = sigma**2 / n * _weighted(X @ W, gamma, power=2)
     covariance: Array = np.eye(d) / d
     precision = 0.0
-    for deviation in deviations:
-        spread = math.hypot(sigma, _errors(X, covariance)["l2"])
-        precision += (deviation * min(1.0, CLIP * spread)) ** -2
+    for std in stds:
+        residual = math.hypot(sigma, _errors(X, covariance)["l2"])
+        precision += (std * min(1.0, CLIP * residual)) ** -2
         covariance = _with_prior(W @ (labels + np.eye(d) / precision) @ W)
     return covariance
 

@@ -23,10 +23,23 @@ class PrivateLinearRegression(PrivateRegressor):
     Guarantee  central: coef_ is (epsilon, delta)-DP. local: each person's one report is
                epsilon-DP before it leaves the device.
 
-    Methods, central: "information-weighted" (a few stages on all rows; the best below millions of
-    features), "single-pass" (each row in one stage), "reweighted", "sgd" (dimension-free), and
-    "public-covariates" where `public_X` is given. local: "information-weighted" (phases),
-    "one-dimensional", "sgd", "known-covariates". "auto" chooses from rows, features and budget.
+    Parameters
+    epsilon        the privacy loss of the whole fit; inf switches privacy off
+    delta          None: 1e-6 for central trust, 0 for local trust
+    norm_bound     public bound on |x|: longer rows are shortened
+    label_bound    public bound on |y|: labels beyond are clipped
+    contributions  the most rows that one person has
+    trust          "central": coef_ is private; "local": every report is, before it is sent
+    method         central: "information-weighted" (a few stages on all rows), "single-pass" (each
+                   row in one stage), "reweighted", "sgd" (dimension-free), "public-covariates"
+                   (needs public_X); local: "information-weighted" (phases), "one-dimensional",
+                   "sgd", "known-covariates" (needs public_X); "auto" chooses from the number of
+                   features and from whether public_X is given
+    fit_intercept  whether to add a constant feature, as long as norm_bound
+    public_X       public covariates in the units of X; only labels are paid for then
+    bounds_from    "data" reads both bounds off the rows without noise, which leaks, and warns
+    noise          where noise comes from: SecureNoise() for release; None: OS entropy
+    random_state   seeds the order of rows and, without `noise`, the noise: for simulation
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -55,13 +68,18 @@ class PrivateLinearRegression(PrivateRegressor):
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
-        self.epsilon, self.delta = epsilon, delta
-        self.norm_bound, self.label_bound = norm_bound, label_bound
+        self.epsilon = epsilon
+        self.delta = delta
+        self.norm_bound = norm_bound
+        self.label_bound = label_bound
         self.contributions = contributions
-        self.trust, self.method = trust, method
-        self.fit_intercept, self.public_X = fit_intercept, public_X
+        self.trust = trust
+        self.method = method
+        self.fit_intercept = fit_intercept
+        self.public_X = public_X
         self.bounds_from = bounds_from
-        self.noise, self.random_state = noise, random_state
+        self.noise = noise
+        self.random_state = random_state
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         one_of("trust", self.trust, ("central", "local"))

@@ -5,8 +5,8 @@ Chen, Li, Rakhlin, Simchi-Levi (2025).
     paper        Algorithms 2, 3       Algorithm 9        Algorithm 1       Algorithm 8
     here         information_weighted  known_covariates   one_dimensional   descent
 
-    paper (8)    theta_(k)   K         N          R      g_t
-    here         theta       batches   per batch  REACH  gradients
+    paper (8)    theta_(k)   K         N          R                 g_t
+    here         theta       batches   per batch  PREDICTION_BOUND  gradients
 
 `one_shot` is the baseline: phi phi^T and phi y through the same channels. Which question a person
 answers is decided by their place in a public random order, never by their data.
@@ -17,22 +17,21 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.local.report import ReportSum, pieces, report_many
 from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
-from discreet.regression.local_protocol import pieces, report
 from discreet.regression.local_server import Server, posterior
-from discreet.regression.tally import Tally
 
-REACH = 2.0  # of a prediction inside a gradient
+PREDICTION_BOUND = 2.0  # inside a gradient
 MECHANISM = "one report per person through a local channel"
 Rows = NDArray[np.int64]
 
 
 def information_weighted(problem: Problem) -> Estimate:
-    """Phases of reports: each phase's frame, centre and reach come from the phases before.
+    """Phases of reports: each phase's whitening, centre and clip come from the phases before.
 
-    Residuals beyond the reach are cut, which is consistent where errors are about symmetric. A
+    Residuals beyond the clip are cut, which is consistent where errors are about symmetric. A
     one-sided tail is left alone once reports show it, which takes many people: at epsilon = 1 0/1
     labels of mean .1 with 10^6 people, not with 10^5; of mean .03 not even then, and theta is 0.
     `one_shot` cuts nothing.
@@ -50,7 +49,7 @@ def known_covariates(problem: Problem) -> Estimate:
     U = information_matrix(
         problem.public_X, gamma=math.inf, lam=max(1.0, k / budget.epsilon) / math.sqrt(n)
     )
-    server = Server(d, n, budget.epsilon, contributions=k, public_X=problem.public_X, frame=U)
+    server = Server(d, n, budget.epsilon, contributions=k, public_X=problem.public_X, whitening=U)
     return _run(problem, server)
 
 
@@ -66,12 +65,12 @@ def one_dimensional(problem: Problem) -> Estimate:
     channel = IntervalChannel(budget.epsilon, contributions=budget.contributions)
     lengths = np.abs(problem.X[second, 0])
     other = IntervalChannel(budget.epsilon, low=0.0, high=1.0, contributions=budget.contributions)
-    top, bottom = Tally(), Tally()
+    top, bottom = ReportSum(), ReportSum()
     top.add(channel.privatize(signed, problem.noise, clip=True))
     bottom.add(other.privatize(lengths, problem.noise, clip=True))
     if min(top.count, bottom.count) < 2:
         return Estimate(np.zeros(1), np.eye(1))
-    # A mean length within its noise is no divisor.
+    # Not below its noise: it divides.
     length = max(float(bottom.mean), math.sqrt(float(bottom.variance)), 1e-300)
     theta = float(top.mean / length)
     variance = (float(top.variance) + theta**2 * float(bottom.variance)) / length**2
@@ -84,7 +83,7 @@ def one_shot(problem: Problem) -> Estimate:
     _book(problem, "phase 1")
     first, second = _halves(problem)
     k = budget.contributions
-    gram, moment = Tally(), Tally()
+    gram, moment = ReportSum(), ReportSum()
     matrices = SymmetricChannel(d, budget.epsilon, contributions=k)
     vectors = BallChannel(d, budget.epsilon, contributions=k)
     for piece in pieces(len(first), d * d):
@@ -104,28 +103,28 @@ def descent(problem: Problem) -> Estimate:
     """Batched gradient steps without projection: the error does not grow with the dimension.
 
     After K steps of size 1 the bias of a prediction is at most about .43/sqrt(K) for the worst
-    spectrum, and its noise at most (REACH + 1) s K/sqrt(n) for channels of deviation s: K balances
-    them.
+    spectrum, and its noise at most (PREDICTION_BOUND + 1) s K/sqrt(n) for channels of standard
+    deviation s: K balances them.
     """
     (n, d), budget = problem.X.shape, problem.budget
     channel = BallChannel(d, budget.epsilon, contributions=budget.contributions)
     # Without noise the error of a mean, about 1/sqrt(n / K), takes its place.
-    noise = max((REACH + 1) * channel.deviation, 1.0)
+    noise = max((PREDICTION_BOUND + 1) * channel.std, 1.0)
     K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
     theta = np.zeros(d)
     for k, batch in enumerate(np.array_split(problem.coins.permutation(n), K), start=1):
         _book(problem, f"batch {k}")
         total = np.zeros(d)
         # |<phi, theta>| <= |theta|, which the reports before have made public.
-        reach = min(REACH, float(np.linalg.norm(theta)))
+        bound = min(PREDICTION_BOUND, float(np.linalg.norm(theta)))
         for piece in pieces(len(batch), d):
             rows = batch[piece]
             X = problem.X[rows]
-            errors = np.clip(X @ theta, -reach, reach) - problem.y[rows]
-            # |phi| <= 1 and |prediction - y| <= reach + 1: their product over reach + 1 is <= 1.
-            gradients = X * (errors / (reach + 1))[:, None]
+            errors = np.clip(X @ theta, -bound, bound) - problem.y[rows]
+            # |phi| <= 1 and |prediction - y| <= bound + 1: their product over bound + 1 is <= 1.
+            gradients = X * (errors / (bound + 1))[:, None]
             total += channel.privatize(gradients, problem.noise, clip=True).sum(axis=0)
-        theta = theta - (reach + 1) * total / len(batch)
+        theta = theta - (bound + 1) * total / len(batch)
     return Estimate(theta, None)
 
 
@@ -136,11 +135,14 @@ def _run(problem: Problem, server: Server) -> Estimate:
         if server.phase != booked:
             booked = server.phase
             _book(problem, f"phase {booked + 1}")
-        for state, people in server.ask():
-            for piece in pieces(people, server.dim**2):
-                rows = order[start : start + people][piece]
-                server.aggregate(report(problem.X[rows], problem.y[rows], state, problem.noise))
-            start += people
+        people = order[start : start + server.size]
+        start += len(people)
+        # Their place in the order is the public coin: as many as each question wants.
+        places = (np.arange(len(people)) + 0.5) / max(len(people), 1)
+        for piece in pieces(len(people), server.dim):
+            rows = people[piece]
+            X, y = problem.X[rows], problem.y[rows]
+            server.take_many(report_many(X, y, server.ask(), places[piece], problem.noise))
         server.close()
     return server.estimate()
 

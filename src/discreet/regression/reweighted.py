@@ -24,7 +24,7 @@ from discreet.regression.central import least_squares
 from discreet.regression.matrices import power, symmetrised
 from discreet.regression.rows import Parts, sums
 
-SHARES = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
+FRACTIONS = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
 
 
 def reweighted(problem: Problem) -> Estimate:
@@ -35,13 +35,13 @@ def reweighted(problem: Problem) -> Estimate:
     n, d = X.shape
     k = budget.contributions
     U = np.eye(d)
-    for share in SHARES[:-1]:
+    for fraction in FRACTIONS[:-1]:
         total, _ = sums(partial(_moments, U), X, y)
         # |z|^2 = phi' U phi / |U phi| <= |phi| <= 1; replace-one of PSD terms: sqrt(2).
         gram, record = gaussian_symmetric(
             total,
             sensitivity=k * math.sqrt(2),
-            mu=budget.mu * math.sqrt(share),
+            mu=budget.mu * math.sqrt(fraction),
             noise=problem.noise,
             ledger=problem.ledger,
             what="spectral iteration",
@@ -57,7 +57,7 @@ def reweighted(problem: Problem) -> Estimate:
     released, record = gaussian(
         np.concatenate([moment, symmetric_to_vector(total)]),
         sensitivity=k * math.sqrt(6),
-        mu=budget.mu * math.sqrt(SHARES[-1]),
+        mu=budget.mu * math.sqrt(FRACTIONS[-1]),
         noise=problem.noise,
         ledger=problem.ledger,
         what="re-weighted moments",
@@ -71,11 +71,11 @@ def reweighted(problem: Problem) -> Estimate:
 
 
 def _moments(U: Array, X: Array, y: Array) -> Parts:
-    z, direction = _views(X, U)
+    z, direction = _transformed(X, U)
     return z.T @ z, direction.T @ y
 
 
-def _views(X: Array, U: Array) -> tuple[Array, Array]:
+def _transformed(X: Array, U: Array) -> tuple[Array, Array]:
     """U^(1/2) phi / sqrt(|U phi|) and U phi / |U phi|, both zero at phi = 0."""
     direction = X @ U
     size = row_norms(direction, "l2")

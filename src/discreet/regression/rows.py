@@ -1,8 +1,8 @@
-"""Rows in memory, or in blocks elsewhere: what a method may ask of either.
+"""Rows in memory, or in the blocks of a dask collection: what a method may ask of either.
 
 A method that asks for nothing but the shape, `X[places]` and the functions below runs on both. What
-is asked of a block, a `look`, is a function of public parameters and the block; it comes back as
-arrays of fixed shape, never as rows.
+is asked of a block, a `query`, is a function of public parameters and the block; its answer is
+arrays of fixed shape, never rows.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,20 +14,21 @@ from numpy.typing import NDArray
 from discreet.privacy.checks import Array
 
 Parts = tuple[Array, ...]
-Look = Callable[[Array, Array], Parts]  # (n, d), (n,) -> arrays that add up over blocks
-FEW = 2**24  # rows whose order fits into memory without a thought
+Places = NDArray[np.int64]
+Query = Callable[[Array, Array], Parts]  # (n, d), (n,) -> arrays that add up over blocks
+PERMUTED = 2**24  # at most so many rows are put in order to choose some of them
 
 
-def elsewhere(data: Any) -> bool:
+def is_distributed(data: Any) -> bool:
     """Whether these are blocks of a dask collection, asked without importing dask."""
     return hasattr(data, "__dask_graph__")
 
 
-def sums(look: Look, X: Array, y: Array) -> Parts:
-    """What `look` says of all rows, from one pass over them."""
+def sums(query: Query, X: Array, y: Array) -> Parts:
+    """The answer of all rows, from one pass over them."""
     if isinstance(X, np.ndarray):
-        return look(X, y)
-    return cast(Parts, X.fold(look, added, y))
+        return query(X, y)
+    return cast(Parts, X.fold(query, added, y))
 
 
 def compressed(X: Array, y: Array) -> tuple[Array, Array]:
@@ -38,9 +39,9 @@ def compressed(X: Array, y: Array) -> tuple[Array, Array]:
     return triangle[:, :-1], triangle[:, -1]
 
 
-def some_places(coins: np.random.Generator, n: int, size: int) -> NDArray[np.int64]:
+def some_places(coins: np.random.Generator, n: int, size: int) -> Places:
     """The places of `size` of n rows, in public random order."""
-    if n <= FEW:
+    if n <= PERMUTED:
         return coins.permutation(n)[:size]
     return np.asarray(coins.choice(n, size, replace=False))
 

@@ -1,7 +1,7 @@
-"""One stage of private regression: a sketch, a plan made from it, one release, what it teaches.
+"""One stage of private regression: a sketch, a stage plan made from it, one release.
 
-Everything here that touches private rows ends in `gaussian(...)` or `gaussian_symmetric(...)`; the
-plan and the posterior are computed from what those released.
+Everything here that touches private rows is a query of `Sample.release`; the plan and the posterior
+are computed from what was released.
 """
 
 import math
@@ -11,40 +11,36 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.privacy.checks import Array, row_norms
-from discreet.privacy.mechanisms import (
-    gaussian,
-    gaussian_symmetric,
-    symmetric_to_vector,
-    vector_to_symmetric,
-)
-from discreet.regression.base import Problem
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.posterior import Posterior
-from discreet.regression.rows import Parts, sums
+from discreet.regression.rows import Parts
+from discreet.regression.sample import Sample
 
-SLOPE = 0.8  # share of the residuals that must not be cut: the slope of discrete labels is 1
-TAIL = 0.065  # how much of the residuals' energy clipping may cut off
-ALARM = 3.0  # deviations of its noise by which a one-sided tail must stand out
-CONDITION = 16.0  # a frame stretches no direction more than this against another
+SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
+TAIL = 0.065  # fraction of the residual sum of squares that clipping may cut off
+ALARM = 3.0  # standard deviations by which a one-sided tail must stand out of its noise
+CONDITION = 16.0  # a whitening matrix stretches no direction more than this against another
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
 LOWER = np.append(0.0, LEVELS[:-1])  # their lower edges
 CLIPS = 2.0 ** (np.arange(-6, 15) / 4)  # candidates for c
-STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidate scales of a frame
-REACHES = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
+STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidates for the scale of a whitening matrix
+GRAM_BOUNDS = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
 
 
 @dataclass(frozen=True)
 class Stage:
-    """How a stage weighs and clips; public, because it is computed from releases."""
+    """The plan of a stage, how it weighs and clips; public, because it is made from releases."""
 
-    frame: Array  # (d, d)
+    whitening: Array  # M, (d, d)
     clip: float  # c: residuals are cut at c standard deviations
-    slope: float  # share of the residuals that are not cut
+    slope: float  # fraction of the residuals that are not cut
     noise: float  # nu / efficiency of the clipped residual
-    reach: float  # tau: w |x|^2 <= tau
+    gram_bound: float  # tau: w |x|^2 <= tau
     gram_weight: float  # g: weight of the Gram matrix in the joint release
     dilution: float  # E[w^2 |x|^2] / E[w |x|^2]
 
@@ -55,10 +51,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Sketch:
-    """Shares of the rows by |x| and by standardised |r|, and how one-sided residuals are.
+    """Fractions of the rows by |x| and by standardised |r|, and how one-sided residuals are.
 
     Cutting one-sided tails biases. Labels of +1 and -1 have symmetric residuals, but the large ones
-    all lie on the other side of zero than the prediction: so both kinds of sides are looked at.
+    all lie on the other side of zero than the prediction: so both kinds of sides are counted.
     """
 
     lengths: Array
@@ -66,146 +62,137 @@ class Sketch:
     excess: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
 
 
-def second_moments(
-    problem: Problem, X: Array, y: Array, mu: float, scope: str | None
-) -> tuple[Array, Array, float, tuple[float, float]]:
-    """Gram, moment and mean square of the labels, in one release of [phi; y][phi; y]^T."""
-    d = X.shape[1]
-    total = np.empty((d + 1, d + 1))
-    total[:d, :d], total[:d, d], total[d, d] = sums(_moments, X, y)
-    total[d, :d] = total[:d, d]
+def second_moments(sample: Sample) -> tuple[Array, Array, float, tuple[float, float]]:
+    """Gram, moment and mean square of the labels, in one release of [phi; y][phi; y]^T.
+
+    The last are the standard deviations of the noise of Gram and moment.
+    """
+    d = sample.X.shape[1]
     # |phi|^2 + y^2 <= 2, and |vv' - ww'|_F <= sqrt(2) max |v|^2 (replace-one, PSD terms).
-    sensitivity = problem.budget.contributions * math.sqrt(2) * 2
-    released, record = gaussian_symmetric(
-        total,
+    sensitivity = sample.problem.budget.contributions * math.sqrt(2) * 2
+    vector, record = sample.release(
+        _moments,
+        lambda parts: symmetric_to_vector(parts[0]),
         sensitivity=sensitivity,
-        mu=mu,
-        noise=problem.noise,
-        ledger=problem.ledger,
         what="second moments",
-        scope=scope,
     )
-    nu = float(np.clip(released[d, d] / len(X), 1e-3, 1.0))
+    released = vector_to_symmetric(vector)
+    nu = float(np.clip(released[d, d] / len(sample.X), 1e-3, 1.0))
     return released[:d, :d], released[:d, d], nu, (record.scale, record.scale / math.sqrt(2))
 
 
 def sketch_rows(
-    problem: Problem,
-    X: Array,
-    y: Array,
-    frame: Array,
-    posterior: Posterior,
-    mu: float,
-    scope: str | None,
-    public: Array | None,
+    sample: Sample, whitening: Array, posterior: Posterior, public: Array | None
 ) -> Sketch:
-    """Histograms of |x| and of r over its standard deviation, as shares of the rows."""
-    lengths, sides = sums(partial(_counts, frame, posterior), X, y)
-    if public is not None:
-        lengths = _histogram(row_norms(public @ frame, "l2"), LENGTHS) * (len(X) / len(public))
+    """Histograms of |x| and of r over its standard deviation, as fractions of the rows."""
+    n = len(sample.X)
     # A row is one count in each histogram: replacing it moves two counts by one in each.
-    released, record = gaussian(
-        np.append(sides, lengths) if public is None else sides.ravel(),
-        sensitivity=problem.budget.contributions * math.sqrt(2 if public is not None else 4),
-        mu=mu,
-        noise=problem.noise,
-        ledger=problem.ledger,
+    released, record = sample.release(
+        partial(_counts, whitening, posterior),
+        lambda parts: np.append(parts[1], parts[0]) if public is None else parts[1].ravel(),
+        sensitivity=sample.problem.budget.contributions * math.sqrt(4 if public is None else 2),
         what="sketch of lengths and residuals",
-        scope=scope,
     )
+    sides = released[: 4 * len(LEVELS)].reshape(2, 2, len(LEVELS))
     if public is None:
         lengths = _sure(released[sides.size :], record.scale)
+    else:
+        bins = _bins(row_norms(public @ whitening, "l2"), LENGTHS)
+        lengths = np.bincount(bins, minlength=len(LENGTHS)).astype(np.float64) * (n / len(public))
     # No residual is beyond the limit: what is counted there is noise.
-    possible = math.sqrt(posterior.noise) * LOWER < posterior.limit
-    sides = possible * released[: sides.size].reshape(sides.shape)
+    sides = sides * (math.sqrt(posterior.noise) * LOWER < posterior.limit)
     levels = _sure(sides.sum(axis=(0, 1)), 2 * record.scale)
-    return Sketch(_normalised(lengths), _normalised(levels), _excess(sides, record.scale) / len(X))
+    return Sketch(_normalised(lengths), _normalised(levels), _excess(sides, record.scale) / n)
 
 
 def plan_stage(
-    sketch: Sketch, frame: Array, posterior: Posterior, n: int, mu: float, gram_known: bool
+    sketch: Sketch, whitening: Array, posterior: Posterior, n: float, mu: float, gram_known: bool
 ) -> Stage:
-    """Scale of the frame, clipping and weights with the least expected error, from the sketch."""
-    lengths, levels, d = sketch.lengths, sketch.levels, len(frame)
-    size, back = LENGTHS * 2**-0.25, np.linalg.inv(frame)  # size: the middles of bins
+    """The scale, the clipping and the weights with the least expected error, from the sketch."""
+    lengths = sketch.lengths
+    levels = sketch.levels
+    d = len(whitening)
+    size = LENGTHS * 2**-0.25  # the middles of the bins
+    back = np.linalg.inv(whitening)
     # Clipping, for each candidate: what is cut off, what is left, and how many are not cut. With
     # residuals spread evenly over their bins: means of (|r| - c)+, of its square, and of r^2.
-    c, width = CLIPS[:, None], LEVELS - LOWER
-    over, cut, energy = (
+    c = CLIPS[:, None]
+    width = LEVELS - LOWER
+    over, cut, square = (
         (np.maximum(LEVELS - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
         for a, k in ((c, 2), (c, 3), (0.0, 3))
     )
     tilt = np.abs(over @ sketch.excess.T).sum(axis=1) * math.sqrt(posterior.noise)
-    kept = (energy - cut - 2 * c * over) @ levels * posterior.noise
+    kept = (square - cut - 2 * c * over) @ levels * posterior.noise
     slope = np.maximum(np.clip((c - LOWER) / width, 0.0, 1.0) @ levels, SLOPE)
-    allowed = (cut @ levels <= TAIL * (energy @ levels)) & (slope > SLOPE)
+    allowed = (cut @ levels <= TAIL * (square @ levels)) & (slope > SLOPE)
     allowed[-1] = True
-    # Weights, for each scale of the frame and each reach.
-    stretch, reach = STRETCHES[:, None], REACHES[None, :]
+    # Weights, for each scale of the whitening matrix and each tau.
+    stretch = STRETCHES[:, None]
+    tau = GRAM_BOUNDS[None, :]
     x = STRETCHES[:, None, None] * size
-    w = np.minimum(1.0, np.minimum(1 / x, REACHES[:, None] / x**2))  # (stretch, reach, bin)
-    signal, label = (w * x**2) @ lengths, (w * x) ** 2 @ lengths
+    w = np.minimum(1.0, np.minimum(1 / x, GRAM_BOUNDS[:, None] / x**2))  # (stretch, tau, bin)
+    signal = (w * x**2) @ lengths
+    label = (w * x) ** 2 @ lengths
     pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
     # Noise of moment and Gram matrix together, moves (R^2 + unknown / (2 g^2)): where the moves are
-    # 4 + (g reach)^2 it is least at g^4 = 2 unknown / (reach R)^2.
+    # 4 + (g tau)^2 it is least at g^4 = 2 unknown / (tau R)^2.
     R = np.minimum(CLIPS * math.sqrt(posterior.noise), 1.0)[:, None, None]
     unknown = float(np.trace(back @ posterior.covariance @ back)) / stretch**2
-    g = (2 * unknown / (reach * R) ** 2) ** 0.25
+    g = (2 * unknown / (tau * R) ** 2) ** 0.25
     noise = 4 * R**2 + 0 * g
     if not gram_known:
-        noise = _moves((g * reach) ** 2) * (R**2 + unknown / (2 * g**2))
+        noise = _moves((g * tau) ** 2) * (R**2 + unknown / (2 * g**2))
     bias = (tilt[:, None, None] * n * pull) ** 2 / d
     error = stretch**2 * (kept[:, None, None] * n * label / d + noise / mu**2 + bias)
     error = error / (slope[:, None, None] * n * signal / d) ** 2
     error[~allowed] = np.inf
     i, j, k = np.unravel_index(int(np.argmin(error)), error.shape)
     return Stage(
-        frame=STRETCHES[j] * frame,
+        whitening=STRETCHES[j] * whitening,
         clip=float(CLIPS[i]),
         slope=float(slope[i]),
         noise=float(kept[i] / slope[i] ** 2),
-        reach=float(REACHES[k]),
+        gram_bound=float(GRAM_BOUNDS[k]),
         gram_weight=0.0 if gram_known else float(g[i, j, k]),
         dilution=float(label[j, k] / signal[j, k]),
     )
 
 
 def statistics(
-    problem: Problem,
-    X: Array,
-    y: Array,
-    stage: Stage,
-    posterior: Posterior,
-    mu: float,
-    scope: str | None,
-    public: Array | None,
+    sample: Sample, stage: Stage, posterior: Posterior, public: Array | None
 ) -> tuple[Array, Array, tuple[float, float]]:
-    """Weighted Gram matrix and clipped residual moment, in one release."""
-    d, R, g = X.shape[1], stage.largest(posterior), stage.gram_weight
-    moment, gram = sums(partial(_weighted, stage, posterior, public is None), X, y)
-    if public is not None:
-        gram = _weighted(stage, posterior, True, public, np.zeros(len(public)))[1]
-        gram *= len(X) / len(public)
-    # |w x| cut <= R, so |w x clip(r)| <= R, and |w x x'|_F <= reach: see `_moves`.
-    sensitivity = math.sqrt(_moves((g * stage.reach) ** 2))
-    joint = [moment / R] if public is not None else [moment / R, g * symmetric_to_vector(gram)]
-    released, record = gaussian(
-        np.concatenate(joint),
-        sensitivity=problem.budget.contributions * sensitivity,
-        mu=mu,
-        noise=problem.noise,
-        ledger=problem.ledger,
+    """Weighted Gram matrix and clipped residual moment in one release, and the std of their noise.
+
+    With public covariates the Gram matrix is theirs, and has no noise.
+    """
+    d = sample.X.shape[1]
+    R = stage.largest(posterior)
+    g = stage.gram_weight
+
+    def pack(parts: Parts) -> Array:
+        moment, gram = parts
+        if public is not None:
+            return moment / R
+        return np.concatenate([moment / R, g * symmetric_to_vector(gram)])
+
+    # |w x| cut <= R, so |w x clip(r)| <= R, and |w x x'|_F <= gram_bound: see `_moves`.
+    sensitivity = math.sqrt(_moves((g * stage.gram_bound) ** 2))
+    released, record = sample.release(
+        partial(_weighted, stage, posterior, public is None),
+        pack,
+        sensitivity=sample.problem.budget.contributions * sensitivity,
         what="weighted Gram matrix and residual moment",
-        scope=scope,
     )
     if public is not None:
-        return gram, released * R, (0.0, record.scale * R)
-    deviations = record.scale / g, record.scale * R
-    return vector_to_symmetric(released[d:]) / g, released[:d] * R, deviations
+        gram = _weighted(stage, posterior, True, public, np.zeros(len(public)))[1]
+        return gram * (len(sample.X) / len(public)), released * R, (0.0, record.scale * R)
+    gram = vector_to_symmetric(released[d:]) / g
+    return gram, released[:d] * R, (record.scale / g, record.scale * R)
 
 
 def _moves(G: Any) -> Any:
-    """The most by which a replaced row moves (moment / R, g gram), squared; G = (g reach)^2.
+    """The most by which a replaced row moves (moment / R, g gram), squared; G = (g tau)^2.
 
     A row adds (s u, t u u'), u a unit vector, |s| <= 1, 0 <= t^2 <= G. Two rows of cosine a differ
     by s1^2 + s2^2 - 2 a s1 s2 + t1^2 + t2^2 - 2 a^2 t1 t2, convex in both s and in both t: largest
@@ -214,70 +201,78 @@ def _moves(G: Any) -> Any:
     return np.maximum(4 + G, np.where(G > 0.5, 2 + 2 * G + 0.5 / np.maximum(G, 0.5), 0.0))
 
 
-# -- what is asked of a block of rows: sums, from public parameters -------------------------------
+# -- queries: sums over a block of rows, from public parameters ----------------------------------
 
 
 def _moments(X: Array, y: Array) -> Parts:
-    return X.T @ X, X.T @ y, y @ y
+    d = X.shape[1]
+    total = np.empty((d + 1, d + 1))
+    total[:d, :d] = X.T @ X
+    total[:d, d] = total[d, :d] = X.T @ y
+    total[d, d] = y @ y
+    return (total,)
 
 
-def _counts(frame: Array, posterior: Posterior, X: Array, y: Array) -> Parts:
+def _counts(whitening: Array, posterior: Posterior, X: Array, y: Array) -> Parts:
     """How many rows have which length; which size, sign and prediction's sign their residuals."""
-    lengths, sides = np.zeros(len(LENGTHS)), np.zeros((2, 2, len(LEVELS)))
-    for x, prediction, r, spread in _looks(X, y, frame, posterior):
-        lengths += _histogram(row_norms(x, "l2"), LENGTHS)
-        for i, j in np.ndindex(2, 2):
-            here = ((r < 0) == i) & ((prediction < 0) == j)
-            sides[i, j] += _histogram((np.abs(r) / spread)[here], LEVELS)
-    return lengths, sides
+    lengths = np.zeros(len(LENGTHS))
+    sides = np.zeros(4 * len(LEVELS))
+    for x, prediction, r, std in _transformed(X, y, whitening, posterior):
+        lengths += np.bincount(_bins(row_norms(x, "l2"), LENGTHS), minlength=len(lengths))
+        side = 2 * (r < 0) + (prediction < 0)
+        level = _bins(np.abs(r) / std, LEVELS)
+        sides += np.bincount(side * len(LEVELS) + level, minlength=len(sides))
+    return lengths, sides.reshape(2, 2, len(LEVELS))
 
 
 def _weighted(stage: Stage, posterior: Posterior, with_gram: bool, X: Array, y: Array) -> Parts:
     """The clipped residual moment and the Gram matrix, which stays zero if it is not asked for."""
-    d, R = X.shape[1], stage.largest(posterior)
-    gram, moment = np.zeros((d, d)), np.zeros(d)
-    for x, prediction, r, spread in _looks(X, y, stage.frame, posterior):
-        cut = np.minimum(stage.clip * spread, 1 + np.abs(prediction))  # |r| is no larger: |y| <= 1
-        weighted = x * _weights(x, cut / R, stage.reach)[:, None]
+    d = X.shape[1]
+    R = stage.largest(posterior)
+    gram = np.zeros((d, d))
+    moment = np.zeros(d)
+    for x, prediction, r, std in _transformed(X, y, stage.whitening, posterior):
+        cut = np.minimum(stage.clip * std, 1 + np.abs(prediction))  # |r| is no larger: |y| <= 1
+        weighted = x * _weights(x, cut / R, stage.gram_bound)[:, None]
         moment += weighted.T @ np.clip(r, -cut, cut)
         if with_gram:
             gram += weighted.T @ x
     return moment, gram
 
 
-def _weights(x: Array, inflation: Array, reach: float) -> Array:
-    """min(1, 1/(|x| inflation), reach/|x|^2); inflation >= 1 is R(phi) against its least value."""
+def _weights(x: Array, inflation: Array, gram_bound: float) -> Array:
+    """min(1, 1/(|x| inflation), tau/|x|^2); inflation >= 1 is R(phi) against its least value."""
     size = np.maximum(row_norms(x, "l2"), 1e-150)
-    return np.asarray(np.minimum(1.0, np.minimum(1 / (inflation * size), reach / size**2)))
+    return np.asarray(np.minimum(1.0, np.minimum(1 / (inflation * size), gram_bound / size**2)))
 
 
-def _looks(
-    X: Array, y: Array, frame: Array, posterior: Posterior
+def _transformed(
+    X: Array, y: Array, whitening: Array, posterior: Posterior
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Rows in the frame, predictions, residuals and the deviations they should have, in blocks."""
+    """Whitened rows, predictions, residuals and the std they should have, in blocks."""
     d = X.shape[1]
     root = np.linalg.cholesky(posterior.covariance + 1e-12 * np.eye(d))
     for start in range(0, len(X), BLOCK):
         rows = X[start : start + BLOCK]
-        wide = rows @ root
-        spread = np.sqrt(posterior.noise + np.einsum("ij,ij->i", wide, wide))
+        half = rows @ root
+        std = np.sqrt(posterior.noise + np.einsum("ij,ij->i", half, half))
         prediction = rows @ posterior.mean
-        yield rows @ frame, prediction, y[start : start + BLOCK] - prediction, spread
+        yield rows @ whitening, prediction, y[start : start + BLOCK] - prediction, std
 
 
-def shrunk(gram: Array, deviation: float) -> Array:
+def shrunk(gram: Array, std: float) -> Array:
     """The noisy Gram matrix, shrunk towards its mean eigenvalue by its known noise, and PSD."""
     d = len(gram)
     mean = max(float(np.trace(gram)) / d, 0.0)
     odd = gram - mean * np.eye(d)
-    noise = deviation**2 * d * (d + 1) / 2
+    noise = std**2 * d * (d + 1) / 2
     odd *= 1 - min(1.0, noise / max(float(np.sum(odd**2)), 1e-300))
     values, vectors = np.linalg.eigh(mean * np.eye(d) + odd)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 
 
-def round_frame(information: Array, noise: float, back: Array, n: int, mu: float) -> Array:
-    """A frame in which this information is round, no finer than its noise allows."""
+def whitening_of(information: Array, noise: float, back: Array, n: float, mu: float) -> Array:
+    """M such that M information M is a multiple of I, no finer than the noise allows."""
     d = len(information)
     floor = noise * back @ back
     values, vectors = np.linalg.eigh(information)
@@ -288,25 +283,25 @@ def round_frame(information: Array, noise: float, back: Array, n: int, mu: float
     return np.asarray((vectors * values**-0.5) @ vectors.T * math.sqrt(n / d))
 
 
-def _histogram(values: Array, edges: Array) -> Array:
-    places = np.minimum(np.searchsorted(edges, values), len(edges) - 1)
-    return np.bincount(places, minlength=len(edges)).astype(np.float64)
+def _bins(values: Array, edges: Array) -> NDArray[np.int64]:
+    return np.minimum(np.searchsorted(edges, values), len(edges) - 1)
 
 
-def _sure(counts: Array, deviation: float) -> Array:
+def _sure(counts: Array, std: float) -> Array:
     """Counts that stand out of their noise; the others are taken to be zero."""
-    return np.where(counts > 2 * deviation, counts, 0.0)
+    return np.where(counts > 2 * std, counts, 0.0)
 
 
-def _excess(sides: Array, deviation: float) -> Array:  # (2, 2, levels) -> (2, levels)
+def _excess(sides: Array, std: float) -> Array:  # (2, 2, levels) -> (2, levels)
     """By how much a half of the residuals outweighs the other, where it stands out of the noise.
 
     A half that does not stand out is taken to be empty, and adds no noise to the difference.
     """
     (a, b), (c, d) = sides  # r > 0 with and against the prediction, r < 0 against and with it
     halves = np.array([[a + b, c + d], [a + d, b + c]])
-    halves = np.where(halves > ALARM * math.sqrt(2) * deviation, halves, 0.0)
-    odd, noise = halves[:, 0] - halves[:, 1], deviation * np.sqrt(2 * (halves > 0).sum(axis=1))
+    halves = np.where(halves > ALARM * math.sqrt(2) * std, halves, 0.0)
+    odd = halves[:, 0] - halves[:, 1]
+    noise = std * np.sqrt(2 * (halves > 0).sum(axis=1))
     return np.where(np.abs(odd) > ALARM * noise, odd, 0.0)
 
 

@@ -7,9 +7,20 @@ bandits      LinearBandit, joint and local; ContinualLinUCB
 online       FTRL, AdversarialBandit, BarrierBandit, Doubling
 convex       ProjectionFreeBandit, StreamingFrankWolfe
 sparse       SparseBandit
+contract     every learner, estimator and baseline: the exact value is used although noise is booked
 """
 
-from mutants import bandits, convex, local_bandits, online, privacy, regression, sparse, sums
+from mutants import (
+    bandits,
+    contract,
+    convex,
+    local_bandits,
+    online,
+    privacy,
+    regression,
+    sparse,
+    sums,
+)
 from mutants.kit import SURE, Edit, Mutant, by_registry, words
 
 MUTANTS: list[Mutant] = [
@@ -21,6 +32,7 @@ MUTANTS: list[Mutant] = [
     *online.MUTANTS,
     *convex.MUTANTS,
     *sparse.MUTANTS,
+    *contract.MUTANTS,
 ]
 
 __all__ = ["MUTANTS", "SURE", "Edit", "Mutant", "by_registry", "words"]

@@ -34,14 +34,14 @@ def bandit(seed: int, epsilon: float = EPSILON, **more: Any) -> LinearBandit:
 def silent(learner: LinearBandit) -> Any:
     """The rest of the window, people with nothing to say; then the release, which is returned."""
     learner.decide_many(np.zeros((learner.rounds_until_release, 1, DIM)))
-    total = learner._estimator._sum
+    total = learner.window.total
     learner.decide(np.zeros((1, DIM)))  # the release happens here
     return total.value
 
 
 def term(learner: LinearBandit, reward: float) -> Any:
-    """What a row e1 adds to the open window's sum; the lens is public."""
-    v, weight = learner._estimator._lens.look(E1, np.array([reward]))
+    """What a row e1 adds to the open window's sum; the transform is public."""
+    v, weight = learner.window.transform.rows(E1, np.array([reward]))
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
 
 
@@ -73,7 +73,7 @@ def a_row_in_four_windows() -> float:
 
 
 def longest_row() -> float:
-    """The longest row v over frames that a window may have, against the bound |v|^2 <= 2.
+    """The longest row v over whitenings that a window may have, against the bound |v|^2 <= 2.
 
     Two such rows at right angles are sqrt(2) |v|^2 apart: in units of what noise is made for.
     """
@@ -81,21 +81,21 @@ def longest_row() -> float:
     learner.learn(learner.decide(E1), 1.0)
     for _ in range(3):
         silent(learner)
-    estimator: Any = learner._estimator
+    window: Any = learner.window
     v, longest = np.empty(DIM + 2), 0.0
     for angle in np.linspace(0, math.pi, 64):
-        estimator._lens.look_at(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
+        window.transform.row(np.array([math.cos(angle), math.sin(angle)]), 1.0, v)
         longest = max(longest, math.sqrt(2) * float(v @ v))
     return longest / SENSITIVITY
 
 
 def a_row_that_changes_windows() -> float:
-    """A reward that comes in this window, or in a later one of the same lens: both sums move."""
+    """A reward in this window, or in a later one of the same transform: both sums move."""
     learner = bandit(0)
     learner.decide(E1)
-    estimator: Any = learner._estimator
+    window: Any = learner.window
     move = math.sqrt(2) * float(np.linalg.norm(term(learner, 1.0)))
-    return move / float(estimator._sum.release.sensitivity)
+    return move / float(window.total.release.sensitivity)
 
 
 def averaged_steps() -> float:
@@ -115,7 +115,9 @@ def stolen_state() -> float:
         learner = bandit(seed)
         learner.learn(learner.decide(E1), (1.0, -1.0)[world])
         direction = term(learner, -1.0) - term(learner, 1.0)
-        return float(learner.state_dict()["estimator.sums.value"] @ direction)
+        return float(
+            learner.state_dict()["state"]["window"]["of"]["total"]["of"]["value"] @ direction
+        )
 
     return gaussian_proved(*both(run, 300))
 
@@ -176,7 +178,7 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self._contributions * SENSITIVITY",
+                "self.budget.contributions * SENSITIVITY",
                 "SENSITIVITY",
             ),
         ),
@@ -189,20 +191,20 @@ MUTANTS = [
         "audit",
         EPSILON,
         a_row_in_four_windows,
-        (Edit("bandits.learner:Bandit.learn", "self._rewarded[decision.round] = True", "pass"),),
+        (Edit("bandits.learner:Bandit.learn", "self._rewarded.add(decision.round)", "pass"),),
     ),
     Mutant(
         "a row weighs too much",
         "LinearBandit, joint",
-        "Rows that are long in the window's frame are not weighed down.",
+        "Rows that are long in the window's coordinates are not weighed down.",
         "sensitivity",
         1.0,
         longest_row,
         (
             Edit(
-                "bandits.window:Lens.look_at",
-                "weight = 1 / max(1.0, float(x.dot(x)) / rho2)",
-                "weight = 1.0",
+                "bandits.window:Transform._clipped",
+                "weight = 1 / xp.maximum(1.0, length2 / rho2)",
+                "weight = 1 + 0 * length2",
             ),
         ),
         unit="of the booked move",
@@ -217,8 +219,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self._contributions * SENSITIVITY",
-                "self._contributions * math.sqrt(8)",
+                "self.budget.contributions * SENSITIVITY",
+                "self.budget.contributions * math.sqrt(8)",
             ),
         ),
         unit="of the booked move",
@@ -227,15 +229,15 @@ MUTANTS = [
     Mutant(
         "residual taken for 1 in a gradient",
         "LinearBandit, joint",
-        "Gradient steps: the reach of a residual and the replacement's factor 2 are left out.",
+        "Gradient steps: the size of a residual and the replacement's factor 2 are left out.",
         "sensitivity",
         1.0,
         averaged_steps,
         (
             Edit(
-                "bandits.estimators:Descent.close",
-                "math.sqrt(2) * 2 * REACH * step",
-                "math.sqrt(2) * step",
+                "bandits.estimators:DescentWindow.sensitivity",
+                "self.step * move",
+                "self.step",
             ),
         ),
         unit="of the booked move",
@@ -255,9 +257,9 @@ MUTANTS = [
                 "np.zeros(dim)",
             ),
             Edit(
-                "bandits.estimators:InformationWeighted.close",
-                "self._sum.value,",
-                "self._sum.value + self._noise.gaussian(deviation, len(self._sum.value)),",
+                "bandits.estimators:WeightedWindow.close",
+                "self.total.value,",
+                "self.total.value + self.noise.gaussian(std, len(self.total.value)),",
             ),
         ),
         attack="snapshot of a window",
@@ -271,9 +273,10 @@ MUTANTS = [
         length_of_the_next_window,
         (
             Edit(
-                "bandits.estimators:Central.size",
-                "math.ceil(GROWTH * rounds))",
-                "math.ceil(GROWTH * rounds)) + int(self._v[-2] > 0) * (rounds > 0)",
+                "bandits.linear:LinearBandit._size",
+                "if self.rounds or self.horizon is None:",
+                "size += int(self.window is not None and self.window._v[-2] > 0)\n"
+                "    if self.rounds or self.horizon is None:",
             ),
         ),
     ),
@@ -287,9 +290,9 @@ MUTANTS = [
         (
             Edit(
                 "bandits.learner:Bandit.learn_many",
-                "self._rewarded[rounds[fine]] = True",
-                'if not fine.all():\n        raise ValueError("a reward was refused")\n'
-                "    self._rewarded[rounds[fine]] = True",
+                "all_fine = bool(fine.all())",
+                'if not fine.all():\n            raise ValueError("a reward was refused")\n'
+                "        all_fine = bool(fine.all())",
             ),
         ),
         unit="people",

@@ -1,15 +1,15 @@
 """Planted bugs in ProjectionFreeBandit and StreamingFrankWolfe."""
 
-import copy
 import math
 from typing import Any
 
 import numpy as np
 
+from discreet.audit.copied import copied
 from discreet.domains import Ball, Cube, LpBall
-from discreet.online.directions import VertexDirection
 from discreet.online.projection_free import ProjectionFreeBandit
-from discreet.online.streaming import StreamingFrankWolfe
+from discreet.optimization.directions import VertexDirection
+from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, exact_mu, gaussian_proved, proved
@@ -69,7 +69,7 @@ def one_label() -> float:
 
     def run(world: int, seed: int) -> float:
         learner = StreamingFrankWolfe(
-            Cube(1), 1, EPSILON, DELTA, clip=0.1, mechanism="blt", noise=SeededNoise(seed)
+            Cube(1), 1, EPSILON, DELTA, gradient_bound=0.1, mechanism="blt", noise=SeededNoise(seed)
         )
         learner.learn([1.0], (-1.0, 1.0)[world])
         return float(learner.theta[0])
@@ -80,7 +80,7 @@ def one_label() -> float:
 def longest_moment() -> float:
     """The two moments furthest apart that rows of the first rounds can give, in epsilon."""
     learner = StreamingFrankWolfe(
-        Ball(1), 50, EPSILON, DELTA, clip=0.1, mechanism="blt", noise=SeededNoise(1)
+        Ball(1), 50, EPSILON, DELTA, gradient_bound=0.1, mechanism="blt", noise=SeededNoise(1)
     )
     longest = 0.0
     for t in range(1, 9):
@@ -100,7 +100,7 @@ def overlong_by_underflow() -> float:
     for y in (0.02, 0.1, 0.3, 0.5, 1.0):
         with np.errstate(all="ignore"):
             g = learner._moment(np.full(10, 0.4), y, 1)
-        longest = max(longest, float(np.abs(g).max()) / learner.clip)  # |g|_inf <= |g|_q
+        longest = max(longest, float(np.abs(g).max()) / learner.bound)  # |g|_inf <= |g|_q
     return longest
 
 
@@ -111,18 +111,19 @@ def nodes_of_the_generalised_tree() -> float:
     )
     sums: Any = learner._direction._sums
     q, r = 11.0, max(2.0, min(11.0, math.log(40)))
-    moved = 2 * learner.clip * 40 ** (1 / r - 1 / q)
+    moved = 2 * learner.bound * 40 ** (1 / r - 1 / q)
     levels = sums._tree.depth
     return zcdp_epsilon(levels * (r - 1) * moved**2 / (2 * sums._scale**2), DELTA)
 
 
 def sign_of_a_vertex() -> float:
     """One pure choice between 1 and -1 on a line; claim 1."""
-    unused = StreamingFrankWolfe(LpBall(1, 1), 1, 1.0, 0.0, clip=0.1, noise=SeededNoise(0))
+    unused = StreamingFrankWolfe(
+        LpBall(1, 1), 1, 1.0, 0.0, gradient_bound=0.1, noise=SeededNoise(0)
+    )
 
     def run(world: int, seed: int) -> float:
-        learner = copy.copy(unused)
-        learner._direction = copy.copy(unused._direction)
+        learner = copied(unused)
         learner._direction._noise = SeededNoise(seed)
         learner._direction._total = np.zeros(1)
         learner.learn([1.0], (-1.0, 1.0)[world])
@@ -151,8 +152,8 @@ MUTANTS = [
             Edit(
                 "online.projection_free:ProjectionFreeBandit.__init__",
                 "sums = running(k * term)",
-                "sums = PrefixSum(releases, n + 1, budget, sensitivity=term, noise=noise, "
-                "bound=T * term)",
+                "sums = PrefixSum(releases, n + 1, self.budget, sensitivity=term, "
+                "noise=self.noise, bound=T * term)",
             ),
         ),
         tried="projection-free bandit, three rounds of one user",
@@ -167,8 +168,8 @@ MUTANTS = [
         (
             Edit(
                 "online.projection_free:ProjectionFreeBandit.__init__",
-                "term, k = n / radius * M",
-                "term, k = 1 / radius * M",
+                "term = n / radius * M",
+                "term = 1 / radius * M",
             ),
         ),
         attack="projection-free bandit",
@@ -182,7 +183,7 @@ MUTANTS = [
         one_label,
         (
             Edit(
-                "online.streaming:StreamingFrankWolfe._sums",
+                "optimization.frank_wolfe:StreamingFrankWolfe._sums",
                 "sensitivity=2 * bound,",
                 "sensitivity=bound,\n            bound=bound,",
             ),
@@ -198,13 +199,13 @@ MUTANTS = [
         longest_moment,
         (
             Edit(
-                "online.streaming:StreamingFrankWolfe._moment",
-                "return clipped(g, self.clip, self._norm)",
-                "return (t + 1) * clipped(x * slope(now, y), self.clip, self._norm)"
-                " - t * clipped(x * slope(before, y), self.clip, self._norm)",
+                "optimization.frank_wolfe:StreamingFrankWolfe._moment",
+                "return clipped(g, self.bound, self._norm)",
+                "return (t + 1) * clipped(x * slope(now, y), self.bound, self._norm)"
+                " - t * clipped(x * slope(before, y), self.bound, self._norm)",
             ),
             Edit(
-                "online.streaming:StreamingFrankWolfe._sums",
+                "optimization.frank_wolfe:StreamingFrankWolfe._sums",
                 "sensitivity=2 * bound,",
                 "sensitivity=2 * bound,\n            bound=1e9,",
             ),
@@ -218,7 +219,7 @@ MUTANTS = [
         "sensitivity",
         1.0,
         overlong_by_underflow,
-        (Edit("online.problem:norm", "size = size / top", "top = 1.0"),),
+        (Edit("optimization.problem:norm", "size = size / top", "top = 1.0"),),
         unit="of clip",
     ),
     Mutant(
@@ -230,7 +231,7 @@ MUTANTS = [
         nodes_of_the_generalised_tree,
         (
             Edit(
-                "online.generalized:GeneralizedGaussianSum.__init__",
+                "optimization.generalized:GeneralizedGaussianSum.__init__",
                 "self._tree.reach(budget.contributions, pure=False)",
                 "math.sqrt(self._tree.depth - 1)",
             ),
@@ -246,7 +247,7 @@ MUTANTS = [
         sign_of_a_vertex,
         (
             Edit(
-                "online.directions:VertexDirection._choose",
+                "optimization.directions:VertexDirection._choose",
                 "against = coin < 1 / (1 + math.exp(-2 * abs(float(total[j])) / scale))",
                 "against = True",
             ),
@@ -262,7 +263,7 @@ MUTANTS = [
         all_choices,
         (
             Edit(
-                "online.directions:VertexDirection.epsilon",
+                "optimization.directions:VertexDirection.epsilon",
                 "math.sqrt(8 * self._rho / self.choices)",
                 "math.sqrt(8 * self._rho)",
             ),

@@ -25,6 +25,7 @@ SURE = 0.9999  # confidence of every bound from an attack
 EPSILON, DELTA = 8.0, 1e-6  # a budget at which few runs have power
 MU = gaussian_mu(EPSILON, DELTA)
 LIBRARY = str(Path(discreet.__file__).parent)
+PLANTED: dict[Any, tuple[str, str]] = {}  # functions with an edit, and which
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,22 @@ class Edit:
         for each in parents:
             owner = getattr(owner, each)
         kept = vars(owner)[name]
-        setattr(owner, name, self._rewritten(owner, kept))
+        if PLANTED.get(kept) == (self.old, self.new):  # the same function, under another name
+            yield
+            return
+        made = self._rewritten(owner, kept)
+        plain = inspect.isfunction(kept) and inspect.isfunction(made)
+        if not parents and plain and not (kept.__closure__ or made.__code__.co_freevars):
+            # Other modules, and tables of methods, hold this function: change what it does.
+            code, kept.__code__ = kept.__code__, made.__code__
+            PLANTED[kept] = (self.old, self.new)
+            try:
+                yield
+            finally:
+                kept.__code__ = code
+                del PLANTED[kept]
+            return
+        setattr(owner, name, made)
         try:
             yield
         finally:
@@ -66,6 +82,30 @@ class Edit:
 
 
 @dataclass(frozen=True)
+class Leak:
+    """A module books its releases and draws the noise, and then uses the exact value."""
+
+    where: str  # "module:mechanism", a function that the module has imported
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        """The library with this leak."""
+        module, _, name = self.where.partition(":")
+        owner: Any = importlib.import_module(f"discreet.{module}")
+        kept = vars(owner)[name]
+
+        def exact(value: Any, **about: Any) -> Any:
+            released = kept(value, **about)
+            return released._replace(value=np.array(value, dtype=np.float64))
+
+        setattr(owner, name, exact)
+        try:
+            yield
+        finally:
+            setattr(owner, name, kept)
+
+
+@dataclass(frozen=True)
 class Mutant:
     """A planted bug and the detector that catches it.
 
@@ -77,10 +117,10 @@ class Mutant:
     name: str
     room: str
     broken: str
-    kind: str  # audit, sensitivity, ledger, state, law or trace
+    kind: str  # audit, sensitivity, ledger, state, law, trace or contract
     claim: float
     catch: Callable[[], float]
-    edits: tuple[Edit, ...]
+    edits: tuple[Edit | Leak, ...]
     unit: str = "epsilon"
     attack: str = ""  # of `discreet.audit.ATTACKS`, which catches it too
     tried: str = ""  # one of them that misses it, or hardly catches it, at this size

@@ -1,11 +1,13 @@
 """Planted bugs in the contextual bandit under local trust."""
 
+import contextlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from discreet.bandits import LinearBandit, local_protocol
-from discreet.bandits.local_server import LocalServer
+from discreet.bandits import Device, LinearBandit, LocalServer, PublicPolicy
+from discreet.local import report as reporting
 from discreet.privacy import SeededNoise
 from mutants.kit import Edit, Mutant, both, proved
 
@@ -15,11 +17,11 @@ E1 = np.eye(DIM)[:1]  # on the boundary
 
 def question_asked() -> float:
     """Which question a device answers is in the clear; the person's reward is 0 or 1."""
-    policy, noise = local_protocol.PublicPolicy.start(DIM, 1.0), SeededNoise(1)
+    policy, noise = PublicPolicy.start(DIM, 1.0), SeededNoise(1)
 
     def run(world: int, seed: int) -> float:
         coin = np.random.default_rng(seed).random(1)
-        reports = local_protocol.report_many(E1, np.array([float(world)]), policy, coin, noise)
+        reports = reporting.report_many(E1, np.array([float(world)]), policy, coin, noise)
         return float(next(r for r in reports if len(r.values)).question == "gram")
 
     return proved(*both(run, 1000))
@@ -52,6 +54,56 @@ def reports_of_one_reward() -> float:
     return float(len(heard))  # epsilon = 1 each
 
 
+def reports_after_a_hostile_state() -> float:
+    """How surely a server knows whether features are zero, by whether a report comes.
+
+    A whitening of 1.7e308 overflows on the device, for every row but zero.
+    """
+    record = PublicPolicy.start(DIM, 1.0).to_dict()
+    record["whitening"] = np.full((DIM, DIM), 1.7e308).tolist()
+    row = np.full((1, DIM), 0.7)
+
+    def run(world: int, seed: int) -> float:
+        try:
+            device = Device(PublicPolicy.from_dict(record), seed=seed, noise=SeededNoise(seed))
+            report = device.report(device.decide(row * world), 1.0)
+            return float(np.isfinite(report.values).all())
+        except ValueError:
+            return -1.0
+
+    with np.errstate(all="ignore"):
+        return proved(*both(run, 300))
+
+
+def epsilon_sent() -> float:
+    """The most epsilon of one report after a server raised it; the person was promised 1."""
+    device = Device(PublicPolicy.start(DIM, 1.0), seed=0, noise=SeededNoise(0))
+    with contextlib.suppress(ValueError):
+        device.update(PublicPolicy.start(DIM, 9.0))
+    question = device.report(device.decide(E1), 1.0).question
+    return float(device.policy.channels[question].epsilon)
+
+
+def reports_after_an_interruption() -> float:
+    """How many reports leave a device of one contribution whose caller is interrupted each time."""
+    left = []
+
+    class Wire(SeededNoise):
+        def normal(self, size: Any) -> Any:
+            left.append(super().normal(size))
+            raise KeyboardInterrupt  # the draw is out: whoever listens has the report
+
+    policy = PublicPolicy.start(DIM, 1.0)
+    question = replace(policy.question("moment"), fraction=1.0)
+    device = Device(replace(policy, questions=(question,)), seed=0, noise=Wire(0))
+    for _ in range(5):
+        try:
+            device.answer(E1[0], 1.0)
+        except (KeyboardInterrupt, ValueError):
+            continue
+    return float(len(left))
+
+
 MUTANTS = [
     Mutant(
         "question chosen by private values",
@@ -62,9 +114,9 @@ MUTANTS = [
         question_asked,
         (
             Edit(
-                "bandits.local_protocol:report_many",
-                'coins, side="right"',
-                'np.abs(rewards), side="right"',
+                "local.report:report_many",
+                "state.asked(coins)",
+                "state.asked(np.abs(outcomes))",
             ),
         ),
     ),
@@ -77,10 +129,44 @@ MUTANTS = [
         reports_of_one_reward,
         (
             Edit(
-                "bandits.learner:Bandit.load_state_dict",
-                'if self.rounds and state["name"]',
-                'self._rewarded[:] = False\n    if self.rounds and state["name"]',
+                "bandits.learner:Bandit._assert_not_older",
+                "or not self._rewarded <= resumed._rewarded",
+                "",
             ),
         ),
+    ),
+    Mutant(
+        "a device believes huge numbers",
+        "LinearBandit, local",
+        "A whitening of 1e308 is accepted and overflows on the device, unless the features are 0.",
+        "audit",
+        1.0,
+        reports_after_a_hostile_state,
+        (
+            Edit("local.state:bounded", "np.abs(array).max() > LARGEST", "False"),
+            Edit(
+                "local.device:Device._send",
+                "values = answer(",
+                "from discreet.local.questions import _answer\n    values = _answer(",
+            ),
+        ),
+    ),
+    Mutant(
+        "a device follows a larger epsilon",
+        "LinearBandit, local",
+        "The server publishes a larger epsilon after the first state, and the device answers.",
+        "trace",
+        1.0,
+        epsilon_sent,
+        (Edit("local.device:Device.update", "self.promise.check(state)", "pass"),),
+    ),
+    Mutant(
+        "a report counted after it is sent",
+        "LinearBandit, local",
+        "A device that is interrupted between sending and counting sends again.",
+        "trace",
+        1.0,
+        reports_after_an_interruption,
+        (Edit("local.device:Device._count", "self.sent += 1", "pass"),),
     ),
 ]

@@ -105,7 +105,9 @@ def a_report_repeated() -> float:
         state, total = learner.state_dict(), 0.0
         for i in range(4):
             try:
-                learner.load_state_dict({**state, "noise": SeededNoise(4 * seed + i).state()})
+                noise = state["state"]["_feedback"]["of"]["_noise"]["of"]
+                noise["position"] = SeededNoise(4 * seed + i).state()
+                learner.load_state_dict(state)
             except ValueError:  # the state is older than this learner
                 break
             learner.learn(decision, float(world))
@@ -141,7 +143,7 @@ def noise_used_again() -> float:
         streams = {}
         for _ in range(rounds):
             learner.learn(learner.decide(), 0.5)
-            streams[learner._restarts] = learner._learner._noise._seeds.spawn_key
+            streams[learner._restarts] = learner.learner._feedback._noise._seeds.spawn_key
         return streams
 
     first, second = made(), made()
@@ -177,7 +179,7 @@ MUTANTS = [
         experts,
         (
             Edit(
-                "privacy.plan:stretch",
+                "privacy.calibration:stretch",
                 "math.pow(dim, max(0.0, 1 / order[other] - 1 / order[norm]))",
                 "1.0",
             ),
@@ -209,9 +211,9 @@ MUTANTS = [
         batches_together,
         (
             Edit(
-                "online.feedback:Batches._turn",
-                "start = float(self.noise.laplace(scale, 1, self._spacing)[0])",
-                'start = self.__dict__.setdefault("kept", float(self.noise.laplace(scale, 1)[0]))',
+                "online.feedback:Batches.choose",
+                "start = float(self._noise.laplace(scale, 1, self._spacing)[0]) if scale else 0.0",
+                'start = self.__dict__.setdefault("kept", float(self._noise.laplace(scale, 1)[0]))',
             ),
         ),
         attack="adversarial bandit central",
@@ -225,9 +227,9 @@ MUTANTS = [
         a_report_repeated,
         (
             Edit(
-                "online.reduction:PrivateBandit.load_state_dict",
-                "keeps(np.frombuffer(",
-                "(lambda *flags: None)(np.frombuffer(",
+                "online.reduction:PrivateBandit._assert_not_older",
+                "if not self._taken <= resumed._taken:",
+                "if False:",
             ),
         ),
     ),
@@ -257,8 +259,8 @@ MUTANTS = [
         (
             Edit(
                 "online.reduction:PrivateBandit.learn",
-                "self._learned[decision.round] = 1",
-                "pass",
+                "self._taken.add(decision.round)  # from here",
+                "pass  # from here",
             ),
         ),
     ),
@@ -271,9 +273,9 @@ MUTANTS = [
         noise_used_again,
         (
             Edit(
-                "online.doubling:Doubling.load_state_dict",
-                "self._restarts += 1",
-                'self._restarts = state["restarts"]',
+                "online.doubling:Doubling._decoded",
+                "range(like._restarts + 1, restarts + 1)",
+                "range(restarts, restarts + 1)",
             ),
         ),
         unit="restarts",

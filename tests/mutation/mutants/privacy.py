@@ -198,7 +198,13 @@ MUTANTS = [
         "ledger",
         EPSILON,
         all_that_is_admitted,
-        (Edit("privacy.ledger:Ledger.spend", "self._scopes[release.scope] = here", "pass"),),
+        (
+            Edit(
+                "privacy.ledger:Account.plus",
+                "here = self.cost_in(release.scope) + cost",
+                "here = cost",
+            ),
+        ),
     ),
     Mutant(
         "a paper's constant",

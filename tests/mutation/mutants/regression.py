@@ -11,21 +11,22 @@ from typing import Any
 import numpy as np
 
 from discreet.links import link
+from discreet.local import PublicState, Question, report_many
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.release import Release
 from discreet.regression import (
     PrivateGLM,
     PrivateLinearRegression,
     central,
     glm_erm,
-    glm_newton,
     local,
+    sample,
     stages,
 )
 from discreet.regression.base import Problem
 from discreet.regression.baselines import SSP
 from discreet.regression.glm import METHODS
-from discreet.regression.local_protocol import PublicState, report
 from mutants.kit import (
     DELTA,
     EPSILON,
@@ -48,13 +49,18 @@ def problem(X: Any, y: Any, noise: SeededNoise, *, k: int = 1, delta: float = DE
     return Problem(X, y, ledger, noise, np.random.default_rng(0))
 
 
+def everyone(task: Problem) -> sample.Sample:
+    """All rows, with all of mu."""
+    return sample.Sample(task, task.X, task.y, MU)
+
+
 def second_moments() -> float:
     """The worst pair: [phi; y] = [1; 1] against [1; -1]; the moment moves by 2, times sqrt(2)."""
     noise = SeededNoise(1)
 
     def run(world: int, _: int) -> float:
         task = problem([[1.0]], [(-1.0, 1.0)[world]], noise)
-        return float(stages.second_moments(task, task.X, task.y, MU, None)[1][0])
+        return float(stages.second_moments(everyone(task))[1][0])
 
     return gaussian_proved(*both(run, 1500))
 
@@ -65,7 +71,7 @@ def people_twice() -> float:
 
     def run(world: int, _: int) -> float:
         task = problem([[1.0]] * 2, [(-1.0, 1.0)[world]] * 2, noise, k=2)
-        return float(stages.second_moments(task, task.X, task.y, MU, None)[1][0])
+        return float(stages.second_moments(everyone(task))[1][0])
 
     return gaussian_proved(*both(run, 1500))
 
@@ -83,13 +89,15 @@ def all_stages() -> float:
 
 def replaced_row() -> float:
     """A row ten times as long as the public bound, against its opposite; exact sums compared."""
-    with spied(stages, "gaussian_symmetric") as seen:
+    with spied(sample) as seen:
         for sign in (-1.0, 1.0):
+            before = len(seen)
             X, y = np.zeros((50, 2)), np.zeros(50)
             X[0], y[0] = [10.0 * sign, 0.0], 1.0
             PrivateLinearRegression(
                 EPSILON, DELTA, method="information-weighted", noise=SeededNoise(4), random_state=0
             ).fit(X, y)
+            del seen[before + 1 :]
     return moved(seen)
 
 
@@ -97,16 +105,33 @@ def residual_moment() -> float:
     """A label of 1 or -1 in a stage that knows theta well and cuts residuals at .2."""
     posterior = stages.Posterior(np.zeros(1), np.eye(1) * 1e-6, np.eye(1), np.zeros(1), 0.01)
     stage = stages.Stage(np.eye(1), 2.0, 1.0, 0.01, 1.0, 1.0, 1.0)
-    with spied(stages) as seen:
+    with spied(sample) as seen:
         for y in (-1.0, 1.0):
             task = problem([[1.0]], [y], SeededNoise(5))
-            stages.statistics(task, task.X, task.y, stage, posterior, MU, None, None)
+            stages.statistics(everyone(task), stage, posterior, None)
     return moved(seen)
+
+
+def early_row() -> float:
+    """How far the label of an early row moves the last release, against what it was booked for."""
+    n, early = 40, np.arange(10)
+    with spied(sample) as seen:
+        for y in (-1.0, 1.0):
+            task = problem(np.ones((n, 1)), np.zeros(n), SeededNoise(11))
+            task.ledger._limit = 2 * MU**2  # half of it is spent before the last release
+            about = {"sensitivity": 1.0, "scale": 1 / MU, "what": "early", "sampler": "none"}
+            task.ledger.spend(Release.gaussian(scope=sample.EARLY_SCOPE, **about))
+            task.y[0] = y
+            last = sample.Sample.last(task, early)
+            last.release(
+                lambda X, y: (X.T @ y,), lambda parts: parts[0], sensitivity=2.0, what="moment"
+            )
+    return moved(seen) / math.sqrt(0.5)
 
 
 def glm_gradient() -> float:
     """A label of 0 or 1 of a row on the boundary, in the first stage of a logistic regression."""
-    with spied(glm_newton) as seen:
+    with spied(sample) as seen:
         for y in (0.0, 1.0):
             before = len(seen)
             labels, X = np.full(30, 0.5), np.zeros((30, 1))
@@ -167,11 +192,13 @@ def published(make: Callable[..., Any], rows: int, rest: float = 0.0) -> float:
 
 def three_reports() -> float:
     """Three reports of one person at epsilon = 1: how many of them point one way."""
-    state = PublicState.start("moment", dim=2, epsilon=1.0, contributions=3)
+    question = Question("moment", "moment", 1.0, 1.0)
+    state = PublicState.start(2, 1.0, (question,), contributions=3)
     sides = []
     for seed, label in ((9, -1.0), (10, 1.0)):
         people = np.tile([1.0, 0.0], (9000, 1)), np.full(9000, label)
-        sent = report(*people, state, SeededNoise(seed)).values
+        reports = report_many(*people, state, np.zeros(9000), SeededNoise(seed))
+        sent = np.concatenate([report.values for report in reports])
         sides.append((sent[:, 0] > 0).reshape(3000, 3).sum(axis=1))
     return proved(*sides)
 
@@ -180,17 +207,17 @@ def reports_sent() -> float:
     """The most reports that anyone sends, times the epsilon of one."""
     people, sent = np.arange(1, 601) / 1000, Counter[float]()
     task = problem(np.column_stack([people, people * 0]), people * 0, SeededNoise(6), delta=0.0)
-    kept = local.report
+    kept = local.report_many
 
-    def spy(X: Any, y: Any, state: Any, noise: Any) -> Any:
+    def spy(X: Any, *about: Any) -> Any:
         sent.update(np.asarray(X)[:, 0].tolist())
-        return kept(X, y, state, noise)
+        return kept(X, *about)
 
-    local.report = spy
+    local.report_many = spy
     try:
         local.information_weighted(task)
     finally:
-        local.report = kept
+        local.report_many = kept
     return EPSILON * max(sent.values())
 
 
@@ -216,7 +243,7 @@ MUTANTS = [
         EPSILON,
         people_twice,
         tuple(
-            Edit(each, "problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
+            Edit(each, "sample.problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
             for each in MOMENTS
         ),
         attack="linear regression single-pass, three rows of one person",
@@ -230,9 +257,9 @@ MUTANTS = [
         all_stages,
         (
             Edit(
-                "regression.central:_run",
-                "stage_mu = mu * math.sqrt(turn.share)",
-                "stage_mu = mu",
+                "regression.central:StagePlan.sample",
+                "problem.budget.mu * math.sqrt(self.fraction)",
+                "problem.budget.mu",
             ),
         ),
     ),
@@ -246,8 +273,8 @@ MUTANTS = [
         (
             Edit(
                 "regression.base:unit_rows",
-                'within("X", X, bound, norm="l2", clip=True)',
-                "X",
+                "in_unit_ball(X, bound)",
+                "X / bound",
             ),
         ),
         unit="of the booked move",
@@ -264,6 +291,16 @@ MUTANTS = [
         attack="linear regression information-weighted",
     ),
     Mutant(
+        "early rows weigh as much as all others",
+        "regression, central",
+        "The last stage of a fit on very many rows forgets what its early rows have spent.",
+        "sensitivity",
+        1.0,
+        early_row,
+        (Edit("regression.sample:Sample.release", "total = total - (1 - weight) * some", "pass"),),
+        unit="of the booked move",
+    ),
+    Mutant(
         "opposite gradients forgotten",
         "regression, central",
         "Logistic regression: two gradients of length tau h are taken to be tau h apart.",
@@ -273,8 +310,8 @@ MUTANTS = [
         (
             Edit(
                 "regression.glm_newton:sensitivities",
-                "gradient = 2 * frame.tau",
-                "gradient = frame.tau",
+                "gradient = 2 * whitening.tau",
+                "gradient = whitening.tau",
             ),
         ),
         unit="of the booked move",
@@ -322,7 +359,7 @@ MUTANTS = [
         partial(
             published, partial(PrivateGLM, EPSILON, DELTA, method="erm", coef_bound=0.1), 60, 0.5
         ),
-        (SolverEdit("regression.glm_erm:erm", "w, record = gaussian(", "_, record = gaussian("),),
+        (SolverEdit("regression.glm_erm:erm", "v, record = gaussian(", "_, record = gaussian("),),
         attack="glm erm",
     ),
     Mutant(
@@ -332,7 +369,7 @@ MUTANTS = [
         "trace",
         EPSILON,
         reports_sent,
-        (Edit("regression.local:_run", "start += people", "start += 0"),),
+        (Edit("regression.local:_run", "start += len(people)", "start += 0"),),
     ),
     Mutant(
         "contributions ignored by a report",
@@ -341,7 +378,7 @@ MUTANTS = [
         "audit",
         1.0,
         three_reports,
-        (Edit("regression.local_protocol:PublicState.channel", "k = self.contributions", "k = 1"),),
+        (Edit("local.questions:Question.channel", "epsilon, contributions)\n", "epsilon, 1)\n"),),
         attack="local regression moment report, three of one person",
     ),
 ]

@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
+from discreet.audit.copied import copied
+from discreet.bandits.sparse import SparseBandit
+from discreet.bandits.sparse_windows import WindowArms
 from discreet.links import link
-from discreet.online.arms import WindowArms
-from discreet.online.directions import VertexDirection
-from discreet.online.sparse import SparseBandit
+from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.state import copied
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, proved
 
 CLIP = 0.2
@@ -24,7 +24,7 @@ def arms(epsilon: float, noise: SeededNoise, dim: int = 1, k: int = 1) -> Window
         Budget(epsilon, DELTA, k),
         forced=20,
         link=link("identity"),
-        clip=CLIP,
+        bound=CLIP,
         radius=1.0,
         noise=noise,
     )
@@ -46,7 +46,7 @@ def largest_move() -> float:
     moments = []
     for reward in (-1.0, 1.0):
         learner = SparseBandit(
-            2, 3, 400, EPSILON, DELTA, forced=4, clip=CLIP, seed=0, noise=SeededNoise(2)
+            2, 3, 400, EPSILON, DELTA, forced=4, residual_bound=CLIP, seed=0, noise=SeededNoise(2)
         )
         learner.learn(learner.decide([1.0, -1.0, 0.5]), reward)
         moments.append(learner._arms._moment.copy())
@@ -107,7 +107,7 @@ MUTANTS = [
         chosen_entry,
         (
             Edit(
-                "online.arms:WindowArms._peel",
+                "bandits.sparse_windows:WindowArms._peel",
                 "scores = scores - scale * np.log",
                 "scores = scores + scale * np.log",
             ),
@@ -123,8 +123,8 @@ MUTANTS = [
         largest_move,
         (
             Edit(
-                "online.arms:WindowArms.take",
-                "pull = min(max(residual, -self.clip), self.clip)",
+                "bandits.sparse_windows:WindowArms.take",
+                "pull = min(max(residual, -self.bound), self.bound)",
                 "pull = residual",
             ),
         ),
@@ -140,9 +140,11 @@ MUTANTS = [
         which_arms_moved,
         (
             Edit(
-                "online.arms:WindowArms._release",
-                "for i in range(len(self.theta)):",
-                "for i in np.nonzero(self._curvature.any(axis=1))[0]:",
+                "bandits.sparse_windows:WindowArms._release",
+                "for i in range(len(self.theta))",
+                "if self._curvature[i].any()\n"
+                "            else (self.theta[i], self._step[i], self._slope[i], self._pace[i])\n"
+                "            for i in range(len(self.theta))",
             ),
         ),
         attack="sparse bandit, arm switch",
@@ -156,7 +158,7 @@ MUTANTS = [
         all_of_a_window,
         (
             Edit(
-                "online.arms:WindowArms._measure",
+                "bandits.sparse_windows:WindowArms._measure",
                 "mu=math.sqrt(2 * self._rho * (1 - SELECTING))",
                 "mu=math.sqrt(2 * self._rho)",
             ),
@@ -171,9 +173,9 @@ MUTANTS = [
         rounds_of_one_person,
         (
             Edit(
-                "online.arms:WindowArms._select",
-                "2 * self.clip * self.budget.contributions",
-                "2 * self.clip",
+                "bandits.sparse_windows:WindowArms._select",
+                "2 * self.bound * self.budget.contributions",
+                "2 * self.bound",
             ),
         ),
         unit="of the booked move",
@@ -188,7 +190,7 @@ MUTANTS = [
         every_choice_of_an_arm,
         (
             Edit(
-                "online.directions:VertexDirection.epsilon",
+                "optimization.directions:VertexDirection.epsilon",
                 "math.sqrt(8 * self._rho / (t * self._harmonic))",
                 "math.sqrt(8 * self._rho / t)",
             ),

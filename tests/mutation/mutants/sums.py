@@ -199,7 +199,7 @@ MUTANTS = [
             Edit(
                 "privacy.toeplitz:FilteredSum._validate",
                 "if not fits:",
-                "self._memory = fresh\n        if not fits:",
+                "self._memory = fresh\n    if not fits:",
             ),
         ),
     ),
@@ -214,7 +214,7 @@ MUTANTS = [
             Edit(
                 "privacy.prefix:PrefixSum.add",
                 "self._room(1)",
-                "self._room(1)\n    if not np.any(x):\n        return self.estimate",
+                "self._room(1)\n        if not np.any(x):\n            return self.estimate",
             ),
         ),
         unit="lines and rounds that differ",

@@ -10,19 +10,20 @@ and only the report enters the state.
 """
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.local import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
-from discreet.privacy import BallChannel, Guarantee, Noise, Release, SymmetricChannel
+from discreet.decisions import Policy
+from discreet.local.report import pieces
+from discreet.privacy import BallChannel, Guarantee, Noise, SymmetricChannel
 from discreet.privacy.checks import Array
 from discreet.privacy.noise import source
-from discreet.regression.local_protocol import pieces
 from discreet.state import Stateful, value
 
 GROWTH = 1.1  # of all rounds so far, from window to window
@@ -49,28 +50,45 @@ class ReportSums:
         return cls(np.zeros(dim), np.zeros((dim, dim)))
 
 
-class ReportWindow(Stateful):
-    """Rewarded rows on their way through the channels; it keeps nothing itself."""
+class ReportWindow(Stateful, ABC):
+    """Rewarded rows go through a channel at once; only the sums of reports are kept."""
 
-    _state: ClassVar[tuple[str, ...]] = ()
+    _state: ClassVar[tuple[str, ...]] = ("sums", "theta", "epsilon", "contributions")
 
-    def __init__(self, learner: "_LocalBaseline") -> None:
-        self.learner = learner
+    def __init__(self, sums: ReportSums, theta: Array, epsilon: float, contributions: int) -> None:
+        self.sums = sums
+        self.theta = theta  # public
+        self.epsilon = epsilon
+        self.contributions = contributions
+
+    def attach(self, noise: Noise) -> Self:
+        """Draw from this source: when the window opens, and when it is resumed."""
+        dim = len(self.theta)
+        self.noise = noise
+        self.vectors = BallChannel(dim, self.epsilon, contributions=self.contributions)
+        self.matrices = SymmetricChannel(dim, self.epsilon, contributions=self.contributions)
+        return self
 
     def fold(self, rows: Array, rewards: Array) -> None:
-        """Report each row and add the reports up, a piece at a time."""
-        for piece in pieces(len(rows), self.learner.dim**2):
-            self.learner.report(rows[piece], rewards[piece])
+        """Report each row and add the reports up, each piece in one step."""
+        for piece in pieces(len(rows), len(self.theta) ** 2):
+            self._commit(sums=self._reported(rows[piece], rewards[piece]))
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
-        self.learner.report(row[None], np.array([reward]))
+        self.fold(row[None], np.array([reward]))
+
+    @abstractmethod
+    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
+        """The sums with n people's reports."""
 
 
 class _LocalBaseline(Bandit):
     """Windows, channels and the promise; a subclass reports and estimates."""
 
     reference: str
+    window: ReportWindow | None
+    _opens: type[ReportWindow]
     _state: ClassVar[tuple[str, ...]] = (*Bandit._state, "noise", "_sums", "_theta")
 
     def __init__(
@@ -92,7 +110,7 @@ class _LocalBaseline(Bandit):
         self.epsilon = self._vectors.epsilon
         self.contributions = self._vectors.contributions
         self.noise = source(noise)
-        self._sums = ReportSums.empty(self.dim)
+        self._sums = ReportSums.empty(self.dim)  # when the last window opened
         self._theta = np.zeros(self.dim)
         self.policy = Uniform()
 
@@ -109,36 +127,63 @@ class _LocalBaseline(Bandit):
             delta=0.0,
             trust="local",
             contributions=k,
-            releases=(made,) if self._sums.reports else (),
+            releases=(made,) if (self.window or self).sums.reports else (),
             unprotected=unprotected if k == 1 else (*unprotected, limit),
             reference=self.reference,
         )
 
     def _size(self) -> int:
-        first = FIRST * self.dim * max(1.0, self._vectors.deviation**2)
+        first = FIRST * self.dim * max(1.0, self._vectors.std**2)
         return math.ceil(first if self.rounds == 0 else (GROWTH - 1) * self.rounds)
 
-    def report(self, rows: Array, rewards: Array) -> None:
-        """n people's rounds through channels, and into the sums in one step."""
-        with self._lock:
-            self._commit(_sums=self._reported(rows, rewards))
+    @property
+    def sums(self) -> ReportSums:
+        """The reports of all windows that are closed."""
+        return self._sums
 
     @abstractmethod
-    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
-        """The sums with n people's reports."""
-
-    @abstractmethod
-    def _estimated(self) -> dict[str, Any]:
-        """What the reports of the window change: the policy, and the sums to begin with."""
+    def _estimated(self, sums: ReportSums) -> tuple[ReportSums, Array, Policy]:
+        """The sums that the next window begins with, theta, and the next policy."""
 
     def _turned(self, size: int | None) -> dict[str, Any]:
-        changes = self._estimated() if self.window is not None else {}
-        return {**changes, "window": ReportWindow(self) if size else None}
+        sums, theta, policy = self._sums, self._theta, self.policy
+        if self.window is not None:
+            sums, theta, policy = self._estimated(self.window.sums)
+        window = None
+        if size is not None:
+            window = self._opens(sums, theta, self.epsilon, self.contributions).attach(self.noise)
+        return {"_sums": sums, "_theta": theta, "policy": policy, "window": window}
 
     def _validate(self) -> None:
         super()._validate()
         if self.window is not None:
-            self.window = ReportWindow(self)
+            self.window.attach(self.noise)
+
+
+class ProductReports(ReportWindow):
+    """Every person reports phi phi^T or phi y, in turns."""
+
+    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
+        sums = self.sums
+        # Alternating: a public coin that needs no memory but the number of reports.
+        coin = (sums.reports + np.arange(len(rows))) % 2 == 0
+        moment, gram = sums.moment, sums.gram
+        X = rows[coin]  # |phi phi^T|_F <= 1
+        if len(X):
+            products = X[:, :, None] * X[:, None, :]
+            gram = gram + self.matrices.privatize(products, self.noise, clip=True).sum(axis=0)
+        X, y = rows[~coin], rewards[~coin]  # |phi y| <= 1
+        if len(X):
+            sent = self.vectors.privatize(X * y[:, None], self.noise, clip=True)
+            moment = moment + sent.sum(axis=0)
+        grams = int(coin.sum())
+        return ReportSums(
+            moment,
+            gram,
+            sums.moments + len(rows) - grams,
+            sums.grams + grams,
+            sums.reports + len(rows),
+        )
 
 
 class LocalLinUCB(_LocalBaseline):
@@ -167,36 +212,16 @@ class LocalLinUCB(_LocalBaseline):
 
     reference = "Zheng et al. (2020), with one pure channel report per person"
 
-    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
-        sums = self._sums
-        # Alternating: a public coin that needs no memory but the number of reports.
-        coin = (sums.reports + np.arange(len(rows))) % 2 == 0
-        moment, gram = sums.moment, sums.gram
-        X = rows[coin]  # |phi phi^T|_F <= 1
-        if len(X):
-            products = X[:, :, None] * X[:, None, :]
-            gram = gram + self._matrices.privatize(products, self.noise, clip=True).sum(axis=0)
-        X, y = rows[~coin], rewards[~coin]  # |phi y| <= 1
-        if len(X):
-            sent = self._vectors.privatize(X * y[:, None], self.noise, clip=True)
-            moment = moment + sent.sum(axis=0)
-        grams = int(coin.sum())
-        return ReportSums(
-            moment,
-            gram,
-            sums.moments + len(rows) - grams,
-            sums.grams + grams,
-            sums.reports + len(rows),
-        )
+    _opens = ProductReports
 
     @property
     def _matrices(self) -> SymmetricChannel:
         return SymmetricChannel(self.dim, self.epsilon, contributions=self.contributions)
 
-    def _estimated(self) -> dict[str, Any]:
-        sums, d = self._sums, self.dim
+    def _estimated(self, sums: ReportSums) -> tuple[ReportSums, Array, Policy]:
+        d = self.dim
         if min(sums.moments, sums.grams) < 2:
-            return {}
+            return sums, self._theta, self.policy
         # A symmetric Gaussian matrix of deviation s on the diagonal has norm about s sqrt(2 d).
         noise = self._matrices.vectors.deviation * math.sqrt(2 * d / sums.grams)
         shift = SHIFT * noise + 1 / (sums.moments + sums.grams)
@@ -207,7 +232,25 @@ class LocalLinUCB(_LocalBaseline):
         # |theta^ - theta|_A <= |noise of b|_{A^-1} + the shift's bias, in A = G + shift I.
         largest = math.sqrt(d / sums.moments) * max(self._vectors.deviation, 1.0)
         width = WIDTH * (largest / math.sqrt(shift) + math.sqrt(shift))
-        return {"policy": Ucb(mean, width * (vectors / np.sqrt(values)))}
+        return sums, mean, Ucb(mean, width * (vectors / np.sqrt(values)))
+
+
+class GradientReports(ReportWindow):
+    """Every person reports the gradient of their squared error at theta."""
+
+    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
+        errors = np.clip(rows @ self.theta, -1.0, 1.0) - rewards
+        # |phi| <= 1, |prediction| <= min(1, |theta|) and |reward| <= 1; theta is public.
+        longest = min(1.0, float(np.linalg.norm(self.theta))) + 1
+        gradients = rows * (errors / longest)[:, None]
+        sent = self.vectors.privatize(gradients, self.noise, clip=True)
+        sums = self.sums
+        return replace(
+            sums,
+            moment=sums.moment + longest * sent.sum(axis=0),
+            moments=sums.moments + len(rows),
+            reports=sums.reports + len(rows),
+        )
 
 
 class LocalSGDBandit(_LocalBaseline):
@@ -235,24 +278,11 @@ class LocalSGDBandit(_LocalBaseline):
 
     reference = "Han et al. (2021), batched, with one pure channel report per person"
 
-    def _reported(self, rows: Array, rewards: Array) -> ReportSums:
-        errors = np.clip(rows @ self._theta, -1.0, 1.0) - rewards
-        # |phi| <= 1, |prediction| <= min(1, |theta|) and |reward| <= 1; theta is public.
-        longest = min(1.0, float(np.linalg.norm(self._theta))) + 1
-        gradients = rows * (errors / longest)[:, None]
-        sent = self._vectors.privatize(gradients, self.noise, clip=True)
-        sums = self._sums
-        return replace(
-            sums,
-            moment=sums.moment + longest * sent.sum(axis=0),
-            moments=sums.moments + len(rows),
-            reports=sums.reports + len(rows),
-        )
+    _opens = GradientReports
 
-    def _estimated(self) -> dict[str, Any]:
-        sums, theta = self._sums, self._theta
+    def _estimated(self, sums: ReportSums) -> tuple[ReportSums, Array, Policy]:
+        theta = self._theta
         if sums.reports:
             step = min(STEP * self.dim / sums.reports, 1 / max(sums.moments, 1))
             theta = theta - step * sums.moment
-        empty = replace(sums, moment=np.zeros(self.dim), moments=0)
-        return {"policy": Greedy(theta), "_theta": theta, "_sums": empty}
+        return replace(sums, moment=np.zeros(self.dim), moments=0), theta, Greedy(theta)

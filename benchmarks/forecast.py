@@ -1,0 +1,346 @@
+"""Forecasts against fits and runs, and their speed: the figures of docs/forecast.md.
+
+    python benchmarks/forecast.py [regression] [bandits]
+
+A forecast sees a public sample of 3,000 rows and the numbers n, epsilon, delta and label noise; a
+fit sees other rows of the same world. A bandit's forecast sees stand-ins, a run fresh contexts of
+a world with fresh seeds. Prints both, and saves docs/forecast.png and docs/bandit-forecast.png.
+"""
+
+import math
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from kit import CONSOLE, new_table, run
+
+from discreet.bandits import LinearBandit
+from discreet.environments import generators, linear_world, play
+from discreet.experiments import bandit_forecast_report
+from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
+from discreet.experiments.measure import grid
+from discreet.experiments.regression_forecast import Question, figure
+from discreet.experiments.statistics import standard_error
+from discreet.privacy import SeededNoise
+from discreet.regression import PrivateLinearRegression
+from discreet.regression.information import expected_error, information_matrix, price_of_privacy
+
+RUNS = 10
+BANDIT_RUNS = 20
+
+
+def sphere(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    X = rng.standard_normal((n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+
+def clipped(X: np.ndarray) -> np.ndarray:
+    return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+
+
+def decay(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    return clipped(rng.standard_normal((n, d)) * np.arange(1, d + 1) ** -1.5)
+
+
+def log_normal(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    return clipped(0.1 * sphere(n, d, rng) * np.exp(rng.standard_normal((n, 1))))
+
+
+def basis(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    return np.eye(d)[np.minimum(rng.geometric(0.5, n) - 1, d - 1)]
+
+
+def correlated(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    common = rng.standard_normal((n, 1))
+    return clipped((0.3 * common + 0.1 * rng.standard_normal((n, d))) / math.sqrt(d))
+
+
+def dummies(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
+    rare = rng.random((n, d - 1)) < np.linspace(0.02, 0.4, d - 1)
+    return np.column_stack([np.ones(n), rare]) / math.sqrt(d)
+
+
+WORLDS: dict[str, Callable[..., np.ndarray]] = {
+    "sphere": sphere,
+    "sphere, radius .05": lambda n, d, rng: 0.05 * sphere(n, d, rng),
+    "Gaussian, scale j^-1.5": decay,
+    "log-normal norms": log_normal,
+    "basis, frequency 2^-j": basis,
+}
+HELD_OUT: dict[str, Callable[..., np.ndarray]] = {  # not used when the constants were fitted
+    "cube": lambda n, d, rng: rng.uniform(-1, 1, (n, d)) / math.sqrt(d),
+    "correlated": correlated,
+    "intercept and dummies": dummies,
+}
+
+
+def fit(
+    *, world: str, d: int, n: int, epsilon: float, sigma: float, trust: str, seed: int
+) -> dict[str, list[float]]:
+    """Mean absolute and mean squared error of a private fit and of least squares."""
+    rng = np.random.default_rng([seed, n, d])
+    draw = (WORLDS | HELD_OUT)[world]
+    X = draw(n, d, rng)
+    test = draw(4000, d, rng)
+    theta = rng.standard_normal(d)
+    theta *= 0.8 / np.linalg.norm(theta)
+    y = np.clip(X @ theta + sigma * rng.standard_normal(n), -1, 1)
+    model = PrivateLinearRegression(epsilon, trust=trust, random_state=seed).fit(X, y)
+    errors = {"private": test @ (model.coef_ - theta),
+              "plain": test @ (np.linalg.lstsq(X, y, rcond=None)[0] - theta)}  # fmt: skip
+    return {name: [np.mean(np.abs(e)), np.mean(e**2)] for name, e in errors.items()}
+
+
+def accuracy(
+    trust: str,
+    worlds: dict[str, Callable[..., np.ndarray]],
+    cases: list[tuple[int, int, float, float]],
+    runs: int,
+) -> None:
+    table = new_table(
+        f"{trust} trust: mean absolute error x 10^4, forecast / fits ({runs} runs)",
+        ("covariates", "d", "rows", "epsilon", "label noise", "least squares", "private",
+         "forecast / fit", "the same in l2", "price / measured"),
+    )  # fmt: skip
+    found = run([
+        cell for d, n, epsilon, sigma in cases
+        for cell in grid(fit, seeds=range(runs), world=tuple(worlds), d=(d,), n=(n,),
+                         epsilon=(epsilon,), sigma=(sigma,), trust=(trust,))
+    ])  # fmt: skip
+    off = {}
+    for world, draw in worlds.items():
+        for d, n, epsilon, sigma in cases:
+            X = draw(3000, d, np.random.default_rng(99))
+            setting = {"world": world, "d": d, "n": n, "epsilon": epsilon, "sigma": sigma,
+                       "trust": trust}  # fmt: skip
+            fits, plain = (found.over(fit, name, **setting).mean(axis=0)
+                           for name in ("private", "plain"))  # fmt: skip
+            for errors in (fits, plain):
+                errors[1] = math.sqrt(errors[1])
+            known = {"trust": trust, "label_noise": sigma}
+            guess = [expected_error(X, n, epsilon, norm=norm, **known) for norm in ("l1", "l2")]
+            simple = expected_error(X, n, label_noise=sigma)
+            price = price_of_privacy(X, n, epsilon, **known)
+            ratios = np.array(guess) / fits
+            off.setdefault(world, []).append(ratios)
+            table.add_row(
+                world, str(d), f"{n:,}", f"{epsilon:g}", f"{sigma:g}",
+                f"{simple * 1e4:.1f} / {plain[0] * 1e4:.1f}",
+                f"{guess[0] * 1e4:.1f} / {fits[0] * 1e4:.1f}",
+                f"{ratios[0]:.2f}", f"{ratios[1]:.2f}",
+                f"{price:.2f} / {(fits[1] / plain[1]) ** 2:.2f}",
+            )  # fmt: skip
+        table.add_section()
+    CONSOLE.print(table)
+    for world, ratios in off.items():
+        logs = np.abs(np.log(ratios))
+        CONSOLE.print(f"{world:>24}: off by a factor {np.exp(logs.mean(0))[0]:.2f} on average, "
+                      f"{np.exp(logs.max(0))[0]:.2f} at worst (l2: {np.exp(logs.mean(0))[1]:.2f}, "
+                      f"{np.exp(logs.max(0))[1]:.2f})")  # fmt: skip
+
+
+def choices() -> None:
+    deltas = (1e-5, 1e-6, 1e-9, 1e-12)
+    table = new_table(
+        "Forecast over least squares: central (d = 8, 20,000 rows), local (10^6)",
+        ("epsilon", *(f"delta = {delta:g}" for delta in deltas), "local: root of price"),
+    )
+    for epsilon in (0.1, 0.3, 1.0, 3.0):
+        ratios = [expected_error(8, 20_000, epsilon, delta) / expected_error(8, 20_000)
+                  for delta in deltas]  # fmt: skip
+        local = math.sqrt(price_of_privacy(8, 10**6, epsilon, trust="local"))
+        table.add_row(f"{epsilon:g}", *(f"{ratio:.2f}" for ratio in ratios), f"{local:.0f}")
+    CONSOLE.print(table)
+
+
+def speed() -> None:
+    table = new_table(
+        "information_matrix to 1e-8, covariates with scale j^-1.5, lam = .01",
+        ("d", "rows", "gamma", "time", "against one X' X and one eigh"),
+    )
+    for d, rows in ((8, 5000), (100, 5000), (500, 5000)):
+        X = decay(rows, d, np.random.default_rng(0))
+        start = time.perf_counter()
+        np.linalg.eigh(X.T @ X)
+        base = time.perf_counter() - start
+        for gamma in (0.01, 1.0, math.inf):
+            start = time.perf_counter()
+            information_matrix(X, gamma=gamma, lam=0.01)
+            ours = time.perf_counter() - start
+            table.add_row(str(d), f"{rows:,}", f"{gamma:g}", f"{ours:.2f} s", f"{ours / base:.0f}")
+    CONSOLE.print(table)
+
+
+def regret(
+    *, name: str, d: int, T: int, epsilon: float, trust: str, noise: float, seed: int
+) -> dict[str, float]:
+    """Of LinearBandit in a world by name, with fresh contexts."""
+    world = linear_world(name, dim=d, noise=noise, seed=seed)
+    bandit = LinearBandit(d, T, epsilon, trust=trust, reward_range=world.reward_range, seed=seed,
+                          noise=SeededNoise(seed))  # fmt: skip
+    return {"value": play(bandit, world, T, *generators(seed)).regret.sum()}
+
+
+SEEDS = range(500, 500 + BANDIT_RUNS)
+
+
+def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
+    trust = options.pop("trust", "joint")
+    runs = options.pop("runs", BANDIT_RUNS)
+    return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=runs)
+
+
+def bandit_accuracy() -> None:
+    table = new_table(
+        f"Bandits on the sphere: regret, forecast / fresh runs ({BANDIT_RUNS})",
+        ("trust", "d", "rounds", "epsilon", "noise", "forecast", "measured", "ratio",
+         "standard error", "seconds"),
+    )  # fmt: skip
+    cases = [("joint", d, T, epsilon, noise) for d in (5, 20) for T in (5_000, 50_000)
+             for epsilon, noise in ((0.3, 0.1), (1.0, 0.1), (3.0, 0.1), (1.0, 0.3))]  # fmt: skip
+    cases += [("local", 5, T, epsilon, 0.1) for T in (5_000, 50_000) for epsilon in (1.0, 3.0)]
+    found = run([
+        cell for trust, d, T, epsilon, noise in cases
+        for cell in grid(regret, seeds=SEEDS, name=("sphere",), d=(d,), T=(T,), epsilon=(epsilon,),
+                         trust=(trust,), noise=(noise,))
+    ])  # fmt: skip
+    logs = []
+    for trust, d, T, epsilon, noise in cases:
+        start = time.perf_counter()
+        guess = foreseen(d, T, epsilon, trust=trust, noise=noise)
+        seconds = time.perf_counter() - start
+        fresh = found.over(regret, name="sphere", d=d, T=T, epsilon=epsilon, trust=trust,
+                           noise=noise)  # fmt: skip
+        ratio = guess.expected / fresh.mean()
+        error = math.hypot(*(standard_error(each) / np.mean(each)
+                             for each in (fresh, guess.regret[:, -1])))  # fmt: skip
+        logs.append(abs(math.log(ratio)))
+        table.add_row(trust, str(d), f"{T:,}", f"{epsilon:g}", f"{noise:g}",
+                      f"{guess.expected:,.0f}", f"{fresh.mean():,.0f}", f"{ratio:.2f}",
+                      f"{error:.2f}", f"{seconds:.1f}")  # fmt: skip
+    CONSOLE.print(table)
+    CONSOLE.print(f"off by a factor {math.exp(np.mean(logs)):.2f} on average, "
+                  f"{math.exp(max(logs)):.2f} at worst")  # fmt: skip
+
+
+def bandit_worlds() -> None:
+    d = 5
+    T = 50_000
+    epsilon = 1.0
+    table = new_table(
+        "Other worlds, d = 5, 50,000 rounds, epsilon = 1: median regret, its ratio "
+        f"to the measured one; the worst of {BANDIT_RUNS}",
+        ("world", "measured", "from the dimension", "public rows", "public action sets"),
+    )
+    names = ("sphere", "sign", "half", "tenth", "short", "decay", "basis", "rare", "fixed")
+    setting = {"d": d, "T": T, "epsilon": epsilon, "trust": "joint", "noise": 0.1}
+    found = run(grid(regret, seeds=SEEDS, name=names,
+                     **{key: (value,) for key, value in setting.items()}))  # fmt: skip
+    for name in names:
+        clicks = {"half": 0.5, "tenth": 0.1}.get(name)
+        noise = 1.0 if name == "sign" else None if clicks else 0.1
+        fresh = found.over(regret, name=name, **setting)
+        usual = float(np.median(fresh))
+        public = linear_world(name, dim=d, seed=99)  # same features, another parameter
+        sets = public.contexts(1 if name == "fixed" else 500, np.random.default_rng(99))
+        if clicks:  # the forecast adds the constant itself
+            sets = math.sqrt(2) * sets[:, :, 1:]
+        known = sets.shape[2]
+        cells = [f"{usual:,.0f}; {fresh.max():,.0f}"]
+        for features in (known, sets.reshape(-1, known), sets):
+            guess = foreseen(features, T, epsilon, noise=noise, clicks=clicks)
+            median = float(np.median(guess.regret[:, -1]))
+            cells.append(f"{median:,.0f} ({median / usual:.2f}); {guess.worst:,.0f}")
+        table.add_row(name, *cells)
+    CONSOLE.print(table)
+
+
+def bandit_choices() -> None:
+    lengths = (1_000, 10_000, 100_000, 1_000_000)
+    table = new_table(
+        "d = 5, 10 actions: better after; regret, and its fraction of uniform's",
+        ("trust", "epsilon", "better after", *(f"{T:,} rounds" for T in lengths)),
+    )
+    settings = [("none", math.inf), *(("joint", e) for e in (0.1, 0.3, 1.0, 3.0)),
+                *(("local", e) for e in (0.3, 1.0, 3.0))]  # fmt: skip
+    for trust, epsilon in settings:
+        model = "local" if trust == "local" else "joint"
+        guesses = [foreseen(5, T, epsilon, trust=model) for T in lengths]
+        cells = (f"{g.expected:,.0f} ({100 * g.fraction:.2g}%)" for g in guesses)
+        table.add_row(trust, f"{epsilon:g}", f"{guesses[-1].better_after:,.0f}", *cells)
+    CONSOLE.print(table)
+
+    deltas = (1e-5, 1e-6, 1e-9, 1e-12)
+    often = (1, 3, 10)
+    table = new_table(
+        "d = 5, 50,000 rounds: regret by delta (joint) and by contributions",
+        ("epsilon", *(f"delta = {delta:g}" for delta in deltas),
+         *(f"contributions = {k}" for k in often)),
+    )  # fmt: skip
+    for epsilon in (0.3, 1.0, 3.0):
+        guesses = [foreseen(5, 50_000, epsilon, delta=delta) for delta in deltas]
+        guesses += [foreseen(5, 50_000, epsilon, contributions=k) for k in often]
+        table.add_row(f"{epsilon:g}", *(f"{g.expected:,.0f}" for g in guesses))
+    CONSOLE.print(table)
+
+
+def bandit_trusts() -> None:
+    settings = [("joint", 1.0), ("local", 3.0), ("local", 1.0)]
+    table = new_table(
+        "Better than uniform after so many of 100,000 rounds (fraction; 6 runs)",
+        ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)),
+    )
+    kinds = {"noise .1": {}, "noise .5, gap .1": {"noise": 0.5, "gap": 0.1},
+             "10% clicks": {"clicks": 0.1}, "10% clicks, gap .02": {"clicks": 0.1, "gap": 0.02},
+             }  # fmt: skip
+    for d in (5, 20):
+        for kind, options in kinds.items():
+            guesses = [foreseen(d, 100_000, e, trust=trust, runs=6, **options)
+                       for trust, e in settings]  # fmt: skip
+            table.add_row(str(d), kind, *(f"{g.better_after:,.0f} ({100 * g.fraction:.3g}%)"
+                                          for g in guesses))  # fmt: skip
+    CONSOLE.print(table)
+
+
+def bandits() -> None:
+    bandit_accuracy()
+    bandit_worlds()
+    bandit_choices()
+    bandit_trusts()
+    bandit_figure()
+
+
+def bandit_figure() -> None:
+    stream = Stream(5, 50_000)
+    forecasts = [foreseen(5, 50_000, math.inf)]
+    forecasts += [
+        foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)
+    ]
+    path = Path(__file__).parents[1] / "docs" / "bandit-forecast.png"
+    bandit_forecast_report.figure(path, stream, forecasts)
+    CONSOLE.print(f"Figure: docs/{path.name}")
+
+
+def regression() -> None:
+    speed()
+    choices()
+    accuracy(
+        "central",
+        WORLDS,
+        [(8, 2000, 1.0, 0.1), (8, 20_000, 1.0, 0.1), (8, 200_000, 1.0, 0.1), (8, 20_000, 0.3, 0.1),
+         (8, 20_000, 3.0, 0.1), (8, 20_000, 1.0, 0.3), (30, 50_000, 1.0, 0.1)],
+        RUNS,
+    )  # fmt: skip
+    accuracy("central", HELD_OUT, [(5, 5000, 0.7, 0.2), (12, 30_000, 0.7, 0.1)], RUNS)
+    accuracy("local", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], 3)
+    accuracy("local", HELD_OUT, [(5, 200_000, 2.0, 0.1)], 3)
+    path = Path(__file__).parents[1] / "docs" / "forecast.png"
+    figure(path, Question(8, 20_000, 0.1, 1e-6), (0.3, 1.0, 3.0), ("central", "local"), 0.005)
+    CONSOLE.print(f"Figure: docs/{path.name}")
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ("regression", "bandits"):
+        {"regression": regression, "bandits": bandits}[part]()

@@ -1,0 +1,121 @@
+"""Attacks that read what the learner does, not what it releases: other people's actions.
+
+The canary's own *context* varies. Whatever it changes for others must have gone through a release:
+the coins of people beside it in the same window, whose policy is fixed and whose coins are known
+(`seed=`), and the actions of people after the release.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.attack import Claim, attack
+from discreet.bandits import LinearBandit
+from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
+from discreet.links import LINKS
+from discreet.online import SparseBandit
+from discreet.privacy import Noise, SeededNoise
+from discreet.privacy.checks import Array
+
+E1 = np.eye(2)[:1]
+NOBODY = np.zeros((1, 2))  # features that tell nothing
+TWO = np.concatenate([E1, -E1])  # two actions: whoever is offered them shows a sign of theta
+BESIDE, LATER = 6, 8  # people who are offered two actions: in the canary's window, after it
+
+Make = Callable[[Claim, Noise], Any]
+
+
+def _seen(learner: Any, world: int) -> tuple[Array, Array, Array]:
+    """Actions beside the canary, actions after the release, theta."""
+    own = (2 * world - 1) * E1
+    for features in (NOBODY, own, NOBODY, NOBODY):  # half of local reports are of the moment
+        learner.learn(learner.decide(features), 1.0)
+    beside = [learner.decide(TWO).action for _ in range(BESIDE)]
+    while learner.rounds_until_release > 1:
+        learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release - 1, 1, 1)))
+    learner.decide_many(np.tile(NOBODY, (2, 1, 1)))  # the release
+    later = learner.decide_many(np.tile(TWO, (LATER, 1, 1))).action
+    return np.array(beside), later, np.asarray(getattr(learner, "theta", np.zeros(2)))
+
+
+def _own_context(name: str, make: Make, kind: str, near: float, effort: float = 0.25) -> None:
+    @attack(f"{name}, own context", room="bandits", kind=kind, near=near, effort=effort)
+    def own_context(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+        """Features e1 or -e1 of one person: coins of people beside it, later actions, theta."""
+        expected, _, _ = _seen(make(claim, SeededNoise(0)), 1)
+        scores = []
+        for _ in range(runs):
+            beside, later, theta = _seen(make(claim, noise), world)
+            finite = np.nan_to_num(theta[0], nan=1e9, posinf=1e9, neginf=-1e9)
+            scores.append((np.sum(beside == expected), -later.sum(), finite))
+        return np.array(scores, dtype=np.float64)
+
+
+def _linear(link: str) -> Make:
+    bounds = (-1.0, 1.0) if link == "identity" else (0.0, 1.0)
+
+    def make(claim: Claim, noise: Noise) -> Any:
+        return LinearBandit(
+            2,
+            epsilon=claim.epsilon,
+            delta=claim.delta,
+            link=link,
+            policy="greedy",
+            reward_range=bounds,
+            seed=0,
+            noise=noise,
+        )
+
+    return make
+
+
+# `near`: no more than the signs and one entry of theta is read, where the whole sum would show all
+# that was booked; a bound from above, not what was reached.
+for _link in LINKS:
+    _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0)
+_own_context(
+    "continual linucb",
+    lambda claim, noise: ContinualLinUCB(2, 100, claim.epsilon, claim.delta, seed=0, noise=noise),
+    "gaussian",
+    1.0,
+    effort=0.1,
+)
+_own_context(
+    "local linucb",
+    lambda claim, noise: LocalLinUCB(2, 10**5, claim.epsilon, seed=0, noise=noise),
+    "pure",
+    1.0,
+    effort=0.05,
+)
+_own_context(
+    "local sgd bandit",
+    lambda claim, noise: LocalSGDBandit(2, 10**5, claim.epsilon, seed=0, noise=noise),
+    "pure",
+    0.471,  # as in attacks_bandits.py: half the gradient enters the channel
+    effort=0.05,
+)
+
+
+@attack("sparse bandit, own context", room="convex", kind="approximate", effort=0.1)
+def sparse_context(claim: Claim, runs: int, world: int, noise: SeededNoise) -> Array:
+    """A context of zeros, which all arms tie, or of ones; then people whose arms tie: their coins.
+
+    Zeros tie whatever theta is, so the actions of people with such a context are coins, and
+    whoever knows the seed knows them, unless somebody else's context moves the generator.
+    """
+
+    def coins(source: Noise, which: int) -> tuple[Array, float]:
+        bandit = SparseBandit(2, 1, 40, claim.epsilon, claim.delta, forced=4, seed=0, noise=source)
+        for _ in range(8):
+            bandit.learn(bandit.decide([1.0]), 1.0)
+        bandit.learn(bandit.decide([float(which)]), 1.0)
+        tied = np.array([bandit.decide([0.0]).action for _ in range(16)])
+        return tied, float(bandit.theta[0, 0])
+
+    expected, _ = coins(SeededNoise(0), 1)
+    scores = []
+    for _ in range(runs):
+        tied, theta = coins(noise, world)
+        scores.append((np.sum(tied == expected), theta))
+    return np.array(scores, dtype=np.float64)

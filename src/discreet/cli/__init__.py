@@ -1,0 +1,62 @@
+"""The `discreet` command: one file for each command, and nothing heavy until one is run.
+
+The commands need the `experiments` extra; this file does not.
+"""
+
+import sys
+from collections.abc import Sequence
+
+_MANY = "--epsilon"  # takes all numbers that follow it
+_MOVED = {
+    "plan": "discreet forecast (the same options)",
+    "reproduce": "make papers, in a clone of the repository (docs/papers.md)",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns 0, or leaves with another exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in _MOVED:
+        _stop(2, f"there is no command {given[0]!r} any more; it is now: {_MOVED[given[0]]}")
+    try:
+        from discreet.cli.app import app
+
+        app(args=_spread(given), prog_name="discreet")
+    except SystemExit as stop:
+        if stop.code:
+            raise
+    except ImportError as error:
+        _stop(1, f"{error}\nTry: pip install 'discreet[experiments]'")
+    except (ValueError, OSError) as error:
+        _stop(2, str(error))
+    return 0
+
+
+def _spread(arguments: Sequence[str]) -> list[str]:
+    """One option for each number: the parser knows no option with many values.
+
+    >>> _spread(["forecast", "--epsilon", "0.5", "2", "--dim", "3"])
+    ['forecast', '--epsilon', '0.5', '--epsilon', '2', '--dim', '3']
+    """
+    spread: list[str] = []
+    inside = False
+    for argument in arguments:
+        if inside and spread[-1] != _MANY and _is_number(argument):
+            spread.append(_MANY)
+        elif not _is_number(argument):
+            inside = argument == _MANY
+        spread.append(argument)
+    return spread
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _stop(status: int, message: str) -> None:
+    print(f"discreet: {message}", file=sys.stderr)
+    sys.exit(status)

@@ -1,0 +1,38 @@
+"""The commands, put together. Each imports what it runs when it is run."""
+
+import typer
+
+from discreet.cli.audit import audit
+from discreet.cli.datasets import datasets
+from discreet.cli.demo import demo
+from discreet.cli.forecast import forecast
+from discreet.cli.learners import learners
+from discreet.cli.report import report
+from discreet.cli.run import run
+from discreet.cli.version import version
+
+app = typer.Typer(
+    rich_markup_mode="rich",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context) -> None:
+    """Differentially private online learning, regression and bandits.
+
+    \b
+    Start with
+      discreet demo                              what privacy costs, in a minute
+      discreet forecast --rounds 50000 --dim 5   what it would cost you
+      discreet run experiment.toml               your own comparison
+      discreet audit                             attacks: do the promises hold?
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+for command in (demo, run, report, forecast, audit, datasets, learners, version):
+    app.command()(command)

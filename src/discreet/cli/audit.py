@@ -1,0 +1,115 @@
+"""`discreet audit`: attack the learners, and hold what the attacks prove against the claims."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Exit, Option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from discreet.audit import Attack
+    from discreet.audit.run import Audited
+
+
+def audit(
+    learner: Annotated[
+        str | None,
+        Argument(metavar="[LEARNER]", help="A part of a name, or a room; by default all."),
+    ] = None,
+    epsilon: Annotated[float, Option(metavar="E", help="What the learners claim.")] = 1.0,
+    runs: Annotated[
+        int, Option(min=100, help="Of every learner, on each of two neighbouring streams.")
+    ] = 10_000,
+    seed: Annotated[int, Option(min=0, help="Of the noise; another one attacks anew.")] = 0,
+    workers: Annotated[
+        int | None, Option(min=1, help="Processes; by default one for each core.")
+    ] = None,
+    out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
+) -> None:
+    """Attack ourselves: what epsilon can be proved from outside, against what is claimed?
+
+    Each learner runs on two streams that differ in one person, at the worst
+    pair we know; an attacker who sees all that is published tells them
+    apart. How often that works bounds epsilon from below. A bound above the
+    claim would prove a leak; one far below proves nothing.
+
+    \b
+      discreet audit laplace
+      discreet audit regression --runs 2000
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from discreet.audit.run import audit_all, blocks_of
+    from discreet.experiments.audit_figure import audit_figure
+
+    chosen = _chosen(learner, epsilon)
+    console = Console()
+    columns = TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn()
+    with Progress(*columns, console=console, transient=True) as progress:
+        total = sum(blocks_of(each, runs) for each in chosen)
+        bar = progress.add_task("attacking", total=total)
+        results = audit_all(
+            chosen,
+            runs,
+            seed,
+            workers=workers or os.cpu_count() or 1,
+            progress=lambda name: progress.update(bar, advance=1, description=name),
+        )
+    console.print(_table(results))
+    path = audit_figure([(r.attack.name, r.close.share, r.attack.near) for r in results], out)
+    broken = [result.attack.name for result in results if result.sure.verdict == "BROKEN"]
+    console.print(f"Figure: {path}", highlight=False)
+    if broken:
+        console.print(f"[bold red]Claims refuted:[/bold red] {', '.join(broken)}")
+        raise Exit(1)
+
+
+def _chosen(part: str | None, epsilon: float) -> "list[Attack]":
+    from discreet.audit import ATTACKS
+
+    word = (part or "").lower().replace("_", " ")
+    found = [each.at(epsilon) for each in ATTACKS.values() if word in (each.room, "")] or [
+        each.at(epsilon) for each in ATTACKS.values() if word in each.name
+    ]
+    if not found:
+        names = "\n  ".join(sorted(ATTACKS))
+        raise ValueError(f"no attack has {part!r} in its name; there are\n  {names}")
+    return found
+
+
+def _table(results: "list[Audited]") -> "Table":
+    from rich.table import Table
+
+    sure = 1 - (1 - results[0].sure.confidence) * len(results)
+    table = Table(
+        "attack",
+        "claim",
+        "proved, 95%",
+        "fraction",
+        "runs",
+        "verdict",
+        title="What attacks prove",
+        title_justify="left",
+        caption=f"verdict: with {sure:.4g} confidence over all {len(results)} attacks together "
+        "(Bonferroni); Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
+        caption_justify="left",
+    )
+    for column in table.columns[1:5]:
+        column.justify = "right"
+    for attack, close, verdict in results:
+        claim = attack.claim
+        words = f"{claim.epsilon:g}" + (f", {claim.delta:g}" if claim.delta else "")
+        style = "bold red" if verdict.verdict == "BROKEN" else ""
+        table.add_row(
+            attack.name,
+            words,
+            f"{close.lower_bound:.3f}",
+            f"{close.share:.0%}" + (" mu" if close.unit == "mu" else ""),
+            f"{close.runs}",
+            verdict.verdict,
+            style=style,
+        )
+    return table

@@ -1,0 +1,140 @@
+"""`discreet forecast`: what privacy will cost, before any data."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+_REGRESSION = "With --rows only"
+_BANDIT = "With --rounds only"
+
+
+def forecast(
+    rows: Annotated[
+        int | None,
+        Option(metavar="N", help="Of a regression: private rows, one per person (10000)."),
+    ] = None,
+    rounds: Annotated[
+        int | None, Option(metavar="T", help="Of a bandit: decisions to make.")
+    ] = None,
+    dim: Annotated[int | None, Option(metavar="D", help="Number of features.")] = None,
+    public_sample: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="Public rows instead: .npy, or .csv of features; for a bandit "
+               "also .npy of shape (n, actions, features)."),
+    ] = None,
+    norm_bound: Annotated[
+        float, Option(metavar="B", help="Public bound on the norm of a row of the sample.")
+    ] = 1.0,
+    epsilon: Annotated[
+        list[float] | None,
+        Option(metavar="E...", help="Privacy budgets to compare; less hides more (0.5 1 2)."),
+    ] = None,
+    delta: Annotated[
+        float, Option(help="Chance that epsilon may fail; local trust has 0.")
+    ] = 1e-6,
+    noise: Annotated[
+        float | None,
+        Option(metavar="S", help="Of labels or rewards, relative to their bound (0.1)."),
+    ] = None,
+    trust: Annotated[
+        str | None,
+        Option(metavar="T", help="local, both, or central (--rows), joint (--rounds)."),
+    ] = None,
+    out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
+    target: Annotated[
+        float | None,
+        Option(metavar="ERROR", rich_help_panel=_REGRESSION,
+               help="Also say how many rows this mean absolute error needs."),
+    ] = None,
+    actions: Annotated[
+        int | None,
+        Option(metavar="A", rich_help_panel=_BANDIT,
+               help="Actions to choose from in a round (10)."),
+    ] = None,
+    gap: Annotated[
+        float | None,
+        Option(metavar="G", rich_help_panel=_BANDIT,
+               help="Best action against the average one (as large as can be)."),
+    ] = None,
+    clicks: Annotated[
+        float | None,
+        Option(metavar="P", rich_help_panel=_BANDIT,
+               help="Rewards are 0 or 1, so many of them 1 on average."),
+    ] = None,
+    contributions: Annotated[
+        int | None,
+        Option(metavar="K", rich_help_panel=_BANDIT,
+               help="Rounds in which one person may appear (1)."),
+    ] = None,
+) -> None:  # fmt: skip
+    """Before any data: the error or regret to expect, what privacy costs, how much to collect.
+
+    Forecast private linear regression (--rows) or a private bandit (--rounds)
+    before any private row is read. Say what the features look like: a
+    dimension (directions spread evenly), or better a public sample of rows
+    such as yours. Never forecast from the private rows themselves: the
+    forecast would leak them. Regression is forecast by formulas, a bandit by simulating the
+    learner on a stand-in for your world.
+
+    \b
+    how to choose
+      epsilon  how well anyone can tell whether you are in the data: after the
+               release they are right at most e^epsilon / (1 + e^epsilon) of
+               the time (1: 73%, 3: 95%), up to delta. Start at 1; below .3
+               expect to need many rows, above 3 little is promised.
+      delta    chance that the promise fails; well below 1 / people. It is
+               cheap: 1e-6 or 1e-9.
+      trust    central, joint: somebody may hold the data (and for a bandit,
+               only your own action may depend on your own data). local: nobody
+               may, and errors and regret are 10 times as large or more.
+      noise    spread of labels or rewards around their mean, relative to their
+               bound. Ratings in [0, 1] that scatter by .1: 0.1.
+      clicks   instead of noise, for rewards that are yes or no: how many are
+               yes on average.
+      gap      how much more the best action is worth than the average one,
+               relative to the reward bound. The default is the most that such
+               features allow; take less if effects are weak.
+      contributions   rounds in which one person may appear. The promise is for
+               all of them together.
+
+    \b
+    examples
+      discreet forecast --rows 20000 --dim 8
+      discreet forecast --rows 20000 --dim 8 --epsilon 0.3 1 3 --target 0.005
+      discreet forecast --rows 100000 --public-sample census.csv --norm-bound 5
+      discreet forecast --rounds 50000 --dim 5 --trust both
+      discreet forecast --rounds 100000 --dim 5 --actions 4 --clicks 0.1 --gap 0.02
+      discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
+    """
+    from discreet.experiments import bandit_forecast, bandit_forecast_report, regression_forecast
+
+    bandit = rounds is not None
+    if bandit and rows is not None:
+        raise ValueError("give --rows for a regression or --rounds for a bandit, not both")
+    wrong = {"target": target} if bandit else {"actions": actions, "gap": gap, "clicks": clicks,
+                                               "contributions": contributions}  # fmt: skip
+    for name, value in wrong.items():
+        if value is not None:
+            right = "--rows" if bandit else "--rounds"
+            raise ValueError(f"--{name} goes with {right}; leave it out, or give {right}")
+    if (dim is None) == (public_sample is None):
+        raise ValueError("give either --dim D or --public-sample FILE, so that features are known")
+    budgets = epsilon or [0.5, 1.0, 2.0]
+    features = (
+        dim if public_sample is None
+        else regression_forecast.read_sample(public_sample, norm_bound, sets=bandit)
+    )  # fmt: skip
+    assert features is not None
+    if rounds is not None:
+        stream = bandit_forecast.Stream(
+            features, rounds, actions, noise, delta,
+            1 if contributions is None else contributions, gap, clicks,
+        )  # fmt: skip
+        bandit_forecast_report.run(stream, budgets, trust=trust or "joint", out=out)
+    else:
+        question = regression_forecast.Question(
+            features, 10_000 if rows is None else rows, 0.1 if noise is None else noise, delta
+        )
+        trusted = trust or "central"
+        regression_forecast.run(question, budgets, trust=trusted, target=target, out=out)

@@ -1,0 +1,13 @@
+"""Options that several commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+from typer import Option
+
+Out = Annotated[Path, Option(help="Folder for everything that is written.")]
+Workers = Annotated[int | None, Option(min=1, help="Processes; by default one for each core.")]
+Cluster = Annotated[
+    str | None, Option(help="A Dask scheduler, tcp://HOST:PORT: its workers run the cells.")
+]
+Show = Annotated[bool, Option("--open/--no-open", help="Open the report where there is a display.")]

@@ -1,0 +1,71 @@
+"""`discreet run`: an experiment from a file."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, Option
+
+from discreet.cli.options import Cluster, Show, Workers
+
+if TYPE_CHECKING:
+    from discreet.experiments.experiment import Experiment
+
+
+def run(
+    file: Annotated[Path, Argument(metavar="EXPERIMENT", help="An experiment, as TOML.")],
+    out: Annotated[Path | None, Option(help="Folder; by default out/NAME OF THE FILE.")] = None,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    show: Show = True,
+) -> None:
+    """Run an experiment: environments x learners x budgets x seeds, in parallel.
+
+    An experiment is a small TOML file:
+
+    \b
+      name = "Which insurance for whom"
+      task = "bandits"                # or "regression", "online"
+      epsilons = [0.3, 1.0, 3.0]
+      rounds = 20000
+      seeds = 10
+      \\[\\[environments]]
+      name = "randhie"                # see: discreet datasets
+      \\[\\[learners]]
+      name = "LinearBandit"           # see: discreet learners
+      \\[\\[learners]]
+      name = "LinUCB"
+
+    Written to the folder: results.parquet (a tidy table), report.html, and
+    one small file for each finished cell. A run that was killed resumes when
+    it is started again; cells that are done are not run again. Mistakes in
+    the file are told with their line before anything is run.
+    """
+    from discreet.experiments.experiment_file import read_experiment
+
+    experiment = read_experiment(file)
+    run_and_show(experiment, out or Path("out") / file.stem, workers, show, cluster)
+
+
+def run_and_show(
+    experiment: "Experiment",
+    out: Path,
+    workers: int | None,
+    show: bool,
+    cluster: str | None = None,
+) -> None:
+    """Run an experiment below a live table, then print what privacy costs and write the report."""
+    from rich.console import Console
+
+    from discreet.cli.report import show_page
+    from discreet.experiments.live import live_table
+    from discreet.experiments.report import headline, write_report
+    from discreet.experiments.runner import run
+
+    console = Console()
+    with live_table(experiment, console) as watch:
+        results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
+    console.print("\n[bold]What privacy costs here[/bold]")
+    for sentence in headline(results):
+        console.print(sentence, highlight=False)
+    console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False)
+    show_page(write_report(results, out), show)

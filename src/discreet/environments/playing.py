@@ -1,0 +1,171 @@
+"""The one loop in which a learner plays: against people of a world, or against losses.
+
+Any learner will do: it decides and learns. Where its policy is fixed for more than one round it has
+`decide_many`, `learn_many` and `rounds_until_release`, and plays window by window.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from discreet.environments.people import People, World
+from discreet.privacy.checks import Array
+
+NUMBERS = 1 << 20  # feature values drawn at a time: who comes does not depend on the learner
+Generators = tuple[np.random.Generator, np.random.Generator]
+
+
+class Learner(Protocol):
+    """Decides for one person after the other; a decision has an `action`."""
+
+    def decide(self, features: Array, /) -> Any:  # (actions, dim), or one context (dim,)
+        """The next decision."""
+
+    def learn(self, decision: Any, reward: float, /) -> object:
+        """Take its reward."""
+
+
+class LossLearner(Protocol):
+    """Decides without a context, and sees the loss of its own decision only."""
+
+    def decide(self) -> Any:
+        """The next decision."""
+
+    def learn(self, decision: Any, loss: float, /) -> object:
+        """Take its loss."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """The expected regret of every round, and that of an action drawn uniformly, on one's people.
+
+    regret    (rounds,): mean reward of the best action minus that of the chosen one
+    uniform   (rounds,): mean reward of the best action minus the average over all actions
+    """
+
+    regret: Array
+    uniform: Array
+
+
+def generators(seed: int) -> Generators:
+    """Two streams for a seed: who comes, and how rewards turn out around their means."""
+    return np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
+
+
+def _ignore(_: object) -> None:
+    pass
+
+
+def play(
+    learner: Learner,
+    world: World,
+    rounds: int,
+    context_rng: np.random.Generator,
+    reward_rng: np.random.Generator,
+    *,
+    clock: Callable[[str], object] = _ignore,
+    progress: Callable[[int], object] = _ignore,
+) -> Played:
+    """Play so many rounds of a world.
+
+    `context_rng` decides who comes and `reward_rng` their luck (`generators` makes both). People
+    are drawn in blocks of fixed size: learners that are given the same seed meet the same people
+    with the same luck. `clock` is told whose turn it is ("environment", "learner" or "runner"),
+    `progress` how many rounds were played since it was told last.
+
+    >>> from discreet.environments import linear_world
+    >>> class First:
+    ...     action = 0
+    ...     def decide(self, features):
+    ...         return self
+    ...     def learn(self, decision, reward):
+    ...         pass
+    >>> played = play(First(), linear_world("fixed", seed=0), 100, *generators(0))
+    >>> played.regret.shape, bool(np.ptp(played.regret) == 0)
+    ((100,), True)
+    """
+    step = _play_window if hasattr(learner, "decide_many") else _play_one
+    regret = np.empty(rounds)
+    uniform = np.empty(rounds)
+    block = max(1, NUMBERS // (world.n_actions * world.dim))
+    for start in range(0, rounds, block):
+        clock("environment")
+        people = world.people(min(block, rounds - start), context_rng, start=start)
+        uniform[start : start + block] = people.best - people.means.mean(axis=1)
+        end = start + len(people)
+        done = start
+        while done < end:
+            missed = step(learner, people, done - start, reward_rng, clock)
+            n = len(missed)
+            regret[done : done + n] = missed
+            done += n
+            progress(n)
+    return Played(regret, uniform)
+
+
+def _play_window(
+    learner: Any,
+    people: People,
+    first: int,
+    rng: np.random.Generator,
+    clock: Callable[[str], object],
+) -> Array:
+    """Those from `first` on who come before the next release; the regret of each."""
+    clock("environment")
+    people = people[first : first + learner.rounds_until_release]
+    clock("learner")
+    decisions = learner.decide_many(people.features)
+    clock("environment")
+    missed = people.regret(decisions.action)
+    rewards = people.rewards(decisions.action, rng)
+    clock("learner")
+    learner.learn_many(decisions, rewards)
+    clock("runner")
+    return missed
+
+
+def _play_one(
+    learner: Learner,
+    people: People,
+    first: int,
+    rng: np.random.Generator,
+    clock: Callable[[str], object],
+) -> Array:
+    """The person at `first`; the regret."""
+    clock("environment")
+    person = people[first : first + 1]
+    clock("learner")
+    decision = learner.decide(person.features[0])
+    clock("environment")
+    missed = person.regret([decision.action])
+    (reward,) = person.rewards([decision.action], rng)
+    clock("learner")
+    learner.learn(decision, float(reward))
+    clock("runner")
+    return missed
+
+
+def play_losses(
+    learner: LossLearner, loss: Callable[[int, Any], float], rounds: int
+) -> Array:  # -> (rounds,)
+    """Play so many rounds against `loss(t, decision)`, t = 0, 1, ...; the loss of every decision.
+
+    >>> class First:
+    ...     action = 0
+    ...     def decide(self):
+    ...         return self
+    ...     def learn(self, decision, loss):
+    ...         pass
+    >>> losses = np.array([[0.0, 1.0], [1.0, 0.0]])
+    >>> play_losses(First(), lambda t, decision: losses.item(t, decision.action), 2)
+    array([0., 1.])
+    """
+    suffered = np.empty(rounds)
+    for t in range(rounds):
+        decision = learner.decide()
+        value = loss(t, decision)
+        learner.learn(decision, value)
+        suffered[t] = value
+    return suffered

@@ -1,0 +1,291 @@
+"""Before any decision: the regret to expect of a private bandit, and when it beats chance.
+
+The forecast is the learner itself, run on a stand-in for your world: no constant is fitted, and
+whatever the learner does well or badly is in it.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discreet.bandits import LinearBandit
+from discreet.environments import LinearWorld, People, linear_world, play
+from discreet.privacy import SeededNoise
+from discreet.privacy.checks import Array, finite, one_of, positive, whole, within
+
+ACTIONS = 10  # in a round, by default
+NOISE = 0.1  # of rewards, by default
+MOST_ROUNDS = 10**7  # each is simulated
+MOST_FEATURES = 400  # beyond, LinearBandit has no widths
+POOL = 1e6  # numbers in the action sets that a run meets again and again
+BETTER = 0.5  # of uniform's regret
+MOST_RUNS = 20  # of the learner
+
+Tick = Callable[[int], object]  # told how many rounds were simulated
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What is known before the first decision: all of it public.
+
+    `features` is a dimension (actions spread evenly over the unit sphere, fresh every round); a
+    public sample of rows (n, d) in the unit ball, from which actions are drawn; or public action
+    sets (n, actions, d), one of which is drawn every round. Rewards lie in [-1, 1], their mean is
+    linear in the features, of any direction; `gap` is how much more the best action is worth than
+    the average one. With `clicks`, rewards are 0 or 1, so many of them 1 on average, and there is
+    a constant beside the features.
+    """
+
+    features: Array | int
+    rounds: int
+    actions: int | None = None  # 10, or those of the sets
+    noise: float | None = None  # std of a reward around its mean: 0.1, unless clicks
+    delta: float = 1e-6  # under joint trust; local trust is pure
+    contributions: int = 1  # rounds in which one person may appear
+    gap: float | None = None  # the widest that there can be
+    clicks: float | None = None
+
+    def __post_init__(self) -> None:
+        whole("rounds", self.rounds, least=100)
+        if self.rounds > MOST_ROUNDS:
+            raise ValueError(
+                f"rounds must be at most {MOST_ROUNDS:,}, got {self.rounds:,}: each is simulated; "
+                "forecast fewer, regret hardly grows after that"
+            )
+        if isinstance(self.features, np.ndarray):
+            sample = within("features", finite("features", self.features), 1, norm="l2", clip=False)
+            if sample.ndim not in (2, 3) or 0 in sample.shape:
+                raise ValueError(
+                    "features must be a dimension, rows (n, d) or action sets (n, actions, d); "
+                    f"got shape {sample.shape}"
+                )
+            if sample.ndim == 3 and self.actions is not None:
+                raise ValueError("the action sets have their actions already; leave out actions")
+        else:
+            whole("dim", self.features, least=2)
+        if self.known > MOST_FEATURES:
+            raise ValueError(f"a forecast has at most {MOST_FEATURES} features, got {self.known}")
+        whole("actions", self.offered, least=2)
+        whole("contributions", self.contributions)
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta must lie between 0 and 1, got {self.delta!r}; try 1e-6")
+        if self.noise is not None and positive("noise", self.noise) > 1:
+            raise ValueError(f"noise is relative to the reward bound, at most 1; got {self.noise}")
+        if self.clicks is not None and not 0 < self.clicks < 1:
+            raise ValueError(f"clicks must lie between 0 and 1, got {self.clicks!r}")
+        if self.clicks is not None and self.noise is not None:
+            raise ValueError("clicks have the noise of yes and no; give clicks or noise, not both")
+        if self.widest_gap < 1e-9:
+            raise ValueError("all actions of the public sample look alike: nothing to choose from")
+        if self.gap is not None and positive("gap", self.gap) > self.widest_gap:
+            raise ValueError(
+                f"gap must be at most {self.widest_gap:.2g} with such features and rewards, got "
+                f"{self.gap:g}; it is in units of the reward bound"
+            )
+
+    @property
+    def known(self) -> int:
+        """Number of features, without the constant."""
+        if isinstance(self.features, np.ndarray):
+            return int(self.features.shape[-1])
+        return self.features
+
+    @property
+    def dim(self) -> int:
+        """Number of features that the learner sees."""
+        return self.known + (self.clicks is not None)
+
+    @property
+    def offered(self) -> int:
+        """Actions in a round."""
+        if isinstance(self.features, np.ndarray) and self.features.ndim == 3:
+            return int(self.features.shape[1])
+        return ACTIONS if self.actions is None else self.actions
+
+    @cached_property
+    def widest_gap(self) -> float:
+        """The gap when features matter as much as they can, on average over all directions.
+
+        >>> round(Stream(5, 1000, actions=10).widest_gap, 2)
+        0.66
+        >>> round(Stream(5, 1000, actions=10, clicks=0.1).widest_gap, 3)
+        0.066
+        """
+        rng = np.random.default_rng(0)
+        directions = rng.standard_normal((self.known, 64))
+        directions *= self._largest_effect / np.linalg.norm(directions, axis=0)
+        values = self._drawn(max(50, 20_000 // self.offered), rng) @ directions
+        return float(np.mean(values.max(axis=1) - values.mean(axis=1)))
+
+    @property
+    def _largest_effect(self) -> float:
+        """How much the features can move the mean of a reward."""
+        return 1.0 if self.clicks is None else min(self.clicks, 1 - self.clicks)
+
+    def _drawn(self, n: int, rng: np.random.Generator) -> Array:  # -> (n, actions, known)
+        features = self.features
+        if not isinstance(features, np.ndarray):
+            sphere = linear_world("sphere", dim=features, actions=self.offered, seed=0)
+            return sphere.people(n, rng).features
+        places = rng.integers(len(features), size=n if features.ndim == 3 else (n, self.offered))
+        return np.asarray(features[places])
+
+    def contexts(self, n: int, rng: np.random.Generator) -> Array:  # -> (n, actions, dim)
+        """Action sets of the stand-in, in the unit ball."""
+        drawn = self._drawn(n, rng)
+        if self.clicks is None:
+            return drawn
+        return np.concatenate([np.ones((n, self.offered, 1)), drawn], axis=2) / math.sqrt(2)
+
+    def world(self, seed: int) -> LinearWorld:
+        """A stand-in for the world; the seed decides its parameter."""
+        theta = np.random.default_rng(seed).standard_normal(self.known)
+        fraction = 1.0 if self.gap is None else self.gap / self.widest_gap
+        theta *= fraction * self._largest_effect / np.linalg.norm(theta)
+        if self.clicks is None:
+            noise = NOISE if self.noise is None else self.noise
+            return LinearWorld("stand-in", theta, self.contexts, self.offered, noise=noise)
+        theta = math.sqrt(2) * np.append(self.clicks, theta)
+        return LinearWorld("stand-in", theta, self.contexts, self.offered, distribution="zero-one")
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """Regret against rounds, in several runs; rewards in units of their bound."""
+
+    trust: str  # "joint", "local", or "none" without privacy
+    epsilon: float
+    rounds: Array  # (k,), from 0 to the horizon
+    regret: Array  # (runs, k), the sum so far
+    uniform: float  # regret of a uniform choice, per round
+
+    @property
+    def expected(self) -> float:
+        """Regret at the horizon, on average."""
+        return float(self.regret[:, -1].mean())
+
+    @property
+    def worst(self) -> float:
+        """Regret at the horizon in the worst run."""
+        return float(self.regret[:, -1].max())
+
+    @property
+    def fraction(self) -> float:
+        """Expected regret at the horizon relative to that of a uniform choice."""
+        return self.expected / (self.uniform * float(self.rounds[-1]))
+
+    @property
+    def better_after(self) -> float:
+        """Rounds after which expected regret per round stays below half of uniform's.
+
+        inf if it does not within the horizon.
+        """
+        per_round = np.diff(self.regret.mean(axis=0)) / np.diff(self.rounds)
+        (late,) = np.nonzero(per_round >= BETTER * self.uniform)
+        if len(late) == 0:
+            return 0.0
+        end = late[-1] + 1
+        return math.inf if end == len(per_round) else float(self.rounds[end])
+
+
+def forecast(
+    stream: Stream,
+    epsilon: float,
+    *,
+    trust: str = "joint",
+    runs: int = MOST_RUNS,
+    seed: int = 0,
+    tick: Tick | None = None,
+) -> Forecast:
+    """Run `LinearBandit` on stand-ins for the world; epsilon = inf is without privacy.
+
+    >>> stream = Stream(features=3, rounds=5000)
+    >>> private, plain = forecast(stream, 1.0, runs=4), forecast(stream, math.inf, runs=4)
+    >>> plain.expected < private.expected < 0.1 * private.uniform * 5000
+    True
+    >>> bool(private.better_after < 500)
+    True
+    """
+    positive("epsilon", epsilon, allow_inf=True)
+    one_of("trust", trust, ("joint", "local"))
+    whole("runs", runs)
+    marks = _marks(stream.rounds)
+    regret = np.empty((runs, len(marks)))
+    uniform = np.empty(runs)
+    for run in range(runs):
+        curve, uniform[run] = _simulated(stream, epsilon, trust, [seed, run], tick or _silent)
+        regret[run] = curve[marks]
+    name = "none" if math.isinf(epsilon) else trust
+    return Forecast(name, float(epsilon), marks.astype(float), regret, float(uniform.mean()))
+
+
+def _marks(rounds: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Where a curve is looked at: 0, and steps of about a quarter up to the horizon."""
+    steps = np.geomspace(8, rounds, math.ceil(math.log(rounds / 8, 1.25)) + 1)
+    return np.unique(np.append(0, np.rint(steps))).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Recurring:
+    """A world in which the same people come again and again, with fresh luck.
+
+    Drawing new ones for every round would take longer than deciding.
+    """
+
+    world: LinearWorld
+    pool: People
+
+    @property
+    def name(self) -> str:
+        return self.world.name
+
+    @property
+    def dim(self) -> int:
+        return self.world.dim
+
+    @property
+    def n_actions(self) -> int:
+        return self.world.n_actions
+
+    @property
+    def reward_range(self) -> tuple[float, float]:
+        return self.world.reward_range
+
+    def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
+        places = np.arange(start, start + n) % len(self.pool)
+        return replace(
+            self.pool, features=self.pool.features[places], means=self.pool.means[places]
+        )
+
+
+def _simulated(
+    stream: Stream, epsilon: float, trust: str, seeds: list[int], tick: Tick
+) -> tuple[Array, float]:
+    """Regret after 0, 1, 2, ... rounds of one run, and that of a uniform choice per round."""
+    number = int(np.random.SeedSequence(seeds).generate_state(1)[0])
+    rng = np.random.default_rng([number, 1])
+    world = stream.world(number)
+    size = int(min(stream.rounds, max(1000, POOL // (stream.offered * stream.dim))))
+    pool = world.people(size, rng)
+    bandit = LinearBandit(
+        stream.dim,
+        stream.rounds,
+        epsilon,
+        stream.delta if trust == "joint" else None,
+        trust=trust,
+        reward_range=world.reward_range,
+        contributions=stream.contributions,
+        seed=number,
+        noise=SeededNoise(number),
+    )
+    played = play(bandit, _Recurring(world, pool), stream.rounds, rng, rng, progress=tick)
+    uniform = float(np.mean(pool.best[:, None] - pool.means))
+    return np.cumsum(np.append(0.0, played.regret)), uniform
+
+
+def _silent(rounds: int) -> None:
+    pass

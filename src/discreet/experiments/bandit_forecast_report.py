@@ -1,0 +1,147 @@
+"""The forecast of a bandit as people read it: a table and a figure."""
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from discreet.experiments.bandit_forecast import (
+    MOST_RUNS,
+    NOISE,
+    Forecast,
+    Stream,
+    Tick,
+    forecast,
+)
+from discreet.experiments.regression_forecast import COLOURS
+from discreet.privacy.checks import one_of, positive
+
+SECONDS = 10.0  # that a forecast may take on one core, about
+FEWEST_RUNS = 4
+
+
+def run(stream: Stream, epsilons: Sequence[float], *, trust: str = "joint", out: Path) -> Path:
+    """Simulate, print the table, save the figure, return its path."""
+    one_of("trust", trust, ("joint", "local", "both"))
+    trusts = ("joint", "local") if trust == "both" else (trust,)
+    for epsilon in epsilons:
+        positive("epsilon", epsilon)
+    settings = [("joint", math.inf)]
+    settings += [(model, e) for model in trusts for e in sorted(set(epsilons))]
+    runs = _affordable(stream, settings)
+    with _progress(len(settings) * runs * stream.rounds) as tick:
+        forecasts = [forecast(stream, e, trust=model, runs=runs, tick=tick)
+                     for model, e in settings]  # fmt: skip
+    _table(stream, forecasts)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "forecast.png"
+    figure(path, stream, forecasts)
+    print(f"\nFigure: {path}")
+    return path
+
+
+def _affordable(stream: Stream, settings: Sequence[tuple[str, float]]) -> int:
+    """How many runs of each setting fit into the time; a function of the question alone."""
+    one = 0.08 + stream.rounds * (5e-7 + 3e-9 * stream.offered * stream.dim)  # seconds
+    all_once = sum(2 * one if trust == "local" else one for trust, _ in settings)
+    return int(min(max(SECONDS // all_once, FEWEST_RUNS), MOST_RUNS))
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Tick]:
+    """A bar while rounds are simulated, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("simulating", total=total)
+        yield lambda rounds: progress.advance(task, rounds)
+
+
+def _table(stream: Stream, forecasts: Sequence[Forecast]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    plain = forecasts[0]
+    what = "as public" if isinstance(stream.features, np.ndarray) else "on a sphere"
+    rewards = f"noise {NOISE if stream.noise is None else stream.noise:g}"
+    if stream.clicks is not None:
+        rewards = f"{100 * stream.clicks:g}% clicks"
+    table = Table(
+        title=f"{stream.rounds:,} rounds, {stream.offered} actions, "
+        f"{stream.known} features {what}, {rewards}",
+        title_justify="left",
+    )
+    columns = ("trust", "epsilon", "better after", "regret", "worst", "fraction", "d/epsilon")
+    for column in columns:
+        table.add_column(column, justify="right", no_wrap=True)
+    for line in forecasts:
+        table.add_row(
+            line.trust,
+            "-" if line is plain else f"{line.epsilon:g}",
+            "never" if math.isinf(line.better_after) else _digits(line.better_after),
+            _digits(line.expected),
+            _digits(line.worst),
+            f"{_digits(100 * line.fraction)}%",
+            _digits(_limit(stream, line.epsilon)) if line.trust == "joint" else "-",
+            end_section=line is plain or line is forecasts[-1],
+        )
+    table.add_row("uniform", "-", "never", _digits(plain.uniform * stream.rounds), "-", "100%", "-")
+    console = Console()
+    console.print(table)
+    often = stream.contributions > 1
+    console.print(
+        "better after: rounds after which expected regret per round stays below half of a uniform "
+        "choice's. regret: what the best actions would have earned more by the end, in units of "
+        f"the reward bound; mean of {len(plain.regret)} simulated runs. worst: of these. fraction: "
+        f"of the regret of a uniform choice, which loses {plain.uniform:.2g} a round. none: "
+        "without privacy. d/epsilon: scale of the least that privacy costs under joint trust"
+        + (f", times {stream.contributions} contributions" if often else "")
+        + ". The forecast is the learner itself on a stand-in for your world, no better than the "
+        f"stand-in. delta = {stream.delta:g} (local: 0)."
+    )
+
+
+def _limit(stream: Stream, epsilon: float) -> float:
+    return stream.dim * stream.contributions / epsilon
+
+
+def _digits(value: float) -> str:
+    """Two significant digits."""
+    rounded = float(f"{value:.2g}")
+    return f"{rounded:,.0f}" if rounded >= 10 else np.format_float_positional(rounded, trim="-")
+
+
+def figure(path: Path, stream: Stream, forecasts: Sequence[Forecast]) -> None:
+    """Regret against rounds: private, without privacy, and a uniform choice."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plain, *private = forecasts
+    trusts = list(dict.fromkeys(line.trust for line in private))
+    picture, axes = plt.subplots(
+        1, len(trusts), figsize=(6.2 * len(trusts), 4.2), constrained_layout=True, squeeze=False,
+        sharey=True,
+    )  # fmt: skip
+    t = plain.rounds[1:]
+    for axis, trust in zip(axes[0], trusts, strict=True):
+        axis.loglog(t, plain.uniform * t, ":", color="grey", label="uniform choice")
+        axis.loglog(t, plain.regret.mean(axis=0)[1:], color="black", label="without privacy")
+        lines = [line for line in private if line.trust == trust]
+        for line, colour in zip(lines, COLOURS * len(lines), strict=False):
+            curves = line.regret[:, 1:]
+            label = f"epsilon = {line.epsilon:g}"
+            axis.loglog(t, curves.mean(axis=0), color=colour, label=label)
+            axis.fill_between(t, curves.min(axis=0), curves.max(axis=0), color=colour, alpha=0.2,
+                              linewidth=0)  # fmt: skip
+        axis.set(xlabel="rounds", title=f"{trust} trust")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False)
+    axes[0, 0].set_ylabel("regret so far")
+    picture.savefig(path, dpi=110)
+    plt.close(picture)

@@ -1,0 +1,220 @@
+"""An experiment: environments x learners x budgets x seeds. What is run is a list of cells."""
+
+import difflib
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from discreet.source import digest
+
+FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
+POINTS = 40  # of a curve
+Keys = tuple[str | int, ...]  # to a value of an experiment: ("learners", 0, "policy")
+
+
+class ExperimentError(ValueError):
+    """A mistake in an experiment: the path to the value, and a message that says what to do.
+
+    Whoever reads the experiment from a file adds the line.
+    """
+
+    def __init__(self, path: Keys, message: str) -> None:
+        self.path = path
+        self.message = message
+        super().__init__(f"{place(path)}: {message}" if path else message)
+
+
+def place(path: Keys) -> str:
+    """A path as people write it.
+
+    >>> place(("learners", 0, "policy"))
+    'learners[1].policy'
+    """
+    parts = [f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path]
+    return "".join(parts).lstrip(".")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An environment or a learner of an experiment: its name, its options, its title in tables."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    title: str = ""  # by default the name with its options
+
+    def __post_init__(self) -> None:
+        options = ", ".join(str(value) for value in self.options.values())
+        known = self.title or (f"{self.name} ({options})" if options else self.name)
+        object.__setattr__(self, "title", known)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: nothing but these values decides its numbers."""
+
+    task: str
+    environment: Choice
+    learner: Choice
+    epsilon: float
+    delta: float
+    rounds: int
+    points: int
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name of the file that holds its outcome; titles do not matter, the source does."""
+        plain = asdict(self)
+        for part in (plain["environment"], plain["learner"]):
+            del part["title"]
+        text = json.dumps({"source": digest(), **plain}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Environments x learners x budgets x seeds, all of one task.
+
+    >>> experiment = Experiment.from_dict({
+    ...     "environments": [{"name": "sphere", "dim": 5}],
+    ...     "learners": [{"name": "LinearBandit"}, {"name": "LinUCB"}],
+    ...     "epsilons": [0.5, 2.0], "rounds": 1000, "seeds": 3,
+    ... })
+    >>> experiment.seeds, experiment.environments[0].title
+    ((1000, 1001, 1002), 'sphere (5)')
+    """
+
+    environments: tuple[Choice, ...]
+    learners: tuple[Choice, ...]
+    epsilons: tuple[float, ...] = (0.3, 1.0, 3.0)
+    rounds: int = 20_000  # most rows, for regression
+    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + 10))
+    delta: float = 1e-6  # of learners that are not pure
+    task: str = "bandits"
+    name: str = "What privacy costs"
+    points: int = POINTS
+    note: str = ""  # for readers of the report: how options were chosen, what the data are
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Experiment":
+        """An experiment from plain values, as a TOML file has them."""
+        known = tuple(each.name for each in fields(cls))
+        for key in data:
+            if key not in known:
+                raise ExperimentError((key,), f"no such key{suggestion(key, known)}")
+        for key in ("environments", "learners"):
+            if key not in data:
+                raise ExperimentError(
+                    (), f"an experiment needs {key}: add a [[{key}]] table with a name"
+                )
+        values: dict[str, Any] = {key: data[key] for key in known if key in data}
+        for key in ("environments", "learners"):
+            values[key] = _choices(key, data[key])
+        if "epsilons" in data:
+            values["epsilons"] = tuple(
+                _number(("epsilons", i), each, "epsilon", least=0.0, infinite=True)
+                for i, each in enumerate(_list(("epsilons",), data["epsilons"]))
+            )
+        if "seeds" in data:
+            values["seeds"] = _seeds(data["seeds"])
+        for key, least in (("rounds", 10), ("points", 2)):
+            if key in data:
+                values[key] = _integer((key,), data[key], least)
+        if "delta" in data:
+            values["delta"] = _number(("delta",), data["delta"], "delta", least=0.0)
+            if values["delta"] >= 1:
+                raise ExperimentError(("delta",), "delta must be below 1; take 1e-6")
+        for key in ("task", "name", "note"):
+            if key in data and not isinstance(data[key], str):
+                raise ExperimentError((key,), f"{key} must be text in quotes")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values from which `from_dict` makes the same experiment."""
+        plain = {each.name: getattr(self, each.name) for each in fields(self)}
+        for key in ("environments", "learners"):
+            plain[key] = [
+                {"name": each.name, "title": each.title, **each.options} for each in plain[key]
+            ]
+        return {
+            key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()
+        }
+
+    def cells(self, private: Iterable[str]) -> list[Cell]:
+        """All runs, seed by seed; learners that are not `private` have no budgets to run at."""
+        private = set(private)
+        return [
+            Cell(
+                self.task,
+                environment,
+                learner,
+                epsilon,
+                self.delta,
+                self.rounds,
+                self.points,
+                seed,
+            )
+            for seed in self.seeds
+            for environment in self.environments
+            for learner in self.learners
+            for epsilon in (self.epsilons if learner.name in private else (math.inf,))
+        ]
+
+
+def suggestion(wrong: str, known: Sequence[str]) -> str:
+    """What may have been meant.
+
+    >>> suggestion("sead", ["seeds", "rounds"])
+    "; did you mean 'seeds'?"
+    """
+    close = difflib.get_close_matches(wrong, known, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else f"; there are {', '.join(known)}"
+
+
+def _choices(key: str, tables: Any) -> tuple[Choice, ...]:
+    if not isinstance(tables, Sequence) or isinstance(tables, str) or not tables:
+        raise ExperimentError((key,), f"write one [[{key}]] table for each")
+    choices = []
+    for i, table in enumerate(tables):
+        if not isinstance(table, Mapping) or not isinstance(table.get("name"), str):
+            raise ExperimentError((key, i), 'it needs a name: name = "..."')
+        if not isinstance(table.get("title", ""), str):
+            raise ExperimentError((key, i, "title"), "a title is text in quotes")
+        options = {name: value for name, value in table.items() if name not in ("name", "title")}
+        choices.append(Choice(table["name"], options, table.get("title", "")))
+    titles = [choice.title for choice in choices]
+    for i, title in enumerate(titles):
+        if title in titles[:i]:
+            raise ExperimentError((key, i), f"{title!r} is there twice; give one of them a title")
+    return tuple(choices)
+
+
+def _list(path: Keys, value: Any) -> Sequence[Any]:
+    if not isinstance(value, Sequence) or isinstance(value, str) or not value:
+        raise ExperimentError(path, f"{path[-1]} must be a list such as [0.3, 1.0, 3.0]")
+    if len(set(map(str, value))) < len(value):
+        raise ExperimentError(path, f"{path[-1]} has a value twice; leave one out")
+    return value
+
+
+def _seeds(value: Any) -> tuple[int, ...]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return tuple(range(FIRST_SEED, FIRST_SEED + _integer(("seeds",), value, 1)))
+    return tuple(_integer(("seeds", i), each, 0) for i, each in enumerate(_list(("seeds",), value)))
+
+
+def _integer(path: Keys, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ExperimentError(path, f"must be an integer of at least {least}, got {value!r}")
+    return value
+
+
+def _number(path: Keys, value: Any, what: str, *, least: float, infinite: bool = False) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > least:
+        raise ExperimentError(path, f"{what} must be a number above {least:g}, got {value!r}")
+    if math.isinf(value) and not infinite:
+        raise ExperimentError(path, f"{what} must be finite")
+    return float(value)

@@ -1,0 +1,216 @@
+"""Before any data: what error to expect, what privacy costs, how many rows a target needs."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from discreet.privacy.checks import Array, finite, one_of, positive, whole, within
+from discreet.regression.information import (
+    error_limit,
+    expected_error,
+    price_of_privacy,
+    rows_needed,
+)
+
+MOST_ROWS = 5000  # of a public sample; more would change nothing but the time
+COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is known before any private row is read."""
+
+    covariates: Array | int  # a public sample (rows, d) in the unit ball, or d for the sphere
+    rows: int  # how many private rows there will be
+    noise: float  # std of a label around its mean, relative to the label bound
+    delta: float  # under central trust; local trust is pure
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One line of the table; errors are E|<phi, theta^ - theta>|, labels in [-1, 1]."""
+
+    trust: str  # "central", "local", or "none" for least squares
+    epsilon: float
+    error: float
+    plain: float  # error of least squares
+    price: float  # of privacy, tr(Sigma W^2)/d
+    limit: float  # scale of the lower bound
+    needed: float | None  # rows for the target, if there is one
+
+
+def answer(question: Question, trust: str, epsilon: float, target: float | None = None) -> Answer:
+    """What to expect at this trust and epsilon.
+
+    >>> line = answer(Question(8, 20_000, noise=0.1, delta=1e-6), "central", epsilon=1.0)
+    >>> f"error {line.error:.4f}, without privacy {line.plain:.4f}, price {line.price:.1f}"
+    'error 0.0018, without privacy 0.0016, price 1.3'
+    """
+    X = question.covariates
+    n = question.rows
+    sigma = question.noise
+    plain = expected_error(X, n, label_noise=sigma)
+    if trust == "none":
+        needed = None if target is None else rows_needed(X, target, label_noise=sigma)
+        return Answer(trust, math.inf, plain, plain, 1.0, plain, needed)
+    delta = question.delta
+    return Answer(
+        trust,
+        epsilon,
+        expected_error(X, n, epsilon, delta, trust=trust, label_noise=sigma),
+        plain,
+        price_of_privacy(X, n, epsilon, delta, trust=trust, label_noise=sigma),
+        error_limit(X, n, epsilon, trust=trust, label_noise=sigma),
+        None
+        if target is None
+        else rows_needed(X, target, epsilon, delta, trust=trust, label_noise=sigma),
+    )
+
+
+def run(
+    question: Question,
+    epsilons: Sequence[float],
+    *,
+    trust: str = "central",
+    target: float | None = None,
+    out: Path,
+) -> Path:
+    """Print the table, save the figure, return its path."""
+    whole("rows", question.rows, least=10)
+    positive("noise", question.noise)
+    if target is not None:
+        positive("target", target)
+    one_of("trust", trust, ("central", "local", "both"))
+    trusts = ("central", "local") if trust == "both" else (trust,)
+    for epsilon in epsilons:
+        positive("epsilon", epsilon)
+    answers = [answer(question, "none", math.inf, target)]
+    answers += [answer(question, model, e, target) for model in trusts for e in sorted(epsilons)]
+    _table(question, answers, target)
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / "forecast.png"
+    figure(path, question, sorted(epsilons), trusts, target)
+    print(f"\nFigure: {path}")
+    return path
+
+
+def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
+    """Rows of a public .npy or .csv file (a header is skipped), clipped to the bound and scaled.
+
+    With `sets`, a .npy file may also hold action sets (n, actions, d). Messages never quote the
+    file: what is public today may have been a mistake.
+    """
+    positive("norm_bound", norm_bound)
+    if not path.is_file():
+        raise ValueError(f"no public sample at {path}")
+    try:
+        if path.suffix == ".npy":
+            rows = np.load(path, allow_pickle=False)
+        else:
+            with path.open() as lines:
+                header = any(mark.isalpha() for mark in lines.readline().replace("e", ""))
+            rows = np.loadtxt(path, delimiter=",", skiprows=int(header), ndmin=2)
+    except (ValueError, OSError, EOFError):
+        raise ValueError(
+            f"{path} is not a table of numbers; a .npy matrix or a .csv with features only is "
+            "expected"
+        ) from None
+    rows = finite("the public sample", rows)
+    if rows.ndim not in ((2, 3) if sets else (2,)) or 0 in rows.shape:
+        shapes = "(rows, d) or (sets, actions, d)" if sets else "(rows, d)"
+        raise ValueError(f"the public sample must have shape {shapes}, got {rows.shape}")
+    rows = rows[:: math.ceil(len(rows) / MOST_ROWS)]
+    return within("the public sample", rows, norm_bound, norm="l2", clip=True) / norm_bound
+
+
+def _table(question: Question, answers: Sequence[Answer], target: float | None) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    X = question.covariates
+    what = f"{X} features on a sphere" if isinstance(X, int) else f"{X.shape[1]} features as public"
+    table = Table(
+        title=f"What to expect of {question.rows:,} rows, {what}, label noise {question.noise:g}",
+        title_justify="left",
+    )
+    for column in ("trust", "epsilon", "error", "plain", "ratio", "price", "limit"):
+        table.add_column(column, justify="right", no_wrap=True)
+    if target is not None:
+        table.add_column("rows needed", justify="right", no_wrap=True)
+    for line in answers:
+        table.add_row(
+            line.trust,
+            "-" if math.isinf(line.epsilon) else f"{line.epsilon:g}",
+            f"{line.error:.2g}",
+            f"{line.plain:.2g}",
+            _short(line.error / line.plain),
+            _short(line.price),
+            f"{line.limit:.2g}",
+            *([] if line.needed is None else [_count(line.needed)]),
+            end_section=line.trust == "none",
+        )
+    console = Console()
+    console.print(table)
+    console.print(
+        "error: mean absolute error of a prediction, in units of the label bound. plain: of least "
+        "squares, without privacy. ratio: of the two. price: of privacy, tr(Sigma W^2)/d, what "
+        "ratio^2 comes to with rows enough. limit: scale below which no private estimator gets. "
+        + (f"rows needed: for an error of {target:g}. " if target is not None else "")
+        + "Forecasts are good to a factor of about 1.5, under local trust 2. "
+        f"delta = {question.delta:g} (local: 0)."
+    )
+
+
+def _short(ratio: float) -> str:
+    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
+
+
+def _count(rows: float) -> str:
+    if math.isinf(rows):
+        return "too many"
+    digits = 10 ** max(math.floor(math.log10(rows)) - 1, 0)  # two significant digits
+    return f"{math.ceil(rows / digits) * digits:,.0f}"
+
+
+def figure(
+    path: Path,
+    question: Question,
+    epsilons: Sequence[float],
+    trusts: Sequence[str],
+    target: float | None = None,
+) -> None:
+    """Error against the number of rows: least squares, private, and the limit."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    X = question.covariates
+    sigma = question.noise
+    n = np.unique(np.geomspace(max(10, question.rows / 30), 30 * question.rows, 11).astype(int))
+    picture, axes = plt.subplots(
+        1, len(trusts), figsize=(6.2 * len(trusts), 4.2), constrained_layout=True, squeeze=False
+    )
+    for axis, trust in zip(axes[0], trusts, strict=True):
+        plain = [expected_error(X, int(k), label_noise=sigma) for k in n]
+        axis.loglog(n, plain, color="black", label="without privacy")
+        for epsilon, colour in zip(epsilons, COLOURS * len(epsilons), strict=False):
+            private = [
+                expected_error(X, int(k), epsilon, question.delta, trust=trust, label_noise=sigma)
+                for k in n
+            ]
+            limit = [error_limit(X, int(k), epsilon, trust=trust, label_noise=sigma) for k in n]
+            axis.loglog(n, private, color=colour, label=f"epsilon = {epsilon:g}")
+            axis.loglog(n, limit, "--", color=colour, linewidth=0.9)
+        axis.plot([], [], "--", color="grey", linewidth=0.9, label="limit (scale)")
+        axis.axvline(question.rows, color="grey", linewidth=0.6)
+        if target is not None:
+            axis.axhline(target, color="grey", linewidth=0.6)
+        axis.set(xlabel="rows", ylabel="mean absolute error", title=f"{trust} trust")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False)
+    picture.savefig(path, dpi=110)
+    plt.close(picture)

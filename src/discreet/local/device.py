@@ -1,0 +1,171 @@
+"""A person's device: it answers in private, and no server can make it say more than it promised."""
+
+import math
+import threading
+from dataclasses import asdict, dataclass
+from typing import Any, Never
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.local.questions import answer
+from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.local.report import Report
+from discreet.local.server import local_guarantee
+from discreet.local.state import PublicState
+from discreet.privacy import Guarantee, Noise
+from discreet.privacy.checks import Array, positive, whole
+from discreet.privacy.noise import source
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What a device keeps to: at most `contributions` reports, each of epsilon/contributions."""
+
+    dim: int
+    epsilon: float
+    contributions: int
+    norm_bound: float
+    outcome_range: tuple[float, float]
+
+    def check(self, state: PublicState) -> None:
+        """Refuse a state that asks for more, or for something else."""
+        k = self.contributions
+        if not state.epsilon <= self.epsilon:
+            raise ValueError(f"this device answers up to epsilon={self.epsilon:g} in all, not more")
+        if state.contributions > k:
+            raise ValueError(f"this device was promised contributions={k} at most, not more")
+        most = self.epsilon / k
+        if not state.epsilon / state.contributions <= most:
+            raise ValueError(
+                f"this device sends up to {k} reports of epsilon={most:g} each: a state with fewer "
+                "contributions must ask for a smaller epsilon too"
+            )
+        for name in ("dim", "norm_bound", "outcome_range"):
+            if getattr(state, name) != getattr(self, name):
+                raise ValueError(f"this device was promised another {name}; it keeps its state")
+
+
+class Device:
+    """One person's device: it sends at most `contributions` reports, one for each record.
+
+    The limits are the person's own. Whatever is not stated is taken from the first state, where
+    epsilon must be finite: only a person can say epsilon=inf. A state beyond the limits is refused,
+    by `update` too, before any record is seen. A device that restarts needs the limits and the
+    number of reports that it has sent: keep `memory()` and pass it on, `Device(state, **memory)`.
+
+    state           what the server published, checked (`PublicState.from_dict`)
+    epsilon         of everything that this device will ever send
+    contributions   the most reports
+    norm_bound      features are shortened to this Euclidean norm
+    outcome_range   labels or rewards are clipped to it
+    sent            reports sent before
+    seed            of the public coins: which question is answered
+    noise           of the reports; None is the operating system's entropy
+
+    Total: after the shapes are checked, which are public, every record leads to exactly one report.
+    Features or an outcome that are not finite answer 0.
+
+    >>> from discreet.local import PublicState, Question
+    >>> from discreet.privacy import SeededNoise
+    >>> question = Question("moment", "moment", clip=1.0, fraction=1.0)
+    >>> state = PublicState.start(2, 1.0, (question,))
+    >>> device = Device(state, epsilon=1.0, seed=0, noise=SeededNoise(0))
+    >>> device.answer([0.6, 0.8], 0.5).values.shape, device.sent
+    ((1, 2), 1)
+    """
+
+    def __init__(
+        self,
+        state: PublicState,
+        *,
+        epsilon: float | None = None,
+        contributions: int | None = None,
+        norm_bound: float | None = None,
+        outcome_range: tuple[float, float] | None = None,
+        sent: int = 0,
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        _expect_state(state)
+        if epsilon is None and math.isinf(state.epsilon):
+            raise ValueError(
+                "this state asks for bare records (epsilon is infinite): refused, unless the "
+                "person says epsilon=math.inf"
+            )
+        stated = state.epsilon if epsilon is None else epsilon
+        bound = state.norm_bound if norm_bound is None else norm_bound
+        low, high = state.outcome_range if outcome_range is None else outcome_range
+        self.promise = Promise(
+            dim=state.dim,
+            epsilon=positive("epsilon", stated, allow_inf=True),
+            contributions=whole(
+                "contributions", state.contributions if contributions is None else contributions
+            ),
+            norm_bound=positive("norm_bound", bound),
+            outcome_range=(float(low), float(high)),
+        )
+        self.promise.check(state)
+        self.sent = whole("sent", sent, least=0)
+        self._state = state
+        self._rng = np.random.default_rng(seed)
+        self._noise = source(noise)
+        self._lock = threading.Lock()
+
+    @property
+    def state(self) -> PublicState:
+        """What this device answers to."""
+        return self._state
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the person is promised."""
+        return local_guarantee(self._state, self._noise, sent=self.sent > 0)
+
+    def update(self, state: PublicState) -> None:
+        """Follow a newer state, within the limits of this device."""
+        _expect_state(state)
+        self.promise.check(state)
+        if state.window < self._state.window:
+            raise ValueError("expected a newer state: windows count up; this device keeps its own")
+        self._state = state
+
+    def answer(self, features: ArrayLike, outcome: float) -> Report:  # (d,)
+        """The report of one record."""
+        if np.shape(features) != (self.promise.dim,) or np.shape(outcome) != ():
+            raise ValueError(f"expected features of shape ({self.promise.dim},) and one outcome")
+        with self._lock:
+            self._count()
+        row = scaled_rows(np.reshape(np.array(features), (1, -1)), self.promise.dim,
+                          self.promise.norm_bound)  # fmt: skip
+        return self._send(row, outcome)
+
+    def memory(self) -> dict[str, Any]:
+        """What a restarted device must be given; plain values."""
+        limits = asdict(self.promise)
+        del limits["dim"]
+        return {**limits, "sent": self.sent}
+
+    def _count(self) -> None:
+        """Counted before it is sent: an interruption costs a report, and never sends two."""
+        if self.sent >= self.promise.contributions:
+            raise ValueError(f"this device has sent its {self.sent} report(s): no budget is left")
+        self.sent += 1
+
+    def _send(self, row: Array, outcome: float) -> Report:  # (1, d) in units of the norm bound
+        """One answer to one question. A public coin says to which; never the record."""
+        state = self._state
+        question = state.questions[int(state.asked(self._rng.random()))]
+        y = scaled_outcomes([outcome], self.promise.outcome_range)
+        values = answer(row, y, question, state.theta, state.whitening)
+        # clip=True shortens what rounding made longer than 1; nothing else is.
+        private = state.channels[question.name].privatize(values, self._noise, clip=True)
+        return Report(state.window, question.name, private)
+
+    def __reduce_ex__(self, protocol: Any) -> Never:
+        raise TypeError("a copy of a device would report twice; restart one from memory()")
+
+
+def _expect_state(state: object) -> None:
+    if not isinstance(state, PublicState):
+        raise TypeError(f"expected a PublicState, got {type(state).__name__}; use from_dict")

@@ -1,0 +1,104 @@
+"""What leaves a device: private already. And sums of it: all that a server keeps."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from discreet.local.questions import NAME, answer
+from discreet.local.state import PublicState
+from discreet.privacy.checks import Array, finite, whole
+from discreet.privacy.noise import Noise
+from discreet.state import value
+
+MEMORY = 2**20  # numbers of one piece of work
+
+
+@dataclass(frozen=True)
+class Report:
+    """Answers of n people to one question of a window, each private: (n, *shape of an answer).
+
+    >>> Report.from_dict(Report(0, "moment", np.ones((1, 2))).to_dict()).question
+    'moment'
+    """
+
+    window: int
+    question: str
+    values: Array = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return {"window": self.window, "question": self.question, "values": self.values.tolist()}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> "Report":
+        """A report from `to_dict`; a damaged record raises ValueError."""
+        try:
+            window, question, values = record["window"], record["question"], record["values"]
+        except (KeyError, TypeError):
+            raise ValueError("not a report; use Report.to_dict") from None
+        if not isinstance(question, str) or len(question) > NAME:
+            raise ValueError("not a report: question must be the name of a question")
+        return cls(whole("window", window, least=0), question, finite("values", values))
+
+
+def report_many(
+    rows: Array, outcomes: Array, state: PublicState, coins: Array, noise: Noise
+) -> Iterator[Report]:  # (n, d), (n,), one public coin each
+    """What n people send, one answer each, epsilon-DP before anyone sees it.
+
+    Rows are in units of the norm bound, outcomes in units of the largest outcome. A single person's
+    `Device` sends the same.
+    """
+    asked = state.asked(coins)
+    for number, question in enumerate(state.questions):
+        (people,) = np.nonzero(asked == number)
+        channel = state.channels[question.name]
+        for piece in pieces(len(people), state.dim**2):
+            some = people[piece]
+            values = answer(rows[some], outcomes[some], question, state.theta, state.whitening)
+            # clip=True shortens what rounding made longer than 1; nothing else is.
+            private = channel.privatize(values, noise, clip=True)
+            yield Report(state.window, question.name, private)
+
+
+def pieces(n: int, width: int) -> list[slice]:
+    """n people in pieces whose answers of this width fit the memory."""
+    size = max(1, MEMORY // width)
+    return [slice(i, i + size) for i in range(0, n, size)]
+
+
+@value
+@dataclass
+class ReportSum:
+    """The number of reports, their sum and the sum of their squares: O(d^2) numbers."""
+
+    count: int = 0
+    total: Array = field(default_factory=lambda: np.zeros(()))
+    squares: Array = field(default_factory=lambda: np.zeros(()))
+
+    def add(self, values: Array) -> None:
+        """Add reports, one in each row."""
+        products = values.T @ values if values.ndim == 2 else np.sum(values * values)
+        self._add(len(values), values.sum(axis=0), np.asarray(products))
+
+    def merge(self, other: Self) -> None:
+        """Add the reports that another sum holds."""
+        self._add(other.count, other.total, other.squares)
+
+    def _add(self, count: int, total: Array, squares: Array) -> None:
+        both = (self.count + count, self.total + total, self.squares + squares)
+        self.count, self.total, self.squares = both
+
+    @property
+    def mean(self) -> Array:
+        """The mean report."""
+        return np.asarray(self.total / self.count)
+
+    @property
+    def variance(self) -> Array:
+        """Of the mean: a matrix for vectors, the sum over all entries otherwise."""
+        mean = self.mean
+        square = np.outer(mean, mean) if mean.ndim == 1 else np.sum(mean * mean)
+        return np.asarray((self.squares / self.count - square) / max(self.count - 1, 1))

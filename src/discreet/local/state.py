@@ -1,0 +1,163 @@
+"""What a server publishes: all that a device needs to answer, in numbers that are checked."""
+
+import math
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.local.questions import LARGEST, Channel, Question, Shape
+from discreet.privacy.checks import Array, finite, positive, whole
+from discreet.privacy.release import plain
+
+FORMAT = 1
+MOST_QUESTIONS = 64
+MOST_WINDOWS = 2**31
+MOST_CONTRIBUTIONS = 10**6
+SCALES = (1e-100, 1e100)  # bounds of features and outcomes
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublicState:
+    """The questions of the open window, and what was learned before it.
+
+    Every number is checked here, before any record is in sight, and the arrays are read-only
+    copies: a state that exists is one that a device can answer whatever its record is.
+
+    window          counts up
+    theta           (d,), the estimate that residuals refer to
+    whitening       (d, d)
+    questions       each person answers one of them
+    epsilon         of all reports of one person together; each runs at epsilon/contributions
+    contributions   the most reports of one person
+    norm_bound      features are shortened to this Euclidean norm
+    outcome_range   labels or rewards are clipped to it
+
+    >>> question = Question("moment", "moment", clip=1.0, fraction=1.0)
+    >>> state = PublicState.start(2, 1.0, (question,))
+    >>> PublicState.from_dict(state.to_dict()).questions == (question,)
+    True
+    """
+
+    window: int
+    theta: Array
+    whitening: Array
+    questions: tuple[Question, ...]
+    epsilon: float
+    contributions: int = 1
+    norm_bound: float = 1.0
+    outcome_range: tuple[float, float] = (-1.0, 1.0)
+
+    def __post_init__(self) -> None:
+        self._set("theta", bounded("theta", self.theta, (None,)))
+        d = self.dim
+        self._set("whitening", bounded("whitening", self.whitening, (d, d)))
+        if np.abs(self.whitening).max() < 1 / LARGEST:
+            raise ValueError("the whitening is zero, up to rounding: nobody could answer")
+        self._set("window", whole("window", self.window, least=0))
+        self._set("contributions", whole("contributions", self.contributions))
+        if self.window > MOST_WINDOWS or self.contributions > MOST_CONTRIBUTIONS:
+            raise ValueError(
+                f"expected at most {MOST_WINDOWS} windows and {MOST_CONTRIBUTIONS} contributions"
+            )
+        self._set("epsilon", positive("epsilon", self.epsilon, allow_inf=True))
+        self._set("norm_bound", positive("norm_bound", self.norm_bound))
+        low, high = (float(end) for end in self.outcome_range)
+        self._set("outcome_range", (low, high))
+        size = max(abs(low), abs(high))
+        smallest, largest = SCALES
+        if not (low < high and smallest <= size <= largest):  # False for NaN
+            raise ValueError(f"outcome_range must be (low, high), of size at most {largest:g}")
+        if not smallest <= self.norm_bound <= largest:
+            raise ValueError(f"norm_bound must lie in [{smallest:g}, {largest:g}]")
+        self._set("questions", tuple(self.questions))
+        if not all(isinstance(question, Question) for question in self.questions):
+            raise ValueError("questions must be a sequence of Question")
+        names = {question.name for question in self.questions}
+        if not 0 < len(self.questions) == len(names) <= MOST_QUESTIONS:
+            raise ValueError(f"expected 1 to {MOST_QUESTIONS} questions of different names")
+        if abs(math.fsum(question.fraction for question in self.questions) - 1) > 1e-6:
+            raise ValueError("the fractions of the questions must add up to 1")
+        self.channels  # noqa: B018  (they refuse an epsilon that is too small)
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @classmethod
+    def start(cls, dim: int, epsilon: float, questions: tuple[Question, ...], **more: Any) -> Self:
+        """What is public before anyone has reported: nothing but bounds."""
+        d = whole("dim", dim)
+        return cls(window=0, theta=np.zeros(d), whitening=np.eye(d), questions=questions,
+                   epsilon=epsilon, **more)  # fmt: skip
+
+    @property
+    def dim(self) -> int:
+        """The number of features."""
+        return len(self.theta)
+
+    @cached_property
+    def channels(self) -> dict[str, Channel]:
+        """What the answer to each question goes through before it leaves the device."""
+        made: dict[str, Channel] = {}
+        channels = {}
+        for question in self.questions:
+            if question.kind not in made:
+                made[question.kind] = question.channel(self.dim, self.epsilon, self.contributions)
+            channels[question.name] = made[question.kind]
+        return channels
+
+    def question(self, name: str) -> Question | None:
+        """The question of that name, if it is asked."""
+        return next((question for question in self.questions if question.name == name), None)
+
+    def shape(self, name: str) -> Shape | None:
+        """Of one answer to the question of that name."""
+        question = self.question(name)
+        return None if question is None else question.shape(self.dim)
+
+    def asked(self, coins: ArrayLike) -> Any:  # (n,) in [0, 1)
+        """Which question each person answers, by its place: public coins decide, never data."""
+        ends = np.cumsum([question.fraction for question in self.questions])[:-1]
+        return np.searchsorted(ends, coins, side="right")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        record: dict[str, Any] = {"format": FORMAT}
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if isinstance(value, np.ndarray):
+                value = value.tolist()
+            elif each.name == "questions":
+                value = [asdict(question) for question in value]
+            elif isinstance(value, tuple):
+                value = list(value)
+            record[each.name] = plain(value)
+        return record
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> Self:
+        """A state from `to_dict`; a record that is damaged or hostile raises ValueError."""
+        try:
+            if record["format"] != FORMAT:
+                raise ValueError(f"expected a public state of format {FORMAT}")
+            values = {each.name: record[each.name] for each in fields(cls)}
+            values["questions"] = tuple(Question(**each) for each in values["questions"])
+            values["epsilon"] = float(values["epsilon"])
+            return cls(**values)
+        except (KeyError, TypeError, OverflowError, AttributeError, RecursionError):
+            raise ValueError(f"not a public state; use {cls.__name__}.to_dict") from None
+
+
+def bounded(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:
+    """A read-only copy of numbers of this shape that are finite and at most LARGEST."""
+    array = np.array(finite(name, value))
+    fits = len(shape) == array.ndim and array.size > 0
+    if not fits or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        expected = ", ".join("n" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} must have shape ({expected}), got {array.shape}")
+    if np.abs(array).max() > LARGEST:
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size: rescale it")
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,60 @@
+"""Decisions of learners that see losses: the loss side of `discreet.decisions`."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from discreet.privacy.checks import Array
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LossDecision:
+    """One choice. Keep it, or its `to_dict()`, until its loss comes.
+
+    round     its number, from 0
+    learner   whose decision this is
+    choice    what was chosen, and what turns its loss into an estimate
+    """
+
+    round: int
+    learner: str = field(repr=False)
+    choice: Any
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON; `learner.decision(record)` brings it back anywhere."""
+        parts = {each.name: getattr(self.choice, each.name) for each in fields(self.choice)}
+        plain = {name: np.asarray(part).tolist() for name, part in parts.items()}
+        return {"round": self.round, "learner": self.learner, **plain}
+
+
+class ArmDecision(LossDecision):
+    """A decision for an arm; under central trust it was drawn once for the whole batch."""
+
+    __slots__ = ()
+
+    @property
+    def action(self) -> int:
+        """The arm to play."""
+        return int(self.choice.action)
+
+    @property
+    def probabilities(self) -> Array:  # (arms,)
+        """The probability with which each arm was drawn."""
+        return np.array(self.choice.probabilities)
+
+    @property
+    def probability(self) -> float:
+        """The probability with which this arm was drawn."""
+        return float(self.choice.probabilities[self.choice.action])
+
+
+class PointDecision(LossDecision):
+    """A decision for a point of the domain."""
+
+    __slots__ = ()
+
+    @property
+    def point(self) -> Array:  # (n,)
+        """The point to play."""
+        return np.asarray(self.choice.point)

@@ -1,0 +1,404 @@
+"""Private optimisers to compare `StreamingFrankWolfe` with, calibrated from first principles.
+
+    NoisySFW   variance-reduced Frank-Wolfe, one pass in batches (Bassily, Guzman, Nandi 2021,
+               Algorithm 3): half the rows start the gradient, the others refine it
+    NoisySGD   noisy projected gradient descent, several passes (Bassily et al. 2020, Algorithm 2)
+    LocalMD    mirror descent under local privacy: every row is reported through `BallChannel`
+
+The first two see the whole data set and release one theta; the third learns row by row. They need
+delta > 0, and one row with NaN or infinity refuses the whole `fit`, which an onlooker would see:
+drop or impute such rows first.
+"""
+
+import math
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.domains import Domain
+from discreet.optimization.losses import Loss
+from discreet.optimization.problem import Problem, clipped
+from discreet.privacy import BallChannel, Budget, Guarantee
+from discreet.privacy.checks import Array, finite, numbers, positive, public_bound, whole
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.mechanisms import Released, gaussian
+from discreet.privacy.noise import Noise, source
+from discreet.privacy.release import Release
+from discreet.state import Stateful, damaged
+
+ONE_PROCESS = (
+    "the decision served, to whoever serves it",
+    "anything, against whoever runs this process: device and learner are one here",
+)
+
+
+class _Batch(Stateful):
+    """fit(X, y) -> self; theta; guarantee.
+
+    The releases of a fit and the theta they lead to appear together, at its end.
+    """
+
+    _state = ("theta", "_ledger", "_source")
+
+    _reference: str
+
+    def __init__(
+        self,
+        domain: Domain,
+        epsilon: float,
+        delta: float = 1e-6,
+        *,
+        loss: str | Loss = "squared",
+        label_bound: float = 1.0,
+        gradient_bound: float | None = None,
+        contributions: int = 1,
+        noise: Noise | None = None,
+    ) -> None:
+        self.problem = Problem(domain, loss, label_bound)
+        self.domain = domain
+        self.budget = Budget(epsilon, delta, contributions)
+        self.epsilon = self.budget.epsilon
+        self.delta = self.budget.delta
+        self.contributions = self.budget.contributions
+        self.loss = loss
+        self.label_bound = self.problem.label_bound
+        self.gradient_bound = gradient_bound
+        self.noise = source(noise)
+        self._source = self.noise
+        self._ledger = Ledger(self.budget)
+        self._mu = self.budget.mu  # an error for delta = 0: noise is Gaussian
+        # The l2 norm of one gradient; gradient_bound may be lower, and then that is the bound.
+        worst = self.problem.loss.lipschitz * self.problem.stretch
+        self.bound = (
+            worst
+            if gradient_bound is None
+            else min(worst, public_bound("gradient_bound", gradient_bound))
+        )
+        self.theta = np.array(domain.interior_point, dtype=np.float64)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise for theta and everything on the way to it."""
+        return self._ledger.guarantee(
+            unprotected=("the number of rows", "the public bounds"), reference=self._reference
+        )
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # (n, dim), (n,)
+        """Learn from all rows, once."""
+        rows, labels = self._data(X, y)
+        with self._lock:
+            if self._ledger.releases:
+                raise ValueError("this learner has spent its budget; make a new one for new data")
+            theta, releases = self._fitted(rows, labels)
+            self._commit(theta=theta, _ledger=self._ledger.including(*releases))
+        return self
+
+    def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
+        raise NotImplementedError
+
+    def _data(self, X: ArrayLike, y: ArrayLike) -> tuple[list[Array], list[float]]:
+        rows, labels = finite("X", X), numbers("y", y)
+        if rows.ndim != 2 or labels.shape != rows.shape[:1] or len(rows) < 4:
+            raise ValueError(
+                f"expected at least 4 rows X (rows, {self.problem.dim}) and as many labels, "
+                f"got {rows.shape} and {labels.shape}"
+            )
+        return [self.problem.row(x) for x in rows], [self.problem.label(v) for v in labels]
+
+    def _mean(self, terms: list[Array], bound: float, mu: float, scope: str | None) -> Released:
+        """The noisy mean of vectors of l2 norm at most `bound`."""
+        # Replacing one term moves the mean by at most 2 bound/n, k terms by k times that.
+        sensitivity = 2 * bound * self.contributions / len(terms)
+        mean = np.mean([clipped(g, bound) for g in terms], axis=0)
+        return gaussian(
+            mean,
+            sensitivity=sensitivity,
+            mu=mu,
+            noise=self._source,
+            what="mean gradient",
+            scope=scope,
+        )
+
+
+class NoisySFW(_Batch):
+    """One pass of variance-reduced Frank-Wolfe in batches; every batch has the whole budget.
+
+        d <- (1 - eta)(d + mean[grad f(theta) - grad f(before)]) + eta mean[grad f(theta)] + noise
+
+    Half the rows make the first d, then about sqrt(n) batches of sqrt(n)/2 rows refine it,
+    eta = step/sqrt(n).
+
+    domain           any
+    epsilon          of one person; inf switches privacy off
+    delta            above 0
+    loss             "squared", "logistic", "huber" or a `Loss` of your own
+    label_bound      public bound of the labels
+    gradient_bound   how long one gradient may be in l2; None is the worst case
+    contributions    rows of one person
+    step             in units of 1/sqrt(n)
+    noise            None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
+
+    >>> from discreet.domains import LpBall
+    >>> from discreet.privacy import SeededNoise
+    >>> X = np.random.default_rng(0).normal(size=(400, 2)) / 4
+    >>> m = NoisySFW(LpBall(2, 2), 1.0, 1e-6, noise=SeededNoise(0)).fit(X, X @ [0.6, -0.4])
+    >>> bool(np.linalg.norm(m.theta) <= 1), m.guarantee.epsilon
+    (True, 1.0)
+    """
+
+    _reference = "Bassily, Guzman and Nandi (2021), Algorithm 3"
+
+    def __init__(
+        self,
+        domain: Domain,
+        epsilon: float,
+        delta: float = 1e-6,
+        *,
+        loss: str | Loss = "squared",
+        label_bound: float = 1.0,
+        gradient_bound: float | None = None,
+        contributions: int = 1,
+        step: float = 1.0,
+        noise: Noise | None = None,
+    ) -> None:
+        self.step = positive("step", step)
+        super().__init__(
+            domain,
+            epsilon,
+            delta,
+            loss=loss,
+            label_bound=label_bound,
+            gradient_bound=gradient_bound,
+            contributions=contributions,
+            noise=noise,
+        )
+
+    def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
+        """One pass over the rows in the order given."""
+        n = len(rows)
+        gradient = self.problem.gradient
+        half = n // 2
+        size = max(1, math.isqrt(n) // 2)
+        eta = min(1.0, self.step / math.sqrt(n))
+        # Batches are disjoint: each is a scope with the whole budget. k rows of one person in one
+        # batch are covered by the k in `_mean`; spread over batches they cost sum (k_i/k)^2 <= 1.
+        mu = self._mu
+        theta = before = self.theta
+        first = [gradient(theta, rows[i], labels[i]) for i in range(half)]
+        d, release = self._mean(first, self.bound, mu, "batch 0")
+        releases = [release]
+        # |(1-eta)(grad f(theta) - grad f(before)) + eta grad f(theta)|: the first part is at most
+        # beta |theta - before|_p <= beta eta diameter, in l_q.
+        smooth = self.problem.loss.smoothness * self.problem.diameter * self.problem.stretch
+        bound = eta * ((1 - eta) * smooth + self.bound)
+        for number, start in enumerate(range(half, n - size + 1, size), 1):
+            v = self.domain.linear_minimizer(d)
+            before = theta
+            theta = theta + eta * (v - theta)
+            terms = []
+            for x, label in zip(rows[start : start + size], labels[start:], strict=False):
+                now = gradient(theta, x, label)
+                terms.append((1 - eta) * (now - gradient(before, x, label)) + eta * now)
+            mean, release = self._mean(terms, bound, mu, f"batch {number}")
+            d = (1 - eta) * d + mean
+            releases.append(release)
+        return theta + eta * (self.domain.linear_minimizer(d) - theta), releases
+
+
+class NoisySGD(_Batch):
+    """Projected gradient descent on noisy full gradients, `passes` times; theta is the average
+    of the second half.
+
+    Every pass sees every row once, so each gets mu/sqrt(passes).
+
+    domain           with a projection
+    epsilon          of one person; inf switches privacy off
+    delta            above 0
+    loss             "squared", "logistic", "huber" or a `Loss` of your own
+    label_bound      public bound of the labels
+    gradient_bound   how long one gradient may be in l2; None is the worst case
+    contributions    rows of one person
+    passes           over all rows
+    step             in units of diameter/(gradient_bound sqrt(passes))
+    noise            None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
+
+    >>> from discreet.domains import Cube
+    >>> from discreet.privacy import SeededNoise
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2)) / 4
+    >>> m = NoisySGD(Cube(2), 4.0, 1e-6, gradient_bound=0.2, noise=SeededNoise(0))
+    >>> m = m.fit(X, X @ [0.6, -0.4])
+    >>> bool(np.abs(m.theta - [0.6, -0.4]).max() < 0.4)
+    True
+    """
+
+    _reference = "Bassily, Feldman, Guzman and Talwar (2020), Algorithm 2"
+
+    def __init__(
+        self,
+        domain: Domain,
+        epsilon: float,
+        delta: float = 1e-6,
+        *,
+        loss: str | Loss = "squared",
+        label_bound: float = 1.0,
+        gradient_bound: float | None = None,
+        contributions: int = 1,
+        passes: int = 50,
+        step: float = 1.0,
+        noise: Noise | None = None,
+    ) -> None:
+        self.passes = whole("passes", passes)
+        self.step = positive("step", step)
+        super().__init__(
+            domain,
+            epsilon,
+            delta,
+            loss=loss,
+            label_bound=label_bound,
+            gradient_bound=gradient_bound,
+            contributions=contributions,
+            noise=noise,
+        )
+        _projects(domain)
+
+    def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
+        """`passes` steps, each on the noisy mean gradient of all rows."""
+        mu = self._mu / math.sqrt(self.passes)
+        theta = self.theta
+        kept = []
+        releases = []
+        # A step of diameter/(gradient sqrt(passes)), in l2.
+        rate = self.step * self.domain.diameter() / (self.bound * math.sqrt(self.passes))
+        for _ in range(self.passes):
+            gradients = [
+                self.problem.gradient(theta, x, v) for x, v in zip(rows, labels, strict=True)
+            ]
+            d, release = self._mean(gradients, self.bound, mu, None)
+            theta = self.domain.project(theta - rate * d)
+            kept.append(theta)
+            releases.append(release)
+        return np.mean(kept[self.passes // 2 :], axis=0), releases
+
+
+class LocalMD(Stateful):
+    """Mirror descent on gradients that leave each person's device through `BallChannel`.
+
+    Dual averaging with |.|_p^2/2 (p < 2) or |.|_2^2/2; theta is the average of the iterates.
+    Guarantee  epsilon (pure), local: every report by itself.
+
+    domain           with a projection
+    horizon          rows from which it learns; after that theta stays
+    epsilon          of one person; inf switches privacy off
+    loss             "squared", "logistic", "huber" or a `Loss` of your own
+    label_bound      public bound of the labels
+    gradient_bound   how long one gradient may be in l2; None is a public rule
+    contributions    rows of one person
+    step             in units of the rate of the regret bound
+    noise            None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
+
+    >>> from discreet.domains import LpBall
+    >>> from discreet.privacy import SeededNoise
+    >>> w = LocalMD(LpBall(2, 2), 5000, 4.0, noise=SeededNoise(0))
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(5000):
+    ...     x = rng.normal(size=2); x /= np.linalg.norm(x)
+    ...     _ = w.learn(x, x @ [0.6, -0.4])
+    >>> bool(np.abs(w.theta - [0.6, -0.4]).max() < 0.2), w.guarantee.trust
+    (True, 'local')
+    """
+
+    _state = ("rounds", "_total", "_point", "_mean", "_source")
+
+    def __init__(
+        self,
+        domain: Domain,
+        horizon: int,
+        epsilon: float,
+        *,
+        loss: str | Loss = "squared",
+        label_bound: float = 1.0,
+        gradient_bound: float | None = None,
+        contributions: int = 1,
+        step: float = 1.0,
+        noise: Noise | None = None,
+    ) -> None:
+        _projects(domain)
+        self.problem = Problem(domain, loss, label_bound)
+        self.domain = domain
+        self.horizon = whole("horizon", horizon)
+        self._channel = BallChannel(domain.dim, epsilon, contributions=contributions)
+        self.epsilon = self._channel.epsilon
+        self.contributions = self._channel.contributions
+        self.loss = loss
+        self.label_bound = self.problem.label_bound
+        self.gradient_bound = gradient_bound
+        self.step = positive("step", step)
+        self.noise = source(noise)
+        worst = self.problem.loss.lipschitz * self.problem.stretch
+        rule = self.problem.typical / 4 * self.problem.typical_row
+        asked = rule if gradient_bound is None else public_bound("gradient_bound", gradient_bound)
+        self.bound = min(worst, asked)
+        # Regret D^2/(2 rate) + rate T G^2/2 with G the size of a report.
+        size = self.bound * (self._channel.deviation or 1.0) * math.sqrt(domain.dim)
+        self._rate = self.step * domain.diameter() / (size * math.sqrt(horizon))
+        self.rounds = 0
+        self._source = self.noise
+        self._total = np.zeros(domain.dim)
+        self._point = np.array(domain.interior_point, dtype=np.float64)
+        self._mean = self._point.copy()
+
+    @property
+    def theta(self) -> Array:
+        """The average of the iterates so far."""
+        return self._mean.copy()
+
+    @property
+    def learning(self) -> bool:
+        """Whether a row still counts; past the horizon theta stays."""
+        return self.rounds < self.horizon
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise for every report by itself."""
+        promise = self._channel.guarantee
+        return replace(promise, unprotected=(*promise.unprotected, *ONE_PROCESS))
+
+    def learn(self, x: ArrayLike, y: float) -> bool:  # (n,), a label
+        """Take one row; only its report is kept. Whether it counted."""
+        with self._lock:
+            row = self.problem.row(x)
+            label = self.problem.label(y)
+            if not self.learning:
+                return False
+            g = self.problem.gradient(self._point, row, label)
+            # The channel takes the unit ball: g/bound is in it, whatever the row.
+            unit = clipped(g, self.bound) / self.bound
+            total = self._total + self.bound * self._channel.privatize(
+                unit, self._source, clip=True
+            )
+            point = self._mirrored(total)
+            rounds = self.rounds + 1
+            mean = self._mean + (point - self._mean) / rounds
+            self._commit(rounds=rounds, _total=total, _point=point, _mean=mean)
+            return True
+
+    def _mirrored(self, total: Array) -> Array:
+        """argmin <S, v> + R(v)/rate over the domain."""
+        shape = self.domain.lp_shape
+        if shape is None or not 1 < shape.p < 2:
+            return self.domain.leader(total, self._rate)
+        far = self.domain.linear_minimizer(total)
+        # argmin <S, v> + |v|_p^2/(2 rate): |v|_p = rate |S|_q, and <S, far> = -radius |S|_q.
+        length = self._rate * -float(total.dot(far)) / shape.radius**2
+        return np.asarray(far * min(1.0, length))
+
+    def _validate(self) -> None:
+        if not 0 <= self.rounds <= self.horizon:
+            raise damaged("rounds")
+
+
+def _projects(domain: Domain) -> None:
+    if not (isinstance(domain, Domain) and domain.projects):
+        raise ValueError(f"domain must have a projection, got {domain!r}")

@@ -1,0 +1,117 @@
+"""A stochastic convex problem: a domain, a loss, and the public bounds on rows and labels."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from discreet.domains import Domain
+from discreet.optimization.losses import Loss, MarginLoss, named_loss
+from discreet.privacy.checks import Array, finite, numbers, positive, public_bound
+
+LEAST = 5e-324  # the smallest number above 0
+
+
+class Problem:
+    """Minimise E f(theta; x, y) over a domain measured in l_p, for rows with |x|_q <= 1.
+
+    p is that of an lp ball, 1 if all vertices lie on the axes, else 2; 1/p + 1/q = 1. Longer rows
+    are shortened and labels beyond the public bounds clipped, each by itself; what is not a number
+    is refused, in words that do not quote it.
+    """
+
+    def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:
+        if not isinstance(domain, Domain):
+            raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
+        self.domain = domain
+        self.dim = domain.dim
+        self.label_bound = public_bound("label_bound", label_bound)
+        self.p, self.radius = _norm_of(domain)
+        self.q = math.inf if self.p == 1 else self.p / (self.p - 1) if self.p < math.inf else 1.0
+        if isinstance(loss, str):
+            loss = named_loss(loss, label_bound=self.label_bound, radius=self.radius)
+        self.loss = _checked_loss(loss)
+        self.margin = loss if isinstance(loss, MarginLoss) else None
+        plain = (-self.label_bound, self.label_bound)
+        self.labels = self.margin.labels if self.margin else plain
+        self.typical = self.margin.typical if self.margin else self.loss.lipschitz
+        self.diameter = domain.diameter(self.p)
+        # |g|_2 <= n^(1/2 - 1/q) |g|_q for q > 2, and |g|_2 <= |g|_q for q <= 2.
+        self.stretch = self.dim ** max(0.0, 0.5 - 1 / self.q)
+        # A row of unit l_q norm with entries alike has this l2 norm.
+        self.typical_row = self.dim ** (0.5 - 1 / self.q)
+
+    def row(self, x: ArrayLike) -> Array:
+        """One row, shortened to |x|_q <= 1."""
+        row = numbers("x", x)
+        if row.shape != (self.dim,):
+            raise ValueError(f"x must have shape ({self.dim},), got {row.shape}")
+        top = float(np.maximum.reduce(np.abs(row)))
+        if top <= 1:  # else a power could overflow; False for NaN
+            return row if math.isinf(self.q) else row / max(norm(row, self.q), 1.0)
+        row = finite("x", row) / top  # a row beyond the public bounds
+        return np.asarray(row / norm(row, self.q))
+
+    def label(self, y: Any) -> float:
+        """One label, clipped to the public range."""
+        try:
+            label = float(y)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError("y must be one number") from None
+        if not math.isfinite(label):
+            raise ValueError("y must be finite: it is NaN or infinity; drop or impute first")
+        return min(max(label, self.labels[0]), self.labels[1])
+
+    def gradient(self, theta: Array, x: Array, y: float) -> Array:
+        """The gradient of one checked row."""
+        g = self.loss.gradient(theta, x, y)
+        if self.margin is None:
+            g = finite("the gradient", g)
+            if g.shape != x.shape:
+                raise ValueError(f"the gradient must have shape {x.shape}, got {g.shape}")
+        return g
+
+
+def norm(x: Array, q: float) -> float:
+    """|x|_q of one vector."""
+    if q == 2:
+        return math.sqrt(x.dot(x))
+    size = np.abs(x)
+    if q == 1:
+        return float(np.add.reduce(size))
+    top = float(np.maximum.reduce(size))
+    if math.isinf(q) or not top < math.inf:
+        return top
+    top = max(top, LEAST)  # zeros take the same way, and come out as 0
+    size = size / top  # else powers of small entries vanish: 0.4^1001 is 0
+    return top * math.pow(float((size ** (q - 1)).dot(size)), 1 / q)  # size^(q-1): fast for q = 3
+
+
+def clipped(g: Array, bound: float, q: float = 2.0) -> Array:
+    """g, scaled so that |g|_q <= bound; zeros if its length is not finite."""
+    length = norm(g, q)
+    if not length < math.inf:
+        return np.zeros_like(g)
+    return g * min(1.0, bound / max(length, 1e-200))  # no branch: times tell nothing
+
+
+def _norm_of(domain: Domain) -> tuple[float, float]:
+    """p, and at least the l_p norm of every point of the domain."""
+    if domain.axis_vertices is not None:
+        return 1.0, domain.axis_vertices.radius
+    if domain.lp_shape is not None:
+        return domain.lp_shape
+    return 2.0, float(np.linalg.norm(domain.interior_point)) + domain.diameter(2.0)
+
+
+def _checked_loss(loss: Loss) -> Loss:
+    if not isinstance(loss, Loss):
+        raise ValueError(
+            "loss must be squared, logistic, huber, or an object with gradient, lipschitz and "
+            f"smoothness; got {type(loss).__name__}"
+        )
+    positive("loss.lipschitz", loss.lipschitz)
+    if not 0 <= loss.smoothness < math.inf:
+        raise ValueError(f"loss.smoothness must be at least 0, got {loss.smoothness!r}")
+    return loss

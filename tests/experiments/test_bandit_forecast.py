@@ -1,0 +1,207 @@
+"""The forecast of a bandit: the learner on a stand-in, read from public things only."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from discreet.bandits import LinearBandit
+from discreet.cli import main
+from discreet.environments import linear_world
+from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
+from discreet.experiments.bandit_forecast_report import _affordable
+from discreet.privacy import SeededNoise
+
+
+def played(seed, *, dim, rounds, epsilon, trust="joint"):
+    """Regret in a fresh world: no pool, no stand-in, one decision record after another."""
+    world, rng = linear_world("sphere", dim=dim, seed=seed), np.random.default_rng(seed)
+    bandit = LinearBandit(dim, rounds, epsilon, trust=trust, seed=seed, noise=SeededNoise(seed))
+    regret = 0.0
+    while bandit.rounds < rounds:
+        people = world.people(min(bandit.rounds_until_release, rounds - bandit.rounds), rng)
+        decisions = bandit.decide_many(people.features)
+        bandit.learn_many(decisions, people.rewards(decisions.action, rng))
+        regret += float(people.regret(decisions.action).sum())
+    return regret
+
+
+@pytest.mark.parametrize(("trust", "epsilon", "runs"), [("joint", 1.0, 24), ("local", 3.0, 6)])
+def test_forecast__is_what_fresh_runs_measure(trust, epsilon, runs):
+    # Single runs deviate by up to half of the mean (local: a sixth), so the ratio of two means by
+    # a seventh. A factor of 1.6 is 3.3 deviations: one false alarm in 1,000, and seeds are fixed.
+    # A forecast that is twice or half the truth passes once in 16.
+    guess = forecast(Stream(5, 20_000), epsilon, trust=trust, runs=runs).expected
+    fresh = [played(900 + seed, dim=5, rounds=20_000, epsilon=epsilon, trust=trust)
+             for seed in range(runs)]  # fmt: skip
+    assert 1 / 1.6 < guess / np.mean(fresh) < 1.6
+
+
+def test_forecast__more_epsilon_less_regret_and_sooner():
+    lines = [forecast(Stream(4, 10_000), e, runs=6) for e in (0.2, 1.0, 5.0, math.inf)]
+    for less, more in itertools.pairwise(lines):
+        assert less.expected > 1.5 * more.expected
+        assert less.better_after > more.better_after
+    assert [line.trust for line in lines] == ["joint", "joint", "joint", "none"]
+
+
+def test_forecast__delta_contributions_and_noise_are_used():
+    base = forecast(Stream(4, 5000), 1.0, runs=6)
+    assert forecast(Stream(4, 5000, delta=1e-15), 1.0, runs=6).expected > 1.2 * base.expected
+    often = forecast(Stream(4, 5000, contributions=5), 1.0, runs=6)
+    assert often.expected > 2 * base.expected
+    weak = forecast(Stream(4, 5000, gap=0.05), 1.0, runs=6)
+    noisy = forecast(Stream(4, 5000, gap=0.05, noise=0.8), 1.0, runs=6)
+    assert noisy.fraction > weak.fraction > base.fraction
+
+
+def test_forecast__repeats_itself_and_the_seed_changes_it():
+    first, again, other = (forecast(Stream(3, 500), 1.0, runs=2, seed=s) for s in (0, 0, 1))
+    assert np.array_equal(first.regret, again.regret)
+    assert not np.array_equal(first.regret, other.regret)
+
+
+def test_forecast__no_better_than_uniform_when_privacy_is_too_strong():
+    line = forecast(Stream(20, 1000), 0.1, trust="local", runs=4)
+    assert line.better_after == math.inf
+    assert line.fraction == pytest.approx(1.0, abs=0.15)
+
+
+def test_forecast__better_after_is_the_last_time_above_half():
+    rounds = np.array([0.0, 10.0, 20.0, 30.0, 40.0])
+    per_round = np.array([[1.0, 0.2, 0.7, 0.0], [1.0, 0.4, 0.5, 0.2]])
+    regret = np.hstack([np.zeros((2, 1)), np.cumsum(10 * per_round, axis=1)])
+    assert Forecast("joint", 1.0, rounds, regret, uniform=1.0).better_after == 30  # means .6, .1
+    assert Forecast("joint", 1.0, rounds, regret, uniform=1.5).better_after == 10  # limit .75
+    assert Forecast("joint", 1.0, rounds, regret, uniform=0.1).better_after == math.inf
+    assert Forecast("joint", 1.0, rounds, regret, uniform=3.0).better_after == 0
+    line = Forecast("joint", 1.0, rounds, regret, uniform=1.0)
+    assert (line.expected, line.worst) == (pytest.approx(20.0), pytest.approx(21.0))
+    assert line.fraction == pytest.approx(20 / 40)
+
+
+def test_stream__gap_is_what_a_uniform_choice_loses():
+    lines = [forecast(Stream(6, 2000, gap=gap), math.inf, runs=8) for gap in (0.02, 0.3)]
+    assert [line.uniform for line in lines] == pytest.approx([0.02, 0.3], rel=0.05)
+
+
+def test_stream__clicks_are_yes_or_no_of_the_given_mean():
+    stream = Stream(4, 1000, clicks=0.1, gap=0.05)
+    assert stream.dim == 5  # the constant is one of the learner's features
+    rng = np.random.default_rng(0)
+    people = stream.world(3).people(5000, rng)
+    assert np.linalg.norm(people.features, axis=2).max() <= 1 + 1e-12
+    means = people.means
+    assert 0 <= means.min() < means.max() <= 1
+    assert means.mean() == pytest.approx(0.1, abs=0.002)
+    assert np.mean(means.max(axis=1) - means.mean(axis=1)) == pytest.approx(0.05, rel=0.1)
+    assert set(people.rewards(np.zeros(5000, dtype=int), rng)) == {0.0, 1.0}
+    assert forecast(stream, math.inf, runs=2).uniform == pytest.approx(0.05, rel=0.1)
+
+
+def test_stream__draws_from_the_public_sample():
+    rng = np.random.default_rng(0)
+    rows = np.eye(4)[:3] * 0.5
+    offered = Stream(rows, 1000, actions=6).contexts(500, rng)
+    assert offered.shape == (500, 6, 4)
+    assert np.allclose(offered.sum(axis=(0, 1)) / 1500, [1 / 3, 1 / 3, 1 / 3, 0], atol=0.04)
+    sets = np.stack([rows, -rows])
+    stream = Stream(sets, 1000)
+    assert stream.offered == 3
+    offered = stream.contexts(500, rng)
+    assert all((each == rows).all() or (each == -rows).all() for each in offered)
+    assert 150 < np.sum(offered[:, 0, 0] > 0) < 350
+
+
+def test_stream__a_public_sample_that_is_not_a_sphere_changes_the_forecast():
+    flat = np.random.default_rng(0).standard_normal((2000, 5)) * np.arange(1, 6) ** -3.0
+    flat /= np.maximum(1, np.linalg.norm(flat, axis=1, keepdims=True))
+    sample, sphere = (forecast(Stream(x, 3000), 1.0, runs=4) for x in (flat, 5))
+    assert sample.uniform < 0.9 * sphere.uniform
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rounds": 99}, "rounds must be at least 100"),
+        ({"rounds": 10**9}, "rounds must be at most"),
+        ({"features": 1}, "dim must be at least 2"),
+        ({"features": 401}, "at most 400 features"),
+        ({"features": np.ones((3, 2))}, "norm at most 1"),
+        ({"features": np.zeros(3)}, "rows .n, d. or action sets"),
+        ({"features": np.zeros((5, 3, 2)), "actions": 3}, "leave out actions"),
+        ({"features": np.zeros((5, 1, 2))}, "actions must be at least 2"),
+        ({"actions": 1}, "actions must be at least 2"),
+        ({"noise": 0.0}, "noise must be positive"),
+        ({"noise": 2.0}, "noise is relative to the reward bound"),
+        ({"clicks": 1.0}, "clicks must lie between 0 and 1"),
+        ({"clicks": 0.5, "noise": 0.5}, "clicks or noise, not both"),
+        ({"features": np.full((4, 2), 0.5)}, "look alike"),
+        ({"gap": 0.9}, "gap must be at most 0.6"),
+        ({"gap": 0.1, "clicks": 0.1}, "gap must be at most 0.06"),
+        ({"gap": -1.0}, "gap must be positive"),
+        ({"delta": 0.0}, "delta must lie between 0 and 1"),
+        ({"contributions": 0}, "contributions must be at least 1"),
+    ],
+)
+def test_stream__says_what_is_wrong(options, message):
+    with pytest.raises(ValueError, match=message):
+        Stream(**{"features": 5, "rounds": 1000, **options})
+
+
+def test_affordable__long_forecasts_have_fewer_runs():
+    settings = [("joint", math.inf), ("joint", 1.0), ("local", 1.0)]
+    short, long = (_affordable(Stream(5, rounds), settings) for rounds in (1000, 10**6))
+    assert short == 20
+    assert long == 4
+
+
+def test_cli__forecasts_a_bandit(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 1.0)
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = ["forecast", "--rounds", "3000", "--dim", "4", "--actions", "5", "--trust", "both"]
+    assert main([*arguments, "--epsilon", "3", "1", "--out", str(tmp_path / "new")]) == 0
+    shown = capsys.readouterr()
+    for word in ("3,000 rounds", "5 actions", "4 features on a sphere", "none", "joint", "local",
+                 "uniform", "better after", "regret", "d/epsilon", "never"):  # fmt: skip
+        assert word in shown.out
+    assert "…" not in shown.out  # nothing is cut off
+    assert shown.err == ""  # no progress bar in a file
+    assert (tmp_path / "new" / "forecast.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("shape", [(50, 3), (20, 4, 3)])
+def test_cli__forecasts_a_bandit_on_a_public_sample(capsys, tmp_path, monkeypatch, shape):
+    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    np.save(tmp_path / "public.npy", np.random.default_rng(0).standard_normal(shape))
+    arguments = ["forecast", "--rounds", "500", "--public-sample", str(tmp_path / "public.npy")]
+    options = ["--norm-bound", "2", "--epsilon", "1", "--contributions", "2"]
+    assert main([*arguments, *options, "--out", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "3 features as public" in text
+    assert f"{shape[1] if len(shape) == 3 else 10} actions" in text
+    assert "2 contributions" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rounds", "1000"], "give either --dim D or --public-sample FILE"),
+        (["--rounds", "1000", "--rows", "1000", "--dim", "3"], "not both"),
+        (["--rounds", "1000", "--dim", "3", "--target", "0.1"], "--target goes with --rows"),
+        (["--dim", "3", "--actions", "4"], "--actions goes with --rounds"),
+        (["--rounds", "1000", "--dim", "3", "--noise", "1", "--clicks", ".1"], "not both"),
+        (["--dim", "3", "--gap", "0.1"], "--gap goes with --rounds"),
+        (["--rounds", "1000", "--dim", "3", "--trust", "central"], "trust must be one of joint"),
+        (["--rounds", "1000", "--dim", "3", "--epsilon", "0"], "epsilon must be positive"),
+        (["--rounds", "1000", "--dim", "3", "--delta", "2"], "delta"),
+    ],
+)
+def test_cli__mistakes_in_a_bandit_forecast_are_one_clear_line(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["forecast", *arguments])
+    assert stop.value.code == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1

@@ -1,0 +1,73 @@
+"""Measurements: named by all that decides their numbers, run once, asked for by parameters."""
+
+import math
+import sys
+
+import numpy as np
+import pytest
+
+from discreet.experiments import measure
+from discreet.experiments.measure import Found, Measurement, grid, measured, run_measurement
+
+FACTOR = 2.0
+
+
+def _times(side):
+    return FACTOR * side
+
+
+def doubled(*, side, seed):
+    return {"value": _times(side) + seed, "many": [side, seed]}
+
+
+def broken(*, seed):
+    return {"value": math.nan}
+
+
+def test_measurement__its_key_depends_on_function_parameters_and_seed_alone():
+    cells = grid(doubled, seeds=2, side=(1, 2))
+    assert len({cell.key for cell in cells}) == 4
+    again = Measurement(doubled, (("side", 1),), cells[0].seed)
+    assert again.key == cells[0].key
+    assert Measurement(broken, (("side", 1),), cells[0].seed).key != again.key
+
+
+def test_measurement__what_is_not_finite_is_refused_and_leaves_no_file(tmp_path):
+    with pytest.raises(ValueError, match="not finite"):
+        run_measurement(grid(broken, seeds=1)[0], tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_found__values_are_in_the_order_of_seeds_and_cells_asked_for_twice_count_once(tmp_path):
+    cells = grid(doubled, seeds=3, side=(1, 2))
+    pairs = [(cell, run_measurement(cell, tmp_path)) for cell in reversed(cells)]
+    found = Found([*pairs, *pairs])
+    assert found.cells == 6
+    np.testing.assert_array_equal(found.over(doubled, side=2), [3004, 3005, 3006])
+    assert found.over(doubled, "many", side=1).shape == (3, 2)
+
+
+def test_measurement__its_key_changes_with_the_helpers_and_constants_that_it_uses(monkeypatch):
+    here = sys.modules[__name__]
+    cell = grid(doubled, seeds=1, side=(1,))[0]
+    keys = {cell.key}
+    monkeypatch.setattr(here, "FACTOR", 3.0)
+    measure._source.cache_clear()
+    keys.add(cell.key)
+    monkeypatch.setattr(here, "_times", broken)
+    measure._source.cache_clear()
+    keys.add(cell.key)
+    measure._source.cache_clear()
+    assert len(keys) == 3
+
+
+def test_measured__runs_what_is_new_and_gives_the_same_numbers_on_two_processes(tmp_path):
+    seen = []
+    one = measured(grid(doubled, seeds=(5, 3), side=(1, 2)), tmp_path / "one", workers=1)
+    cells = grid(doubled, seeds=(5, 3), side=(1, 2))
+    two = measured(cells, tmp_path / "two", workers=2, watch=lambda *far: seen.append(far))
+    for side in (1, 2):
+        np.testing.assert_array_equal(one.over(doubled, side=side), two.over(doubled, side=side))
+    assert one.over(doubled, side=1).tolist() == [5.0, 7.0]  # in the order of the seeds
+    assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    assert one.mean(doubled, side=2) == 8.0

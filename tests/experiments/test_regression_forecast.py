@@ -1,0 +1,77 @@
+"""The forecast: one answer a line, read from public things only."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.experiments.regression_forecast import Question, _count, answer, read_sample, run
+from discreet.regression.information import expected_error
+
+
+def test_answer__repeats_the_forecasts():
+    question = Question(6, 5000, noise=0.2, delta=1e-7)
+    line = answer(question, "central", 1.0, target=0.01)
+    assert line.error == expected_error(6, 5000, 1.0, 1e-7, label_noise=0.2)
+    assert line.plain == expected_error(6, 5000, label_noise=0.2)
+    assert line.limit < line.error
+    assert line.price > 1
+    assert line.needed is not None
+    assert expected_error(6, int(line.needed), 1.0, 1e-7, label_noise=0.2) <= 0.01
+    plain = answer(question, "none", math.inf)
+    assert (plain.error, plain.price, plain.needed) == (plain.plain, 1.0, None)
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".csv", "header.csv"])
+def test_read_sample__reads_clips_and_scales(tmp_path, suffix):
+    path = tmp_path / f"public{suffix}"
+    rows = np.array([[3.0, 4.0], [30.0, 40.0], [1e-3, 0.0]])
+    if suffix == ".npy":
+        np.save(path, rows)
+    else:
+        header = "age,height" if "header" in suffix else ""
+        np.savetxt(path, rows, delimiter=",", header=header, comments="")
+    if suffix == ".csv":
+        path.write_text(path.read_text().lstrip("\n"))
+    assert np.allclose(read_sample(path, 10.0), [[0.3, 0.4], [0.6, 0.8], [1e-4, 0.0]])
+
+
+def test_read_sample__thins_long_samples(tmp_path):
+    np.save(tmp_path / "long.npy", np.ones((12_001, 2)))
+    assert 4000 <= len(read_sample(tmp_path / "long.npy", 2.0)) <= 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,2\nsecret,4\n", "not a table of numbers"),
+        ("1,2\nnan,4\n", "finite"),
+        (None, "no public sample"),
+    ],
+)
+def test_read_sample__never_quotes_the_file(tmp_path, text, message):
+    path = tmp_path / "public.csv"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ValueError, match=message) as error:
+        read_sample(path, 1.0)
+    assert "secret" not in str(error.value)
+
+
+def test_run__draws_both_trusts(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 3)) / 5
+    X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
+    path = run(
+        Question(X, 1000, noise=0.1, delta=1e-6), [1.0], trust="both", target=0.02, out=tmp_path
+    )
+    text = capsys.readouterr().out
+    for word in ("central", "local", "none", "price", "limit", "rows needed"):
+        assert word in text
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_count__two_digits_rounded_up():
+    assert [_count(n) for n in (7.0, 123.0, 45_612.0, math.inf)] == [
+        "7", "130", "46,000", "too many",
+    ]  # fmt: skip

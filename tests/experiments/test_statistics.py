@@ -1,0 +1,34 @@
+"""Means over seeds, and how they grow."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.experiments.statistics import interval, slope, standard_error
+
+
+def test_interval__covers_the_mean_in_95_of_100_cases():
+    rng = np.random.default_rng(0)
+    inside = 0
+    for _ in range(4000):  # false alarm: 3.5 standard errors of .0034, under 1 in 1,000
+        mean, half = interval(rng.normal(1.0, 2.0, 5))
+        inside += abs(mean - 1.0) <= half
+    assert inside / 4000 == pytest.approx(0.95, abs=0.012)
+
+
+def test_interval__of_one_value_is_unknown():
+    mean, half = interval(np.array([3.0]))
+    assert mean == 3.0
+    assert math.isnan(half)
+    assert math.isnan(standard_error(np.array([3.0])))
+
+
+def test_slope__its_error_is_that_of_the_means():
+    rng = np.random.default_rng(1)
+    x = (1.0, 10.0, 100.0)
+    found = [slope(x, [t**0.5 * rng.normal(1, 0.2, 8) for t in x]) for _ in range(400)]
+    values, errors = np.array(found).T
+    assert values.mean() == pytest.approx(0.5, abs=0.01)
+    assert errors.mean() == pytest.approx(values.std(), rel=0.15)
+    assert math.isnan(slope((1.0, 2.0), (-1.0, 1.0)).value)
