@@ -12,7 +12,7 @@ import pytest
 
 from discreet.audit import audit_scores
 from discreet.bandits import LinearBandit, estimators
-from discreet.bandits.window import COUNT, SENSITIVITY
+from discreet.bandits.window import SENSITIVITY, totals
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
 
@@ -34,7 +34,8 @@ def bandit(run, **more):
 def term(view, row, reward):
     """What a row adds to a window's sum under a lens; both are known to the attacker."""
     v, weight = view.rows(row, np.array([reward]))
-    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
+    beside = totals(weight, np.array([reward]))[0]
+    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), beside)
 
 
 def window(learner, canary=None, reward=None):

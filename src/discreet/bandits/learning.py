@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.bandits.belief import Belief
-from discreet.bandits.window import COUNT, LONGEST, Transform, clipped_normal
+from discreet.bandits.window import COUNT, LONGEST, TOTALS, Transform, clipped_normal
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import vector_to_symmetric
 
@@ -52,11 +52,11 @@ class Sums:
     def read(cls, released: Array, view: Transform, noise_std: float, size: int) -> "Sums":
         """From the released vector of a window of so many decisions."""
         d, R, E = len(view.mean), view.clip, view.residual_bound
-        matrix = vector_to_symmetric(released[:-1])
+        matrix = vector_to_symmetric(released[:-TOTALS])
         squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
         # At most as many rows as decisions, and about that many before anything is seen.
         unsure, prior = (noise_std / COUNT) ** 2, (0.5 * size) ** 2
-        count = (size * unsure + released[-1] / COUNT * prior) / (unsure + prior)
+        count = (size * unsure + released[-TOTALS] / COUNT * prior) / (unsure + prior)
         return cls(
             matrix[:d, :d],
             matrix[:d, d] * R,
