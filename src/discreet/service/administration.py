@@ -94,7 +94,7 @@ async def releases(server: Server, name: str) -> list[dict[str, Any]]:
             found = connection.execute(
                 sa.select(table.c.release)
                 .where(table.c.bandit == name, table.c.release.is_not(None))
-                .order_by(table.c.closed, table.c.number)
+                .order_by(table.c.number)  # not by the clock, which may step back
             )
             return [json.loads(text) for text in found.scalars()]
 
@@ -195,8 +195,8 @@ async def create_key(server: Server, body: KeyBody, who: str) -> dict[str, Any]:
     """A new key, with its secret."""
     if not body.scopes or any(scope not in SCOPES for scope in body.scopes):
         raise invalid(f"`scopes` must be some of {', '.join(SCOPES)}.")
-    if not 1 <= len(body.name) <= 200:
-        raise invalid("`name` must have 1 to 200 characters.")
+    if not 1 <= len(body.name) <= 200 or not body.name.isprintable():
+        raise invalid("`name` must have 1 to 200 printable characters.")
     if body.bandits is not None and any(not NAME.fullmatch(name) for name in body.bandits):
         raise invalid("`bandits` must be names of bandits.")
     if body.bandits is not None and "admin" in body.scopes:
@@ -223,7 +223,7 @@ async def revoke_key(server: Server, key_id: str, who: str) -> None:
     def change(connection: Any) -> tuple[None, dict[str, Any]]:
         if key_id == keys.ADMIN_ID:
             raise invalid("The admin key is replaced by DISCREET_ADMIN_KEY, not revoked.")
-        if not keys.revoke(connection, key_id):
+        if not NAME.fullmatch(key_id) or not keys.revoke(connection, key_id):
             raise not_found("key")
         server.note(connection, who, "revoke key", key_id)
         server.keys.reload(connection)

@@ -44,6 +44,7 @@ _LEARN = msgspec.json.Decoder(LearnBody)
 _KEY = msgspec.json.Decoder(KeyBody)
 _POPULATION = msgspec.json.Decoder(PopulationBody)
 _ENCODER = msgspec.json.Encoder()
+BODY_SECONDS = 30.0  # a client may take to send a request
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -178,10 +179,16 @@ class Routes:
         if stated.isdigit() and int(stated) > limit:
             raise too_large(limit)
         body = bytearray()
-        async for piece in request.stream():
-            body += piece
-            if len(body) > limit:
-                raise too_large(limit)
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > limit:
+                        raise too_large(limit)
+        except TimeoutError:
+            raise Problem(
+                408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
+            ) from None
         return bytes(body)
 
     async def _decoded(self, request: Request, decoder: Any) -> Any:

@@ -310,7 +310,7 @@ def _keep(
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
-        first = server.held_of(connection, row).definition.privacy.visits != "all"
+        server.held_of(connection, row)  # refuses another epoch
         kept.load([e[0].id for payload in payloads for e in payload if e[0].id is not None])
         known: dict[bytes, tuple[bytes, Any]] = {}
         fresh = []
@@ -337,10 +337,10 @@ def _keep(
                     )
                     if asked.id is not None:
                         known[asked.id] = (asked.request, reply)
-                    if asked.person != NOBODY and first:  # the first decision counts
+                    if asked.person != NOBODY:  # the first decision counts
                         sealed = server.sealer.open(about, reply.decision)
                         assert sealed is not None
-                        server.admit(connection, name, 0, sealed)
+                        server.admit(connection, name, sealed)
                 answers.append(answer)
             results.append(answers)
         if fresh:

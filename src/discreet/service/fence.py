@@ -9,7 +9,6 @@ step behind the database (a crash in between), never ahead: a database behind it
 Each line is JSON with a checksum of itself and of the line before.
 """
 
-import fcntl
 import hashlib
 import json
 import os
@@ -19,11 +18,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from discreet.service.vault import fsync_folder
+from discreet.service.errors import Problem
+from discreet.service.vault import exclusive, make_once
 
 
 class RolledBack(RuntimeError):
     """The database is not the one this fence guards, or an older version of it."""
+
+
+def rolled_back() -> Problem:
+    """The database under a running server is an old one."""
+    return Problem(
+        503,
+        "rolled-back",
+        "The database is older than what this service has published.",
+        "Nothing was changed. Stop all servers and run `discreet restore`.",
+    )
+
+
+class Foreign(RolledBack):
+    """The fence of another instance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +62,8 @@ class Fence:
         self._file = (0, 0)  # device and inode
 
     def begin(self) -> None:
-        """Make the file, naming the instance it guards."""
-        handle = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(_line({"instance": self.instance}, ""))
-            file.flush()
-            os.fsync(file.fileno())
-        fsync_folder(self.path.parent)
+        """Make the file, naming the instance it guards; one that is there stays."""
+        make_once(self.path, _line({"instance": self.instance}, ""))
 
     @contextmanager
     def held(self) -> Iterator["Grip"]:
@@ -67,9 +76,9 @@ class Fence:
                 "or a backup. If it is, run `discreet restore`"
             ) from None
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            self._read(handle)
-            yield Grip(self, handle)
+            with exclusive(handle):
+                self._read(handle)
+                yield Grip(self, handle)
         finally:
             os.close(handle)
 
@@ -113,7 +122,7 @@ class Fence:
             if stated != checksum:
                 raise RolledBack("the fence is damaged; use `discreet restore`")
             if foreign:
-                raise RolledBack(
+                raise Foreign(
                     "the fence in the secrets folder belongs to another instance than the "
                     "database; use the secrets folder of this database, or `discreet restore`"
                 )
@@ -134,6 +143,11 @@ class Grip:
         """The last sequence number."""
         marks = self._fence._marks
         return marks[-1].sequence if marks else 0
+
+    @property
+    def marks(self) -> list[Mark]:
+        """All marks, in order."""
+        return list(self._fence._marks)
 
     def append(self, mark: Mark) -> None:
         """Add a mark; it is on disk when this returns."""

@@ -201,13 +201,12 @@ class _Batch:
         return COUNTED if self.privacy.unit == "round" else ACCEPTED
 
     def _admitted(self, sealed: Sealed) -> bool:
-        """Whether this reward counts for its person: at most one for life, or for each window."""
+        """Whether this reward counts for its person: at most one for life."""
         if self.privacy.unit == "round":
             return True
         if sealed.person == NOBODY:
             return False
-        window = self.row.window if self.privacy.visits == "all" else 0
-        return self.server.admit(self.connection, self.row.name, window, sealed)
+        return self.server.admit(self.connection, self.row.name, sealed)
 
     def _add(self, sealed: Sealed, reward: float) -> None:
         self.rows.append(sealed.row)

@@ -7,7 +7,6 @@ could be read. A settled decision leaves a tombstone, so that a retry is `duplic
 """
 
 import math
-import os
 import secrets
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
 from discreet.service.tokens import Sealed, Sealer
-from discreet.service.vault import MissingSecret, fsync_folder
+from discreet.service.vault import MissingSecret, fsync_folder, make_once
 
 _HOUR = 3600.0
 
@@ -52,41 +51,33 @@ class Buckets:
 
     def key(self, bucket: str, *, make: bool = False) -> bytes:
         """The key of a bucket, which is on disk when this returns."""
-        found = self._keys.get(bucket)
-        if found is not None:
-            return found
         path = self._folder / bucket
-        if make and not path.exists():
-            partial = self._folder / f".{bucket}.{secrets.token_hex(4)}"
-            handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(secrets.token_bytes(32))
-                file.flush()
-                os.fsync(file.fileno())
+        # Another replica may have destroyed it: what is in memory alone seals nothing.
+        there = path.exists()
+        if not there and make:
+            make_once(path, secrets.token_bytes(32))
+        if not there:
+            self._keys.pop(bucket, None)
+        found = self._keys.get(bucket)
+        if found is None:
             try:
-                os.link(partial, path)  # whoever comes first wins: replicas share the folder
-            except FileExistsError:
-                pass
-            finally:
-                partial.unlink()
-            fsync_folder(self._folder)
-        try:
-            raw = path.read_bytes()
-        except FileNotFoundError:
-            raise MissingSecret(f"the key of {bucket} is gone") from None
-        self._keys[bucket] = raw
-        return raw
+                found = self._keys[bucket] = path.read_bytes()
+            except FileNotFoundError:
+                raise MissingSecret(f"the key of {bucket} is gone") from None
+        return found
 
     def destroy_unused(self, used: set[str], now: float) -> None:
-        """Destroy keys of buckets that are over and have no open decision left."""
-        ends = {f"hour-{int(now // _HOUR)}", f"day-{int(now // 86400)}"}
+        """Destroy keys of buckets that are over and have no open decision left.
+
+        One bucket later than its end: clocks of replicas differ.
+        """
         gone = False
         for path in self._folder.iterdir():
             kind, _, number = path.name.partition("-")
-            if path.name in used or path.name in ends or kind not in ("hour", "day"):
+            if path.name in used or kind not in ("hour", "day"):
                 continue
             current = int(now // (_HOUR if kind == "hour" else 86400))
-            if int(number) < current:
+            if int(number) < current - 1:
                 path.unlink(missing_ok=True)
                 self._keys.pop(path.name, None)
                 gone = True

@@ -5,7 +5,7 @@ on with them would use their noise twice. So `restore` begins a new epoch. Open 
 unread and their keys destroyed, tokens of earlier epochs and of unregistered runs answer `unknown`,
 and what must never be forgotten is replayed from the fence: charges, limits, revoked keys,
 retirements. Where a bandit protects people, the hashes since the backup are gone: the new epoch is
-charged like a new bandit, and a bandit that cannot pay comes back retired.
+charged like a new bandit, and a bandit that cannot pay, or is in no population, comes back retired.
 """
 
 import secrets
@@ -20,8 +20,8 @@ from sqlalchemy.engine import Connection
 from discreet.privacy import Noise, SecureNoise
 from discreet.service import budgets, definitions, turning
 from discreet.service import store as tables
-from discreet.service.errors import Problem
-from discreet.service.fence import Fence, Mark, RolledBack
+from discreet.service.errors import Problem, conflict
+from discreet.service.fence import Fence, Foreign, Mark, RolledBack
 from discreet.service.settings import Settings
 from discreet.service.store import Store
 from discreet.service.vault import Vault
@@ -70,37 +70,48 @@ class _Restore:
         epoch = secrets.token_hex(8)
         with self.store.transaction() as connection:
             row = self.store.lock_instance(connection)
-            if row is None:
-                raise ValueError("this store is empty: there is nothing to restore")
-            fence = Fence(self.settings.secrets, row.instance)
-            marks = self._marks(fence)
-            last = max([row.sequence, *(mark.sequence for mark in marks)])
-            connection.execute(sa.update(tables.instance).values(epoch=epoch, sequence=last + 1))
-            self._replay(connection, marks)
-            for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
-                self._reopen(connection, bandit, epoch)
-        if not fence.path.exists():
-            fence.begin()
-        with fence.held() as grip:
+        if row is None:
+            raise ValueError("this store is empty: there is nothing to restore")
+        fence = self._fence(row.instance)
+        with fence.held() as grip:  # before the database's locks, as everywhere
+            marks = grip.marks
+            with self.store.transaction() as connection:
+                row = self.store.lock_instance(connection)
+                last = max([row.sequence, *(mark.sequence for mark in marks)])
+                connection.execute(
+                    sa.update(tables.instance).values(epoch=epoch, sequence=last + 1)
+                )
+                self._replay(connection, marks)
+                for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
+                    self._reopen(connection, bandit, epoch)
             grip.append(Mark(last + 1, epoch, "epoch", {}))
         self.vault.forget_all_but(epoch)
         self.done.append("a new epoch has begun; tokens from before answer `unknown`")
         return self.done
 
-    def _marks(self, fence: Fence) -> list[Mark]:
+    def _fence(self, instance: str) -> Fence:
+        """The fence of this database; a new one, and a warning, if it is lost."""
+        fence = Fence(self.settings.secrets, instance)
+        if fence.path.exists():
+            try:
+                fence.marks()
+            except Foreign:
+                raise ValueError(
+                    "the secrets folder belongs to another instance than this database; use its "
+                    "own, or an empty folder if it is lost"
+                ) from None
+            except RolledBack:
+                aside = fence.path.with_name(f"fence.damaged-{secrets.token_hex(4)}")
+                fence.path.rename(aside)
+                self.done.append(f"the fence is damaged; it was put aside as {aside.name}")
         if not fence.path.exists():
+            fence = Fence(self.settings.secrets, instance)
+            fence.begin()
             self.done.append(
                 "there is no fence: what happened after the backup is not known; revoke keys that "
                 "had been revoked since, and lower limits of populations yourself"
             )
-            return []
-        try:
-            return fence.marks()
-        except RolledBack:
-            raise ValueError(
-                "the secrets folder belongs to another instance than this database; use its own, "
-                "or an empty folder if it is lost"
-            ) from None
+        return fence
 
     def _replay(self, connection: Connection, marks: list[Mark]) -> None:
         for mark in marks:
@@ -180,8 +191,10 @@ class _Restore:
         definition = definitions.parsed(row.definition.encode())
         privacy = definition.privacy
         retired = row.retired
-        if privacy.unit == "person" and privacy.population is not None and not retired:
+        if privacy.unit == "person" and privacy.epsilon is not None and not retired:
             try:
+                if privacy.population is None:
+                    raise conflict("budget-exhausted", "Nobody pays for these people twice.")
                 mu2 = definitions.mu_squared(definition)
                 budgets.charge(
                     connection, privacy.population, row.name, epoch, mu2, privacy.unit
@@ -191,4 +204,5 @@ class _Restore:
                 self.done.append(f"{row.name} comes back retired: its people's budget is spent")
         turning.reopen(connection, self.vault, row, epoch, self.noise, retired)
         connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
-        self.done.append(f"{row.name}: the open window was discarded, learning goes on")
+        goes_on = "decisions go on" if retired else "learning goes on"
+        self.done.append(f"{row.name}: the open window was discarded, {goes_on}")

@@ -5,7 +5,6 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from discreet.privacy import Noise, SecureNoise
 from discreet.service import budgets, definitions, keys, turning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict, not_found
-from discreet.service.fence import Fence, Mark, RolledBack
+from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
 from discreet.service.keys import Keys
 from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
@@ -55,6 +54,7 @@ class Server:
     def _begin(self) -> None:
         run = secrets.token_bytes(RUN_BYTES)
         with self.store.transaction() as connection:
+            self.store.lock_start(connection)
             row = self.store.lock_instance(connection) or self._first(connection)
             new = row.sequence == 0  # no start has been completed
             if row.schema != SCHEMA:
@@ -67,8 +67,7 @@ class Server:
                 self._set_admin_key(connection, new)
         self.fence = Fence(self.settings.secrets, self.instance)
         if new:
-            with suppress(FileExistsError):  # another replica's; another instance's is refused
-                self.fence.begin()
+            self.fence.begin()
 
         def start(connection: Connection) -> tuple[None, dict[str, Any]]:
             connection.execute(
@@ -80,12 +79,15 @@ class Server:
 
         try:
             self.fenced("start", start)
-        except Problem:
+        except Problem as problem:
+            if problem.kind != "rolled-back":
+                raise
             raise RolledBack(
                 "the database is older than its fence: it is a copy or a backup. Its open windows "
                 "must not go on, or their noise would be used twice. Run `discreet restore`"
             ) from None
         self._assert_sums_are_readable()
+        self.vault.forget_all_but(self.epoch)  # orphans of a restore that was interrupted
         self.sealer = Sealer(self.vault.master, run)
         self._runs.add(run)
         with self.store.transaction() as connection:
@@ -268,20 +270,22 @@ class Server:
         """Whether a run was registered before it was used."""
         return run in self._runs
 
-    def admit(self, connection: Connection, bandit: str, window: int, sealed: Sealed) -> bool:
-        """Whether this decision is the one that counts for its person (in this window)."""
+    def admit(self, connection: Connection, bandit: str, sealed: Sealed) -> bool:
+        """Whether this decision is the one that counts for its person: the first that was kept,
+        else the first whose reward came.
+        """
         table = tables.people
         found = connection.execute(
             sa.select(table.c.round).where(
                 table.c.bandit == bandit,
-                table.c.window == window,
+                table.c.epoch == self.epoch,
                 table.c.person == sealed.person,
             )
         ).scalar_one_or_none()
         if found is None:
             connection.execute(
                 sa.insert(table).values(
-                    bandit=bandit, window=window, person=sealed.person, round=sealed.round
+                    bandit=bandit, epoch=self.epoch, person=sealed.person, round=sealed.round
                 )
             )
             return True
@@ -300,16 +304,6 @@ class Server:
         connection.execute(
             sa.insert(tables.log).values(at=time.time(), key=who, action=action, about=about)
         )
-
-
-def rolled_back() -> Problem:
-    """The database under a running server is an old one."""
-    return Problem(
-        503,
-        "rolled-back",
-        "The database is older than what this service has published.",
-        "Nothing was changed. Stop all servers and run `discreet restore`.",
-    )
 
 
 def remembered(connection: Connection) -> dict[str, Any]:

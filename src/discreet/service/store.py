@@ -58,6 +58,7 @@ windows = sa.Table(
     sa.Column("number", sa.Integer, primary_key=True),
     sa.Column("rounds", _BIG, nullable=False),
     sa.Column("sequence", _BIG, nullable=False),  # of the key that seals the sum
+    sa.Column("key", sa.LargeBinary),  # name of that key
     sa.Column("sum", sa.LargeBinary),  # sealed; none once closed
     sa.Column("release", sa.Text),  # what was published
     sa.Column("closed", sa.Double),
@@ -99,7 +100,7 @@ people = sa.Table(
     "people",
     metadata,
     sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("window", sa.Integer, primary_key=True),  # 0: for the bandit's life
+    sa.Column("epoch", sa.Text, primary_key=True),
     sa.Column("person", sa.LargeBinary, primary_key=True),  # pseudonym
     sa.Column("round", _BIG, nullable=False),  # of the decision that counts
 )
@@ -219,7 +220,15 @@ class Store:
             poolclass=QueuePool,
             pool_size=4,
             pool_pre_ping=True,
-            connect_args={"connect_timeout": 3},
+            isolation_level="READ COMMITTED",
+            connect_args={
+                "connect_timeout": 3,
+                # A paused replica must not hold a bandit's row for ever (milliseconds).
+                "options": "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=15000 "
+                "-c statement_timeout=30000 -c synchronous_commit=on",
+                "keepalives_idle": 10,
+                "tcp_user_timeout": 20000,
+            },
         )
 
     def close(self) -> None:
@@ -239,8 +248,10 @@ class Store:
             try:
                 with self.engine.begin() as connection:
                     yield connection
-            except sa.exc.DBAPIError as error:
-                raise unavailable(error) from error
+            except (sa.exc.OperationalError, sa.exc.InternalError, sa.exc.InterfaceError) as error:
+                raise unavailable() from error
+            except (sa.exc.TimeoutError, sa.exc.PendingRollbackError) as error:
+                raise unavailable() from error
 
     def lock_bandit(self, connection: Connection, name: str) -> Any:
         """The bandit's row but for its learner, locked until the transaction ends, or None."""
@@ -251,15 +262,19 @@ class Store:
         """The instance's row, locked: for what concerns more than one bandit."""
         return connection.execute(sa.select(instance).with_for_update()).one_or_none()
 
+    def lock_start(self, connection: Connection) -> None:
+        """Two replicas may start at once on an empty database: one after the other."""
+        if not self.is_sqlite:
+            connection.execute(sa.text("SELECT pg_advisory_xact_lock(836000)"))
+
     def create_tables(self) -> None:
         """Make the tables of an empty database."""
         with self.transaction() as connection:
-            if not self.is_sqlite:  # two replicas may start at once
-                connection.execute(sa.text("SELECT pg_advisory_xact_lock(836000)"))
+            self.lock_start(connection)
             metadata.create_all(connection)
 
 
-def unavailable(error: Exception) -> Problem:
+def unavailable() -> Problem:
     """The store cannot be used now: nothing was acknowledged, and a retry is safe."""
     return Problem(
         503,

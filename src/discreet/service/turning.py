@@ -9,7 +9,7 @@ path: any replica may close a window that another one opened, and doing it again
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from discreet.privacy.checks import Array
 from discreet.service import definitions
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
-from discreet.service.vault import Vault
+from discreet.service.vault import NAME_BYTES, Vault
 from discreet.state import from_bytes, to_bytes
 
 KEPT = (
@@ -32,6 +32,10 @@ KEPT = (
 DISK = (
     "the last batch of rewards, to whoever steals store and secrets together",
     "a snapshot of store and secrets together that is served twice",
+)
+RESTORED = (
+    "people who were counted before a restore from a backup: they may be counted once more, and "
+    "their population is charged for it"
 )
 _RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
 
@@ -102,6 +106,7 @@ class Held:
     learner: LinearBandit
     version: int = 0
     sequence: int = 0  # of the sum that the learner holds now
+    key: bytes = b""  # name of the key that sealed it: another history has another one
 
     def fold(self, rows: Array, rewards: Array) -> None:
         """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
@@ -119,20 +124,18 @@ def held(row: Any, noise: Noise) -> Held:
 def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     """Take over what other replicas have done since."""
     table = tables.windows
-    sequence = connection.execute(
-        sa.select(table.c.sequence).where(*_window(row.name, row.epoch, row.window))
-    ).scalar_one()
-    if held.version == row.version and held.sequence == sequence:
+    here = _window(row.name, row.epoch, row.window)
+    sequence, key = connection.execute(sa.select(table.c.sequence, table.c.key).where(*here)).one()
+    found = (row.version, sequence, bytes(key or b""))
+    if (held.version, held.sequence, held.key) == found:
         return
     if held.version != row.version:
         held.learner = _loaded(connection, held.definition, row.name, held.learner.noise)
-    sealed = connection.execute(
-        sa.select(table.c.sum).where(*_window(row.name, row.epoch, row.window))
-    ).scalar_one()
+    sealed = connection.execute(sa.select(table.c.sum).where(*here)).scalar_one()
     if sealed is not None and held.learner.window is not None:
         total = vault.open(row.name, row.epoch, sequence, bytes(sealed))
         held.learner.window.total.value = total  # type: ignore[attr-defined]
-    held.version, held.sequence = row.version, sequence
+    held.version, held.sequence, held.key = found
 
 
 def guarantee(held: Held) -> Guarantee:
@@ -141,7 +144,26 @@ def guarantee(held: Held) -> Guarantee:
     more = list(DISK)
     if held.definition.reward.default is not None:
         more.append(KEPT)
-    return replace(promise, unprotected=(*promise.unprotected, *more))
+    unprotected = (*promise.unprotected, *more)
+    if held.definition.privacy.unit == "person":
+        given = {each.name: getattr(promise, each.name) for each in fields(promise)}
+        return PersonGuarantee(**{**given, "unprotected": (*unprotected, RESTORED)})
+    return replace(promise, unprotected=unprotected)
+
+
+class PersonGuarantee(Guarantee):
+    """The promise where one reward of each person counts, and all later ones are ignored."""
+
+    @property
+    def unit(self) -> str:
+        """What is hidden: a person with all visits."""
+        return "person"
+
+    def _protected(self) -> str:
+        return (
+            "Protected: one person with everything they did in any number of visits, one reward of "
+            f"which counts (neighbours: {self.neighbours})."
+        )
 
 
 # -- transactions ----------------------------------------------------------------------------------
@@ -190,11 +212,8 @@ def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
         .where(tables.bandits.c.name == row.name)
         .values(version=version, **_opened(learner, row.epoch, number))
     )
-    if held.definition.privacy.visits == "all":  # hashes are kept only while the window is open
-        people = tables.people
-        connection.execute(sa.delete(people).where(people.c.bandit == row.name))
-    _store(connection, vault, learner, row.name, row.epoch, number, version, sequence)
-    held.version, held.sequence = version, sequence
+    key = _store(connection, vault, learner, row.name, row.epoch, number, version, sequence)
+    held.version, held.sequence, held.key = version, sequence, key
 
 
 def reopen(
@@ -223,12 +242,14 @@ def save_sum(connection: Connection, vault: Vault, held: Held) -> None:
         sa.select(tables.bandits.c.window).where(tables.bandits.c.name == held.name)
     ).one()
     total = held.learner.window.total.value  # type: ignore[union-attr]
+    sealed = vault.seal(held.name, held.epoch, sequence, total)
+    key = sealed[:NAME_BYTES]
     connection.execute(
         sa.update(tables.windows)
         .where(*_window(held.name, held.epoch, row.window))
-        .values(sum=vault.seal(held.name, held.epoch, sequence, total), sequence=sequence)
+        .values(sum=sealed, key=key, sequence=sequence)
     )
-    held.sequence = sequence
+    held.sequence, held.key = sequence, key
 
 
 def _opened(learner: LinearBandit, epoch: str, number: int) -> dict[str, Any]:
@@ -275,8 +296,8 @@ def _store(
     window: int,
     version: int,
     sequence: int,
-) -> None:
-    """Write the window that has just opened, and the policy that goes with it."""
+) -> bytes:
+    """Write the window that has just opened, and its policy; returns the name of its key."""
     sealed = None
     if learner.window is not None:
         total = learner.window.total.value  # type: ignore[attr-defined]
@@ -289,6 +310,7 @@ def _store(
             rounds=learner.rounds_until_release,
             sequence=sequence,
             sum=sealed,
+            key=None if sealed is None else sealed[:NAME_BYTES],
         )
     )
     connection.execute(
@@ -300,6 +322,7 @@ def _store(
             at=time.time(),
         )
     )
+    return b"" if sealed is None else sealed[:NAME_BYTES]
 
 
 def _window(name: str, epoch: str, number: int) -> tuple[Any, ...]:

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from discreet.service.errors import Problem
+from discreet.service.fence import RolledBack, rolled_back
+from discreet.service.store import unavailable
 
 Handler = Callable[[Sequence[Any]], Sequence[Any]]  # payloads -> results or exceptions
 
@@ -70,12 +71,14 @@ def _results(jobs: list[Any]) -> Sequence[Any]:
     try:
         return handler([payload for _, _, payload, _ in jobs])
     except Exception as error:
-        problem = error if isinstance(error, Problem) else _unexpected(error)
-        return [problem] * len(jobs)
+        return [_problem(error)] * len(jobs)
 
 
-def _unexpected(error: Exception) -> Exception:
-    return error
+def _problem(error: Exception) -> Exception:
+    """Disks that are full or gone, and files that another replica holds, are the store's."""
+    if isinstance(error, RolledBack):
+        return rolled_back()
+    return unavailable() if isinstance(error, OSError) else error
 
 
 def _settle(pairs: list[Any]) -> None:
