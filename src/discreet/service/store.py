@@ -153,6 +153,7 @@ log = sa.Table(
 
 LIGHT = [column for column in bandits.c if column.name != "learner"]
 SCHEMA = 1
+PAUSED = 10_000  # milliseconds after which PostgreSQL takes its locks from a replica
 BLOCK = 4096  # rounds in a row of `marks`
 
 
@@ -223,9 +224,9 @@ class Store:
             isolation_level="READ COMMITTED",
             connect_args={
                 "connect_timeout": 3,
-                # A paused replica must not hold a bandit's row for ever (milliseconds).
-                "options": "-c idle_in_transaction_session_timeout=10000 -c lock_timeout=15000 "
-                "-c statement_timeout=30000 -c synchronous_commit=on",
+                "options": f"-c idle_in_transaction_session_timeout={PAUSED} "
+                f"-c lock_timeout={2 * PAUSED} -c statement_timeout={3 * PAUSED} "
+                "-c synchronous_commit=on",
                 "keepalives_idle": 10,
                 "tcp_user_timeout": 20000,
             },
