@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, settings
@@ -25,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 pytest.importorskip("starlette")
 
 from discreet.bandits.window import VALUE
-from discreet.privacy import SeededNoise
+from discreet.privacy import SystemNoise
 from discreet.service import deciding, definitions, learning, sweeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem
@@ -39,19 +38,6 @@ REWARDS = (-1.0, -0.25, 0.5, 1.0)
 
 class Crash(BaseException):
     """The process dies here."""
-
-
-class Counted(SeededNoise):
-    """Noise whose draws are written down: one for each window that was ever opened."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        self.drawn: list[bytes] = []
-
-    def gaussian(self, std: float, size: Any, spacing: float = 0.0) -> Any:
-        drawn = super().gaussian(std, size, spacing)
-        self.drawn.append(drawn.tobytes())
-        return drawn
 
 
 class Bomb:
@@ -83,7 +69,15 @@ class Machine(RuleBasedStateMachine):
         self.bomb = Bomb()
         self.fsync = os.fsync
         os.fsync = self._synced  # type: ignore[assignment]
-        self.noise = Counted(1)
+        self.drawn: list[Any] = []  # every draw of noise: one for each window that was ever opened
+        self.gaussian = SystemNoise.gaussian
+        drawn, gaussian = self.drawn, self.gaussian
+
+        def recorded(noise: SystemNoise, std: float, size: Any, spacing: float = 0.0) -> Any:
+            drawn.append(gaussian(noise, std, size, spacing))
+            return drawn[-1]
+
+        SystemNoise.gaussian = recorded  # type: ignore[method-assign]
         self.tokens: list[str] = []
         self.acknowledged: dict[str, float] = {}
         self.unknown: dict[str, float] = {}  # sent, no answer
@@ -99,6 +93,7 @@ class Machine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         os.fsync = self.fsync
+        SystemNoise.gaussian = self.gaussian  # type: ignore[method-assign]
         if self.server is not None:
             self.server.store.close()
         shutil.rmtree(self.folder)
@@ -111,7 +106,7 @@ class Machine(RuleBasedStateMachine):
                 store=f"sqlite:///{self.folder}/store.db",
                 secrets=self.folder / "secrets",
                 admin_key="k" * 40,
-                noise=self.noise,
+                noise=SystemNoise(),
             )
         )
         engine = made.store.engine
@@ -273,10 +268,8 @@ class Machine(RuleBasedStateMachine):
         with self.server.store.transaction() as connection:
             row = self.server.store.lock_bandit(connection, "b")
             held = self.server.held_of(connection, row)
-        key = (row.window, len(self.noise.drawn))
         rows = held.learner.window.published()["count"]  # type: ignore[union-attr]
         stored = self.opened.setdefault(row.window, self._draws(held))
-        assert stored is not None, key
         # A plain count moves by whole rewards from the draw that this window began with.
         moved = rows - stored
         assert abs(moved - round(moved)) < 1e-3
@@ -290,8 +283,8 @@ class Machine(RuleBasedStateMachine):
         """The count's noise among all draws that explains this sum by a whole number of rows."""
         rows = held.learner.window.published()["count"]
         found = []
-        for raw in self.noise.drawn:
-            noise = float(np.frombuffer(raw)[-2] / VALUE)
+        for drawn in self.drawn:
+            noise = float(drawn[-2] / VALUE)
             moved = rows - noise
             if abs(moved - round(moved)) < 1e-6 and -1e-6 < moved <= len(self.tokens):
                 found.append(noise)
@@ -318,7 +311,7 @@ class Kept(Machine):
 def profile(examples: int) -> settings:
     return settings(
         max_examples=examples,
-        stateful_step_count=25,
+        stateful_step_count=20,
         deadline=None,
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],  # a failure names its steps; to shorten them takes minutes
@@ -327,11 +320,11 @@ def profile(examples: int) -> settings:
 
 
 TestExact = Exact.TestCase
-TestExact.settings = profile(15)
+TestExact.settings = profile(8)
 TestPrivate = Private.TestCase
-TestPrivate.settings = profile(12)
+TestPrivate.settings = profile(8)
 TestKept = Kept.TestCase
-TestKept.settings = profile(8)
+TestKept.settings = profile(4)
 
 
 def test_a_crash_at_each_event_of_a_turn_leaves_one_release(tmp_path: Path) -> None:
