@@ -22,6 +22,7 @@ the difference of the two is exact. For the same reason a state may be resumed o
 """
 
 import inspect
+import io
 import json
 import os
 import secrets
@@ -31,7 +32,7 @@ from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 import numpy as np
 
@@ -440,18 +441,30 @@ def _version() -> str:
 # -- files -----------------------------------------------------------------------------------------
 
 
+def to_bytes(state: dict[str, Any]) -> bytes:
+    """A state dict as bytes: what `save_state` writes."""
+    arrays: list[Any] = []
+    tree = json.dumps(_without_arrays(state, arrays))
+    raw = io.BytesIO()
+    np.savez(raw, tree=np.array(tree), **{f"array{i}": each for i, each in enumerate(arrays)})
+    return raw.getvalue()
+
+
+def from_bytes(raw: bytes) -> dict[str, Any]:
+    """The state dict that `to_bytes` wrote."""
+    return _read(io.BytesIO(raw))
+
+
 def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
     """Write a state dict; the file appears whole or not at all, readable by its owner only."""
     target = Path(path)
-    arrays: list[Any] = []
-    tree = json.dumps(_without_arrays(state, arrays))
+    content = to_bytes(state)
     # O_EXCL and a name of its own: nobody else's file, link or permissions are reused.
     partial = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
     try:
         handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
-            named = {f"array{i}": array for i, array in enumerate(arrays)}
-            np.savez(file, tree=np.array(tree), **named)
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -468,11 +481,14 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
 
 def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `save_state` wrote."""
+    with open(path, "rb") as file:
+        return _read(file)
+
+
+def _read(raw: BinaryIO) -> dict[str, Any]:
     try:
-        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+        with np.load(raw, allow_pickle=False) as file:
             found = {name: file[name] for name in file.files}
-    except OSError:
-        raise
     except Exception:
         raise damaged("the file") from None
     if "tree" not in found:

@@ -13,8 +13,10 @@ from discreet.bandits.window import (
     COUNT,
     LONGEST,
     SENSITIVITY,
+    VALUE,
     Transform,
     bounded,
+    totals,
     transform,
 )
 from discreet.environments import linear_world
@@ -70,7 +72,7 @@ def seen(view, rows, rewards):
     """The vector that a row adds to the release: isometric vv' and the count."""
     v, weight = view.rows(rows, rewards)
     return np.concatenate(
-        [symmetric_to_vector(v[:, :, None] * v[:, None, :]), COUNT * weight[:, None]], axis=1
+        [symmetric_to_vector(v[:, :, None] * v[:, None, :]), totals(weight, rewards)], axis=1
     )
 
 
@@ -257,12 +259,27 @@ def test_window__the_sensitivity_is_reached_by_a_row_that_changes_windows():
     view = transform(Belief.prior(2, 0.1), 50, 12.0, (-1.0, 1.0), None)
     term = seen(view, np.array([[1.0, 0.0]]), np.array([1.0]))
     assert math.hypot(*np.linalg.norm([term, term], axis=(1, 2))) == pytest.approx(SENSITIVITY)
-    # Within one window the opposite reward comes to 97% of it: orthogonal v and equal counts.
+    # Within one window the opposite reward comes to 97% of it: orthogonal v, equal counts, and
+    # the sum of rewards moves by 2.
     other = seen(view, np.array([[1.0, 0.0]]), np.array([-1.0]))
-    assert np.linalg.norm(term - other) == pytest.approx(math.sqrt(8))
-    assert math.sqrt(8) / SENSITIVITY == pytest.approx(0.97, abs=0.001)
+    assert np.linalg.norm(term - other) == pytest.approx(math.sqrt(8 + 4 * VALUE**2))
+    assert np.linalg.norm(term - other) / SENSITIVITY == pytest.approx(0.971, abs=0.001)
     # So nothing smaller would do.
-    assert pytest.approx(math.sqrt(8 + 2 * COUNT**2)) == SENSITIVITY
+    assert pytest.approx(math.sqrt(8 + 2 * COUNT**2 + 4 * VALUE**2)) == SENSITIVITY
+
+
+def test_window__publishes_number_and_sum_of_rewards_in_the_users_units():
+    bandit = LinearBandit(3, epsilon=math.inf, reward_range=(-2.0, 5.0), seed=0)
+    rows = np.random.default_rng(0).standard_normal((7, 2, 3))
+    rewards = np.random.default_rng(1).uniform(-2, 5, 7)
+    bandit.learn_many(bandit.decide_many(rows), rewards)
+    found = bandit.window.published()
+    assert found["count"] == 7
+    assert found["sum"] == pytest.approx(rewards.sum(), abs=1e-12)
+    private = LinearBandit(3, epsilon=1.0, noise=SeededNoise(0), reward_range=(-2.0, 5.0))
+    private.decide(rows[0])
+    noise = private.window.total.release.scale / VALUE  # of the count; of the sum 5 times that
+    assert 0 < abs(private.window.published()["count"]) < 8 * noise
 
 
 @pytest.mark.parametrize("contributions", [1, 3])
@@ -271,7 +288,7 @@ def test_window__k_rows_of_one_person_move_the_windows_by_at_most_k_times(contri
     worst = 0.0
     for _ in range(200):
         views = [some_transform(rng, 2) for _ in range(3)]
-        moved = np.zeros((3, 11))  # by window: 4 x 4 symmetric, and the count
+        moved = np.zeros((3, 13))  # by window: 4 x 4 symmetric, weight, count, rewards
         for _ in range(contributions):
             for sign in (1, -1):  # leaves one window, enters another
                 k = int(rng.integers(3))

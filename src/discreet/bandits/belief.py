@@ -61,7 +61,9 @@ class Belief:
         zeros = np.zeros((d, d))
         return cls(
             mean=np.zeros(d),
-            covariance=np.linalg.inv(prior_precision(d, radius, constant)),
+            covariance=np.asarray(
+                np.linalg.inv(prior_precision(d, radius, constant)), dtype=np.float64
+            ),
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),

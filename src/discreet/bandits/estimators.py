@@ -19,7 +19,7 @@ from discreet.bandits.belief import Belief, Point
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
 from discreet.bandits.policies import POLICIES, Stage, Uniform
-from discreet.bandits.window import COUNT, SENSITIVITY, Transform, bounded, transform
+from discreet.bandits.window import COUNT, SENSITIVITY, TOTALS, VALUE, Transform, bounded, transform
 from discreet.decisions import Policy
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
@@ -156,15 +156,16 @@ class InformationWeighted(Estimator):
 
     def open(self, belief: Belief, size: int, noise: Noise) -> "WeightedWindow":
         """A window whose sum holds its noise from now on."""
-        # A row adds v v' with |v|^2 <= 2 and COUNT times its weight, in this window or another:
-        # replaced or moved, it changes all sums by at most SENSITIVITY (window.py), k rows by k.
+        # A row adds v v' with |v|^2 <= 2, COUNT times its weight, VALUE and VALUE times its reward,
+        # in this window or another: replaced or moved, it changes all sums by at most SENSITIVITY
+        # (window.py), k rows by k.
         dim = len(belief.mean)
         total = NoisySum(
-            (dim + 2) * (dim + 3) // 2 + 1,
+            (dim + 2) * (dim + 3) // 2 + TOTALS,
             sensitivity=self.budget.contributions * SENSITIVITY,
             mu=self.budget.mu,
             noise=noise,
-            what="weighted Gram matrix, moment and residuals",
+            what="weighted Gram matrix, moment and residuals; count and sum of rewards",
             scope=scope(belief),
             contributions=self.budget.contributions,
         )
@@ -174,7 +175,7 @@ class InformationWeighted(Estimator):
 
 
 class WeightedWindow(EstimatorWindow):
-    """The noisy sum of v v' and of weights; nothing else remembers a row."""
+    """The noisy sum of v v', weights, counts and rewards; nothing else remembers a row."""
 
     _state: ClassVar[tuple[str, ...]] = ("size", "transform", "total")
 
@@ -194,15 +195,17 @@ class WeightedWindow(EstimatorWindow):
         self._upper = np.triu_indices(n)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
         self._gathered = np.empty(len(self._isometry))
-        self._term = np.empty(len(self._isometry) + 1)
-        self._products = self._term[:-1]
+        self._term = np.empty(len(self._isometry) + TOTALS)
+        self._products = self._term[:-TOTALS]
+        self._scale = estimator.scale
         return super().attach(estimator, noise)
 
     def fold(self, rows: Array, rewards: Array) -> None:
         """Add the statistics of rows."""
         v, weights = self.transform.rows(rows, rewards)
+        products = (v.T @ v)[self._upper]
         with self._lock:  # buffers are shared
-            self._add((v.T @ v)[self._upper], float(weights.sum()))
+            self._add(products, float(weights.sum()), len(rows), float(rewards.sum()))
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
@@ -214,12 +217,19 @@ class WeightedWindow(EstimatorWindow):
             v.take(first, out=self._gathered, mode="clip")
             v.take(second, out=self._products, mode="clip")
             np.multiply(self._gathered, self._products, out=self._gathered)
-            self._add(self._gathered, weight)
+            self._add(self._gathered, weight, 1, reward)
 
-    def _add(self, products: Array, count: float) -> None:
+    def _add(self, products: Array, weight: float, count: int, rewards: float) -> None:
         np.multiply(products, self._isometry, out=self._products)
-        self._term[-1] = COUNT * count
+        self._term[-3] = COUNT * weight
+        self._term[-2] = VALUE * count
+        self._term[-1] = VALUE * rewards
         self.total.add(self._term)
+
+    def published(self) -> dict[str, float]:
+        """Number and sum of rewards, in the user's units, as released: post-processing."""
+        count, rewards = self.total.value[-2:] / VALUE
+        return {"count": float(count), "sum": float(self._scale * rewards)}
 
     def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""

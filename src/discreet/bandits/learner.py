@@ -125,6 +125,25 @@ class Bandit(Stateful, ABC):
             end = FOREVER if size is None else self.rounds + size
             self._commit(_end=end, **self._turned(size))
 
+    def discard(self) -> None:
+        """Drop the open window unread and open another one in its place.
+
+        For a learner restored from an old state: its window may have been released since, and going
+        on with it would use its noise twice.
+        """
+        with self._lock:
+            if self.window is not None:
+                size = self._next()
+                end = FOREVER if size is None else self.rounds + size
+                self._commit(_end=end, **self._discarded(size))
+
+    def advance(self, rounds: int) -> None:
+        """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
+        with self._lock:
+            if not 0 <= whole("rounds", rounds, least=0) <= self._end - self.rounds:
+                raise ValueError(f"the window has {self._end - self.rounds} decisions to go")
+            self.rounds += rounds
+
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
         try:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.bandits.belief import Belief, prior_precision
-from discreet.bandits.window import COUNT, LONGEST, Transform
+from discreet.bandits.window import COUNT, LONGEST, TOTALS, Transform
 from discreet.least_squares import Posterior, Whitening, clipped_normal
 from discreet.least_squares.posterior import projected_mean
 from discreet.least_squares.shrinkage import GramEstimate, expected_gram, shrink_entries
@@ -71,9 +71,9 @@ class Sums:
         d = len(transform.mean)
         R = transform.clip
         E = transform.residual_bound
-        matrix = vector_to_symmetric(released[:-1])
+        matrix = vector_to_symmetric(released[:-TOTALS])
         squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
-        count = released[-1] / COUNT
+        count = released[-TOTALS] / COUNT
         count_std = noise_std / COUNT
         enough = min(THIN * count_std, FULL * size) if steady else THIN * count_std
         thin = bool(count <= enough)

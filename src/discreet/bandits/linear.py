@@ -211,6 +211,19 @@ class LinearBandit(Bandit):
         policy = self._estimator.policy(self._policy_name, stage)
         return {"_belief": belief, "_ledger": ledger, "window": window, "policy": policy}
 
+    def _discarded(self, size: int | None) -> dict[str, Any]:
+        """What the dropped window has booked was never shown, and is gone."""
+        assert self.window is not None
+        ledger = Ledger(self._ledger.budget)
+        dropped = self.window.opening
+        ledger = ledger.including(*(r for r in self._ledger.releases if r not in dropped))
+        window = None
+        if size is not None:
+            window = self._estimator.open(self._belief, size, self.noise)
+            window.attach(self._estimator, self.noise)
+            ledger = ledger.including(*window.opening)
+        return {"_ledger": ledger, "window": window}
+
     # -- saving -----------------------------------------------------------------------------------
 
     def _config(self) -> dict[str, Any]:

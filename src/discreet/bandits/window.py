@@ -31,10 +31,19 @@ from discreet.links import BoundedLink, Link
 from discreet.privacy.checks import Array
 from discreet.state import value
 
-COUNT = 0.5  # weight of the count of rows in the release
-# |vv' - uu'|_F^2 <= 2 |v|^4 <= 8 for a replaced row, and counts differ by at most COUNT; a row that
-# moves from one window to another changes each by at most |v|^4 + COUNT^2 <= 4 + COUNT^2.
-SENSITIVITY = math.sqrt(8 + 2 * COUNT**2)
+COUNT = 0.5  # weight of the weighted count of rows in the release
+VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their rewards
+# A replaced row: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
+# rewards in [-1, 1] by at most 2. A row that moves from one window to another changes each by at
+# most |v|^4 + COUNT^2 + 2 VALUE^2 <= 4 + COUNT^2 + 2 VALUE^2 (weight, count and reward at most 1).
+SENSITIVITY = math.sqrt(max(8 + COUNT**2 + 4 * VALUE**2, 2 * (4 + COUNT**2 + 2 * VALUE**2)))
+TOTALS = 3  # entries after v v': weight, count, rewards
+
+
+def totals(weight: Array, rewards: Array) -> Array:
+    """(..., TOTALS) of rows beside their v v': weight, count and reward, as they are released."""
+    return np.stack([COUNT * weight, np.full_like(weight, VALUE), VALUE * rewards], axis=-1)
+
 
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean

@@ -8,7 +8,7 @@ import numpy as np
 
 from discreet.bandits import LinearBandit, estimators
 from discreet.bandits.baselines import ContinualLinUCB
-from discreet.bandits.window import COUNT, SENSITIVITY
+from discreet.bandits.window import SENSITIVITY, totals
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
 from mutants.kit import (
@@ -43,7 +43,8 @@ def silent(learner: LinearBandit) -> Any:
 def term(learner: LinearBandit, reward: float) -> Any:
     """What a row e1 adds to the open window's sum; the transform is public."""
     v, weight = learner.window.transform.rows(E1, np.array([reward]))
-    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
+    beside = totals(weight, np.array([reward]))[0]
+    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), beside)
 
 
 def opposite_rewards(people: int = 1, windows: int = 1, **more: Any) -> float:
@@ -254,7 +255,7 @@ MUTANTS = [
     Mutant(
         "the count is not priced",
         "LinearBandit, joint",
-        "The count of rows in the release is left out of its sensitivity: 3% too little noise.",
+        "Count and sum of rewards are left out of the sensitivity: 4% too little noise.",
         "sensitivity",
         1.0,
         a_row_that_changes_windows,

@@ -13,14 +13,14 @@ import numpy as np
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import whitening
 from discreet.audit.transcript import likelihood_ratio
-from discreet.privacy.observation import observed, values
 from discreet.bandits import LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
-from discreet.bandits.window import COUNT, Transform
+from discreet.bandits.window import Transform, totals
 from discreet.privacy import Noise, SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
+from discreet.privacy.observation import observed, values
 
 E1 = np.eye(2)[:1]  # on the boundary of the ball
 NOBODY = np.zeros((1, 2))  # features that tell nothing
@@ -29,7 +29,8 @@ NOBODY = np.zeros((1, 2))  # features that tell nothing
 def _term(view: Transform, reward: float) -> Array:
     """What the canary adds to a window's sum under its transform; the attacker knows both."""
     v, weight = view.rows(E1, np.array([reward]))
-    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), COUNT * weight[0])
+    beside = totals(weight, np.array([reward]))[0]
+    return np.append(symmetric_to_vector(np.outer(v[0], v[0])), beside)
 
 
 def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Transform, Array]:
@@ -50,7 +51,8 @@ def _joint(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
     return LinearBandit(2, epsilon=claim.epsilon, delta=claim.delta, seed=0, noise=noise, **options)
 
 
-# Rewards 1 and -1 move v v' by |v|^2 sqrt(2) = sqrt(8), booked with the count: sqrt(8 / 8.5).
+# Rewards 1 and -1 move v v' by |v|^2 sqrt(2) = sqrt(8) and their sum by 2 VALUE: of what is booked,
+# sqrt(8.25 / 8.75).
 @attack("linear bandit", room="bandits", kind="gaussian", attainable=0.97)
 def linear_bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Reward 1 or -1 for a row on the boundary: the window's sum, theta, others' later actions."""

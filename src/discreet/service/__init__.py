@@ -1,0 +1,1 @@
+"""The decision service: `discreet serve`. Needs the extra `service`; the client needs nothing."""

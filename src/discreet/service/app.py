@@ -1,0 +1,412 @@
+"""Routes and nothing else."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from discreet.service import (
+    administration,
+    deciding,
+    definitions,
+    documents,
+    learning,
+    metrics,
+    personalizer,
+    sweeping,
+)
+from discreet.service.errors import Problem, invalid, not_found, unauthorized
+from discreet.service.keys import Key
+from discreet.service.messages import (
+    DecideBody,
+    DecideRequest,
+    DecisionsReply,
+    KeyBody,
+    LearnBody,
+    PopulationBody,
+    StatusesReply,
+    StatusReply,
+)
+from discreet.service.server import Server
+from discreet.service.settings import Settings
+
+LOG = logging.getLogger("discreet.service")
+_DECIDE = msgspec.json.Decoder(DecideBody)
+_LEARN = msgspec.json.Decoder(LearnBody)
+_KEY = msgspec.json.Decoder(KeyBody)
+_POPULATION = msgspec.json.Decoder(PopulationBody)
+_ENCODER = msgspec.json.Encoder()
+BODY_SECONDS = 30.0  # a client may take to send a request
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """JSON."""
+    return Response(_ENCODER.encode(content), status, headers, "application/json")
+
+
+def problem(found: Problem) -> Response:
+    """application/problem+json."""
+    headers = found.more.pop("headers", None)
+    return Response(found.body(), found.status, headers, "application/problem+json")
+
+
+def application(settings: Settings) -> Starlette:
+    """The ASGI application; it opens the store at once, so that errors show at start."""
+    server = Server(settings)
+    routes = Routes(server)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        server.writer.start(asyncio.get_running_loop())
+        chores = asyncio.create_task(sweeping.forever(server))
+        try:
+            yield
+        finally:
+            chores.cancel()
+            with suppress(asyncio.CancelledError):
+                await chores
+            for live in list(server.live.values()):
+                with suppress(Exception):
+                    await deciding.give_back(server, live)
+            server.close()
+
+    app = Starlette(
+        routes=routes.all(),
+        lifespan=lifespan,
+        exception_handlers={404: _no_such_path, 405: _other_method},
+    )
+    app.state.server = server
+    return app
+
+
+async def _no_such_path(_: Request, __: Exception) -> Response:
+    return problem(Problem(404, "not-found", "There is no such path.", "See /docs for all calls."))
+
+
+async def _other_method(_: Request, error: Exception) -> Response:
+    found = Problem(405, "other-method", "This path takes another method.", "See /docs.")
+    response = problem(found)
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response
+
+
+class Routes:
+    """What each path does; the work is done elsewhere."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+
+    def all(self) -> list[Route]:
+        """The table of service.md."""
+        made = [
+            self._route("PUT", "/v1/bandits/{name}", self.put_bandit),
+            self._route("GET", "/v1/bandits", self.get_bandits),
+            self._route("GET", "/v1/bandits/{name}", self.get_bandit),
+            self._route("DELETE", "/v1/bandits/{name}", self.delete_bandit),
+            self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
+            self._route("POST", "/v1/bandits/{name}/decide", self.decide),
+            self._route("POST", "/v1/bandits/{name}/learn", self.learn),
+            self._route("GET", "/v1/bandits/{name}/policy", self.get_policy),
+            self._route("GET", "/v1/bandits/{name}/guarantee", self.get_guarantee),
+            self._route("PUT", "/v1/populations/{name}", self.put_population),
+            self._route("GET", "/v1/populations/{name}", self.get_population),
+            self._route("GET", "/v1/populations", self.get_populations),
+            self._route("POST", "/v1/keys", self.post_key),
+            self._route("GET", "/v1/keys", self.get_keys),
+            self._route("DELETE", "/v1/keys/{id}", self.delete_key),
+            self._route("GET", "/healthz", self.healthz),
+            self._route("GET", "/readyz", self.readyz),
+            self._route("GET", "/metrics", self.metrics),
+            self._route("GET", "/openapi.json", self.openapi),
+            self._route("GET", "/docs", self.docs),
+            self._route("GET", "/", self.front),
+        ]
+        if self.server.settings.personalizer:
+            made += [
+                self._route("POST", "/personalizer/v1.0/rank", self.rank),
+                self._route("POST", "/personalizer/v1.0/events/{id}/reward", self.reward),
+                self._route("POST", "/personalizer/v1.0/events/{id}/activate", self.activate),
+            ]
+        return made
+
+    def _route(self, method: str, path: str, endpoint: Endpoint) -> Route:
+        async def called(request: Request) -> Response:
+            try:
+                return await endpoint(request)
+            except Problem as found:
+                return problem(found)
+            except ClientDisconnect:
+                return Response(status_code=400)
+            except Exception as error:
+                # The kind of error only: messages may quote what was sent.
+                LOG.error("unexpected %s in %s %s", type(error).__name__, method, path)
+                return problem(
+                    Problem(
+                        500,
+                        "unexpected",
+                        "The server met an error that it did not expect.",
+                        "Nothing was acknowledged. Tell the operator; a retry is safe.",
+                    )
+                )
+
+        return Route(path, called, methods=[method])
+
+    # -- who asks, and what -------------------------------------------------------------------------
+
+    def _allowed(self, request: Request, scope: str, bandit: str | None = None) -> Key:
+        header = request.headers.get("authorization", "")
+        kind, _, secret = header.partition(" ")
+        if kind.lower() != "bearer" or not secret:
+            raise unauthorized()
+        key = self.server.keys.authenticate(secret.strip())
+        key.require(scope, bandit)
+        key.spend(time.monotonic())
+        return key
+
+    async def _body(self, request: Request) -> bytes:
+        limit = self.server.settings.body_limit
+        stated = request.headers.get("content-length", "0")
+        if stated.isdigit() and int(stated) > limit:
+            raise too_large(limit)
+        body = bytearray()
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                async for piece in request.stream():
+                    body += piece
+                    if len(body) > limit:
+                        raise too_large(limit)
+        except TimeoutError:
+            raise Problem(
+                408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
+            ) from None
+        return bytes(body)
+
+    async def _decoded(self, request: Request, decoder: Any) -> Any:
+        body = await self._body(request)
+        try:
+            return decoder.decode(body)
+        except msgspec.ValidationError as error:
+            raise invalid(str(error)) from None
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            raise Problem(
+                400, "not-json", "The body is not JSON.", "Send a JSON object in UTF-8."
+            ) from None
+
+    def _name(self, request: Request) -> str:
+        name: str = request.path_params["name"]
+        if not definitions.NAME.fullmatch(name):
+            raise not_found("name")
+        return name
+
+    # -- bandits ------------------------------------------------------------------------------------
+
+    async def put_bandit(self, request: Request) -> Response:
+        """Create."""
+        key = self._allowed(request, "admin")
+        name: str = request.path_params["name"]
+        if not definitions.NAME.fullmatch(name):
+            raise invalid("A name has 1 to 64 letters, digits, dots, underscores and dashes.")
+        definition = definitions.parsed(await self._body(request))
+        created = await administration.create(self.server, name, definition, key.id)
+        shown = await administration.bandit(self.server, name)
+        return answer(shown, 201 if created else 200)
+
+    async def get_bandits(self, request: Request) -> Response:
+        """All that the key may see."""
+        key = self._allowed_some(request, "read")
+        return answer({"bandits": await administration.bandits(self.server, key)})
+
+    def _allowed_some(self, request: Request, scope: str) -> Key:
+        """A key with this scope, perhaps for some bandits only."""
+        header = request.headers.get("authorization", "")
+        kind, _, secret = header.partition(" ")
+        if kind.lower() != "bearer" or not secret:
+            raise unauthorized()
+        key = self.server.keys.authenticate(secret.strip())
+        key.require(scope, next(iter(key.bandits)) if key.bandits else None)
+        key.spend(time.monotonic())
+        return key
+
+    async def get_bandit(self, request: Request) -> Response:
+        """Definition, rounds, policy version, guarantee, progress."""
+        name = self._name(request)
+        self._allowed(request, "read", name)
+        return answer(await administration.bandit(self.server, name))
+
+    async def delete_bandit(self, request: Request) -> Response:
+        """Retire."""
+        name = self._name(request)
+        key = self._allowed(request, "admin")
+        await administration.retire(self.server, name, key.id)
+        return answer(await administration.bandit(self.server, name))
+
+    async def get_releases(self, request: Request) -> Response:
+        """What was published."""
+        name = self._name(request)
+        self._allowed(request, "read", name)
+        return answer({"releases": await administration.releases(self.server, name)})
+
+    async def get_policy(self, request: Request) -> Response:
+        """The public policy; its ETag is epoch and version."""
+        name = self._name(request)
+        self._allowed(request, "read", name)
+        tag, policy = await administration.policy(self.server, name)
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return answer(policy, headers=headers)
+
+    async def get_guarantee(self, request: Request) -> Response:
+        """The promise, for machines and in words."""
+        name = self._name(request)
+        self._allowed(request, "read", name)
+        return answer(await administration.guarantee(self.server, name))
+
+    # -- deciding and learning -----------------------------------------------------------------------
+
+    async def decide(self, request: Request) -> Response:
+        """One decision or many."""
+        name = self._name(request)
+        self._allowed(request, "decide", name)
+        body: DecideBody = await self._decoded(request, _DECIDE)
+        live = await deciding.live_bandit(self.server, name)
+        if body.requests is not None:
+            made = await deciding.decide(self.server, live, body.requests)
+            return answer(DecisionsReply(made))
+        if body.contexts is not None:
+            many = [
+                DecideRequest(context=context, actions=body.actions) for context in body.contexts
+            ]
+            return answer(DecisionsReply(await deciding.decide(self.server, live, many)))
+        one = DecideRequest(body.context, body.actions, body.features, body.person, body.id)
+        return answer((await deciding.decide(self.server, live, [one]))[0])
+
+    async def learn(self, request: Request) -> Response:
+        """One reward or many."""
+        name = self._name(request)
+        self._allowed(request, "learn", name)
+        body: LearnBody = await self._decoded(request, _LEARN)
+        live = await deciding.live_bandit(self.server, name)
+        if body.rewards is not None:
+            items = [
+                learning.prepared(self.server, live, each.decision, each.reward)
+                for each in body.rewards
+            ]
+            return answer(StatusesReply(await learning.learn(self.server, name, items)))
+        item = learning.prepared(self.server, live, body.decision, body.reward)
+        if item is None:
+            raise learning.refuse_single(live, body.decision, body.reward)
+        return answer(StatusReply((await learning.learn(self.server, name, [item]))[0]))
+
+    # -- populations and keys --------------------------------------------------------------------------
+
+    async def put_population(self, request: Request) -> Response:
+        """Create, or raise the limit."""
+        name = self._name(request)
+        key = self._allowed(request, "admin")
+        body: PopulationBody = await self._decoded(request, _POPULATION)
+        created = await administration.set_population(self.server, name, body, key.id)
+        shown = await administration.population(self.server, name)
+        return answer(shown, 201 if created else 200)
+
+    async def get_population(self, request: Request) -> Response:
+        """Limit, spent, by whom."""
+        name = self._name(request)
+        self._allowed(request, "read")
+        return answer(await administration.population(self.server, name))
+
+    async def get_populations(self, request: Request) -> Response:
+        """All of them."""
+        self._allowed(request, "read")
+        return answer({"populations": await administration.populations(self.server)})
+
+    async def post_key(self, request: Request) -> Response:
+        """Make a key; its secret is shown once."""
+        key = self._allowed(request, "admin")
+        body: KeyBody = await self._decoded(request, _KEY)
+        return answer(await administration.create_key(self.server, body, key.id), 201)
+
+    async def get_keys(self, request: Request) -> Response:
+        """All keys, without secrets."""
+        self._allowed(request, "admin")
+        await administration.reload_keys(self.server)
+        return answer({"keys": [key.public() for key in self.server.keys.all()]})
+
+    async def delete_key(self, request: Request) -> Response:
+        """Revoke."""
+        key = self._allowed(request, "admin")
+        await administration.revoke_key(self.server, request.path_params["id"], key.id)
+        return Response(status_code=204)
+
+    # -- operations --------------------------------------------------------------------------------------
+
+    async def healthz(self, _: Request) -> Response:
+        """The process lives."""
+        return answer({"status": "ok"})
+
+    async def readyz(self, _: Request) -> Response:
+        """The store answers; alarms are shown but do not fail it: decisions go on."""
+        ready, body = await administration.ready(self.server)
+        return answer(body, 200 if ready else 503)
+
+    async def metrics(self, _: Request) -> Response:
+        """Prometheus."""
+        return Response(await metrics.text(self.server), media_type=metrics.CONTENT_TYPE)
+
+    async def openapi(self, _: Request) -> Response:
+        """The OpenAPI document."""
+        return answer(documents.openapi(bool(self.server.settings.personalizer)))
+
+    async def docs(self, _: Request) -> Response:
+        """The same, for people."""
+        return documents.page(bool(self.server.settings.personalizer))
+
+    async def front(self, _: Request) -> Response:
+        """Where to go."""
+        return documents.front()
+
+    # -- the retired service's API -------------------------------------------------------------------------
+
+    def _subscribed(self, request: Request, scope: str) -> None:
+        secret = request.headers.get("ocp-apim-subscription-key", "")
+        if not secret:
+            raise unauthorized()
+        key = self.server.keys.authenticate(secret)
+        key.require(scope, self.server.settings.personalizer)
+        key.spend(time.monotonic())
+
+    async def rank(self, request: Request) -> Response:
+        """Rank."""
+        self._subscribed(request, "decide")
+        body = await self._decoded(request, personalizer.RANK)
+        return answer(await personalizer.rank(self.server, body), 201)
+
+    async def reward(self, request: Request) -> Response:
+        """Reward."""
+        self._subscribed(request, "learn")
+        body = await self._decoded(request, personalizer.REWARD)
+        await personalizer.reward(self.server, request.path_params["id"], body.value)
+        return Response(status_code=204)
+
+    async def activate(self, request: Request) -> Response:
+        """Activate."""
+        self._subscribed(request, "learn")
+        await personalizer.activate(self.server, request.path_params["id"])
+        return Response(status_code=204)
+
+
+def too_large(limit: int) -> Problem:
+    """A body beyond the limit."""
+    return Problem(
+        413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
+    )

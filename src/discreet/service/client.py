@@ -1,0 +1,194 @@
+"""A client for Python, with the standard library alone.
+
+    client = Client("http://127.0.0.1:8360", key)
+    decision = client.decide("welcome", {"age": 40, "plan": "gold"})
+    client.learn("welcome", decision, 1.0)
+
+A request that got no answer is sent again, with the same token: the server counts it once.
+"""
+
+import http.client
+import json
+import random
+import time
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TRIES = 5
+PAUSE = 0.1  # seconds before the second try; doubles, with jitter
+
+
+class ServiceError(Exception):
+    """An answer other than success: status, a stable kind, and what to do."""
+
+    def __init__(
+        self, status: int, kind: str, title: str, detail: str, more: dict[str, Any]
+    ) -> None:
+        super().__init__(f"{title} {detail}".strip())
+        self.status = status
+        self.kind = kind
+        self.title = title
+        self.detail = detail
+        self.more = more
+
+
+@dataclass(frozen=True)
+class Decided:
+    """An action, and the token to send its reward with. Keep the token beside the visit."""
+
+    decision: str
+    action: Any
+    probability: float
+    policy: int
+
+
+class Client:
+    """Decides and learns over HTTP.
+
+    url      of the server
+    key      an API key
+    timeout  seconds to wait for an answer
+    """
+
+    def __init__(self, url: str, key: str, *, timeout: float = 10.0) -> None:
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("url must begin with http:// or https://")
+        self._secure = parts.scheme == "https"
+        self._host = parts.hostname
+        self._port = parts.port
+        self._path = parts.path.rstrip("/")
+        self._key = key
+        self._timeout = timeout
+        self._connection: http.client.HTTPConnection | None = None
+
+    # -- deciding and learning -----------------------------------------------------------------------
+
+    def decide(
+        self,
+        bandit: str,
+        context: Any = None,
+        *,
+        actions: Sequence[Any] | None = None,
+        features: Sequence[Sequence[float]] | None = None,
+        person: str | None = None,
+        id: str | None = None,
+    ) -> Decided:
+        """A decision for one person."""
+        request = _request(context, actions, features, person, id)
+        return Decided(**self.call("POST", f"/v1/bandits/{bandit}/decide", request))
+
+    def decide_many(
+        self, bandit: str, contexts: Iterable[Any], *, actions: Sequence[Any] | None = None
+    ) -> list[Decided]:
+        """A decision for each context."""
+        body: dict[str, Any] = {"contexts": list(contexts)}
+        if actions is not None:
+            body["actions"] = list(actions)
+        reply = self.call("POST", f"/v1/bandits/{bandit}/decide", body)
+        return [Decided(**each) for each in reply["decisions"]]
+
+    def learn(self, bandit: str, decision: Decided | str, reward: float) -> str:
+        """Send a reward; returns its status, such as "counted" or "duplicate"."""
+        body = {"decision": _named(decision), "reward": reward}
+        status: str = self.call("POST", f"/v1/bandits/{bandit}/learn", body)["status"]
+        return status
+
+    def learn_many(self, bandit: str, rewards: Iterable[tuple[Decided | str, float]]) -> list[str]:
+        """Send many rewards; returns their statuses, in order."""
+        items = [{"decision": _named(decision), "reward": reward} for decision, reward in rewards]
+        reply = self.call("POST", f"/v1/bandits/{bandit}/learn", {"rewards": items})
+        return list(reply["statuses"])
+
+    # -- everything else -----------------------------------------------------------------------------
+
+    def create(self, bandit: str, definition: Mapping[str, Any]) -> dict[str, Any]:
+        """Create a bandit; the same definition again changes nothing."""
+        reply: dict[str, Any] = self.call("PUT", f"/v1/bandits/{bandit}", dict(definition))
+        return reply
+
+    def bandit(self, bandit: str) -> dict[str, Any]:
+        """Definition, rounds, policy version, guarantee, progress."""
+        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{bandit}")
+        return reply
+
+    def releases(self, bandit: str) -> list[dict[str, Any]]:
+        """What was published."""
+        return list(self.call("GET", f"/v1/bandits/{bandit}/releases")["releases"])
+
+    def guarantee(self, bandit: str) -> dict[str, Any]:
+        """The promise, with its statement."""
+        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{bandit}/guarantee")
+        return reply
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """Any call of the API: JSON in, JSON out; tried again where that is safe."""
+        raw = None if body is None else json.dumps(body, allow_nan=False).encode()
+        for attempt in range(TRIES):
+            last = attempt == TRIES - 1
+            try:
+                status, kind, content = self._send(method, path, raw)
+            except (OSError, http.client.HTTPException):
+                self.close()
+                if last:
+                    raise
+            else:
+                if status not in (429, 502, 503, 504) or last:
+                    return _read(status, kind, content)
+            time.sleep(PAUSE * 2**attempt * (0.5 + random.random()))
+        raise AssertionError("unreachable")
+
+    def close(self) -> None:
+        """Close the connection; the next call opens one again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, str, bytes]:
+        if self._connection is None:
+            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            self._connection = kind(self._host, self._port, timeout=self._timeout)
+        headers = {"Authorization": f"Bearer {self._key}"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        self._connection.request(method, self._path + path, body, headers)
+        response = self._connection.getresponse()
+        return response.status, response.headers.get("Content-Type", ""), response.read()
+
+
+def _request(context: Any, actions: Any, features: Any, person: Any, id: Any) -> dict[str, Any]:
+    given = {
+        "context": context,
+        "actions": actions,
+        "features": features,
+        "person": person,
+        "id": id,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _named(decision: Decided | str) -> str:
+    return decision.decision if isinstance(decision, Decided) else decision
+
+
+def _read(status: int, kind: str, content: bytes) -> Any:
+    reply = json.loads(content) if content and "json" in kind else None
+    if 200 <= status < 300:
+        return reply
+    found = reply if isinstance(reply, dict) else {}
+    name = str(found.get("type", "")).rpartition(":")[2]
+    raise ServiceError(
+        status,
+        name or "http",
+        str(found.get("title", f"HTTP status {status}.")),
+        str(found.get("detail", "")),
+        found,
+    )

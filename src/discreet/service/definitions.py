@@ -1,0 +1,306 @@
+"""What a bandit is: a JSON definition, its features and its learner.
+
+    {"context": {"age": {"number": [18, 100]}, "plan": {"category": ["basic", "gold"]}},
+     "actions": ["email", "call", "nothing"],
+     "reward": {"range": [0, 1], "wait": "7d", "default": 0},
+     "privacy": {"epsilon": 1.0, "delta": 1e-6, "trust": "joint", "unit": "round"}}
+
+In place of context and actions: `"dim": 20` for raw rows, `"features": {"hashed": 32}` for any JSON.
+"""
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from discreet.bandits import LinearBandit
+from discreet.features import Category, FeatureMap, Number
+from discreet.hashed import HashedFeatures
+from discreet.privacy import Noise
+from discreet.privacy.checks import Array
+from discreet.privacy.gaussian import gaussian_mu
+from discreet.service.errors import invalid
+
+NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
+_WAIT = re.compile(r"(\d{1,9})(s|m|h|d)")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_LONGEST_WAIT = 10 * 366 * 86400
+_MOST_DIM = 512
+_MOST_ACTIONS = 10_000
+
+
+class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A column with public bounds: a number in [low, high], or one of some categories."""
+
+    number: tuple[float, float] | None = None
+    category: list[str | int | bool] | None = None
+    other: bool = False  # a column for categories that were not declared
+
+    def feature(self, name: str) -> Number | Category:
+        """The column as `features.py` knows it."""
+        if (self.number is None) == (self.category is None):
+            raise ValueError(f"column {name!r} needs either number: [low, high] or category: [...]")
+        if self.number is not None:
+            return Number(*self.number)
+        assert self.category is not None
+        return Category(*self.category, other=self.other)
+
+
+class Hashed(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Any JSON, hashed into so many columns."""
+
+    hashed: int
+    number_bound: float = 1.0
+
+
+class Reward(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """In which range rewards lie, how long to wait for one, and what counts if none comes."""
+
+    range: tuple[float, float] = (0.0, 1.0)
+    wait: str | None = None
+    default: float | None = None
+
+
+class Privacy(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """What is promised to whom; epsilon null switches privacy off."""
+
+    epsilon: float | None
+    delta: float = 1e-6
+    trust: Literal["joint", "local"] = "joint"
+    unit: Literal["round", "person"] = "round"
+    visits: Literal["first", "all"] | None = None  # "all" is refused for now
+    contributions: int = 1
+    population: str | None = None
+
+
+class Definition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A bandit: what it sees, what it may do, what it learns from, what it promises."""
+
+    privacy: Privacy
+    context: dict[str, Column] | None = None
+    actions: list[str] | dict[str, dict[str, Any]] | None = None
+    action_features: dict[str, Column] | None = None
+    dim: int | None = None
+    features: Hashed | None = None
+    reward: Reward = msgspec.field(default_factory=Reward)
+    horizon: int | None = None
+    link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
+    policy: str = "auto"
+
+    def normalised(self) -> bytes:
+        """The same bytes for every way to write the same definition."""
+        return msgspec.json.encode(self, order="sorted")
+
+
+def parsed(raw: bytes) -> Definition:
+    """A definition that can be served, or a problem that says what is wrong with it."""
+    try:
+        definition = msgspec.json.decode(raw, type=Definition)
+    except msgspec.DecodeError as error:
+        raise invalid(_explained(error)) from None
+    try:
+        _checked(definition)
+        features(definition)
+        learner(definition)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise invalid(str(error)) from None
+    return definition
+
+
+def _explained(error: msgspec.DecodeError) -> str:
+    """msgspec names fields and types, not values; a JSON error names a place."""
+    if isinstance(error, msgspec.ValidationError):
+        return str(error)
+    return "The body must be a JSON object in UTF-8."
+
+
+def _checked(definition: Definition) -> None:
+    privacy, reward = definition.privacy, definition.reward
+    ways = [definition.dim is not None, definition.features is not None]
+    declared = definition.actions is not None or definition.context is not None
+    if sum([*ways, declared and not any(ways)]) != 1 or (ways[0] and declared):
+        raise ValueError(
+            "describe features in one way: context and actions, or dim, or features.hashed"
+        )
+    if ways[1] and (definition.context is not None or definition.action_features is not None):
+        raise ValueError("hashed features take any context: leave out context and action_features")
+    if declared and not any(ways) and definition.actions is None:
+        raise ValueError("declare actions: a list of names")
+    if definition.actions is not None and not 1 <= len(definition.actions) <= _MOST_ACTIONS:
+        raise ValueError(f"a bandit has between 1 and {_MOST_ACTIONS} actions")
+    if definition.actions is not None and any(not name for name in definition.actions):
+        raise ValueError("an action needs a name")
+    if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
+        raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
+    if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:
+        raise ValueError(f"features.hashed must lie between 2 and {_MOST_DIM}")
+    if definition.horizon is not None and not 1 <= definition.horizon <= 2**53:
+        raise ValueError("horizon must be a positive number of rounds, or null")
+    low, high = reward.range
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ValueError("reward.range must be [low, high] with low < high")
+    if reward.default is not None:
+        if not low <= reward.default <= high:
+            raise ValueError("reward.default must lie in reward.range")
+        if reward.wait is None:
+            raise ValueError("reward.default needs reward.wait: how long to wait for the real one")
+    wait(definition)
+    if privacy.epsilon is not None and not 0 < privacy.epsilon <= 1000:
+        raise ValueError("privacy.epsilon must be positive, or null to switch privacy off")
+    if not 0 < privacy.delta < 0.1:
+        raise ValueError("privacy.delta must be positive and small, such as 1e-6")
+    if not 1 <= privacy.contributions <= 1000:
+        raise ValueError("privacy.contributions must be a positive number")
+    if privacy.unit == "round" and privacy.visits is not None:
+        raise ValueError("privacy.visits belongs to unit 'person'")
+    if privacy.visits == "all":
+        raise ValueError(
+            "privacy.visits 'all' is not served yet: it needs a budget that is split over windows; "
+            "use 'first', which learns from one reward of each person"
+        )
+    if privacy.unit == "person" and privacy.contributions != 1:
+        raise ValueError("unit 'person' covers all visits: leave out contributions")
+    if privacy.trust == "local":
+        raise ValueError("trust 'local' is not served yet: use trust 'joint'")
+    if privacy.population is not None and not NAME.fullmatch(privacy.population):
+        raise ValueError("privacy.population must be a short name of letters, digits, . _ -")
+
+
+def wait(definition: Definition) -> float:
+    """How many seconds after its decision a reward counts; inf if for ever."""
+    text = definition.reward.wait
+    if text is None:
+        return math.inf
+    found = _WAIT.fullmatch(text)
+    if found is None:
+        raise ValueError('reward.wait must be a time such as "30s", "15m", "12h" or "7d"')
+    seconds = int(found[1]) * _SECONDS[found[2]]
+    if not 0 < seconds <= _LONGEST_WAIT:
+        raise ValueError("reward.wait must be positive and at most ten years")
+    return float(seconds)
+
+
+def mu_squared(definition: Definition) -> float:
+    """What the bandit costs each person over its whole life, as mu^2; inf without privacy."""
+    privacy = definition.privacy
+    if privacy.epsilon is None:
+        return math.inf
+    return gaussian_mu(privacy.epsilon, privacy.delta) ** 2
+
+
+# -- features --------------------------------------------------------------------------------------
+
+
+class Offer:
+    """Feature rows of what may be chosen, and how each choice is called."""
+
+    __slots__ = ("names", "rows")
+
+    def __init__(self, rows: Any, names: Sequence[Any]) -> None:
+        self.rows = rows
+        self.names = names
+
+
+class Declared:
+    """Declared context and actions."""
+
+    def __init__(self, definition: Definition) -> None:
+        context = {
+            name: column.feature(name) for name, column in (definition.context or {}).items()
+        }
+        extra = {n: column.feature(n) for n, column in (definition.action_features or {}).items()}
+        assert definition.actions is not None
+        self.map = FeatureMap(context, definition.actions, action_features=extra or None)
+        self.dim = self.map.dim
+        self.names = self.map.names
+
+    def offer(self, context: Any, actions: list[Any] | None) -> Offer:
+        """Rows for the available actions."""
+        if not isinstance(context, dict):
+            context = {}
+        names = self.map.actions if actions is None else actions
+        return Offer(self.map(context, actions), names)
+
+
+class AnyJson:
+    """Hashed features of any context and any actions."""
+
+    def __init__(self, definition: Definition) -> None:
+        assert definition.features is not None
+        hashed = definition.features
+        self.map = HashedFeatures(hashed.hashed, number_bound=hashed.number_bound)
+        self.actions = None if definition.actions is None else list(definition.actions)
+        self.dim = self.map.dim
+        self.names = tuple(f"column {i}" for i in range(self.dim))
+
+    def offer(self, context: Any, actions: list[Any] | None) -> Offer:
+        """Rows for actions that are strings, or objects with an "id"."""
+        given = self.actions if actions is None else actions
+        if not given:
+            raise ValueError("this bandit has no fixed list of actions: send actions")
+        if len(given) > _MOST_ACTIONS:
+            raise ValueError(f"send at most {_MOST_ACTIONS} actions")
+        return Offer(self.map(context, given), [_called(each) for each in given])
+
+
+def _called(action: Any) -> Any:
+    if isinstance(action, dict):
+        if not isinstance(action.get("id"), str):
+            raise ValueError('an action must be a string, or an object with a string "id"')
+        return action["id"]
+    if not isinstance(action, str):
+        raise ValueError('an action must be a string, or an object with a string "id"')
+    return action
+
+
+def features(definition: Definition) -> Declared | AnyJson | None:
+    """How contexts become rows; None where callers send rows."""
+    if definition.dim is not None:
+        return None
+    return AnyJson(definition) if definition.features is not None else Declared(definition)
+
+
+def dim(definition: Definition) -> int:
+    """The number of features."""
+    made = features(definition)
+    return definition.dim if made is None else made.dim  # type: ignore[return-value]
+
+
+def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
+    """The learner that a definition describes, new."""
+    privacy = definition.privacy
+    if dim(definition) > _MOST_DIM:
+        raise ValueError(f"this definition has {dim(definition)} features; {_MOST_DIM} is the most")
+    return LinearBandit(
+        dim(definition),
+        definition.horizon,
+        math.inf if privacy.epsilon is None else privacy.epsilon,
+        privacy.delta,
+        link=definition.link,
+        policy=definition.policy,
+        estimator="information-weighted",  # its sum holds its noise from the start
+        reward_range=definition.reward.range,
+        contributions=privacy.contributions,
+        noise=noise,
+    )
+
+
+def raw_rows(rows: Any, columns: int) -> Array:
+    """Rows that a caller sent, (actions, columns) of finite numbers, shortened to the unit ball."""
+    import numpy as np
+
+    if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_ACTIONS:
+        raise ValueError("features must be a list of rows, one for each action")
+    if any(not isinstance(row, list) or len(row) != columns for row in rows):
+        raise ValueError(f"each row of features must have {columns} numbers")
+    if any(isinstance(x, bool) or not isinstance(x, int | float) for row in rows for x in row):
+        raise ValueError("features must be numbers")
+    try:
+        array = np.array(rows, dtype=np.float64)
+    except OverflowError:
+        raise ValueError("features must be finite numbers") from None
+    if not np.isfinite(array).all():
+        raise ValueError("features must be finite numbers")
+    return array

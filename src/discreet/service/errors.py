@@ -1,0 +1,65 @@
+"""Errors as RFC 9457 problems: a stable type, a title, what to do; never a value that was sent."""
+
+from typing import Any
+
+import msgspec
+
+BASE = "urn:discreet:problem:"
+
+
+class Problem(Exception):
+    """An answer other than success."""
+
+    def __init__(self, status: int, kind: str, title: str, detail: str = "", **more: Any) -> None:
+        super().__init__(title)
+        self.status = status
+        self.kind = kind
+        self.title = title
+        self.detail = detail
+        self.more = more
+
+    def body(self) -> bytes:
+        """application/problem+json."""
+        record = {"type": BASE + self.kind, "title": self.title, "status": self.status}
+        if self.detail:
+            record["detail"] = self.detail
+        return msgspec.json.encode({**record, **self.more})
+
+
+class StoreBusy(RuntimeError):
+    """Another server holds the store."""
+
+
+def unauthorized() -> Problem:
+    """No key, an unknown one or a revoked one."""
+    return Problem(
+        401,
+        "unauthorized",
+        "A valid API key is needed.",
+        "Send it as `Authorization: Bearer <key>`.",
+    )
+
+
+def forbidden(scope: str) -> Problem:
+    """A key without this scope, or for other bandits."""
+    return Problem(
+        403,
+        "forbidden",
+        "This key may not do that.",
+        f"The call needs the scope {scope!r} for this bandit; ask an administrator for a key.",
+    )
+
+
+def not_found(what: str) -> Problem:
+    """No such thing."""
+    return Problem(404, "not-found", f"There is no such {what}.", "Check the name in the path.")
+
+
+def invalid(detail: str, **more: Any) -> Problem:
+    """A request that can never succeed; `detail` names fields, never values."""
+    return Problem(422, "invalid", "The request is not valid.", detail, **more)
+
+
+def conflict(kind: str, title: str, detail: str = "", **more: Any) -> Problem:
+    """A request that contradicts what is there."""
+    return Problem(409, kind, title, detail, **more)

@@ -1,0 +1,176 @@
+"""API keys: who may do what.
+
+A key is `dk_<id>_<secret>`; the store holds its id and the SHA-256 of the secret, compared in
+constant time. Two keys may live side by side, so that rotation needs no restart. Revocations go
+into the fence: restoring an old database does not bring a key back.
+"""
+
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.service import store as tables
+from discreet.service.errors import Problem, forbidden, unauthorized
+
+SCOPES = ("decide", "learn", "read", "report", "admin")
+ADMIN_ID = "admin"  # of the key that the operator sets or the first start makes
+SHORTEST_ADMIN = 32
+
+
+@dataclass(slots=True)
+class Key:
+    """A key as the server knows it."""
+
+    id: str
+    name: str
+    hash: bytes
+    scopes: frozenset[str]
+    bandits: frozenset[str] | None
+    rate: float | None
+    created: float
+    revoked: float | None
+    tokens: float = 0.0  # of its rate limit, at `at`
+    at: float = 0.0
+
+    def require(self, scope: str, bandit: str | None = None) -> None:
+        """Raise unless this key may do that; admin implies every scope."""
+        if scope not in self.scopes and "admin" not in self.scopes:
+            raise forbidden(scope)
+        if self.bandits is not None and (bandit is None or bandit not in self.bandits):
+            raise forbidden(scope)
+
+    def spend(self, now: float) -> None:
+        """Count a request against the rate limit: a bucket of one second."""
+        if self.rate is None:
+            return
+        burst = max(self.rate, 1.0)
+        self.tokens = min(burst, self.tokens + (now - self.at) * self.rate)
+        self.at = now
+        if self.tokens < 1:
+            wait = max(1, round((1 - self.tokens) / self.rate))
+            raise Problem(
+                429,
+                "too-many-requests",
+                "This key has reached its rate limit.",
+                "Wait and send the same request again.",
+                headers={"Retry-After": str(wait)},
+            )
+        self.tokens -= 1
+
+    def public(self) -> dict[str, Any]:
+        """What may be shown of it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "scopes": sorted(self.scopes),
+            "bandits": None if self.bandits is None else sorted(self.bandits),
+            "rate": self.rate,
+            "created": self.created,
+            "revoked": self.revoked,
+        }
+
+
+def hashed(secret: str) -> bytes:
+    """What is stored of a secret: it is random and long, so one SHA-256 is enough."""
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def new_secret(key_id: str) -> str:
+    """A secret that names its key, shown once."""
+    return f"dk_{key_id}_{secrets.token_urlsafe(32)}"
+
+
+class Keys:
+    """All keys of the store, in memory; `reload` when another replica may have changed them."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Key] = {}
+
+    def reload(self, connection: Connection) -> None:
+        """Read all keys."""
+        found: dict[str, Key] = {}
+        for row in connection.execute(sa.select(tables.keys)):
+            old = self._by_id.get(row.id)
+            key = _from_row(row)
+            if old is not None:
+                key.tokens, key.at = old.tokens, old.at
+            found[row.id] = key
+        self._by_id = found
+
+    def authenticate(self, secret: str) -> Key:
+        """The key with this secret; raises if there is none or it is revoked."""
+        key = self._by_id.get(_id_of(secret))
+        given = hashed(secret)
+        # A comparison happens whether or not the id exists: time tells nothing.
+        expected = key.hash if key is not None else bytes(32)
+        same = hmac.compare_digest(given, expected)
+        if key is None or not same or key.revoked is not None:
+            raise unauthorized()
+        return key
+
+    def all(self) -> list[Key]:
+        """Every key, revoked ones too."""
+        return sorted(self._by_id.values(), key=lambda key: key.created)
+
+
+def _id_of(secret: str) -> str:
+    parts = secret.split("_", 2)
+    return parts[1] if len(parts) == 3 and parts[0] == "dk" else ADMIN_ID
+
+
+def _from_row(row: Any) -> Key:
+    return Key(
+        id=row.id,
+        name=row.name,
+        hash=bytes(row.hash),
+        scopes=frozenset(json.loads(row.scopes)),
+        bandits=None if row.bandits is None else frozenset(json.loads(row.bandits)),
+        rate=row.rate,
+        created=row.created,
+        revoked=row.revoked,
+    )
+
+
+def insert(
+    connection: Connection,
+    name: str,
+    scopes: list[str],
+    bandits: list[str] | None = None,
+    rate: float | None = None,
+    *,
+    key_id: str | None = None,
+    secret: str | None = None,
+) -> tuple[str, str]:
+    """Store a new key; returns its id and its secret, which is not kept."""
+    key_id = key_id or secrets.token_hex(6)
+    secret = secret or new_secret(key_id)
+    connection.execute(
+        sa.insert(tables.keys).values(
+            id=key_id,
+            name=name,
+            hash=hashed(secret),
+            scopes=json.dumps(sorted(set(scopes))),
+            bandits=None if bandits is None else json.dumps(sorted(set(bandits))),
+            rate=rate,
+            created=time.time(),
+        )
+    )
+    return key_id, secret
+
+
+def revoke(connection: Connection, key_id: str) -> bool:
+    """Revoke a key; False if there is no such key."""
+    keys = tables.keys
+    found = connection.execute(sa.select(keys.c.id).where(keys.c.id == key_id)).one_or_none()
+    if found is None:
+        return False
+    alive = sa.and_(keys.c.id == key_id, keys.c.revoked.is_(None))
+    connection.execute(sa.update(keys).where(alive).values(revoked=time.time()))
+    return True

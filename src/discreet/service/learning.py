@@ -1,0 +1,312 @@
+"""Group commit: open tokens, fold, mark, answer.
+
+Rewards that wait together are one transaction: the bandit's row is locked, marks say which rounds
+had their reward, new ones are folded into the open noisy sum as one batch, the sum is sealed under a
+new key, and everybody is answered when the commit is on disk. What an answer says depends on the
+token, the clock and the caller's own earlier calls, never on another person's reward.
+"""
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.service import store as tables
+from discreet.service import turning
+from discreet.service.errors import invalid
+from discreet.service.pending import Pending
+from discreet.service.server import Server
+from discreet.service.store import BLOCK
+from discreet.service.tokens import NOBODY, PREFIX, Sealed
+from discreet.service.turning import Live
+
+COUNTED = "counted"
+DUPLICATE = "duplicate"
+LATE = "late"
+ACCEPTED = "accepted"
+CLOSED = "closed"
+UNKNOWN = "unknown"
+INVALID = "invalid"
+
+
+@dataclass(slots=True)
+class Item:
+    """One reward: opened where that needs no database."""
+
+    reward: float
+    sealed: Sealed | None = None
+    id: bytes | None = None  # keyed hash, where the caller named the decision
+
+
+def prepared(server: Server, live: Live, decision: Any, reward: Any) -> Item | None:
+    """A reward as far as it can be read without the store; None if it is not valid."""
+    value = _number(reward)
+    low, high = live.definition.reward.range
+    if value is None or not low <= value <= high or not isinstance(decision, str):
+        return None
+    if not decision or len(decision) > 16384:
+        return None
+    if decision.startswith(PREFIX):
+        return Item(value, sealed=server.sealer.open(live.about, decision))
+    return Item(value, id=server.hashed_id(live.about, decision))
+
+
+def reason(live: Live, decision: Any, reward: Any) -> str:
+    """Why a single reward is refused, in words that quote nothing."""
+    low, high = live.definition.reward.range
+    if not isinstance(decision, str) or not decision:
+        return "`decision` must be the token or the id of a decision."
+    return f"`reward` must be a number in [{low:g}, {high:g}]."
+
+
+def _number(reward: Any) -> float | None:
+    if isinstance(reward, bool) or not isinstance(reward, int | float):
+        return None
+    try:
+        value = float(reward)
+    except OverflowError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list[str]:
+    """The status of each reward, once all that counted are durable."""
+    result: list[str] = await server.writer.do(
+        ("learn", name), lambda payloads: _commit(server, name, payloads), items
+    )
+    return result
+
+
+def _commit(
+    server: Server, name: str, payloads: Sequence[Sequence[Item | None]]
+) -> list[list[str]]:
+    """All waiting rewards of a bandit in one transaction."""
+    items = [item for payload in payloads for item in payload]
+    try:
+        with server.store.transaction() as connection:
+            row = server.store.lock_bandit(connection, name)
+            statuses = _Batch(server, connection, row).run(items)
+    except BaseException:
+        server.forget(name)
+        raise
+    answers, at = [], 0
+    for payload in payloads:
+        answers.append(statuses[at : at + len(payload)])
+        at += len(payload)
+    return answers
+
+
+def settle(server: Server, name: str, now: float, most: int) -> int:
+    """Count the default reward of decisions whose deadline has passed; returns how many were due."""
+    table = tables.pending
+    try:
+        with server.store.transaction() as connection:
+            row = server.store.lock_bandit(connection, name)
+            due = connection.execute(
+                sa.select(table)
+                .where(table.c.bandit == name, table.c.epoch == row.epoch)
+                .where(table.c.answer.is_not(None), table.c.deadline < now)
+                .limit(most)
+            ).all()
+            batch = _Batch(server, connection, row)
+            batch.settle(due, batch.held.definition.reward.default)
+    except BaseException:
+        server.forget(name)
+        raise
+    return len(due)
+
+
+class _Batch:
+    """One transaction's rewards."""
+
+    def __init__(self, server: Server, connection: Connection, row: Any) -> None:
+        self.server, self.connection, self.row = server, connection, row
+        self.held = server.held_of(connection, row)
+        self.privacy = self.held.definition.privacy
+        self.now = time.time()
+        self.marks = Marks(connection, row.name, row.epoch)
+        self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        self.rows: list[Any] = []
+        self.rewards: list[float] = []
+
+    def run(self, items: Sequence[Item | None]) -> list[str]:
+        """Statuses, in order; the store is changed accordingly."""
+        ids = [item.id for item in items if item is not None and item.id is not None]
+        self.pending.load(ids)
+        self.marks.load(self._round(item) for item in items if item is not None)
+        self.server.load_runs(
+            self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
+        )
+        statuses = [INVALID if item is None else self._one(item) for item in items]
+        self._store()
+        return statuses
+
+    def settle(self, entries: Sequence[Any], reward: float | None) -> None:
+        """Leave tombstones, and count the default reward where there is one."""
+        self.marks.load(entry.round for entry in entries)
+        for entry in entries:
+            sealed = self.pending.opened(entry)
+            self.pending.finish(entry.round)
+            if self.marks.is_marked(entry.round):
+                continue
+            self.marks.mark(entry.round, default=True)
+            counts = reward is not None and entry.active and self._learning
+            if counts and sealed is not None and self._admitted(sealed):
+                assert reward is not None
+                self._add(sealed, reward)
+        self._store()
+
+    @property
+    def _learning(self) -> bool:
+        return self.row.learning and not self.row.retired and not self.row.alarm
+
+    def _round(self, item: Item) -> int | None:
+        if item.sealed is not None:
+            return item.sealed.round
+        entry = self.pending.entry(item.id) if item.id is not None else None
+        return None if entry is None else int(entry.round)
+
+    def _one(self, item: Item) -> str:
+        entry = None
+        sealed = item.sealed
+        if item.id is not None:
+            entry = self.pending.entry(item.id)
+            if entry is None:
+                return UNKNOWN
+            if self.marks.is_marked(entry.round):
+                return LATE if self.marks.is_default(entry.round) else DUPLICATE
+            sealed = self.pending.opened(entry)
+        if sealed is None or not self.server.is_registered(sealed.run):
+            return UNKNOWN
+        if sealed.round >= self.row.next_round:
+            # Genuine, of a round that this database never gave away: it is an older one.
+            self.server.store_alarm(self.connection, self.row.name, ROLLED_BACK)
+            self.row = self.server.store.lock_bandit(self.connection, self.row.name)
+            return CLOSED
+        if self.marks.is_marked(sealed.round):
+            return LATE if self.marks.is_default(sealed.round) else DUPLICATE
+        if self.now > sealed.deadline:
+            return LATE
+        if not self._learning:
+            return CLOSED
+        self.marks.mark(sealed.round)
+        self.pending.finish(sealed.round)
+        if self._admitted(sealed):
+            self._add(sealed, item.reward)
+        return COUNTED if self.privacy.unit == "round" else ACCEPTED
+
+    def _admitted(self, sealed: Sealed) -> bool:
+        """Whether this reward counts for its person: at most one for life."""
+        if self.privacy.unit == "round":
+            return True
+        if sealed.person == NOBODY:
+            return False
+        return self.server.admit(self.connection, self.row.name, sealed)
+
+    def _add(self, sealed: Sealed, reward: float) -> None:
+        self.rows.append(sealed.row)
+        self.rewards.append(reward)
+
+    def _store(self) -> None:
+        self.marks.store()
+        self.pending.store()
+        if self.rows:
+            self.held.fold(np.array(self.rows), np.array(self.rewards))
+            turning.save_sum(self.connection, self.server.vault, self.held)
+
+
+ROLLED_BACK = (
+    "A genuine decision token came for a round that this database never gave away: the database is "
+    "older than what was shown to people. Learning has stopped; decisions go on. Stop the server "
+    "and run `discreet restore`."
+)
+
+
+class Marks:
+    """Which rounds have had their reward, or their default, in blocks of bits."""
+
+    def __init__(self, connection: Connection, bandit: str, epoch: str) -> None:
+        self._connection, self._bandit, self._epoch = connection, bandit, epoch
+        self._blocks: dict[int, tuple[bytearray, bytearray]] = {}
+        self._new: set[int] = set()
+        self._changed: set[int] = set()
+
+    def load(self, rounds: Any) -> None:
+        """Read the blocks that hold these rounds."""
+        wanted = {number // BLOCK for number in rounds if number is not None and number < 2**62}
+        wanted -= set(self._blocks)
+        if not wanted:
+            return
+        table = tables.marks
+        found = self._connection.execute(
+            sa.select(table.c.block, table.c.rewarded, table.c.defaulted).where(
+                table.c.bandit == self._bandit,
+                table.c.epoch == self._epoch,
+                table.c.block.in_(wanted),
+            )
+        )
+        for block, rewarded, defaulted in found:
+            self._blocks[block] = bytearray(rewarded), bytearray(defaulted)
+        for block in wanted - set(self._blocks):
+            self._blocks[block] = bytearray(BLOCK // 8), bytearray(BLOCK // 8)
+            self._new.add(block)
+
+    def is_marked(self, number: int) -> bool:
+        """Whether the round has had its reward or its default."""
+        return any(self._bit(number, kind) for kind in (0, 1))
+
+    def is_default(self, number: int) -> bool:
+        """Whether the round has had its default."""
+        return self._bit(number, 1)
+
+    def mark(self, number: int, *, default: bool = False) -> None:
+        """Note that the round has had its reward, or its default."""
+        block, place = divmod(number, BLOCK)
+        self._blocks[block][default][place // 8] |= 1 << place % 8
+        self._changed.add(block)
+
+    def store(self) -> None:
+        """Write what changed."""
+        table = tables.marks
+        fresh = [block for block in sorted(self._changed) if block in self._new]
+        if fresh:
+            self._connection.execute(
+                sa.insert(table),
+                [
+                    {
+                        "bandit": self._bandit,
+                        "epoch": self._epoch,
+                        "block": block,
+                        "rewarded": bytes(self._blocks[block][0]),
+                        "defaulted": bytes(self._blocks[block][1]),
+                    }
+                    for block in fresh
+                ],
+            )
+        for block in sorted(self._changed - self._new):
+            rewarded, defaulted = self._blocks[block]
+            self._connection.execute(
+                sa.update(table)
+                .where(
+                    table.c.bandit == self._bandit,
+                    table.c.epoch == self._epoch,
+                    table.c.block == block,
+                )
+                .values(rewarded=bytes(rewarded), defaulted=bytes(defaulted))
+            )
+        self._new -= self._changed
+        self._changed.clear()
+
+    def _bit(self, number: int, kind: int) -> bool:
+        block, place = divmod(number, BLOCK)
+        return bool(self._blocks[block][kind][place // 8] >> place % 8 & 1)
+
+
+def refuse_single(live: Live, decision: Any, reward: Any) -> Exception:
+    """A single reward that is not valid is 422 and changes nothing."""
+    return invalid(reason(live, decision, reward))

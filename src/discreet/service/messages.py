@@ -1,0 +1,109 @@
+"""Requests and replies, as msgspec types: they are decoded by them, and described by them."""
+
+from typing import Any
+
+import msgspec
+
+
+class DecideRequest(msgspec.Struct, omit_defaults=True):
+    """What is known about one person, and what may be chosen."""
+
+    context: Any = None
+    actions: list[Any] | None = None
+    features: list[list[float]] | None = None
+    person: str | None = None
+    id: str | None = None
+
+
+class DecideBody(msgspec.Struct, omit_defaults=True):
+    """One request, or many."""
+
+    context: Any = None
+    actions: list[Any] | None = None
+    features: list[list[float]] | None = None
+    person: str | None = None
+    id: str | None = None
+    requests: list[DecideRequest] | None = None
+    contexts: list[Any] | None = None
+
+
+class DecisionReply(msgspec.Struct):
+    """An action, and the token that its reward is sent with."""
+
+    decision: str
+    action: Any
+    probability: float
+    policy: int
+
+
+class DecisionsReply(msgspec.Struct):
+    """Many of them, in the order of the requests."""
+
+    decisions: list[DecisionReply]
+
+
+class RewardItem(msgspec.Struct):
+    """The reward of a decision, named by its token or by the caller's id."""
+
+    decision: Any = None
+    reward: Any = None
+
+
+class LearnBody(msgspec.Struct):
+    """One reward, or many."""
+
+    decision: Any = None
+    reward: Any = None
+    rewards: list[RewardItem] | None = None
+
+
+class StatusReply(msgspec.Struct):
+    """counted, duplicate, late, accepted, closed, unknown or invalid."""
+
+    status: str
+
+
+class StatusesReply(msgspec.Struct):
+    """The same for many, in order."""
+
+    statuses: list[str]
+
+
+class KeyBody(msgspec.Struct, forbid_unknown_fields=True):
+    """A new key."""
+
+    name: str
+    scopes: list[str]
+    bandits: list[str] | None = None
+    rate: float | None = None
+
+
+class PopulationBody(msgspec.Struct, forbid_unknown_fields=True):
+    """The most that may be spent on these people."""
+
+    epsilon: float
+    delta: float = 1e-6
+    unit: str | None = None
+
+
+class RankableAction(msgspec.Struct):
+    """An action of the retired Personalizer API."""
+
+    id: str
+    features: list[Any] = []
+
+
+class RankRequest(msgspec.Struct, rename="camel"):
+    """Rank of the retired Personalizer API."""
+
+    actions: list[RankableAction]
+    context_features: list[Any] = []
+    excluded_actions: list[str] = []
+    event_id: str | None = None
+    defer_activation: bool = False
+
+
+class PersonalizerReward(msgspec.Struct):
+    """Reward of the retired Personalizer API."""
+
+    value: float

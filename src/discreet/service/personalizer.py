@@ -1,0 +1,102 @@
+"""The API of the retired Azure Personalizer, for one bandit: its published client works unchanged.
+
+rank      contextFeatures and actions are hashed (`"features": {"hashed": n}`); the event's id is
+          the caller's, or made here; excluded actions are never chosen
+reward    counts once; later ones are ignored, as there
+activate  a deferred event counts its default reward only once it is activated
+"""
+
+import secrets
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from discreet.service import deciding, learning
+from discreet.service import store as tables
+from discreet.service.errors import Problem, invalid, not_found
+from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest
+from discreet.service.server import Server
+from discreet.service.turning import Live
+
+RANK = msgspec.json.Decoder(RankRequest)
+REWARD = msgspec.json.Decoder(PersonalizerReward)
+_MOST_ACTIONS = 50
+
+
+async def _bandit(server: Server) -> Live:
+    name = server.settings.personalizer
+    assert name is not None
+    try:
+        return await deciding.live_bandit(server, name)
+    except Problem as problem:
+        if problem.status == 404:
+            raise Problem(
+                404,
+                "no-bandit",
+                "The bandit of the Personalizer API does not exist yet.",
+                f"Create it: PUT /v1/bandits/{name} with features.hashed.",
+            ) from None
+        raise
+
+
+async def rank(server: Server, body: RankRequest) -> dict[str, Any]:
+    """The event's best action, and a probability for each."""
+    live = await _bandit(server)
+    names = [action.id for action in body.actions]
+    if not 1 <= len(names) <= _MOST_ACTIONS or len(set(names)) < len(names):
+        raise invalid(f"`actions` must be 1 to {_MOST_ACTIONS} actions with different ids.")
+    excluded = set(body.excluded_actions)
+    offered = [
+        {"id": action.id, "features": action.features}
+        for action in body.actions
+        if action.id not in excluded
+    ]
+    if not offered:
+        raise invalid("Every action is excluded.")
+    event = body.event_id or secrets.token_hex(16)
+    request = DecideRequest(context=body.context_features, actions=offered, id=event)
+    (reply,) = await deciding.decide(server, live, [request], active=not body.defer_activation)
+    # The policy of now; for a repeated event it may have changed, its action has not.
+    law = deciding.probabilities(live, request)
+    chances = dict(zip([each["id"] for each in offered], law, strict=True))
+    return {
+        "ranking": [{"id": name, "probability": chances.get(name, 0.0)} for name in names],
+        "eventId": event,
+        "rewardActionId": reply.action,
+    }
+
+
+async def reward(server: Server, event: str, value: float) -> None:
+    """Take an event's reward; a second one changes nothing."""
+    live = await _bandit(server)
+    item = learning.prepared(server, live, event, value)
+    if item is None or item.id is None:
+        raise invalid(learning.reason(live, event, value))
+    (status,) = await learning.learn(server, live.name, [item])
+    if status == learning.UNKNOWN:
+        raise not_found("event")
+
+
+async def activate(server: Server, event: str) -> None:
+    """The decision of a deferred event was used after all."""
+    live = await _bandit(server)
+    hashed = server.hashed_id(live.about, event)
+
+    def work(many: Any) -> list[bool]:
+        table = tables.pending
+        with server.store.transaction() as connection:
+            row = server.store.lock_bandit(connection, live.name)
+            changed = connection.execute(
+                sa.update(table)
+                .where(
+                    table.c.bandit == live.name,
+                    table.c.epoch == row.epoch,
+                    table.c.id == hashed,
+                )
+                .values(active=True)
+            )
+            return [changed.rowcount > 0] * len(many)
+
+    if not await server.writer.do(("activate", hashed), work, None):
+        raise not_found("event")

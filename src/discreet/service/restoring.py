@@ -1,0 +1,208 @@
+"""Backup and restore.
+
+A restored database is old: its open windows may have been released, with other rewards, and going
+on with them would use their noise twice. So `restore` begins a new epoch. Open windows are discarded
+unread and their keys destroyed, tokens of earlier epochs and of unregistered runs answer `unknown`,
+and what must never be forgotten is replayed from the fence: charges, limits, revoked keys,
+retirements. Where a bandit protects people, the hashes since the backup are gone: the new epoch is
+charged like a new bandit, and a bandit that cannot pay, or is in no population, comes back retired.
+"""
+
+import secrets
+import sqlite3
+import time
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.privacy import Noise, SecureNoise
+from discreet.service import budgets, definitions, turning
+from discreet.service import store as tables
+from discreet.service.errors import Problem, conflict
+from discreet.service.fence import Fence, Foreign, Mark, RolledBack
+from discreet.service.settings import Settings
+from discreet.service.store import Store
+from discreet.service.vault import Vault
+
+
+def backup(settings: Settings, target: Path) -> None:
+    """Copy an SQLite store to a file while the server may be running.
+
+    The copy holds no readable sum: their keys stay in the secrets folder. PostgreSQL has its own
+    tools (pg_dump, base backups); restore them, then run `discreet restore`.
+    """
+    url = sa.make_url(settings.store)
+    if url.get_backend_name() != "sqlite" or not url.database:
+        raise ValueError("use pg_dump for PostgreSQL, then `discreet restore` after restoring it")
+    if not Path(url.database).exists():
+        raise ValueError(f"there is no store at {url.database}")
+    if target.exists():
+        raise ValueError(f"{target} exists; choose a new name")
+    target.touch(mode=0o600)
+    source = sqlite3.connect(f"file:{url.database}?mode=ro", uri=True)
+    copy = sqlite3.connect(target)
+    try:
+        source.backup(copy)
+    finally:
+        copy.close()
+        source.close()
+
+
+def restore(settings: Settings) -> list[str]:
+    """Make a restored database safe to serve; returns what was done, in words."""
+    store = Store(settings.store)
+    try:
+        vault = Vault(settings.secrets)
+        noise: Noise = settings.noise or SecureNoise()
+        return _Restore(store, vault, settings, noise).run()
+    finally:
+        store.close()
+
+
+class _Restore:
+    def __init__(self, store: Store, vault: Vault, settings: Settings, noise: Noise) -> None:
+        self.store, self.vault, self.settings, self.noise = store, vault, settings, noise
+        self.done: list[str] = []
+
+    def run(self) -> list[str]:
+        epoch = secrets.token_hex(8)
+        with self.store.transaction() as connection:
+            row = self.store.lock_instance(connection)
+        if row is None:
+            raise ValueError("this store is empty: there is nothing to restore")
+        fence = self._fence(row.instance)
+        with fence.held() as grip:  # before the database's locks, as everywhere
+            marks = grip.marks
+            with self.store.transaction() as connection:
+                row = self.store.lock_instance(connection)
+                last = max([row.sequence, *(mark.sequence for mark in marks)])
+                connection.execute(
+                    sa.update(tables.instance).values(epoch=epoch, sequence=last + 1)
+                )
+                self._replay(connection, marks)
+                for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
+                    self._reopen(connection, bandit, epoch)
+            grip.append(Mark(last + 1, epoch, "epoch", {}))
+        self.vault.forget_all_but(epoch)
+        self.done.append("a new epoch has begun; tokens from before answer `unknown`")
+        return self.done
+
+    def _fence(self, instance: str) -> Fence:
+        """The fence of this database; a new one, and a warning, if it is lost."""
+        fence = Fence(self.settings.secrets, instance)
+        if fence.path.exists():
+            try:
+                fence.marks()
+            except Foreign:
+                raise ValueError(
+                    "the secrets folder belongs to another instance than this database; use its "
+                    "own, or an empty folder if it is lost"
+                ) from None
+            except RolledBack:
+                aside = fence.path.with_name(f"fence.damaged-{secrets.token_hex(4)}")
+                fence.path.rename(aside)
+                self.done.append(f"the fence is damaged; it was put aside as {aside.name}")
+        if not fence.path.exists():
+            fence = Fence(self.settings.secrets, instance)
+            fence.begin()
+            self.done.append(
+                "there is no fence: what happened after the backup is not known; revoke keys that "
+                "had been revoked since, and lower limits of populations yourself"
+            )
+        return fence
+
+    def _replay(self, connection: Connection, marks: list[Mark]) -> None:
+        for mark in marks:
+            about = mark.about
+            if mark.what == "everything":
+                for each in about["limits"]:
+                    self._limit(connection, each)
+                for each in about["charges"]:
+                    self._charge(connection, each)
+                for key in about["revoked"]:
+                    self._revoke(connection, key)
+                for name in about["retired"]:
+                    self._retire(connection, name)
+            elif mark.what == "limit":
+                self._limit(connection, about)
+            elif mark.what == "charge" and "population" in about:
+                self._charge(connection, {**about, "epoch": mark.epoch})
+            elif mark.what == "revoke":
+                self._revoke(connection, about["key"])
+            elif mark.what == "retire":
+                self._retire(connection, about["bandit"])
+
+    def _limit(self, connection: Connection, about: dict[str, Any]) -> None:
+        table = tables.populations
+        values = {name: about.get(name) for name in ("epsilon", "delta", "unit")}
+        known = connection.execute(
+            sa.select(table.c.name).where(table.c.name == about["population"])
+        ).one_or_none()
+        if known is None:
+            connection.execute(
+                sa.insert(table).values(name=about["population"], created=time.time(), **values)
+            )
+        elif values["epsilon"] is not None:
+            where = table.c.name == about["population"]
+            given = {name: value for name, value in values.items() if value is not None}
+            connection.execute(sa.update(table).where(where).values(**given))
+
+    def _charge(self, connection: Connection, about: dict[str, Any]) -> None:
+        table = tables.charges
+        known = connection.execute(
+            sa.select(table.c.bandit).where(
+                table.c.population == about["population"],
+                table.c.bandit == about["bandit"],
+                table.c.epoch == about["epoch"],
+            )
+        ).one_or_none()
+        if known is None:
+            if budgets.row_of(connection, about["population"]) is None:
+                self._limit(
+                    connection, {"population": about["population"], "unit": about.get("unit")}
+                )
+            connection.execute(
+                sa.insert(table).values(
+                    population=about["population"],
+                    bandit=about["bandit"],
+                    epoch=about["epoch"],
+                    mu_squared=min(about["mu_squared"], 1e300),
+                    at=time.time(),
+                )
+            )
+            self.done.append(f"charged again: {about['bandit']} to {about['population']}")
+
+    def _revoke(self, connection: Connection, key: str) -> None:
+        table = tables.keys
+        alive = sa.and_(table.c.id == key, table.c.revoked.is_(None))
+        changed = connection.execute(sa.update(table).where(alive).values(revoked=time.time()))
+        if changed.rowcount:
+            self.done.append(f"revoked again: key {key}")
+
+    def _retire(self, connection: Connection, name: str) -> None:
+        table = tables.bandits
+        alive = sa.and_(table.c.name == name, table.c.retired.is_(False))
+        changed = connection.execute(sa.update(table).where(alive).values(retired=True))
+        if changed.rowcount:
+            self.done.append(f"retired again: {name}")
+
+    def _reopen(self, connection: Connection, row: Any, epoch: str) -> None:
+        """Discard the open window unread, and go on with what was released before it."""
+        definition = definitions.parsed(row.definition.encode())
+        privacy = definition.privacy
+        retired = row.retired
+        if privacy.unit == "person" and privacy.epsilon is not None and not retired:
+            try:
+                if privacy.population is None:
+                    raise conflict("budget-exhausted", "Nobody pays for these people twice.")
+                mu2 = definitions.mu_squared(definition)
+                budgets.charge(connection, privacy.population, row.name, epoch, mu2, privacy.unit)
+            except Problem:
+                retired = True
+                self.done.append(f"{row.name} comes back retired: its people's budget is spent")
+        turning.reopen(connection, self.vault, row, epoch, self.noise, retired)
+        connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
+        goes_on = "decisions go on" if retired else "learning goes on"
+        self.done.append(f"{row.name}: the open window was discarded, {goes_on}")

@@ -1,0 +1,336 @@
+"""One replica: its store, its secrets, its run, and what it knows of each bandit."""
+
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.privacy import Noise, SecureNoise
+from discreet.service import budgets, definitions, keys, turning
+from discreet.service import store as tables
+from discreet.service.errors import Problem, conflict, not_found
+from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
+from discreet.service.keys import Keys
+from discreet.service.pending import Buckets
+from discreet.service.settings import Settings
+from discreet.service.store import SCHEMA, Store
+from discreet.service.tokens import RUN_BYTES, Sealed, Sealer, hashed_id, pseudonym
+from discreet.service.turning import Held, Live
+from discreet.service.vault import MissingSecret, Vault
+from discreet.service.writer import Writer
+
+LOG = logging.getLogger("discreet.service")
+
+
+class Server:
+    """Everything that the routes need; one for each process."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.store = Store(settings.store)
+        try:
+            self.store.create_tables()
+            self.vault = Vault(settings.secrets)
+            self.buckets = Buckets(settings.secrets)
+            self.keys = Keys()
+            self.writer = Writer()
+            self.noise: Noise = settings.noise or SecureNoise()
+            self.first_admin_key: str | None = None
+            self.live: dict[str, Live] = {}  # for deciding, on the event loop
+            self.held: dict[str, Held] = {}  # for learning, on the writer's thread
+            self._runs: set[bytes] = set()
+            self._begin()
+        except BaseException:
+            self.store.close()
+            raise
+
+    # -- starting ----------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        run = secrets.token_bytes(RUN_BYTES)
+        with self.store.transaction() as connection:
+            self.store.lock_start(connection)
+            row = self.store.lock_instance(connection) or self._first(connection)
+            new = row.sequence == 0  # no start has been completed
+            if row.schema != SCHEMA:
+                raise RolledBack(
+                    f"the store has schema {row.schema}, this version needs {SCHEMA}; "
+                    "upgrade discreet, or restore a backup of this version"
+                )
+            self.instance, self.epoch = row.instance, row.epoch
+            if new:
+                self._set_admin_key(connection, new)
+        self.fence = Fence(self.settings.secrets, self.instance)
+        if new:
+            self.fence.begin()
+
+        def start(connection: Connection) -> tuple[None, dict[str, Any]]:
+            connection.execute(
+                sa.insert(tables.runs).values(run=run, epoch=self.epoch, started=time.time())
+            )
+            if not new:
+                self._set_admin_key(connection, new)
+            return None, {"run": run.hex()}
+
+        try:
+            self.fenced("start", start)
+        except Problem as problem:
+            if problem.kind != "rolled-back":
+                raise
+            raise RolledBack(
+                "the database is older than its fence: it is a copy or a backup. Its open windows "
+                "must not go on, or their noise would be used twice. Run `discreet restore`"
+            ) from None
+        self._assert_sums_are_readable()
+        self.vault.forget_all_but(self.epoch)  # orphans of a restore that was interrupted
+        self.sealer = Sealer(self.vault.master, run)
+        self._runs.add(run)
+        with self.store.transaction() as connection:
+            self.keys.reload(connection)
+
+    def _assert_sums_are_readable(self) -> None:
+        """The keys of open sums change at every commit: an older database lacks its own."""
+        window = tables.windows
+        with self.store.transaction() as connection:
+            found = connection.execute(
+                sa.select(window.c.bandit, window.c.sequence, window.c.sum).where(
+                    window.c.epoch == self.epoch, window.c.sum.is_not(None)
+                )
+            ).all()
+        for name, sequence, sealed in found:
+            try:
+                self.vault.open(name, self.epoch, sequence, bytes(sealed))
+            except MissingSecret as error:
+                raise RolledBack(str(error)) from None
+
+    def _first(self, connection: Connection) -> Any:
+        connection.execute(
+            sa.insert(tables.instance).values(
+                id=1,
+                instance=secrets.token_hex(16),
+                epoch=secrets.token_hex(8),
+                sequence=0,
+                schema=SCHEMA,
+            )
+        )
+        return self.store.lock_instance(connection)
+
+    def _set_admin_key(self, connection: Connection, new: bool) -> None:
+        """The admin key from outside replaces the old one; without one the first start makes it."""
+        secret = self.settings.admin_key
+        if secret is None:
+            if not new:
+                return
+            secret = self.first_admin_key = keys.new_secret(keys.ADMIN_ID)
+        elif len(secret) < keys.SHORTEST_ADMIN:
+            raise ValueError(f"the admin key must have at least {keys.SHORTEST_ADMIN} characters")
+        table = tables.keys
+        connection.execute(sa.delete(table).where(table.c.id == keys.ADMIN_ID))
+        keys.insert(connection, "admin", ["admin"], key_id=keys.ADMIN_ID, secret=secret)
+
+    def close(self) -> None:
+        """Stop writing and give the store back."""
+        self.writer.stop()
+        self.store.close()
+
+    # -- the fence ---------------------------------------------------------------------------------
+
+    def next_sequence(self, connection: Connection) -> int:
+        """Count one thing that must not be forgotten; it goes into the fence after the commit."""
+        sequence = connection.execute(sa.select(tables.instance.c.sequence)).scalar_one() + 1
+        connection.execute(sa.update(tables.instance).values(sequence=sequence))
+        return int(sequence)
+
+    def fenced(self, what: str, change: Callable[[Connection], Any]) -> Any:
+        """A change that must not be forgotten: check the fence, commit, then fence, then return.
+
+        `change` returns (result, what to remember); to remember None means that nothing changed.
+        """
+        with self.fence.held() as grip:
+            with self.store.transaction() as connection:
+                row = self.store.lock_instance(connection)
+                if row is None or row.instance != self.instance or row.epoch != self.epoch:
+                    raise rolled_back()
+                missing = self._missing(connection, row.sequence, grip.last)
+                result, about = change(connection)
+                sequence = None if about is None else self.next_sequence(connection)
+            if missing is not None:
+                grip.append(missing)
+            if sequence is not None:
+                grip.append(Mark(sequence, self.epoch, what, about))
+            return result
+
+    def _missing(self, connection: Connection, sequence: int, last: int) -> Mark | None:
+        """The mark that a crash kept out of the fence, if any; raises if the database is old.
+
+        What it was about is not known any more, so it holds everything that must not be forgotten.
+        """
+        if sequence < last:
+            raise rolled_back()
+        if sequence == last:
+            return None
+        if sequence > last + 1:
+            raise RolledBack(
+                "the fence is older than the database: the secrets folder is a copy or a backup. "
+                "Use the current one, or run `discreet restore`"
+            )
+        return Mark(sequence, self.epoch, "everything", remembered(connection))
+
+    # -- bandits -----------------------------------------------------------------------------------
+
+    def create(self, name: str, definition: definitions.Definition, who: str) -> bool:
+        """Create a bandit; False if it is there already with the same definition."""
+        text = definition.normalised().decode()
+
+        def change(connection: Connection) -> tuple[bool, dict[str, Any] | None]:
+            row = self.store.lock_bandit(connection, name)
+            if row is not None:
+                if row.definition == text:
+                    return False, None
+                raise conflict(
+                    "other-definition",
+                    "There is a bandit of this name with another definition.",
+                    "A changed promise is a new bandit: choose another name.",
+                )
+            privacy = definition.privacy
+            about: dict[str, Any] = {"bandit": name}
+            if privacy.population is not None:
+                mu2 = definitions.mu_squared(definition)
+                budgets.charge(connection, privacy.population, name, self.epoch, mu2, privacy.unit)
+                about |= {"population": privacy.population, "mu_squared": mu2, "unit": privacy.unit}
+            turning.create(connection, self.vault, name, self.epoch, definition, self.noise)
+            self.note(connection, who, "create", name)
+            return True, about
+
+        created: bool = self.fenced("charge", change)
+        return created
+
+    def retire(self, name: str, who: str) -> None:
+        """Learning ends; decisions go on, charges and the name stay for ever."""
+
+        def change(connection: Connection) -> tuple[None, dict[str, Any] | None]:
+            row = self.store.lock_bandit(connection, name)
+            if row is None:
+                raise not_found("bandit")
+            if row.retired:
+                return None, None
+            where = tables.bandits.c.name == name
+            connection.execute(sa.update(tables.bandits).where(where).values(retired=True))
+            self.note(connection, who, "retire", name)
+            return None, {"bandit": name}
+
+        self.fenced("retire", change)
+
+    def held_of(self, connection: Connection, row: Any) -> Held:
+        """What the writer knows of a bandit, brought up to date under its lock."""
+        if row.epoch != self.epoch:
+            raise rolled_back()
+        held = self.held.get(row.name)
+        if held is None or held.epoch != row.epoch:
+            held = turning.held(row, self.noise)
+            self.held[row.name] = held
+        try:
+            turning.refresh(connection, self.vault, held, row)
+        except MissingSecret:  # a failover to an older database while we run
+            raise rolled_back() from None
+        return held
+
+    def forget(self, name: str) -> None:
+        """A transaction failed: what the writer has in memory may not be what is stored."""
+        self.held.pop(name, None)
+
+    # -- people and runs ---------------------------------------------------------------------------
+
+    def pseudonym(self, bandit: bytes, person: str) -> bytes:
+        """A keyed hash of a person's id."""
+        return pseudonym(self.vault.master, bandit, person)
+
+    def hashed_id(self, bandit: bytes, name: str) -> bytes:
+        """A keyed hash of a caller's id."""
+        return hashed_id(self.vault.master, bandit, name)
+
+    def load_runs(self, connection: Connection, wanted: set[bytes]) -> None:
+        """Look up runs of other replicas and of earlier starts."""
+        missing = wanted - self._runs
+        if missing:
+            table = tables.runs
+            found = connection.execute(
+                sa.select(table.c.run).where(table.c.run.in_(missing), table.c.epoch == self.epoch)
+            )
+            self._runs |= {bytes(run) for (run,) in found}
+
+    def is_registered(self, run: bytes) -> bool:
+        """Whether a run was registered before it was used."""
+        return run in self._runs
+
+    def admit(self, connection: Connection, bandit: str, sealed: Sealed) -> bool:
+        """Whether this decision is the one that counts for its person: the first that was kept,
+        else the first whose reward came.
+        """
+        table = tables.people
+        found = connection.execute(
+            sa.select(table.c.round).where(
+                table.c.bandit == bandit,
+                table.c.epoch == self.epoch,
+                table.c.person == sealed.person,
+            )
+        ).scalar_one_or_none()
+        if found is None:
+            connection.execute(
+                sa.insert(table).values(
+                    bandit=bandit, epoch=self.epoch, person=sealed.person, round=sealed.round
+                )
+            )
+            return True
+        return bool(found == sealed.round)
+
+    # -- alarms and the log ------------------------------------------------------------------------
+
+    def store_alarm(self, connection: Connection, bandit: str, text: str) -> None:
+        """Stop learning of a bandit, for good until a restore."""
+        where = tables.bandits.c.name == bandit
+        connection.execute(sa.update(tables.bandits).where(where).values(alarm=text))
+        LOG.error("alarm: learning of bandit %s has stopped: the database is an old one", bandit)
+
+    def note(self, connection: Connection, who: str, action: str, about: str) -> None:
+        """Write the log of what administrators did."""
+        connection.execute(
+            sa.insert(tables.log).values(at=time.time(), key=who, action=action, about=about)
+        )
+
+
+def remembered(connection: Connection) -> dict[str, Any]:
+    """Everything that a restored database must not forget."""
+    alive = tables.keys.c.revoked.is_not(None)
+    charges = connection.execute(sa.select(tables.charges))
+    return {
+        "charges": [
+            {
+                "population": each.population,
+                "bandit": each.bandit,
+                "epoch": each.epoch,
+                "mu_squared": each.mu_squared,
+            }
+            for each in charges
+        ],
+        "limits": [
+            {"population": p.name, "epsilon": p.epsilon, "delta": p.delta, "unit": p.unit}
+            for p in connection.execute(sa.select(tables.populations))
+        ],
+        "revoked": list(connection.execute(sa.select(tables.keys.c.id).where(alive)).scalars()),
+        "retired": list(
+            connection.execute(
+                sa.select(tables.bandits.c.name).where(tables.bandits.c.retired)
+            ).scalars()
+        ),
+    }
+
+
+def returned(row: Any) -> list[list[int]]:
+    """Rounds of a bandit that were leased and given back."""
+    return list(json.loads(row.returned))

@@ -1,0 +1,80 @@
+"""Run a server: `discreet serve` without its flags."""
+
+import errno
+import ipaddress
+import logging
+import socket
+import sys
+from contextlib import suppress
+from typing import TextIO
+
+import uvicorn
+
+from discreet.service.app import application
+from discreet.service.settings import Settings
+
+
+def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
+    """Serve until interrupted: finish the commit at hand, return leases, stop."""
+    logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
+    _check_port(settings)
+    for line in _warnings(settings):
+        print(f"warning: {line}", file=out)
+    app = application(settings)
+    server = app.state.server
+    if server.first_admin_key is not None:
+        print(f"admin key, shown once: {server.first_admin_key}", file=out)
+    print(f"discreet serves http://{settings.host}:{settings.port}/", file=out, flush=True)
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        log_level="warning",
+        access_log=False,  # paths can hold event ids
+        server_header=False,
+        loop="uvloop",
+        http="httptools",
+        lifespan="on",
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+    )
+    with suppress(KeyboardInterrupt):  # raised again once everything is closed
+        uvicorn.Server(config).run()
+
+
+def _check_port(settings: Settings) -> None:
+    """Say at once if the port is taken, before the store is touched."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((settings.host, settings.port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise ValueError(
+                    f"port {settings.port} is in use; stop the other program or choose --port"
+                ) from None
+            raise ValueError(f"cannot listen on {settings.host}: {error.strerror}") from None
+
+
+def _warnings(settings: Settings) -> list[str]:
+    found = []
+    if not _is_loopback(settings.host):
+        found.append(
+            f"{settings.host} can be reached from outside: put TLS in front, keys travel in clear"
+        )
+    if settings.store.startswith("sqlite") and not settings.demo:
+        found.append(
+            f"store and secrets ({settings.secrets}) should lie on different disks: a thief of "
+            "both can read the last batch of rewards"
+        )
+    return found
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

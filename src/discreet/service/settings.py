@@ -1,0 +1,61 @@
+"""Flags and DISCREET_* variables, in one place."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from discreet.privacy import Noise
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server runs.
+
+    store         sqlite:///file or postgresql://user:password@host/database
+    secrets       folder for keys and the fence; better on another disk than the store
+    host, port    where it listens
+    personalizer  name of the bandit that the Personalizer API serves; none: no such API
+    demo          a temporary store, played by simulated people
+    admin_key     the admin key, set from outside; none: made at the first start, shown once
+    body_limit    most bytes of a request
+    noise         for tests only: another source than SecureNoise
+    """
+
+    store: str = "sqlite:///discreet.db"
+    secrets: Path = Path("discreet-secrets")
+    host: str = "127.0.0.1"
+    port: int = 8360
+    personalizer: str | None = None
+    demo: bool = False
+    admin_key: str | None = field(default=None, repr=False)
+    body_limit: int = 8 * 2**20
+    noise: Noise | None = field(default=None, repr=False)
+
+    @classmethod
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **flags: object
+    ) -> "Settings":
+        """Flags that were given, else variables, else defaults."""
+        given = os.environ if environment is None else environment
+        found: dict[str, object] = {}
+        for name, read in _VARIABLES.items():
+            text = given.get(f"DISCREET_{name.upper()}")
+            if text:
+                try:
+                    found[name] = read(text)
+                except ValueError:
+                    raise ValueError(f"DISCREET_{name.upper()} must be a number") from None
+        found.update({name: value for name, value in flags.items() if value is not None})
+        return cls(**found)  # type: ignore[arg-type]
+
+
+_VARIABLES = {
+    "store": str,
+    "secrets": Path,
+    "host": str,
+    "port": int,
+    "personalizer": str,
+    "admin_key": str,
+    "body_limit": int,
+}

@@ -1,0 +1,65 @@
+"""Chores: settle deadlines, give idle leases back, read keys that other replicas changed."""
+
+import asyncio
+import logging
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from discreet.service import administration, deciding, learning
+from discreet.service import store as tables
+from discreet.service.errors import Problem
+from discreet.service.server import Server
+
+LOG = logging.getLogger("discreet.service")
+EVERY = 0.25  # seconds, for leases
+KEYS_EVERY = 5.0
+SWEEP_EVERY = 1.0
+AT_ONCE = 500  # decisions settled in one transaction
+
+
+async def forever(server: Server) -> None:
+    """Until cancelled."""
+    swept = read = 0.0
+    while True:
+        await asyncio.sleep(EVERY)
+        now = time.monotonic()
+        try:
+            await deciding.give_back_idle(server)
+            if now - swept > SWEEP_EVERY:
+                swept = now
+                await sweep(server)
+            if now - read > KEYS_EVERY:
+                read = now
+                await administration.reload_keys(server)
+        except Problem:
+            continue  # the store is away: the next round will do it
+        except Exception as error:
+            LOG.error("unexpected %s in a chore", type(error).__name__)
+
+
+async def sweep(server: Server) -> int:
+    """Settle decisions whose deadline has passed; returns how many."""
+    settled: int = await server.writer.do("sweep", lambda many: [_sweep(server)] * len(many), None)
+    return settled
+
+
+def _sweep(server: Server) -> int:
+    now = time.time()
+    table = tables.pending
+    due = sa.and_(table.c.answer.is_not(None), table.c.deadline < now)
+    with server.store.transaction() as connection:
+        names = list(connection.execute(sa.select(table.c.bandit).where(due).distinct()).scalars())
+    settled = 0
+    for name in names:
+        while True:
+            done = learning.settle(server, name, now, AT_ONCE)
+            settled += done
+            if done < AT_ONCE:
+                break
+    with server.store.transaction() as connection:
+        waits = sa.select(table.c.bucket).where(table.c.answer.is_not(None)).distinct()
+        used: set[Any] = set(connection.execute(waits).scalars())
+    server.buckets.destroy_unused(used, now)
+    return settled

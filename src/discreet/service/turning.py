@@ -1,0 +1,335 @@
+"""Close, release, open, publish: a bandit's learner between two transactions.
+
+The learner's state is stored in two parts. What is public (belief, ledger, the open window's plan)
+stands in the bandit's row and changes when a window turns. The open noisy sum is sealed (vault.py)
+and changes at every commit. Noise is drawn when a window opens and lives in the sum, never in a code
+path: any replica may close a window that another one opened, and doing it again gives the same bits.
+"""
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.bandits import LinearBandit
+from discreet.privacy import Guarantee, Noise
+from discreet.privacy.checks import Array
+from discreet.service import definitions
+from discreet.service import store as tables
+from discreet.service.definitions import Definition
+from discreet.service.vault import NAME_BYTES, Vault
+from discreet.state import from_bytes, to_bytes
+
+KEPT = (
+    "decisions that are named by the caller or have a default reward, to whoever steals store and "
+    "secrets while they wait"
+)
+DISK = (
+    "the last batch of rewards, to whoever steals store and secrets together",
+    "a snapshot of store and secrets together that is served twice",
+)
+RESTORED = (
+    "people who were counted before a restore from a backup: they may be counted once more, and "
+    "their population is charged for it"
+)
+_RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
+
+
+# -- what the event loop knows ---------------------------------------------------------------------
+
+
+@dataclass
+class Live:
+    """A bandit for deciding: its public policy, and round numbers that this replica may use."""
+
+    name: str
+    definition: Definition
+    features: Any
+    wait: float
+    about: bytes  # what its tokens are bound to: epoch and name
+    policy: Any = None
+    version: int = 0
+    window: int = 0
+    first: int = 0  # numbers first .. end - 1 are this replica's
+    end: int = 0
+    lease_ends: float = 0.0  # on the monotonic clock
+    rate: float = 0.0  # decisions a second, lately
+    used_at: float = 0.0
+    waiting: Any = None  # a lease that is on its way
+    rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    def note(self, decisions: int) -> None:
+        """Decisions were made: the next lease is as long as traffic is dense."""
+        now = time.monotonic()
+        gap = max(now - self.used_at, 1e-4)
+        self.rate = _RATE_MEMORY * self.rate + (1 - _RATE_MEMORY) * min(decisions / gap, 1e6)
+        self.used_at = now
+
+
+def live(row: Any) -> Live:
+    """A bandit from its row, without a policy yet."""
+    definition = definitions.parsed(row.definition.encode())
+    return Live(
+        row.name,
+        definition,
+        definitions.features(definition),
+        definitions.wait(definition),
+        f"{row.epoch}\n{row.name}".encode(),
+    )
+
+
+def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
+    """Sets the policy of the open window, on the event loop, when its lease arrives there."""
+    policy, version, window = held.learner.policy, row.version, row.window
+
+    def publish(live: Live) -> None:
+        live.policy, live.version, live.window = policy, version, window
+
+    return publish
+
+
+# -- what the writer's thread knows ----------------------------------------------------------------
+
+
+@dataclass
+class Held:
+    """A bandit for learning: its learner with the open noisy sum."""
+
+    name: str
+    epoch: str
+    definition: Definition
+    learner: LinearBandit
+    version: int = 0
+    sequence: int = 0  # of the sum that the learner holds now
+    key: bytes = b""  # name of the key that sealed it: another history has another one
+
+    def fold(self, rows: Array, rewards: Array) -> None:
+        """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
+        low, high = self.definition.reward.range
+        assert self.learner.window is not None
+        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)))
+
+
+def held(row: Any, noise: Noise) -> Held:
+    """A bandit whose learner is not loaded yet."""
+    definition = definitions.parsed(row.definition.encode())
+    return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
+
+
+def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
+    """Take over what other replicas have done since."""
+    table = tables.windows
+    here = _window(row.name, row.epoch, row.window)
+    sequence, key = connection.execute(sa.select(table.c.sequence, table.c.key).where(*here)).one()
+    found = (row.version, sequence, bytes(key or b""))
+    if (held.version, held.sequence, held.key) == found:
+        return
+    if held.version != row.version:
+        held.learner = _loaded(connection, held.definition, row.name, held.learner.noise)
+    sealed = connection.execute(sa.select(table.c.sum).where(*here)).scalar_one()
+    if sealed is not None and held.learner.window is not None:
+        total = vault.open(row.name, row.epoch, sequence, bytes(sealed))
+        held.learner.window.total.value = total  # type: ignore[attr-defined]
+    held.version, held.sequence, held.key = found
+
+
+def guarantee(held: Held) -> Guarantee:
+    """What the service promises: the learner's promise, and what a server adds to worry about."""
+    promise = held.learner.guarantee
+    more = list(DISK)
+    if held.definition.reward.default is not None:
+        more.append(KEPT)
+    unprotected = (*promise.unprotected, *more)
+    if held.definition.privacy.unit == "person":
+        given = {each.name: getattr(promise, each.name) for each in fields(promise)}
+        return PersonGuarantee(**{**given, "unprotected": (*unprotected, RESTORED)})
+    return replace(promise, unprotected=unprotected)
+
+
+class PersonGuarantee(Guarantee):
+    """The promise where one reward of each person counts, and all later ones are ignored."""
+
+    @property
+    def unit(self) -> str:
+        """What is hidden: a person with all visits."""
+        return "person"
+
+    def _protected(self) -> str:
+        return (
+            "Protected: one person with everything they did in any number of visits, one reward of "
+            f"which counts (neighbours: {self.neighbours})."
+        )
+
+
+# -- transactions ----------------------------------------------------------------------------------
+
+
+def create(
+    connection: Connection,
+    vault: Vault,
+    name: str,
+    epoch: str,
+    definition: Definition,
+    noise: Noise,
+) -> None:
+    """Store a new bandit whose first window is open."""
+    learner = definitions.learner(definition, noise)
+    learner.turn()
+    connection.execute(
+        sa.insert(tables.bandits).values(
+            name=name,
+            definition=definition.normalised().decode(),
+            created=time.time(),
+            retired=False,
+            version=1,
+            **_opened(learner, epoch, 1),
+        )
+    )
+    _store(connection, vault, learner, name, epoch, window=1, version=1, sequence=1)
+
+
+def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
+    """Close the full window and open the next one, under the bandit's row lock."""
+    learner = held.learner
+    window = learner.window
+    learner.advance(row.window_end - learner.rounds)
+    learner.turn()
+    now = time.time()
+    release = {
+        "window": row.window,
+        "rounds": row.window_end - row.window_start,
+        **(window.published() if window is not None else {}),  # type: ignore[attr-defined]
+        "at": now,
+    }
+    connection.execute(
+        sa.update(tables.windows)
+        .where(*_window(row.name, row.epoch, row.window))
+        .values(sum=None, release=json.dumps(release), closed=now)
+    )
+    number, version, sequence = row.window + 1, row.version + 1, held.sequence + 1
+    connection.execute(
+        sa.update(tables.bandits)
+        .where(tables.bandits.c.name == row.name)
+        .values(version=version, **_opened(learner, row.epoch, number))
+    )
+    key = _store(connection, vault, learner, row.name, row.epoch, number, version, sequence)
+    held.version, held.sequence, held.key = version, sequence, key
+
+
+def reopen(
+    connection: Connection, vault: Vault, row: Any, epoch: str, noise: Noise, retired: bool
+) -> None:
+    """After a restore: the open window is discarded unread, and another opens in a new epoch."""
+    definition = definitions.parsed(row.definition.encode())
+    learner = _loaded(connection, definition, row.name, noise)
+    learner.discard()
+    number, version = row.window + 1, row.version + 1
+    where = tables.bandits.c.name == row.name
+    connection.execute(
+        sa.update(tables.bandits)
+        .where(where)
+        .values(version=version, retired=retired, alarm=None, **_opened(learner, epoch, number))
+    )
+    windows = _window(row.name, row.epoch, row.window)
+    connection.execute(sa.update(tables.windows).where(*windows).values(sum=None))
+    _store(connection, vault, learner, row.name, epoch, number, version, 1)
+
+
+def save_sum(connection: Connection, vault: Vault, held: Held) -> None:
+    """Store the open sum as it is in memory now, under a new key."""
+    sequence = held.sequence + 1
+    row = connection.execute(
+        sa.select(tables.bandits.c.window).where(tables.bandits.c.name == held.name)
+    ).one()
+    total = held.learner.window.total.value  # type: ignore[union-attr]
+    sealed = vault.seal(held.name, held.epoch, sequence, total)
+    key = sealed[:NAME_BYTES]
+    connection.execute(
+        sa.update(tables.windows)
+        .where(*_window(held.name, held.epoch, row.window))
+        .values(sum=sealed, key=key, sequence=sequence)
+    )
+    held.sequence, held.key = sequence, key
+
+
+def _opened(learner: LinearBandit, epoch: str, number: int) -> dict[str, Any]:
+    start = learner.rounds
+    return {
+        "epoch": epoch,
+        "window": number,
+        "window_start": start,
+        "window_end": start + learner.rounds_until_release,
+        "next_round": start,
+        "returned": "[]",
+        "learning": learner.learning,
+        "learner": _public_state(learner),
+    }
+
+
+def _loaded(
+    connection: Connection, definition: Definition, name: str, noise: Noise
+) -> LinearBandit:
+    """The learner of a bandit, its open sum still empty."""
+    table = tables.bandits
+    stored = connection.execute(sa.select(table.c.learner).where(table.c.name == name)).scalar_one()
+    learner = definitions.learner(definition, noise)
+    learner.load_state_dict(from_bytes(bytes(stored)))
+    return learner
+
+
+def _public_state(learner: LinearBandit) -> bytes:
+    """The learner's state without the open sum: everything else in it is public."""
+    state = learner.state_dict()
+    window = state["state"]["window"]
+    if window is not None:
+        total = window["of"]["total"]["of"]
+        total["value"] = np.zeros_like(total["value"])
+    return to_bytes(state)
+
+
+def _store(
+    connection: Connection,
+    vault: Vault,
+    learner: LinearBandit,
+    name: str,
+    epoch: str,
+    window: int,
+    version: int,
+    sequence: int,
+) -> bytes:
+    """Write the window that has just opened, and its policy; returns the name of its key."""
+    sealed = None
+    if learner.window is not None:
+        total = learner.window.total.value  # type: ignore[attr-defined]
+        sealed = vault.seal(name, epoch, sequence, total)
+    connection.execute(
+        sa.insert(tables.windows).values(
+            bandit=name,
+            epoch=epoch,
+            number=window,
+            rounds=learner.rounds_until_release,
+            sequence=sequence,
+            sum=sealed,
+            key=None if sealed is None else sealed[:NAME_BYTES],
+        )
+    )
+    connection.execute(
+        sa.insert(tables.policies).values(
+            bandit=name,
+            epoch=epoch,
+            version=version,
+            policy=json.dumps(learner.policy.to_dict()).encode(),  # type: ignore[attr-defined]
+            at=time.time(),
+        )
+    )
+    return b"" if sealed is None else sealed[:NAME_BYTES]
+
+
+def _window(name: str, epoch: str, number: int) -> tuple[Any, ...]:
+    table = tables.windows
+    return table.c.bandit == name, table.c.epoch == epoch, table.c.number == number

@@ -1,0 +1,198 @@
+"""The secrets folder: what must not lie in the database.
+
+    master.key       32 random bytes; all other keys but those of windows derive from it
+    fence.log        what must never be forgotten (fence.py)
+    windows/         for each bandit the key of its open noisy sum, new at every commit
+
+The difference of two versions of a noisy sum is exact, and databases keep old versions for long
+(write-ahead logs, free pages, backups). So every version is sealed under a key of its own, and only
+the last keys exist: the one in use, and those of commits whose outcome is not known yet. A writer
+destroys keys of versions before the one it read, and nothing else: one that has lost its row lock
+without knowing (it was paused, or its connection broke) cannot destroy a key that is in use.
+"""
+
+import fcntl
+import hashlib
+import os
+import secrets
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from discreet.privacy.checks import Array
+
+_SLOT = struct.Struct("<Q8s32s16s")  # sequence, name, key, checksum
+_SLOTS = 8  # in a file: two, and more only after commits that failed
+NAME_BYTES = 8  # of a key
+PATIENCE = 10.0  # seconds to wait for a file that another replica holds
+
+
+class MissingSecret(RuntimeError):
+    """The secrets folder lacks what the database needs: it is another one, or was not restored."""
+
+
+def fsync_folder(folder: Path) -> None:
+    """Make new names in a folder survive a power failure."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def exclusive(handle: int) -> Iterator[None]:
+    """Hold a file; TimeoutError if another replica has it for long, which may be a paused one."""
+    ends = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() > ends:
+                raise TimeoutError("another server holds the secrets folder") from None
+            time.sleep(0.001)
+    try:
+        yield
+    finally:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+
+
+class Vault:
+    """Keys outside the database."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (folder / "windows").mkdir(mode=0o700, exist_ok=True)
+        self.master = self._master()
+
+    def _master(self) -> bytes:
+        path = self.folder / "master.key"
+        if not path.exists():
+            make_once(path, secrets.token_bytes(32))
+        key = path.read_bytes()
+        if len(key) != 32:
+            raise MissingSecret(f"{path} is damaged: restore the secrets folder")
+        return key
+
+    # -- a key for every commit --------------------------------------------------------------------
+
+    def seal(self, bandit: str, epoch: str, sequence: int, total: Array) -> bytes:
+        """A sum sealed under a new key, which is on disk when this returns.
+
+        Call it inside the transaction that stores the result, under the bandit's row lock: the
+        stored version is `sequence - 1`, and keys of earlier ones are destroyed.
+        """
+        name, key = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(32)
+        self._write(bandit, epoch, sequence, name, key)
+        nonce = secrets.token_bytes(12)
+        plain = np.asarray(total, dtype="<f8").tobytes()
+        about = _about(bandit, epoch, sequence)
+        return name + nonce + AESGCM(key).encrypt(nonce, plain, about)
+
+    def open(self, bandit: str, epoch: str, sequence: int, sealed: bytes) -> Array:
+        """The sum that `seal` sealed."""
+        name, nonce, body = sealed[:NAME_BYTES], sealed[NAME_BYTES:][:12], sealed[NAME_BYTES + 12 :]
+        for number, called, key in self._slots(bandit, epoch):
+            if (number, called) == (sequence, name):
+                try:
+                    plain = AESGCM(key).decrypt(nonce, body, _about(bandit, epoch, sequence))
+                except InvalidTag:
+                    break
+                return np.frombuffer(plain, dtype="<f8").astype(np.float64)
+        raise MissingSecret(
+            f"the secrets folder has no key for the open window of {bandit!r}: database and "
+            "secrets do not belong together; use `discreet restore`"
+        )
+
+    def forget(self, bandit: str, epoch: str) -> None:
+        """Destroy the keys of a bandit's epoch: its sums can never be read again."""
+        self._path(bandit, epoch).unlink(missing_ok=True)
+        fsync_folder(self.folder / "windows")
+
+    def forget_all_but(self, epoch: str) -> None:
+        """Destroy the keys of every other epoch."""
+        for path in (self.folder / "windows").iterdir():
+            if not path.name.endswith(f".{epoch}"):
+                path.unlink()
+        fsync_folder(self.folder / "windows")
+
+    def _path(self, bandit: str, epoch: str) -> Path:
+        name = hashlib.sha256(bandit.encode()).hexdigest()[:32]
+        return self.folder / "windows" / f"{name}.{epoch}"
+
+    def _write(self, bandit: str, epoch: str, sequence: int, name: bytes, key: bytes) -> None:
+        """Put a key in the place of one that no stored version needs any more."""
+        path = self._path(bandit, epoch)
+        new = not path.exists()
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            with exclusive(handle):
+                found = _read(os.pread(handle, _SLOTS * _SLOT.size, 0))
+                if any(slot is not None and slot[0] > sequence for slot in found):
+                    raise TimeoutError("this server has lost its lock: others have gone on")
+                dead = [i for i, slot in enumerate(found) if slot and slot[0] < sequence - 1]
+                free = [i for i, slot in enumerate(found) if slot is None]
+                # After many commits that failed: the place of one of them, which is not stored.
+                failed = [i for i, slot in enumerate(found) if slot and slot[0] == sequence]
+                place, *others = dead or (free or failed)[:1]
+                os.pwrite(handle, _packed(sequence, name, key), place * _SLOT.size)
+                for other in others:
+                    os.pwrite(handle, bytes(_SLOT.size), other * _SLOT.size)
+                os.fsync(handle)
+        finally:
+            os.close(handle)
+        if new:
+            fsync_folder(path.parent)
+
+    def _slots(self, bandit: str, epoch: str) -> list[tuple[int, bytes, bytes]]:
+        try:
+            raw = self._path(bandit, epoch).read_bytes()
+        except FileNotFoundError:
+            return []
+        return [slot for slot in _read(raw) if slot is not None]
+
+
+def make_once(path: Path, content: bytes) -> None:
+    """Make a file whole or not at all; if another replica makes it at the same time, one wins."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        with suppress(FileExistsError):
+            os.link(partial, path)
+    finally:
+        partial.unlink()
+    fsync_folder(path.parent)
+
+
+def _read(raw: bytes) -> list[tuple[int, bytes, bytes] | None]:
+    """What each place of a file holds; a torn write is no key."""
+    found: list[tuple[int, bytes, bytes] | None] = []
+    for start in range(0, _SLOTS * _SLOT.size, _SLOT.size):
+        piece = raw[start : start + _SLOT.size]
+        slot = None
+        if len(piece) == _SLOT.size:
+            sequence, name, key, _ = _SLOT.unpack(piece)
+            slot = (sequence, name, key) if piece == _packed(sequence, name, key) else None
+        found.append(slot)
+    return found
+
+
+def _packed(sequence: int, name: bytes, key: bytes) -> bytes:
+    checksum = hashlib.sha256(sequence.to_bytes(8, "little") + name + key).digest()[:16]
+    return _SLOT.pack(sequence, name, key, checksum)
+
+
+def _about(bandit: str, epoch: str, sequence: int) -> bytes:
+    return f"{epoch}\n{sequence}\n{bandit}".encode()

@@ -1,0 +1,91 @@
+"""One writer for each replica: requests queue, and it takes all that wait as one commit.
+
+A disk that needs five milliseconds for a sync makes two hundred commits a second, however many
+requests wait; so the writer takes all of them, does them in one transaction for each bandit, and
+answers them together.
+"""
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from discreet.service.fence import RolledBack, rolled_back
+from discreet.service.store import unavailable
+
+Handler = Callable[[Sequence[Any]], Sequence[Any]]  # payloads -> results or exceptions
+
+
+class Writer:
+    """Runs handlers on a thread of its own, those of the same group together."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin to take jobs; results are delivered on this loop."""
+        self._loop = loop
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what waits, then stop."""
+        if self._thread.is_alive():
+            self._queue.put(None)
+            self._thread.join()
+
+    async def do(self, group: Hashable, handler: Handler, payload: Any) -> Any:
+        """The handler's result for this payload; `group` says which payloads go together."""
+        assert self._loop is not None
+        future = self._loop.create_future()
+        self._queue.put((group, handler, payload, future))
+        return await future
+
+    def _run(self) -> None:
+        while True:
+            jobs = [self._queue.get()]
+            while not self._queue.empty():
+                jobs.append(self._queue.get())
+            groups: dict[Hashable, list[Any]] = {}
+            for job in jobs:
+                if job is not None:
+                    groups.setdefault(job[0], []).append(job)
+            for same in groups.values():
+                self._deliver(same, _results(same))
+            if None in jobs:
+                return
+
+    def _deliver(self, jobs: list[Any], results: Sequence[Any]) -> None:
+        assert self._loop is not None
+        pairs = [(job[3], result) for job, result in zip(jobs, results, strict=True)]
+        try:
+            self._loop.call_soon_threadsafe(_settle, pairs)
+        except RuntimeError:  # the loop is closed: nobody waits any more
+            return
+
+
+def _results(jobs: list[Any]) -> Sequence[Any]:
+    handler = jobs[0][1]
+    try:
+        return handler([payload for _, _, payload, _ in jobs])
+    except Exception as error:
+        return [_problem(error)] * len(jobs)
+
+
+def _problem(error: Exception) -> Exception:
+    """Disks that are full or gone, and files that another replica holds, are the store's."""
+    if isinstance(error, RolledBack):
+        return rolled_back()
+    return unavailable() if isinstance(error, OSError) else error
+
+
+def _settle(pairs: list[Any]) -> None:
+    for future, result in pairs:
+        if future.done():  # the caller went away
+            continue
+        if isinstance(result, BaseException):
+            future.set_exception(result)
+        else:
+            future.set_result(result)

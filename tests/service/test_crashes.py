@@ -1,0 +1,390 @@
+"""Crashes between any two statements, and at the commit: what a fresh server finds on the same files.
+
+A hypothesis machine drives a server without HTTP. Any step may crash at its k-th SQL statement, at
+its commit (before it, or after it with the answer lost) or at a sync of the secrets folder; then the
+server is dropped as it is and another one starts on the same files.
+"""
+
+import asyncio
+import json
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+pytest.importorskip("starlette")
+
+from discreet.bandits.window import VALUE
+from discreet.privacy import SystemNoise
+from discreet.service import deciding, definitions, learning, sweeping
+from discreet.service import store as tables
+from discreet.service.errors import Problem
+from discreet.service.messages import DecideRequest
+from discreet.service.server import Server
+from discreet.service.settings import Settings
+
+ROWS = [[0.5, 0.1], [0.1, -0.5]]
+REWARDS = (-1.0, -0.25, 0.5, 1.0)
+
+
+class Crash(BaseException):
+    """The process dies here."""
+
+
+class Bomb:
+    """Goes off at the k-th event; events are statements, commits and syncs."""
+
+    def __init__(self) -> None:
+        self.left: int | None = None
+        self.gone = False  # once it went off nothing may reach the disk
+
+    def tick(self) -> None:
+        if self.gone:
+            raise Crash
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                self.gone = True
+                raise Crash
+
+
+class Machine(RuleBasedStateMachine):
+    """One bandit, one server after another."""
+
+    epsilon: float | None = None
+    default: float | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.bomb = Bomb()
+        self.fsync = os.fsync
+        os.fsync = self._synced  # type: ignore[assignment]
+        self.drawn: list[Any] = []  # every draw of noise: one for each window that was ever opened
+        self.gaussian = SystemNoise.gaussian
+        drawn, gaussian = self.drawn, self.gaussian
+
+        def recorded(noise: SystemNoise, std: float, size: Any, spacing: float = 0.0) -> Any:
+            drawn.append(gaussian(noise, std, size, spacing))
+            return drawn[-1]
+
+        SystemNoise.gaussian = recorded  # type: ignore[method-assign]
+        self.tokens: list[str] = []
+        self.acknowledged: dict[str, float] = {}
+        self.unknown: dict[str, float] = {}  # sent, no answer
+        self.shown: list[dict[str, Any]] = []
+        self.policies: dict[int, Any] = {}
+        self.server: Server | None = None
+        self.crashes = 0
+
+    def _synced(self, handle: int) -> None:
+        self.bomb.tick()
+        self.fsync(handle)
+        self.bomb.tick()
+
+    def teardown(self) -> None:
+        os.fsync = self.fsync
+        SystemNoise.gaussian = self.gaussian  # type: ignore[method-assign]
+        if self.server is not None:
+            self.server.store.close()
+        shutil.rmtree(self.folder)
+
+    # -- one server after another ------------------------------------------------------------------
+
+    def _start(self) -> Server:
+        made = Server(
+            Settings(
+                store=f"sqlite:///{self.folder}/store.db",
+                secrets=self.folder / "secrets",
+                admin_key="k" * 40,
+                noise=SystemNoise(),
+            )
+        )
+        engine = made.store.engine
+        sa.event.listen(engine, "before_cursor_execute", lambda *_: self.bomb.tick())
+        dialect = engine.dialect
+        commit = dialect.do_commit
+
+        def committed(connection: Any) -> None:
+            self.bomb.tick()
+            commit(connection)
+            self.bomb.tick()  # the answer is lost
+
+        dialect.do_commit = committed  # type: ignore[method-assign]
+        return made
+
+    def _crashed(self) -> None:
+        """Drop the server as it is, without a rollback or a farewell, and start another one."""
+        assert self.server is not None
+        self.crashes += 1
+        self.bomb.left, self.bomb.gone = None, False
+        self.server.store.close()
+        self.server = self._start()
+
+    def _do(self, work: Any, bomb: int | None) -> Any:
+        """The result of an async call that may crash; None if it did."""
+        assert self.server is not None
+        server = self.server
+
+        class Now:
+            """A writer that does each job at once, so that a crash is the caller's."""
+
+            async def do(self, group: Any, handler: Any, payload: Any) -> Any:
+                (result,) = handler([payload])
+                if isinstance(result, BaseException):
+                    raise result
+                return result
+
+        server.writer = Now()  # type: ignore[assignment]
+        self.bomb.left = bomb
+        try:
+            return asyncio.run(work(server))
+        except Crash:
+            self._crashed()
+            return None
+        finally:
+            self.bomb.left = None
+
+    # -- rules -------------------------------------------------------------------------------------
+
+    @initialize()
+    def create(self) -> None:
+        self.server = self._start()
+        body: dict[str, Any] = {
+            "dim": 2,
+            "reward": {"range": [-1, 1]},
+            "privacy": {"epsilon": self.epsilon, "delta": 1e-6},
+        }
+        if self.default is not None:
+            body["reward"] |= {"wait": "1h", "default": self.default}
+        self.server.create("b", definitions.parsed(msgspec.json.encode(body)), "test")
+
+    @rule(number=st.integers(1, 9), bomb=st.none() | st.integers(0, 60))
+    def decide(self, number: int, bomb: int | None) -> None:
+        async def work(server: Server) -> list[Any]:
+            live = await deciding.live_bandit(server, "b")
+            requests = [DecideRequest(features=ROWS) for _ in range(number)]
+            return await deciding.decide(server, live, requests)
+
+        made = self._do(work, bomb)
+        for each in made or ():
+            self.tokens.append(each.decision)
+            self.policies.setdefault(each.policy, None)  # somebody has seen it at work
+
+    @rule(
+        data=st.data(),
+        bomb=st.none() | st.integers(0, 25),
+        others=st.integers(1, 4),
+        reward=st.sampled_from(REWARDS),
+    )
+    def learn(self, data: Any, bomb: int | None, others: int, reward: float) -> None:
+        if not self.tokens:
+            return
+        sent = [data.draw(st.sampled_from(self.tokens)) for _ in range(others)]
+
+        async def work(server: Server) -> list[str]:
+            live = await deciding.live_bandit(server, "b")
+            items = [learning.prepared(server, live, token, reward) for token in sent]
+            return await learning.learn(server, "b", items)
+
+        statuses = self._do(work, bomb)
+        for token, status in zip(sent, statuses or [None] * len(sent), strict=True):
+            if status is None:
+                if token not in self.acknowledged:
+                    self.unknown.setdefault(token, reward)
+                continue
+            if status == "counted":
+                assert token not in self.acknowledged
+                self.acknowledged[token] = reward
+                self.unknown.pop(token, None)
+            else:
+                assert status == "duplicate"
+                if token not in self.acknowledged:  # its answer was lost, and it counted then
+                    self.acknowledged[token] = self.unknown.pop(token)
+
+    @rule(bomb=st.none() | st.integers(0, 20))
+    def sweep(self, bomb: int | None) -> None:
+        self._do(lambda server: sweeping.sweep(server), bomb)
+
+    @rule()
+    def restart(self) -> None:
+        self._crashed()
+
+    # -- what must be true -------------------------------------------------------------------------
+
+    @invariant()
+    def releases_stay_as_they_were_shown(self) -> None:
+        if self.server is None:
+            return
+        table = tables.windows
+        with self.server.store.transaction() as connection:
+            found = connection.execute(
+                sa.select(table.c.release).where(table.c.release.is_not(None)).order_by("number")
+            )
+            now = [json.loads(text) for text in found.scalars()]
+            stored = dict(
+                connection.execute(
+                    sa.select(tables.policies.c.version, tables.policies.c.policy)
+                ).all()
+            )
+        assert now[: len(self.shown)] == self.shown
+        self.shown = now
+        for version, policy in self.policies.items():
+            assert policy is None or policy == stored[version]
+            self.policies[version] = stored[version]
+
+    @invariant()
+    def every_acknowledged_reward_is_in_the_sums_once(self) -> None:
+        """Released windows and the open one together; lost answers count zero or one times."""
+        if self.server is None or self.epsilon is not None:
+            return
+        self.releases_stay_as_they_were_shown()
+        with self.server.store.transaction() as connection:
+            row = self.server.store.lock_bandit(connection, "b")
+            held = self.server.held_of(connection, row)
+        inside = held.learner.window.published()  # type: ignore[union-attr]
+        count = round(inside["count"] + sum(each["count"] for each in self.shown))
+        total = inside["sum"] + math.fsum(each["sum"] for each in self.shown)
+        lost = list(self.unknown.values())
+        assert len(self.acknowledged) <= count <= len(self.acknowledged) + len(lost)
+        rest = total - math.fsum(self.acknowledged.values())
+        reachable = {0.0}
+        for each in lost:
+            reachable |= {value + each for value in reachable}
+        assert any(abs(rest - value) < 1e-9 for value in reachable)
+
+    @invariant()
+    def no_noise_is_drawn_twice_for_a_window(self) -> None:
+        """The sum is one draw and its rows: the draw that was stored when the window opened."""
+        if self.server is None or self.epsilon is None:
+            return
+        with self.server.store.transaction() as connection:
+            row = self.server.store.lock_bandit(connection, "b")
+            held = self.server.held_of(connection, row)
+        rows = held.learner.window.published()["count"]  # type: ignore[union-attr]
+        stored = self.opened.setdefault(row.window, self._draws(held))
+        # A plain count moves by whole rewards from the draw that this window began with.
+        moved = rows - stored
+        assert abs(moved - round(moved)) < 1e-3
+        assert -1e-3 <= moved <= len(self.tokens)
+
+    @property
+    def opened(self) -> dict[int, Any]:
+        return self.__dict__.setdefault("_opened", {})
+
+    def _draws(self, held: Any) -> float:
+        """The count's noise among all draws that explains this sum by a whole number of rows."""
+        rows = held.learner.window.published()["count"]
+        found = []
+        for drawn in self.drawn:
+            noise = float(drawn[-2] / VALUE)
+            moved = rows - noise
+            if abs(moved - round(moved)) < 1e-6 and -1e-6 < moved <= len(self.tokens):
+                found.append(noise)
+        assert len(found) == 1, "the sum does not hold exactly one draw"
+        return found[0]
+
+
+class Exact(Machine):
+    """Without noise: counts and sums must be exact."""
+
+
+class Private(Machine):
+    """With noise: each window keeps the draw it was opened with."""
+
+    epsilon = 1.0
+
+
+class Kept(Machine):
+    """Decisions are written down first, because of a default reward."""
+
+    default = -1.0
+
+
+def profile(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        stateful_step_count=20,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],  # a failure names its steps; to shorten them takes minutes
+        derandomize=True,
+    )
+
+
+TestExact = Exact.TestCase
+TestExact.settings = profile(8)
+TestPrivate = Private.TestCase
+TestPrivate.settings = profile(8)
+TestKept = Kept.TestCase
+TestKept.settings = profile(4)
+
+
+def test_a_crash_at_each_event_of_a_turn_leaves_one_release(tmp_path: Path) -> None:
+    """Every place of the step that closes a window, one after the other: the same release."""
+    machine = Private()
+    try:
+        machine.create()
+        machine.decide(8, None)
+        machine.restart()
+        windows = 0
+        for k in range(60):
+            size = machine._do(_left, None)
+            while size > 1:
+                machine.decide(min(size - 1, 50), None)
+                size = machine._do(_left, None)
+            if size == 1:
+                machine.decide(1, None)
+            before = len(machine.shown)
+            machine.releases_stay_as_they_were_shown()
+            machine.decide(1, k)
+            machine.decide(1, None)
+            machine.releases_stay_as_they_were_shown()
+            machine.no_noise_is_drawn_twice_for_a_window()
+            windows += len(machine.shown) - before
+            if windows > 9:
+                break
+        assert machine.crashes >= 8
+        assert windows > 5
+    finally:
+        machine.teardown()
+
+
+async def _left(server: Server) -> int:
+    with server.store.transaction() as connection:
+        row = server.store.lock_bandit(connection, "b")
+    live = server.live.get("b")
+    mine = 0 if live is None else live.end - live.first
+    return int(row.window_end - row.next_round + mine)
+
+
+def test_the_machine_notices_a_reward_that_is_acknowledged_before_its_commit() -> None:
+    """The invariants can fail: a server that answers and then loses the transaction is caught."""
+    machine = Exact()
+    try:
+        machine.create()
+        machine.decide(2, None)
+        machine.acknowledged[machine.tokens[0]] = 0.5
+        with pytest.raises(AssertionError):
+            machine.every_acknowledged_reward_is_in_the_sums_once()
+    finally:
+        machine.teardown()
+
+
+def test_problems_are_not_crashes() -> None:
+    machine = Exact()
+    try:
+        machine.create()
+        with pytest.raises(Problem):
+            machine._do(lambda server: deciding.live_bandit(server, "none"), None)
+    finally:
+        machine.teardown()

@@ -1,0 +1,198 @@
+"""A database that is older than what was shown is refused, or fenced off."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+from tests.service.conftest import ADMIN, Running
+
+from discreet.service.errors import StoreBusy
+from discreet.service.fence import RolledBack
+from discreet.service.restoring import backup, restore
+from discreet.service.server import Server
+
+RAW = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": 1.0}}
+ROWS = [[0.5, 0.0], [0.0, 0.5]]
+
+
+def play(client, rounds: int, bandit: str = "b") -> list:
+    made = []
+    for _ in range(rounds):
+        decision = client.decide(bandit, features=ROWS)
+        client.learn(bandit, decision, 0.5)
+        made.append(decision)
+    return made
+
+
+def started(folder) -> Running:
+    server = Running(folder)
+    server.client().create("b", RAW)
+    return server
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path
+
+
+def test_an_old_database_is_refused_and_restore_begins_a_new_epoch(folder):
+    server = started(folder)
+    old = play(server.client(), 3)
+    backup(server.settings, folder / "backup.db")
+    after = server.client().decide("b", features=ROWS)
+    server.stop()
+    Running(folder).stop()  # one more start
+    shutil.copy(folder / "backup.db", folder / "store.db")
+    for extra in ("-wal", "-shm"):
+        (folder / f"store.db{extra}").unlink(missing_ok=True)
+    with pytest.raises(RolledBack, match="discreet restore"):
+        Server(server.settings)
+    assert "new epoch" in restore(server.settings)[-1]
+    again = Running(folder)
+    client = again.client()
+    try:
+        for decision in (*old, after):
+            assert client.learn("b", decision, 0.5) == "unknown"
+        assert [client.learn("b", d, 0.5) for d in play(client, 2)] == ["duplicate"] * 2
+        assert client.bandit("b")["learning"] is True
+    finally:
+        again.stop()
+
+
+def test_the_same_backup_restored_twice_is_two_epochs(folder):
+    server = started(folder)
+    play(server.client(), 2)
+    backup(server.settings, folder / "backup.db")
+    tokens = play(server.client(), 3)  # the window's sum has moved on since
+    server.stop()
+    for _ in range(2):
+        shutil.copy(folder / "backup.db", folder / "store.db")
+        for extra in ("-wal", "-shm"):
+            (folder / f"store.db{extra}").unlink(missing_ok=True)
+        with pytest.raises(RolledBack):
+            Server(server.settings)
+        restore(server.settings)
+        again = Running(folder)
+        client = again.client()
+        for token in tokens:
+            assert client.learn("b", token, 0.5) == "unknown"
+        tokens += play(client, 1)
+        again.stop()
+
+
+def test_a_copy_that_is_served_beside_the_original_stops_it_from_releasing(folder):
+    server = started(folder)
+    client = server.client()
+    play(client, 1)
+    (folder / "copy").mkdir()
+    backup(server.settings, folder / "copy" / "store.db")
+    other = Running(folder, store=f"sqlite:///{folder}/copy/store.db")
+    try:
+        size = client.bandit("b")["window"]["rounds"]
+        with pytest.raises(Exception, match="older than what"):
+            for _ in range(size + 1):
+                client.decide("b", features=ROWS)
+        assert client.releases("b") == []
+    finally:
+        other.stop()
+        server.stop()
+
+
+def test_a_missing_or_foreign_fence_is_refused(folder):
+    server = started(folder)
+    server.stop()
+    fence = folder / "secrets" / "fence.log"
+    kept = fence.read_bytes()
+    fence.unlink()
+    with pytest.raises(RolledBack, match="no fence"):
+        Server(server.settings)
+    Running(
+        folder / "other", store=f"sqlite:///{folder}/other.db", secrets=folder / "foreign"
+    ).stop()
+    fence.write_bytes((folder / "foreign" / "fence.log").read_bytes())
+    with pytest.raises(RolledBack, match="another instance"):
+        Server(server.settings)
+    fence.write_bytes(kept)
+    Running(folder).stop()
+
+
+def test_what_must_not_be_forgotten_comes_back_from_the_fence(folder):
+    server = started(folder)
+    client = server.client()
+    client.call("PUT", "/v1/populations/people", {"epsilon": 1.2, "delta": 1e-6})
+    key = client.call("POST", "/v1/keys", {"name": "k", "scopes": ["read"]})
+    backup(server.settings, folder / "backup.db")
+    client.call("DELETE", f"/v1/keys/{key['id']}")
+    client.create("paid", RAW | {"privacy": {"epsilon": 1.0, "population": "people"}})
+    client.call("PUT", "/v1/populations/people", {"epsilon": 1.3, "delta": 1e-6})
+    client.call("DELETE", "/v1/bandits/b")
+    server.stop()
+    shutil.copy(folder / "backup.db", folder / "store.db")
+    for extra in ("-wal", "-shm"):
+        (folder / f"store.db{extra}").unlink(missing_ok=True)
+    restore(server.settings)
+    again = Running(folder)
+    client = again.client()
+    try:
+        assert (
+            again.request("GET", "/v1/bandits", Authorization=f"Bearer {key['secret']}")[0] == 401
+        )
+        shown = client.call("GET", "/v1/populations/people")
+        assert shown["limit"]["epsilon"] == 1.3
+        assert [each["bandit"] for each in shown["bandits"]] == ["paid"]
+        assert client.bandit("b")["retired"] is True
+    finally:
+        again.stop()
+
+
+def test_a_genuine_token_of_a_round_never_leased_stops_learning(folder):
+    server = started(folder)
+    client = server.client()
+    play(client, 2)
+    live = server.app.state.server
+    token = client.decide("b", features=ROWS).decision
+    sealed = live.sealer.open(live.live["b"].about, token)
+    forged = live.sealer.seal(live.live["b"].about, replace(sealed, round=10**6))
+    try:
+        assert client.learn("b", forged, 0.5) == "closed"
+        assert client.learn("b", token, 0.5) == "closed"
+        assert client.call("GET", "/readyz") == {"status": "ok", "alarms": ["b"]}
+        assert client.decide("b", features=ROWS).action in (0, 1)
+    finally:
+        server.stop()
+
+
+def test_one_server_for_each_file(folder):
+    server = started(folder)
+    try:
+        with pytest.raises(StoreBusy, match="in use"):
+            Server(server.settings)
+    finally:
+        server.stop()
+
+
+def test_a_changed_admin_key_replaces_the_old_one(folder):
+    started(folder).stop()
+    other = Running(folder, admin_key="another-admin-key-that-is-long-enough")
+    try:
+        assert other.request("GET", "/v1/keys", Authorization=f"Bearer {ADMIN}")[0] == 401
+    finally:
+        other.stop()
+
+
+def test_a_stolen_disk_shows_at_most_the_last_batch(folder):
+    """Differences of sums are exact: so no two versions may be readable, whatever was deleted."""
+    server = started(folder)
+    client = server.client()
+    vault = server.app.state.server.vault
+    held = server.app.state.server.held
+    seen = []
+    for _ in range(12):
+        play(client, 1)
+        seen.append((held["b"].sequence, held["b"].learner.window.total.value.copy()))
+    server.stop()
+    raw = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+    readable = {number for number, *_ in vault._slots("b", held["b"].epoch)}
+    assert len(readable & {number for number, _ in seen}) <= 2
+    for _, total in seen:
+        assert total.tobytes() not in raw
