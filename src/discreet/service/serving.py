@@ -17,7 +17,7 @@ from discreet.service.settings import Settings
 def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     """Serve until interrupted: finish the commit at hand, return leases, stop."""
     logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
-    _check_port(settings)
+    check_port(settings)
     for line in _warnings(settings):
         print(f"warning: {line}", file=out)
     app = application(settings)
@@ -42,7 +42,7 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
         uvicorn.Server(config).run()
 
 
-def _check_port(settings: Settings) -> None:
+def check_port(settings: Settings) -> None:
     """Say at once if the port is taken, before the store is touched."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
