@@ -85,6 +85,14 @@ class PlainPolicy(Public):
         """`choose` for one round."""
         return int(self.choose(offered[None], np.array([coin]))[0])
 
+    def probability_one(self, offered: Array, action: int) -> float:  # (actions, dim)
+        """`probabilities` for one action of one round."""
+        return float(self.probabilities(offered[None])[0, action])
+
+    def probabilities(self, features: Array) -> Array:  # (n, actions, dim) -> (n, actions)
+        """The probability of each action in many rounds."""
+        raise NotImplementedError
+
 
 def policy_from(record: dict[str, Any]) -> Any:
     """The policy that `to_dict` wrote.
@@ -128,6 +136,10 @@ class Uniform(PlainPolicy):
         """Any action."""
         return np.asarray(coins * features.shape[1]).astype(np.intp)
 
+    def probability_one(self, offered: Array, action: int) -> float:
+        """1 / actions."""
+        return 1 / len(offered)
+
     def probabilities(self, features: Array) -> Array:
         """1 / actions."""
         return np.full(features.shape[:2], 1 / features.shape[1])
@@ -147,6 +159,10 @@ class Deterministic(PlainPolicy):
     def choose_one(self, offered: Array, coin: float) -> int:
         """The largest value; the coin does not matter."""
         return int(self.values(offered).argmax())
+
+    def probability_one(self, offered: Array, action: int) -> float:
+        """1 for the largest value, 0 for others."""
+        return float(self.values(offered).argmax() == action)
 
     def probabilities(self, features: Array) -> Array:
         """1 for the largest value."""
@@ -248,6 +264,12 @@ class Mixed(PlainPolicy):
             return self.one.choose_one(offered, coin / self.fraction)
         left = (coin - self.fraction) / (1 - self.fraction)
         return self.other.choose_one(offered, min(left, 1 - 2**-53))
+
+    def probability_one(self, offered: Array, action: int) -> float:
+        """The mixture of both."""
+        one = self.one.probability_one(offered, action)
+        other = self.other.probability_one(offered, action)
+        return self.fraction * one + (1 - self.fraction) * other
 
     def probabilities(self, features: Array) -> Array:
         """The mixture of both."""

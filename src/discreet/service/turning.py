@@ -57,6 +57,8 @@ class Live:
     rate: float = 0.0  # decisions a second, lately
     used_at: float = 0.0
     waiting: Any = None  # a lease that is on its way
+    spare: tuple[int, int, float] | None = None  # the next block of the same window, and its end
+    window_size: int = 0
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def note(self, decisions: int) -> None:
@@ -82,9 +84,11 @@ def live(row: Any) -> Live:
 def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
     """Sets the policy of the open window, on the event loop, when its lease arrives there."""
     policy, version, window = held.learner.policy, row.version, row.window
+    size = row.window_end - row.window_start
 
     def publish(live: Live) -> None:
         live.policy, live.version, live.window = policy, version, window
+        live.window_size = size
 
     return publish
 
