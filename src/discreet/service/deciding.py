@@ -36,6 +36,11 @@ MOST_AT_ONCE = 10_000  # decisions of one request
 LEASE_SECONDS = 5.0  # after that a lease is not used any more
 IDLE_SECONDS = 0.5  # without a decision, after which a block is given back
 _LONGEST_ID = 256
+_NEXT_ROUND = (
+    sa.update(tables.bandits)
+    .where(tables.bandits.c.name == sa.bindparam("b_name"))
+    .values(next_round=sa.bindparam("next_round"))
+)
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -139,8 +144,8 @@ def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
 def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
     """Numbers that were given back, else new ones; None if the window has none left."""
     back = returned(row)
-    where = tables.bandits.c.name == row.name
     if back:
+        where = tables.bandits.c.name == row.name
         first, end = back.pop(0)
         if end - first > size:
             back.insert(0, [first + size, end])
@@ -152,7 +157,7 @@ def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
     end = min(first + size, row.window_end)
     if first >= end:
         return None
-    connection.execute(sa.update(tables.bandits).where(where).values(next_round=end))
+    connection.execute(_NEXT_ROUND, {"b_name": row.name, "next_round": end})
     return first, end
 
 
@@ -305,7 +310,7 @@ async def _decided(
         live.note(n)
         made += _chosen(server, live, asked[len(made) : len(made) + n], first)
         if live.spare is None and live.waiting is None:
-            size = _size(live, 0)
+            size = _size(live, min(len(asked), 4 * MOST) if len(asked) > 1 else 0)
             if live.end - live.first <= size // 2:
                 _begin(live, _lease_spare(server, live, size))
     if keep or any(each.id is not None for each in asked):

@@ -220,12 +220,9 @@ def reopen(
     _store(connection, vault, learner, row.name, epoch, number, version, 1)
 
 
-def save_sum(connection: Connection, vault: Vault, held: Held) -> None:
+def save_sum(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     """Store the open sum as it is in memory now, under a new key."""
     sequence = held.sequence + 1
-    row = connection.execute(
-        sa.select(tables.bandits.c.window).where(tables.bandits.c.name == held.name)
-    ).one()
     total = held.learner.window.total.value  # type: ignore[union-attr]
     connection.execute(
         sa.update(tables.windows)
