@@ -67,18 +67,23 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
 
 async def lease(server: Server, live: Live, wanted: int) -> None:
     """Get this replica at least one round number; callers that wait share one lease."""
-    if live.waiting is None:
-        if live.spare is not None:
-            live.first, live.end, live.lease_ends = live.spare
-            live.spare = None
-            return
+    if live.spare is not None:
+        live.first, live.end, live.lease_ends = live.spare
+        live.spare = None
+        return
+    if live.waiting is None or live.waiting.done():
         _begin(live, _lease(server, live, wanted))
     await asyncio.shield(live.waiting)
 
 
 def _begin(live: Live, work: Any) -> None:
-    live.waiting = asyncio.ensure_future(work)
-    live.waiting.add_done_callback(lambda _: setattr(live, "waiting", None))
+    task = live.waiting = asyncio.ensure_future(work)
+
+    def ended(_: Any) -> None:
+        if live.waiting is task:
+            live.waiting = None
+
+    task.add_done_callback(ended)
 
 
 def _size(live: Live, wanted: int) -> int:
