@@ -27,6 +27,9 @@ class Policy(Protocol):
     def probability_one(self, offered: Array, action: int) -> float:
         """The probability that `choose_one` chooses this action."""
 
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """The action of `choose_one`, and its probability."""
+
     def probabilities(self, features: Array) -> Array:
         """The exact distribution of `choose`: (n, actions, dim) -> (n, actions)."""
 

@@ -89,6 +89,11 @@ class PlainPolicy(Public):
         """`probabilities` for one action of one round."""
         return float(self.probabilities(offered[None])[0, action])
 
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """The action of `choose_one`, and its probability."""
+        action = self.choose_one(offered, coin)
+        return action, self.probability_one(offered, action)
+
     def probabilities(self, features: Array) -> Array:  # (n, actions, dim) -> (n, actions)
         """The probability of each action in many rounds."""
         raise NotImplementedError
@@ -163,6 +168,10 @@ class Deterministic(PlainPolicy):
     def probability_one(self, offered: Array, action: int) -> float:
         """1 for the largest value, 0 for others."""
         return float(self.values(offered).argmax() == action)
+
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """The largest value, for sure."""
+        return int(self.values(offered).argmax()), 1.0
 
     def probabilities(self, features: Array) -> Array:
         """1 for the largest value."""
@@ -270,6 +279,17 @@ class Mixed(PlainPolicy):
         one = self.one.probability_one(offered, action)
         other = self.other.probability_one(offered, action)
         return self.fraction * one + (1 - self.fraction) * other
+
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """`choose_one` with its probability; neither policy is asked twice."""
+        if coin < self.fraction:
+            action, one = self.one.draw_one(offered, coin / self.fraction)
+            other = self.other.probability_one(offered, action)
+        else:
+            left = (coin - self.fraction) / (1 - self.fraction)
+            action, other = self.other.draw_one(offered, min(left, 1 - 2**-53))
+            one = self.one.probability_one(offered, action)
+        return action, self.fraction * one + (1 - self.fraction) * other
 
     def probabilities(self, features: Array) -> Array:
         """The mixture of both."""

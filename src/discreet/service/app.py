@@ -428,6 +428,27 @@ def _failed(error: Exception, call: str) -> Response:
     )
 
 
+async def _rest(body: bytes, receive: Receive, limit: int) -> bytes:
+    """A body that comes in pieces: all of it, soon."""
+    pieces = bytearray(body)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                pieces += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(pieces) > limit:
+                    raise too_large(limit)
+    except TimeoutError:
+        raise Problem(
+            408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
+        ) from None
+    return bytes(pieces)
+
+
 class Often:
     """A call that comes often: JSON in, JSON out, for one bandit, straight on ASGI.
 
@@ -448,6 +469,8 @@ class Often:
         """Answer, whatever comes."""
         try:
             content = await self._answer(name, scope["headers"], receive)
+        except ClientDisconnect:
+            return
         except Exception as error:
             await _failed(error, self._scope)(scope, receive, send)
             return
@@ -469,20 +492,12 @@ class Often:
         stated = found.get(b"content-length", b"0")
         if stated.isdigit() and int(stated) > limit:
             raise too_large(limit)
-        body = b""
-        more = True
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                while more:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        return None
-                    body += message.get("body", b"")
-                    more = message.get("more_body", False)
-                    if len(body) > limit:
-                        raise too_large(limit)
-        except TimeoutError:
-            raise Problem(
-                408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
-            ) from None
+        message = await receive()
+        if message.get("more_body"):
+            message["body"] = await _rest(message["body"], receive, limit)
+        if message["type"] == "http.disconnect":
+            return None
+        body = message.get("body", b"")
+        if len(body) > limit:
+            raise too_large(limit)
         return _ENCODER.encode(await self._work(name, body))

@@ -337,9 +337,7 @@ def _chosen(server: Server, live: Live, asked: Sequence[_Asked], first: int) -> 
     """(round, action, probability, policy version) for some requests under one policy."""
     policy, version = live.policy, live.version
     if len(asked) == 1:
-        rows = asked[0].rows
-        action = policy.choose_one(rows, float(live.rng.random()))
-        return [(first, action, policy.probability_one(rows, action), version)]
+        return [(first, *policy.draw_one(asked[0].rows, float(live.rng.random())), version)]
     coins = live.rng.random(len(asked))
     sizes = {len(each.rows) for each in asked}
     found: list[Any] = [None] * len(asked)
