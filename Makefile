@@ -4,13 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench papers clean
+.PHONY: help demo serve test lint bench papers clean
 
 help:  ## What can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
 
 demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 	$(BIN)/discreet demo
+
+serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, played by simulated people
+	$(BIN)/discreet serve --demo
 
 test: $(VENV)/.develops lint  ## All checks and all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -39,6 +42,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_sparse.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 	$(BIN)/python benchmarks/mutations.py
 
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
@@ -55,10 +59,14 @@ $(VENV)/.runs: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,datasets]'
 	touch $@
 
+$(VENV)/.serves: $(VENV)/.made pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable '.[service]'
+	touch $@
+
 $(VENV)/.measures: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[all]'
 	touch $@
 
 $(VENV)/.develops: $(VENV)/.made pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
-	touch $@ $(VENV)/.runs
+	touch $@ $(VENV)/.runs $(VENV)/.serves

@@ -7,7 +7,10 @@ import pytest
 import discreet
 from discreet.cli import main
 
-COMMANDS = ("demo", "run", "report", "forecast", "audit", "datasets", "learners", "version")
+COMMANDS = (
+    "demo", "run", "report", "forecast", "audit", "datasets", "learners", "version",
+    "serve", "keys", "backup", "restore",
+)  # fmt: skip
 
 
 def test_cli__help_names_every_command(capsys):

@@ -24,6 +24,12 @@ class Policy(Protocol):
     def choose_one(self, offered: Array, coin: float) -> int:
         """The same for one round (actions, dim)."""
 
+    def probability_one(self, offered: Array, action: int) -> float:
+        """The probability that `choose_one` chooses this action."""
+
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """The action of `choose_one`, and its probability."""
+
     def probabilities(self, features: Array) -> Array:
         """The exact distribution of `choose`: (n, actions, dim) -> (n, actions)."""
 

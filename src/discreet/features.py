@@ -148,6 +148,7 @@ class FeatureMap:
         if not self.actions or len(self._index) < len(self.actions):
             raise ValueError("actions must be a list of at least one name, each of them once")
         self._context = _Columns(context, constant=intercept)
+        self.columns = tuple(context)
         attributes = _Columns(action_features or {}, constant=blocks != "per-action")
         own = [f"action={name}" for name in self.actions] if blocks != "shared" else []
         # |z (x) c| = |z| |c|. Numbers lie in [-1, 1] and a category has at most a single 1, so each

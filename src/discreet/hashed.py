@@ -6,8 +6,9 @@ string or a boolean is a feature of its own with value 1, nested names are joine
     row(x, a) = sum over pairs (f of x, g of a) of  f g sign(h) e[h mod dim],  to unit length
 
 with h a public 64-bit hash of the pair, and a constant among the features of both: so the action's
-own features stand alone too. A context alone would tell no action from another. Collisions blur; more columns blur less and cost more privacy, because the
-noise of a private learner grows with the dimension.
+own features stand alone too. A context alone would tell no action from another. Collisions blur;
+more columns blur less and cost more privacy, because the noise of a private learner grows with the
+dimension.
 
 Weinberger et al. (2009), "Feature hashing for large scale multitask learning".
 """
@@ -95,7 +96,7 @@ class HashedFeatures:
             try:
                 number = float(item) / self.number_bound
             except OverflowError:
-                number = math.copysign(math.inf, item)
+                number = math.inf if item > 0 else -math.inf
             if number != number:
                 raise ValueError("features must not be NaN: leave out what is missing")
             found[name] = min(max(number, -1.0), 1.0)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS, audit
-from discreet.audit.attacks import bandits as attacks_bandits
 from discreet.audit.attack import noise_of
+from discreet.audit.attacks import bandits as attacks_bandits
 from discreet.audit.attacks.bandits import E1, _joint, _term
 from discreet.audit.attacks.snapshot import T
 from discreet.audit.attacks.sums import _ATTAINABLE, _WHEN, whitening

@@ -7,7 +7,6 @@ from scipy import stats
 from discreet.audit.branches import executed, first_difference
 from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
 from discreet.audit.one_run import audit_one_run, coins, p_value, surest
-from discreet.privacy.observation import observed, values
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex
@@ -28,6 +27,7 @@ from discreet.privacy import (
 )
 from discreet.privacy.channel import Channel
 from discreet.privacy.mechanisms import gaussian
+from discreet.privacy.observation import observed, values
 
 # -- the last bits of floats ----------------------------------------------------------------------
 

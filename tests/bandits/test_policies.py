@@ -64,6 +64,7 @@ def test_policy__many_rounds_equal_single_ones_bit_by_bit(name):
     law = policy.probabilities(X)
     for i in range(300):
         assert policy.choose_one(X[i], float(coins[i])) == many[i]
+        assert policy.draw_one(X[i], float(coins[i])) == (many[i], law[i, many[i]])
         assert policy.choose(X[i : i + 1], coins[i : i + 1])[0] == many[i]
         assert np.array_equal(policy.probabilities(X[i : i + 1])[0], law[i])
 

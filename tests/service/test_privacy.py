@@ -4,12 +4,11 @@ import logging
 import math
 
 import numpy as np
-import pytest
-from tests.service.conftest import Running
 
 from discreet.audit.bounds import audit_scores
 from discreet.bandits import LinearBandit, estimators
 from discreet.privacy import SeededNoise
+from tests.service.conftest import Running
 
 ROWS = [[0.6, 0.0], [0.0, 0.6]]
 RAW = {

@@ -4,12 +4,12 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from tests.service.conftest import ADMIN, Running
 
 from discreet.service.errors import StoreBusy
 from discreet.service.fence import RolledBack
 from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
+from tests.service.conftest import ADMIN, Running
 
 RAW = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": 1.0}}
 ROWS = [[0.5, 0.0], [0.0, 0.5]]

@@ -1,12 +1,12 @@
 """The same on PostgreSQL: point-in-time restores, failovers to an older state while servers run."""
 
 import pytest
-from tests.service.conftest import Running
 
 from discreet.service.client import ServiceError
 from discreet.service.fence import RolledBack
 from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
+from tests.service.conftest import Running
 
 RAW = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": 1.0}}
 ROWS = [[0.5, 0.0], [0.0, 0.5]]

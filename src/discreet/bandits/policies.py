@@ -88,6 +88,19 @@ class PlainPolicy(Public):
         """`choose` for one round."""
         return int(self.choose(offered[None], np.array([coin]))[0])
 
+    def probability_one(self, offered: Array, action: int) -> float:  # (actions, dim)
+        """`probabilities` for one action of one round."""
+        return float(self.probabilities(offered[None])[0, action])
+
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """The action of `choose_one`, and its probability."""
+        action = self.choose_one(offered, coin)
+        return action, self.probability_one(offered, action)
+
+    def probabilities(self, features: Array) -> Array:  # (n, actions, dim) -> (n, actions)
+        """The probability of each action in many rounds."""
+        raise NotImplementedError
+
 
 def policy_from(record: dict[str, Any]) -> Any:
     """The policy that `to_dict` wrote.
@@ -135,6 +148,10 @@ class Uniform(PlainPolicy):
         """Any action."""
         return int(coin * len(offered))
 
+    def probability_one(self, offered: Array, action: int) -> float:
+        """1 / actions."""
+        return 1 / len(offered)
+
     def probabilities(self, features: Array) -> Array:
         """1 / actions."""
         return np.full(features.shape[:2], 1 / features.shape[1])
@@ -154,6 +171,14 @@ class Deterministic(PlainPolicy):
     def choose_one(self, offered: Array, coin: float) -> int:
         """The largest value; the coin does not matter."""
         return int(self.values(offered).argmax())
+
+    def probability_one(self, offered: Array, action: int) -> float:
+        """1 for the largest value, 0 for others."""
+        return float(self.values(offered).argmax() == action)
+
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """The largest value, for sure."""
+        return int(self.values(offered).argmax()), 1.0
 
     def probabilities(self, features: Array) -> Array:
         """1 for the largest value."""
@@ -267,6 +292,23 @@ class Mixed(PlainPolicy):
             return self.one.choose_one(offered, coin / self.fraction)
         left = (coin - self.fraction) / (1 - self.fraction)
         return self.other.choose_one(offered, min(left, 1 - 2**-53))
+
+    def probability_one(self, offered: Array, action: int) -> float:
+        """The mixture of both."""
+        one = self.one.probability_one(offered, action)
+        other = self.other.probability_one(offered, action)
+        return self.fraction * one + (1 - self.fraction) * other
+
+    def draw_one(self, offered: Array, coin: float) -> tuple[int, float]:
+        """`choose_one` with its probability; neither policy is asked twice."""
+        if coin < self.fraction:
+            action, one = self.one.draw_one(offered, coin / self.fraction)
+            other = self.other.probability_one(offered, action)
+        else:
+            left = (coin - self.fraction) / (1 - self.fraction)
+            action, other = self.other.draw_one(offered, min(left, 1 - 2**-53))
+            one = self.one.probability_one(offered, action)
+        return action, self.fraction * one + (1 - self.fraction) * other
 
     def probabilities(self, features: Array) -> Array:
         """The mixture of both."""

@@ -1,12 +1,14 @@
 """The `discreet` command: one file for each command, and nothing heavy until one is run.
 
-The commands need the `experiments` extra; this file does not.
+The commands need an extra, `experiments` or `service`; this file does not.
 """
 
 import sys
 from collections.abc import Sequence
 
 _MANY = "--epsilon"  # takes all numbers that follow it
+_SERVICE = ("serve", "keys", "backup", "restore")  # commands of the extra `service`
+_EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "fence", "vault"))
 _MOVED = {
     "plan": "discreet forecast (the same options)",
     "reproduce": "make papers, in a clone of the repository (docs/papers.md)",
@@ -26,10 +28,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if stop.code:
             raise
     except ImportError as error:
-        _stop(1, f"{error}\nTry: pip install 'discreet[experiments]'")
+        extra = "service" if given and given[0] in _SERVICE else "experiments"
+        _stop(1, f"{error}\nTry: pip install 'discreet[{extra}]'")
     except (ValueError, OSError) as error:
         _stop(2, str(error))
+    except Exception as error:
+        if not _is_explained(error):
+            raise
+        _stop(2, str(error))
     return 0
+
+
+def _is_explained(error: Exception) -> bool:
+    """Whether an error of the service says in words what to do; none is loaded to find out."""
+    return any(each.__module__ in _EXPLAINED for each in type(error).__mro__)
 
 
 def _spread(arguments: Sequence[str]) -> list[str]:

@@ -3,12 +3,16 @@
 import typer
 
 from discreet.cli.audit import audit
+from discreet.cli.backup import backup
 from discreet.cli.datasets import datasets
 from discreet.cli.demo import demo
 from discreet.cli.forecast import forecast
+from discreet.cli.keys import keys
 from discreet.cli.learners import learners
 from discreet.cli.report import report
+from discreet.cli.restore import restore
 from discreet.cli.run import run
+from discreet.cli.serve import serve
 from discreet.cli.version import version
 
 app = typer.Typer(
@@ -29,10 +33,15 @@ def start(context: typer.Context) -> None:
       discreet forecast --rounds 50000 --dim 5   what it would cost you
       discreet run experiment.toml               your own comparison
       discreet audit                             attacks: do the promises hold?
+      discreet serve --demo                      decisions over HTTP
     """
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
-for command in (demo, run, report, forecast, audit, datasets, learners, version):
+for command in (demo, run, report, forecast, audit, datasets, learners):
     app.command()(command)
+for command in (serve, backup, restore):
+    app.command(rich_help_panel="The decision service")(command)
+app.add_typer(keys, name="keys", rich_help_panel="The decision service")
+app.command()(version)

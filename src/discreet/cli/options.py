@@ -11,3 +11,18 @@ Cluster = Annotated[
     str | None, Option(help="A Dask scheduler, tcp://HOST:PORT: its workers run the cells.")
 ]
 Show = Annotated[bool, Option("--open/--no-open", help="Open the report where there is a display.")]
+StoreUrl = Annotated[
+    str | None,
+    Option(
+        "--store",
+        metavar="URL",
+        help="sqlite:///FILE or postgresql://... (DISCREET_STORE; sqlite:///discreet.db).",
+    ),
+]
+Secrets = Annotated[
+    Path | None,
+    Option(
+        metavar="DIR",
+        help="Keys and the fence, best on another disk (DISCREET_SECRETS; discreet-secrets).",
+    ),
+]

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from discreet.service import (
     administration,
@@ -27,7 +28,6 @@ from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
-    DecideRequest,
     DecisionsReply,
     KeyBody,
     LearnBody,
@@ -80,13 +80,31 @@ def application(settings: Settings) -> Starlette:
                     await deciding.give_back(server, live)
             server.close()
 
-    app = Starlette(
+    app = Application(
         routes=routes.all(),
         lifespan=lifespan,
         exception_handlers={404: _no_such_path, 405: _other_method},
     )
     app.state.server = server
+    app.often = {"decide": routes.decide, "learn": routes.learn}
     return app
+
+
+class Application(Starlette):
+    """Starlette; the two calls that come often go to their handlers without a detour."""
+
+    often: dict[str, "Often"]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Any request; a framework's request and routing would cost as much as deciding."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            start, _, rest = scope["path"].partition("/v1/bandits/")
+            name, _, call = rest.partition("/")
+            handler = self.often.get(call)
+            if handler is not None and not start:
+                await handler.handle(name, scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)
 
 
 async def _no_such_path(_: Request, __: Exception) -> Response:
@@ -105,6 +123,8 @@ class Routes:
 
     def __init__(self, server: Server) -> None:
         self.server = server
+        self.decide = Often(server, "decide", self._decide)
+        self.learn = Often(server, "learn", self._learn)
 
     def all(self) -> list[Route]:
         """The table of service.md."""
@@ -114,8 +134,8 @@ class Routes:
             self._route("GET", "/v1/bandits/{name}", self.get_bandit),
             self._route("DELETE", "/v1/bandits/{name}", self.delete_bandit),
             self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
-            self._route("POST", "/v1/bandits/{name}/decide", self.decide),
-            self._route("POST", "/v1/bandits/{name}/learn", self.learn),
+            Route("/v1/bandits/{name}/decide", self.decide, methods=["POST"]),
+            Route("/v1/bandits/{name}/learn", self.learn, methods=["POST"]),
             self._route("GET", "/v1/bandits/{name}/policy", self.get_policy),
             self._route("GET", "/v1/bandits/{name}/guarantee", self.get_guarantee),
             self._route("PUT", "/v1/populations/{name}", self.put_population),
@@ -143,35 +163,17 @@ class Routes:
         async def called(request: Request) -> Response:
             try:
                 return await endpoint(request)
-            except Problem as found:
-                return problem(found)
             except ClientDisconnect:
                 return Response(status_code=400)
             except Exception as error:
-                # The kind of error only: messages may quote what was sent.
-                LOG.error("unexpected %s in %s %s", type(error).__name__, method, path)
-                return problem(
-                    Problem(
-                        500,
-                        "unexpected",
-                        "The server met an error that it did not expect.",
-                        "Nothing was acknowledged. Tell the operator; a retry is safe.",
-                    )
-                )
+                return _failed(error, f"{method} {path}")
 
         return Route(path, called, methods=[method])
 
     # -- who asks, and what -------------------------------------------------------------------------
 
     def _allowed(self, request: Request, scope: str, bandit: str | None = None) -> Key:
-        header = request.headers.get("authorization", "")
-        kind, _, secret = header.partition(" ")
-        if kind.lower() != "bearer" or not secret:
-            raise unauthorized()
-        key = self.server.keys.authenticate(secret.strip())
-        key.require(scope, bandit)
-        key.spend(time.monotonic())
-        return key
+        return _allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
 
     async def _body(self, request: Request) -> bytes:
         limit = self.server.settings.body_limit
@@ -192,15 +194,7 @@ class Routes:
         return bytes(body)
 
     async def _decoded(self, request: Request, decoder: Any) -> Any:
-        body = await self._body(request)
-        try:
-            return decoder.decode(body)
-        except msgspec.ValidationError as error:
-            raise invalid(str(error)) from None
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-            raise Problem(
-                400, "not-json", "The body is not JSON.", "Send a JSON object in UTF-8."
-            ) from None
+        return _decoded(decoder, await self._body(request))
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
@@ -274,39 +268,31 @@ class Routes:
 
     # -- deciding and learning -----------------------------------------------------------------------
 
-    async def decide(self, request: Request) -> Response:
+    async def _decide(self, name: str, raw: bytes) -> Any:
         """One decision or many."""
-        name = self._name(request)
-        self._allowed(request, "decide", name)
-        body: DecideBody = await self._decoded(request, _DECIDE)
-        live = await deciding.live_bandit(self.server, name)
+        body: DecideBody = _decoded(_DECIDE, raw)
+        live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
         if body.requests is not None:
-            made = await deciding.decide(self.server, live, body.requests)
-            return answer(DecisionsReply(made))
+            return DecisionsReply(await deciding.decide(self.server, live, body.requests))
         if body.contexts is not None:
-            many = [
-                DecideRequest(context=context, actions=body.actions) for context in body.contexts
-            ]
-            return answer(DecisionsReply(await deciding.decide(self.server, live, many)))
-        one = DecideRequest(body.context, body.actions, body.features, body.person, body.id)
-        return answer((await deciding.decide(self.server, live, [one]))[0])
+            made = await deciding.decide_contexts(self.server, live, body.contexts, body.actions)
+            return DecisionsReply(made)
+        return (await deciding.decide(self.server, live, [body]))[0]
 
-    async def learn(self, request: Request) -> Response:
+    async def _learn(self, name: str, raw: bytes) -> Any:
         """One reward or many."""
-        name = self._name(request)
-        self._allowed(request, "learn", name)
-        body: LearnBody = await self._decoded(request, _LEARN)
-        live = await deciding.live_bandit(self.server, name)
+        body: LearnBody = _decoded(_LEARN, raw)
+        live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
         if body.rewards is not None:
             items = [
                 learning.prepared(self.server, live, each.decision, each.reward)
                 for each in body.rewards
             ]
-            return answer(StatusesReply(await learning.learn(self.server, name, items)))
+            return StatusesReply(await learning.learn(self.server, name, items))
         item = learning.prepared(self.server, live, body.decision, body.reward)
         if item is None:
             raise learning.refuse_single(live, body.decision, body.reward)
-        return answer(StatusReply((await learning.learn(self.server, name, [item]))[0]))
+        return StatusReply((await learning.learn(self.server, name, [item]))[0])
 
     # -- populations and keys --------------------------------------------------------------------------
 
@@ -410,3 +396,116 @@ def too_large(limit: int) -> Problem:
     return Problem(
         413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
     )
+
+
+def _allowed(server: Server, header: str, scope: str, bandit: str | None) -> Key:
+    kind, _, secret = header.partition(" ")
+    if kind.lower() != "bearer" or not secret:
+        raise unauthorized()
+    key = server.keys.authenticate(secret.strip())
+    key.require(scope, bandit)
+    key.spend(time.monotonic())
+    return key
+
+
+def _decoded(decoder: Any, body: bytes) -> Any:
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError as error:
+        raise invalid(str(error)) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise Problem(
+            400, "not-json", "The body is not JSON.", "Send a JSON object in UTF-8."
+        ) from None
+
+
+def _failed(error: Exception, call: str) -> Response:
+    if isinstance(error, Problem):
+        return problem(error)
+    # The kind of error only: messages may quote what was sent.
+    LOG.error("unexpected %s in %s", type(error).__name__, call)
+    return problem(
+        Problem(
+            500,
+            "unexpected",
+            "The server met an error that it did not expect.",
+            "Nothing was acknowledged. Tell the operator; a retry is safe.",
+        )
+    )
+
+
+async def _rest(body: bytes, receive: Receive, limit: int) -> bytes:
+    """A body that comes in pieces: all of it, soon."""
+    pieces = bytearray(body)
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                pieces += message.get("body", b"")
+                more = message.get("more_body", False)
+                if len(pieces) > limit:
+                    raise too_large(limit)
+    except TimeoutError:
+        raise Problem(
+            408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
+        ) from None
+    return bytes(pieces)
+
+
+class Often:
+    """A call that comes often: JSON in, JSON out, for one bandit, straight on ASGI.
+
+    scope  that a key needs
+    work   from the bandit's name and the body to the reply
+    """
+
+    def __init__(
+        self, server: Server, scope: str, work: Callable[[str, bytes], Awaitable[Any]]
+    ) -> None:
+        self._server, self._scope, self._work = server, scope, work
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As a route of Starlette."""
+        await self.handle(scope["path_params"]["name"], scope, receive, send)
+
+    async def handle(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, whatever comes."""
+        try:
+            content = await self._answer(name, scope["headers"], receive)
+        except ClientDisconnect:
+            return
+        except Exception as error:
+            await _failed(error, self._scope)(scope, receive, send)
+            return
+        if content is None:  # the caller went away
+            return
+        length = b"%d" % len(content)
+        headers = [(b"content-length", length), (b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    async def _answer(
+        self, name: str, headers: list[tuple[bytes, bytes]], receive: Receive
+    ) -> bytes | None:
+        if not definitions.NAME.fullmatch(name):
+            raise not_found("name")
+        found = dict(reversed(headers))  # the first of a kind counts
+        _allowed(
+            self._server, found.get(b"authorization", b"").decode("latin-1"), self._scope, name
+        )
+        limit = self._server.settings.body_limit
+        stated = found.get(b"content-length", b"0")
+        if stated.isdigit() and int(stated) > limit:
+            raise too_large(limit)
+        message = await receive()
+        if message.get("more_body"):
+            message["body"] = await _rest(message["body"], receive, limit)
+        if message["type"] == "http.disconnect":
+            return None
+        body = message.get("body", b"")
+        if len(body) > limit:
+            raise too_large(limit)
+        return _ENCODER.encode(await self._work(name, body))

@@ -50,6 +50,12 @@ class Client:
     url      of the server
     key      an API key
     timeout  seconds to wait for an answer
+
+    One client belongs to one thread: it holds one connection.
+
+    >>> client = Client("http://127.0.0.1:8360", "a key")  # connects with the first call
+    >>> client.learn("welcome", "dt1.a-token", 1.0)  # doctest: +SKIP
+    'counted'
     """
 
     def __init__(self, url: str, key: str, *, timeout: float = 10.0) -> None:
@@ -78,7 +84,7 @@ class Client:
     ) -> Decided:
         """A decision for one person."""
         request = _request(context, actions, features, person, id)
-        return Decided(**self.call("POST", f"/v1/bandits/{bandit}/decide", request))
+        return Decided(**self.call("POST", f"/v1/bandits/{_quoted(bandit)}/decide", request))
 
     def decide_many(
         self, bandit: str, contexts: Iterable[Any], *, actions: Sequence[Any] | None = None
@@ -87,40 +93,40 @@ class Client:
         body: dict[str, Any] = {"contexts": list(contexts)}
         if actions is not None:
             body["actions"] = list(actions)
-        reply = self.call("POST", f"/v1/bandits/{bandit}/decide", body)
+        reply = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/decide", body)
         return [Decided(**each) for each in reply["decisions"]]
 
     def learn(self, bandit: str, decision: Decided | str, reward: float) -> str:
         """Send a reward; returns its status, such as "counted" or "duplicate"."""
         body = {"decision": _named(decision), "reward": reward}
-        status: str = self.call("POST", f"/v1/bandits/{bandit}/learn", body)["status"]
+        status: str = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", body)["status"]
         return status
 
     def learn_many(self, bandit: str, rewards: Iterable[tuple[Decided | str, float]]) -> list[str]:
         """Send many rewards; returns their statuses, in order."""
         items = [{"decision": _named(decision), "reward": reward} for decision, reward in rewards]
-        reply = self.call("POST", f"/v1/bandits/{bandit}/learn", {"rewards": items})
+        reply = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", {"rewards": items})
         return list(reply["statuses"])
 
     # -- everything else -----------------------------------------------------------------------------
 
     def create(self, bandit: str, definition: Mapping[str, Any]) -> dict[str, Any]:
         """Create a bandit; the same definition again changes nothing."""
-        reply: dict[str, Any] = self.call("PUT", f"/v1/bandits/{bandit}", dict(definition))
+        reply: dict[str, Any] = self.call("PUT", f"/v1/bandits/{_quoted(bandit)}", dict(definition))
         return reply
 
     def bandit(self, bandit: str) -> dict[str, Any]:
         """Definition, rounds, policy version, guarantee, progress."""
-        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{bandit}")
+        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{_quoted(bandit)}")
         return reply
 
     def releases(self, bandit: str) -> list[dict[str, Any]]:
         """What was published."""
-        return list(self.call("GET", f"/v1/bandits/{bandit}/releases")["releases"])
+        return list(self.call("GET", f"/v1/bandits/{_quoted(bandit)}/releases")["releases"])
 
     def guarantee(self, bandit: str) -> dict[str, Any]:
         """The promise, with its statement."""
-        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{bandit}/guarantee")
+        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{_quoted(bandit)}/guarantee")
         return reply
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
@@ -173,6 +179,10 @@ def _request(context: Any, actions: Any, features: Any, person: Any, id: Any) ->
         "id": id,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _quoted(name: str) -> str:
+    return urllib.parse.quote(name, safe="")
 
 
 def _named(decision: Decided | str) -> str:

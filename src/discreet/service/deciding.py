@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from discreet.service import pending as keeping
 from discreet.service import store as tables
 from discreet.service import turning
-from discreet.service.definitions import raw_rows
+from discreet.service.definitions import Declared, raw_rows
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.messages import DecideRequest, DecisionReply
 from discreet.service.pending import Answer, Buckets, Pending
@@ -30,11 +30,17 @@ from discreet.service.tokens import NOBODY, PREFIX, Sealed
 from discreet.service.turning import Live
 
 BLOCK_SECONDS = 0.05  # of traffic in a lease
-MOST = 64  # rounds in a lease, unless one request wants more
+MOST = 64  # rounds in a lease, unless the window is long or one request wants more
+WINDOW_PART = 64  # a lease is at most this fraction of a long window: what a crash may lose
 MOST_AT_ONCE = 10_000  # decisions of one request
 LEASE_SECONDS = 5.0  # after that a lease is not used any more
 IDLE_SECONDS = 0.5  # without a decision, after which a block is given back
 _LONGEST_ID = 256
+_NEXT_ROUND = (
+    sa.update(tables.bandits)
+    .where(tables.bandits.c.name == sa.bindparam("b_name"))
+    .values(next_round=sa.bindparam("next_round"))
+)
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -61,22 +67,65 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
 
 async def lease(server: Server, live: Live, wanted: int) -> None:
     """Get this replica at least one round number; callers that wait share one lease."""
-    if live.waiting is None:
-        live.waiting = asyncio.ensure_future(_lease(server, live, wanted))
-        live.waiting.add_done_callback(lambda _: setattr(live, "waiting", None))
+    if live.spare is not None:
+        live.first, live.end, live.lease_ends = live.spare
+        live.spare = None
+        return
+    if live.waiting is None or live.waiting.done():
+        _begin(live, _lease(server, live, wanted))
     await asyncio.shield(live.waiting)
+
+
+def _begin(live: Live, work: Any) -> None:
+    task = live.waiting = asyncio.ensure_future(work)
+
+    def ended(_: Any) -> None:
+        if live.waiting is task:
+            live.waiting = None
+
+    task.add_done_callback(ended)
+
+
+def _size(live: Live, wanted: int) -> int:
+    most = max(MOST, live.window_size // WINDOW_PART)
+    return max(wanted, min(most, math.ceil(live.rate * BLOCK_SECONDS)))
 
 
 async def _lease(server: Server, live: Live, wanted: int) -> None:
     now = time.monotonic()
-    size = max(wanted, min(MOST, math.ceil(live.rate * BLOCK_SECONDS)))
     granted = await server.writer.do(
-        ("lease", live.name), lambda many: [_granted(server, live.name, n) for n in many], size
+        ("lease", live.name),
+        lambda many: [_granted(server, live.name, n) for n in many],
+        _size(live, wanted),
     )
     first, end, publish = granted
     publish(live)
     live.first, live.end = first, end
     live.lease_ends = now + LEASE_SECONDS
+
+
+async def _lease_spare(server: Server, live: Live, size: int) -> None:
+    """Lease the next block while the last numbers of this one are used; never turns a window."""
+    now = time.monotonic()
+    window = live.window
+    try:
+        found = await server.writer.do(
+            ("spare", live.name),
+            lambda many: [_spare(server, live.name, window, n) for n in many],
+            size,
+        )
+    except Problem:  # whoever needs a number will ask, and say so
+        return
+    if found is not None:
+        live.spare = (*found, now + LEASE_SECONDS)
+
+
+def _spare(server: Server, name: str, window: int, size: int) -> tuple[int, int] | None:
+    with server.store.transaction() as connection:
+        row = server.store.lock_bandit(connection, name)
+        if row is None or row.window != window or row.epoch != server.epoch:
+            return None
+        return _block(connection, row, size)
 
 
 def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
@@ -100,8 +149,8 @@ def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
 def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
     """Numbers that were given back, else new ones; None if the window has none left."""
     back = returned(row)
-    where = tables.bandits.c.name == row.name
     if back:
+        where = tables.bandits.c.name == row.name
         first, end = back.pop(0)
         if end - first > size:
             back.insert(0, [first + size, end])
@@ -113,7 +162,7 @@ def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
     end = min(first + size, row.window_end)
     if first >= end:
         return None
-    connection.execute(sa.update(tables.bandits).where(where).values(next_round=end))
+    connection.execute(_NEXT_ROUND, {"b_name": row.name, "next_round": end})
     return first, end
 
 
@@ -138,14 +187,19 @@ def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, 
 
 
 async def give_back(server: Server, live: Live) -> None:
-    """Return the numbers of a lease that were not used."""
-    first, end, live.first, live.end = live.first, live.end, 0, 0
-    if first < end and time.monotonic() < live.lease_ends:
-        await server.writer.do(
-            ("give back", live.name),
-            lambda many: [_given_back(server, live.name, block) for block in many],
-            (first, end, live.window),
-        )
+    """Return the numbers of leases that were not used."""
+    blocks = [(live.first, live.end, live.lease_ends)]
+    if live.spare is not None:
+        blocks.append(live.spare)
+    live.first = live.end = 0
+    live.spare = None
+    for first, end, lease_ends in blocks:
+        if first < end and time.monotonic() < lease_ends:
+            await server.writer.do(
+                ("give back", live.name),
+                lambda many: [_given_back(server, live.name, block) for block in many],
+                (first, end, live.window),
+            )
 
 
 def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> None:
@@ -163,7 +217,8 @@ async def give_back_idle(server: Server) -> None:
     """Return blocks of bandits that nobody asks at the moment."""
     now = time.monotonic()
     for live in list(server.live.values()):
-        if live.first < live.end and now - live.used_at > IDLE_SECONDS and live.waiting is None:
+        held = live.first < live.end or live.spare is not None
+        if held and now - live.used_at > IDLE_SECONDS and live.waiting is None:
             await give_back(server, live)
 
 
@@ -174,14 +229,19 @@ class _Asked:
     """One request, checked: rows, names, and what is needed to keep it."""
 
     __slots__ = ("id", "names", "person", "request", "rows")
+    names: Sequence[Any]
 
-    def __init__(self, server: Server, live: Live, request: DecideRequest) -> None:
+    def __init__(
+        self, server: Server, live: Live, request: DecideRequest, offer: Any = None
+    ) -> None:
         try:
-            if live.features is None:
+            if offer is not None:
+                self.rows, self.names = offer.rows, offer.names
+            elif live.features is None:
                 if request.features is None or request.context is not None:
                     raise ValueError("this bandit takes `features`: one row for each action")
                 self.rows = raw_rows(request.features, live.definition.dim or 0)
-                self.names: Sequence[Any] = range(len(self.rows))
+                self.names = range(len(self.rows))
             else:
                 if request.features is not None:
                     raise ValueError("this bandit takes `context` (and `actions`), not `features`")
@@ -221,19 +281,50 @@ async def decide(
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
     asked = [_Asked(server, live, request) for request in requests]
+    return await _decided(server, live, asked, active)
+
+
+async def decide_contexts(
+    server: Server, live: Live, contexts: Sequence[Any], actions: list[Any] | None
+) -> list[DecisionReply]:
+    """A decision for each context, all with the same actions."""
+    one_by_one = not isinstance(live.features, Declared)
+    if one_by_one or live.definition.privacy.unit == "person" or len(contexts) > MOST_AT_ONCE:
+        requests = [DecideRequest(context, actions) for context in contexts]
+        return await decide(server, live, requests)
+    try:
+        offers = live.features.offers(contexts, actions)
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise invalid(_plain(error)) from None
+    nothing = DecideRequest()
+    asked = [_Asked(server, live, nothing, offer) for offer in offers]
+    return await _decided(server, live, asked, active=True)
+
+
+async def _decided(
+    server: Server, live: Live, asked: Sequence[_Asked], active: bool
+) -> list[DecisionReply]:
     keep = live.definition.reward.default is not None
     made: list[Any] = []
     while len(made) < len(asked):
         if live.first >= live.end or time.monotonic() > live.lease_ends:
-            await lease(server, live, min(len(asked) - len(made), MOST_AT_ONCE))
+            await lease(server, live, len(asked) - len(made))
             continue
         n = min(live.end - live.first, len(asked) - len(made))
         first, live.first = live.first, live.first + n
         live.note(n)
         made += _chosen(server, live, asked[len(made) : len(made) + n], first)
+        if live.spare is None and live.waiting is None:
+            size = _size(live, min(len(asked), 4 * MOST) if len(asked) > 1 else 0)
+            if live.end - live.first <= size // 2:
+                _begin(live, _lease_spare(server, live, size))
     if keep or any(each.id is not None for each in asked):
         return await _kept(server, live, asked, made, keep, active)
-    return [_reply(server, live, each, choice) for each, choice in zip(asked, made, strict=True)]
+    now = time.time()
+    return [
+        DecisionReply(_token(server, live, each, choice, now), each.names[choice[1]], *choice[2:])
+        for each, choice in zip(asked, made, strict=True)
+    ]
 
 
 def probabilities(live: Live, request: DecideRequest) -> list[float]:
@@ -246,10 +337,7 @@ def _chosen(server: Server, live: Live, asked: Sequence[_Asked], first: int) -> 
     """(round, action, probability, policy version) for some requests under one policy."""
     policy, version = live.policy, live.version
     if len(asked) == 1:
-        rows = asked[0].rows
-        action = policy.choose_one(rows, float(live.rng.random()))
-        probability = float(policy.probabilities(rows[None])[0, action])
-        return [(first, action, probability, version)]
+        return [(first, *policy.draw_one(asked[0].rows, float(live.rng.random())), version)]
     coins = live.rng.random(len(asked))
     sizes = {len(each.rows) for each in asked}
     found: list[Any] = [None] * len(asked)
@@ -270,11 +358,6 @@ def _token(server: Server, live: Live, asked: _Asked, choice: Any, now: float) -
         server.sealer.run, number, asked.rows[action], probability, now + live.wait, asked.person
     )
     return server.sealer.seal(live.about, sealed)
-
-
-def _reply(server: Server, live: Live, asked: _Asked, choice: Any) -> DecisionReply:
-    token = _token(server, live, asked, choice, time.time())
-    return DecisionReply(token, asked.names[choice[1]], choice[2], choice[3])
 
 
 # -- kept decisions --------------------------------------------------------------------------------

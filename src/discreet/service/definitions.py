@@ -223,6 +223,14 @@ class Declared:
         names = self.map.actions if actions is None else actions
         return Offer(self.map(context, actions), names)
 
+    def offers(self, contexts: list[Any], actions: list[Any] | None) -> list[Offer]:
+        """The same for many contexts with the same actions, at once."""
+        names = self.map.actions if actions is None else actions
+        many = [context if isinstance(context, dict) else {} for context in contexts]
+        if not many or not self.map.columns:
+            return [self.offer(context, actions) for context in many]
+        return [Offer(rows, names) for rows in self.map.many(many, actions)]
+
 
 class AnyJson:
     """Hashed features of any context and any actions."""

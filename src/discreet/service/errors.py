@@ -11,7 +11,7 @@ class Problem(Exception):
     """An answer other than success."""
 
     def __init__(self, status: int, kind: str, title: str, detail: str = "", **more: Any) -> None:
-        super().__init__(title)
+        super().__init__(f"{title} {detail}".strip())
         self.status = status
         self.kind = kind
         self.title = title

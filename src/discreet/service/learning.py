@@ -133,6 +133,7 @@ class _Batch:
         self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
+        self._learning = self._learns()
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
         """Statuses, in order; the store is changed accordingly."""
@@ -161,8 +162,7 @@ class _Batch:
                 self._add(sealed, reward)
         self._store()
 
-    @property
-    def _learning(self) -> bool:
+    def _learns(self) -> bool:
         return self.row.learning and not self.row.retired and not self.row.alarm
 
     def _round(self, item: Item) -> int | None:
@@ -187,6 +187,7 @@ class _Batch:
             # Genuine, of a round that this database never gave away: it is an older one.
             self.server.store_alarm(self.connection, self.row.name, ROLLED_BACK)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
+            self._learning = self._learns()
             return CLOSED
         if self.marks.is_marked(sealed.round):
             return LATE if self.marks.is_default(sealed.round) else DUPLICATE
@@ -217,13 +218,27 @@ class _Batch:
         self.pending.store()
         if self.rows:
             self.held.fold(np.array(self.rows), np.array(self.rewards))
-            turning.save_sum(self.connection, self.server.vault, self.held)
+            turning.save_sum(self.connection, self.server.vault, self.held, self.row)
 
 
 ROLLED_BACK = (
     "A genuine decision token came for a round that this database never gave away: the database is "
     "older than what was shown to people. Learning has stopped; decisions go on. Stop the server "
     "and run `discreet restore`."
+)
+
+
+_MARKS = tables.marks.c
+_OF_BANDIT = sa.and_(
+    _MARKS.bandit == sa.bindparam("b_bandit"), _MARKS.epoch == sa.bindparam("b_epoch")
+)
+_READ_MARKS = sa.select(_MARKS.block, _MARKS.rewarded, _MARKS.defaulted).where(
+    _OF_BANDIT, _MARKS.block.in_(sa.bindparam("b_blocks", expanding=True))
+)
+_WRITE_MARKS = (
+    sa.update(tables.marks)
+    .where(_OF_BANDIT, _MARKS.block == sa.bindparam("b_block"))
+    .values(rewarded=sa.bindparam("rewarded"), defaulted=sa.bindparam("defaulted"))
 )
 
 
@@ -242,14 +257,8 @@ class Marks:
         wanted -= set(self._blocks)
         if not wanted:
             return
-        table = tables.marks
-        found = self._connection.execute(
-            sa.select(table.c.block, table.c.rewarded, table.c.defaulted).where(
-                table.c.bandit == self._bandit,
-                table.c.epoch == self._epoch,
-                table.c.block.in_(wanted),
-            )
-        )
+        here = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_blocks": list(wanted)}
+        found = self._connection.execute(_READ_MARKS, here)
         for block, rewarded, defaulted in found:
             self._blocks[block] = bytearray(rewarded), bytearray(defaulted)
         for block in wanted - set(self._blocks):
@@ -258,11 +267,14 @@ class Marks:
 
     def is_marked(self, number: int) -> bool:
         """Whether the round has had its reward or its default."""
-        return any(self._bit(number, kind) for kind in (0, 1))
+        block, place = divmod(number, BLOCK)
+        rewarded, defaulted = self._blocks[block]
+        return bool((rewarded[place // 8] | defaulted[place // 8]) >> place % 8 & 1)
 
     def is_default(self, number: int) -> bool:
         """Whether the round has had its default."""
-        return self._bit(number, 1)
+        block, place = divmod(number, BLOCK)
+        return bool(self._blocks[block][1][place // 8] >> place % 8 & 1)
 
     def mark(self, number: int, *, default: bool = False) -> None:
         """Note that the round has had its reward, or its default."""
@@ -290,21 +302,11 @@ class Marks:
             )
         for block in sorted(self._changed - self._new):
             rewarded, defaulted = self._blocks[block]
-            self._connection.execute(
-                sa.update(table)
-                .where(
-                    table.c.bandit == self._bandit,
-                    table.c.epoch == self._epoch,
-                    table.c.block == block,
-                )
-                .values(rewarded=bytes(rewarded), defaulted=bytes(defaulted))
-            )
+            here = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_block": block}
+            bits = {"rewarded": bytes(rewarded), "defaulted": bytes(defaulted)}
+            self._connection.execute(_WRITE_MARKS, here | bits)
         self._new -= self._changed
         self._changed.clear()
-
-    def _bit(self, number: int, kind: int) -> bool:
-        block, place = divmod(number, BLOCK)
-        return bool(self._blocks[block][kind][place // 8] >> place % 8 & 1)
 
 
 def refuse_single(live: Live, decision: Any, reward: Any) -> Exception:

@@ -15,14 +15,9 @@ class DecideRequest(msgspec.Struct, omit_defaults=True):
     id: str | None = None
 
 
-class DecideBody(msgspec.Struct, omit_defaults=True):
+class DecideBody(DecideRequest, omit_defaults=True):
     """One request, or many."""
 
-    context: Any = None
-    actions: list[Any] | None = None
-    features: list[list[float]] | None = None
-    person: str | None = None
-    id: str | None = None
     requests: list[DecideRequest] | None = None
     contexts: list[Any] | None = None
 

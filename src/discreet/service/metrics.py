@@ -3,8 +3,8 @@
 No count by action or by status of a reward, no latency by action: each of these would be a release.
 """
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from discreet.service import administration
 from discreet.service.errors import Problem

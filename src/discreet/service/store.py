@@ -152,6 +152,7 @@ log = sa.Table(
 )
 
 LIGHT = [column for column in bandits.c if column.name != "learner"]
+_LOCK_BANDIT = sa.select(*LIGHT).where(bandits.c.name == sa.bindparam("bandit")).with_for_update()
 SCHEMA = 1
 PAUSED = 10_000  # milliseconds after which PostgreSQL takes its locks from a replica
 BLOCK = 4096  # rounds in a row of `marks`
@@ -256,8 +257,7 @@ class Store:
 
     def lock_bandit(self, connection: Connection, name: str) -> Any:
         """The bandit's row but for its learner, locked until the transaction ends, or None."""
-        query = sa.select(*LIGHT).where(bandits.c.name == name)
-        return connection.execute(query.with_for_update()).one_or_none()
+        return connection.execute(_LOCK_BANDIT, {"bandit": name}).one_or_none()
 
     def lock_instance(self, connection: Connection) -> Any:
         """The instance's row, locked: for what concerns more than one bandit."""

@@ -61,10 +61,10 @@ class Sealer:
     def seal(self, bandit: bytes, decision: Sealed) -> str:
         """The token of a decision; `bandit` names the bandit and its epoch."""
         head = _HEAD.pack(decision.round, decision.deadline, decision.probability, decision.person)
-        row = np.asarray(decision.row, dtype="<f4").tobytes()
+        row = decision.row.astype("<f4").tobytes()
         nonce = os.urandom(NONCE_BYTES)
         body = self._cipher(self.run).encrypt(nonce, head + row, bandit)
-        return PREFIX + base64.urlsafe_b64encode(self.run + nonce + body).decode().rstrip("=")
+        return PREFIX + _spelled(self.run + nonce + body)
 
     def open(self, bandit: bytes, token: str) -> Sealed | None:
         """What a token holds, or None: forged, truncated, another bandit's or another epoch's."""
@@ -76,7 +76,7 @@ class Sealer:
         except ValueError:
             return None
         # base64 ignores the spare bits of the last character: one token, one spelling.
-        if base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
+        if _spelled(raw) != text:
             return None
         run, nonce = raw[:RUN_BYTES], raw[RUN_BYTES : RUN_BYTES + NONCE_BYTES]
         try:
@@ -96,6 +96,10 @@ class Sealer:
                 self._ciphers.clear()
             cipher = self._ciphers[run] = AESGCMSIV(derived(self._master, b"decisions", run))
         return cipher
+
+
+def _spelled(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
 
 def pseudonym(master: bytes, bandit: bytes, person: str) -> bytes:

@@ -61,6 +61,8 @@ class Live:
     rate: float = 0.0  # decisions a second, lately
     used_at: float = 0.0
     waiting: Any = None  # a lease that is on its way
+    spare: tuple[int, int, float] | None = None  # the next block of the same window, and its end
+    window_size: int = 0
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def note(self, decisions: int) -> None:
@@ -86,9 +88,11 @@ def live(row: Any) -> Live:
 def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
     """Sets the policy of the open window, on the event loop, when its lease arrives there."""
     policy, version, window = held.learner.policy, row.version, row.window
+    size = row.window_end - row.window_start
 
     def publish(live: Live) -> None:
         live.policy, live.version, live.window = policy, version, window
+        live.window_size = size
 
     return publish
 
@@ -240,12 +244,9 @@ def reopen(
     _store(connection, vault, learner, row.name, epoch, number, version, 1)
 
 
-def save_sum(connection: Connection, vault: Vault, held: Held) -> None:
+def save_sum(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     """Store the open sum as it is in memory now, under a new key."""
     sequence = held.sequence + 1
-    row = connection.execute(
-        sa.select(tables.bandits.c.window).where(tables.bandits.c.name == held.name)
-    ).one()
     total = held.learner.window.total.value  # type: ignore[union-attr]
     sealed = vault.seal(held.name, held.epoch, sequence, total)
     key = sealed[:NAME_BYTES]

@@ -2,12 +2,14 @@
 
 A disk that needs five milliseconds for a sync makes two hundred commits a second, however many
 requests wait; so the writer takes all of them, does them in one transaction for each bandit, and
-answers them together.
+answers them together. Those who were answered come back one after the other: for a small part of the
+time that the last commit took, the writer waits for as many as it had.
 """
 
 import asyncio
 import queue
 import threading
+import time
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
@@ -15,6 +17,9 @@ from discreet.service.fence import RolledBack, rolled_back
 from discreet.service.store import unavailable
 
 Handler = Callable[[Sequence[Any]], Sequence[Any]]  # payloads -> results or exceptions
+
+PATIENCE = 0.25  # of the last commit's time
+MOST_PATIENCE = 0.002  # seconds
 
 
 class Writer:
@@ -44,10 +49,10 @@ class Writer:
         return await future
 
     def _run(self) -> None:
+        before, took = 0, 0.0
         while True:
-            jobs = [self._queue.get()]
-            while not self._queue.empty():
-                jobs.append(self._queue.get())
+            jobs = self._taken(before, min(PATIENCE * took, MOST_PATIENCE))
+            began = time.perf_counter()
             groups: dict[Hashable, list[Any]] = {}
             for job in jobs:
                 if job is not None:
@@ -56,6 +61,22 @@ class Writer:
                 self._deliver(same, _results(same))
             if None in jobs:
                 return
+            before, took = len(jobs), time.perf_counter() - began
+
+    def _taken(self, before: int, patience: float) -> list[Any]:
+        """All jobs that wait; a little later, if fewer do than the last time."""
+        jobs = [self._queue.get()]
+        until = time.perf_counter() + patience
+        while True:
+            while not self._queue.empty():
+                jobs.append(self._queue.get())
+            left = until - time.perf_counter()
+            if len(jobs) >= before or left <= 0 or None in jobs:
+                return jobs
+            try:
+                jobs.append(self._queue.get(timeout=left))
+            except queue.Empty:
+                return jobs
 
     def _deliver(self, jobs: list[Any], results: Sequence[Any]) -> None:
         assert self._loop is not None

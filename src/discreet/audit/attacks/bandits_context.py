@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
-from discreet.bandits import SparseBandit
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 

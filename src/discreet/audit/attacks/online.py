@@ -13,7 +13,6 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import views, whitening
-from discreet.privacy.observation import observed, values
 from discreet.domains import Ball, Simplex
 from discreet.online import (
     FTPL,
@@ -26,6 +25,7 @@ from discreet.online.adversarial import Exp2
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
+from discreet.privacy.observation import observed, values
 
 CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))  # for two experts
 ROUNDS = 6

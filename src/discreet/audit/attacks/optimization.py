@@ -17,13 +17,13 @@ from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import views, whitening
 from discreet.audit.copied import copied
 from discreet.audit.transcript import likelihood_ratio
-from discreet.privacy.observation import observed, values
 from discreet.domains import Cube, LpBall
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import Noise, SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
+from discreet.privacy.observation import observed, values
 
 CLIP, SMALL, DELTA, ROUNDS = 0.1, 0.01, 1e-6, 12
 RARE = 12.0  # exp(score/scale) of all other vertices together, that of the canary's being 1

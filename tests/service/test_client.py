@@ -1,0 +1,141 @@
+"""The Python client: what it does when answers get lost, and what it gives back."""
+
+import socket
+import threading
+
+import pytest
+
+from discreet.service import client as module
+from discreet.service.client import Client, Decided, ServiceError
+from tests.service.conftest import ADMIN
+
+FREE = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": None}}
+ROWS = [[0.5, 0.0], [0.0, 0.5]]
+
+
+class FlakyProxy:
+    """Passes requests on, and drops some answers after the server has given them."""
+
+    def __init__(self, port: int, drop) -> None:
+        self._target, self._drop = port, drop
+        self.seen: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                caller, _ = self._listener.accept()
+            except OSError:
+                return
+            with caller, socket.create_connection(("127.0.0.1", self._target)) as server:
+                self._pass(caller, server)
+
+    def _pass(self, caller: socket.socket, server: socket.socket) -> None:
+        while request := _message(caller):
+            self.seen.append(request)
+            server.sendall(request)
+            answer = _message(server)
+            if self._drop(len(self.seen)):
+                return  # the server has answered; the caller never hears of it
+            caller.sendall(answer)
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join()
+
+
+def _message(source: socket.socket) -> bytes:
+    """One HTTP message with its body."""
+    got = b""
+    while b"\r\n\r\n" not in got:
+        piece = source.recv(65536)
+        if not piece:
+            return b""
+        got += piece
+    head, _, body = got.partition(b"\r\n\r\n")
+    length = 0
+    for line in head.lower().split(b"\r\n"):
+        if line.startswith(b"content-length:"):
+            length = int(line.partition(b":")[2])
+    while len(body) < length:
+        body += source.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(module, "PAUSE", 0.001)
+
+
+def test_client__a_reward_whose_answer_was_lost_is_sent_again_and_counts_once(running):
+    direct = running.client()
+    direct.create("b", FREE)
+    decisions = [direct.decide("b", features=ROWS) for _ in range(6)]
+    proxy = FlakyProxy(running.port, drop=lambda n: n % 2 == 1)
+    try:
+        with Client(f"http://127.0.0.1:{proxy.port}", ADMIN) as flaky:
+            statuses = [flaky.learn("b", each, 0.5) for each in decisions]
+    finally:
+        proxy.close()
+    assert statuses == ["duplicate"] * 6  # counted the first time, whose answer was lost
+    assert len(proxy.seen) == 12
+    bodies = [request.partition(b"\r\n\r\n")[2] for request in proxy.seen]
+    assert bodies[::2] == bodies[1::2]  # the same token
+    size = direct.bandit("b")["window"]["rounds"]
+    while not direct.releases("b"):
+        for _ in range(size):
+            direct.decide("b", features=ROWS)
+    assert sum(each["count"] for each in direct.releases("b")) == pytest.approx(6)
+
+
+def test_client__gives_up_when_nobody_ever_answers(running):
+    proxy = FlakyProxy(running.port, drop=lambda n: True)
+    try:
+        with (
+            Client(f"http://127.0.0.1:{proxy.port}", ADMIN) as flaky,
+            pytest.raises(Exception) as error,
+        ):
+            flaky.call("GET", "/v1/bandits")
+    finally:
+        proxy.close()
+    assert isinstance(error.value, (OSError, module.http.client.HTTPException))
+    assert len(proxy.seen) == module.TRIES
+
+
+def test_client__a_refusal_is_not_tried_again(running):
+    proxy = FlakyProxy(running.port, drop=lambda n: False)
+    try:
+        with Client(f"http://127.0.0.1:{proxy.port}", ADMIN) as client:
+            with pytest.raises(ServiceError, match="no such bandit") as error:
+                client.bandit("nobody")
+    finally:
+        proxy.close()
+    assert (error.value.status, error.value.kind) == (404, "not-found")
+    assert len(proxy.seen) == 1
+
+
+def test_client__answers_are_typed(running):
+    client = running.client()
+    client.create("b", FREE)
+    made = client.decide("b", features=ROWS)
+    assert isinstance(made, Decided)
+    assert isinstance(made.decision, str)
+    assert isinstance(made.probability, float)
+    assert isinstance(made.policy, int)
+    assert client.learn_many("b", [(made, 1.0), (made.decision, 1.0)]) == ["counted", "duplicate"]
+
+
+def test_client__names_are_escaped_in_paths(running):
+    with pytest.raises(ServiceError) as error:
+        running.client().bandit("a/../../keys")
+    assert error.value.status == 404
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8360", "ftp://x", ""])
+def test_client__an_address_that_cannot_be_used_is_refused(url):
+    with pytest.raises(ValueError, match="http"):
+        Client(url, ADMIN)
