@@ -439,3 +439,6 @@ def test_local_methods__equal_rows_without_noise_give_finite_estimates(length):
             estimate = method(p)
             assert np.isfinite(estimate.theta).all()
             assert np.isfinite(estimate.covariance).all()
+            if length >= 0.1:  # what all rows say is learned, and nothing else
+                assert X[0] @ estimate.theta == pytest.approx(X[0, 0], rel=1e-3)
+                assert np.diag(estimate.covariance) == pytest.approx((d - 1) / d**2, abs=1e-3)
