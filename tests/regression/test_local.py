@@ -425,3 +425,20 @@ def test_local__methods_say_what_they_need():
     p = dataclasses.replace(problem(X, y), public_X=None)
     with pytest.raises(ValueError, match="public_X"):
         local.known_covariates(p)
+
+
+@pytest.mark.parametrize("length", [0.0, 1e-9, 0.1, 1.0])
+def test_local_methods__equal_rows_without_noise_give_finite_estimates(length):
+    # The variance of equal reports is 0 up to rounding, on either side of it.
+    for d, methods in ((1, (local.one_dimensional,)), (3, ())):
+        X = np.full((61, d), length / math.sqrt(d))
+        for method in (*methods, local.information_weighted, local.one_shot):
+            p = Problem(
+                X, X[:, 0], Ledger(Budget(math.inf)), SeededNoise(0), np.random.default_rng(0)
+            )
+            estimate = method(p)
+            assert np.isfinite(estimate.theta).all()
+            assert np.isfinite(estimate.covariance).all()
+            if length >= 0.1:  # what all rows say is learned, and nothing else
+                assert X[0] @ estimate.theta == pytest.approx(X[0, 0], rel=1e-3)
+                assert np.diag(estimate.covariance) == pytest.approx((d - 1) / d**2, abs=1e-3)

@@ -70,10 +70,12 @@ def one_dimensional(problem: Problem) -> Estimate:
     bottom.add(other.privatize(lengths, problem.noise, clip=True))
     if min(top.count, bottom.count) < 2:
         return Estimate(np.zeros(1), np.eye(1))
-    # Not below its noise: it divides.
-    length = max(float(bottom.mean), math.sqrt(float(bottom.variance)), 1e-300)
+    top_variance = max(float(top.variance), 0.0)  # rounding may leave less than 0 of equal reports
+    bottom_variance = max(float(bottom.variance), 0.0)
+    # Not below its noise: it divides, and so does its square.
+    length = max(float(bottom.mean), math.sqrt(bottom_variance), 1e-150)
     theta = float(top.mean / length)
-    variance = (float(top.variance) + theta**2 * float(bottom.variance)) / length**2
+    variance = (top_variance + theta**2 * bottom_variance) / length**2
     return Estimate(np.array([theta]), np.array([[min(variance, 1.0)]]))
 
 

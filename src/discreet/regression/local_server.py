@@ -205,12 +205,16 @@ class Server(LocalServer[PublicState, _Belief]):
 def fitted(prior: Array, grams: ReportSum, b: Array, noise: Array) -> Posterior:
     """w ~ N(0, prior) after  b = H w + noise  and noisy reports of H."""
     d = len(b)
-    variance = float(grams.variance) / (d * (d + 1) / 2)  # of an entry on the diagonal
+    # Of an entry on the diagonal; rounding may leave less than 0 of equal reports.
+    variance = max(float(grams.variance), 0.0) / (d * (d + 1) / 2)
     noise = noise + gram_error_covariance(prior, math.sqrt(variance))
     # An eigenvalue of the mean has noise of about s^2 (d + 1) / 2.
     values, vectors = np.linalg.eigh(grams.mean)
     values = discounted_eigenvalues(values, variance * (d + 1) / 2, SHRINK)
-    return Posterior.from_covariance(prior).observe((vectors * values) @ vectors.T, b, noise)
+    H = (vectors * values) @ vectors.T
+    # No direction becomes a million times as well known as another: inverses would lose the latter.
+    noise = noise + 1e-12 * float(values.max()) ** 2 * float(np.trace(prior)) * np.eye(d)
+    return Posterior.from_covariance(prior).observe(H, b, noise)
 
 
 def _isotonic(values: Array) -> Array:
