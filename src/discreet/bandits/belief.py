@@ -61,9 +61,7 @@ class Belief:
         zeros = np.zeros((d, d))
         return cls(
             mean=np.zeros(d),
-            covariance=np.asarray(
-                np.linalg.inv(prior_precision(d, radius, constant)), dtype=np.float64
-            ),
+            covariance=Posterior.unobserved(prior_precision(d, radius, constant)).covariance,
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
