@@ -135,7 +135,9 @@ def test_claim__says_what_it_is():
 @pytest.mark.parametrize(("mechanism", "hides"), [(Tree(2), True), ("blt", False)], ids=str)
 def test_snapshot__a_tree_hides_and_filtered_sums_do_not_as_they_say(mechanism, hides):
     claim = Claim(EPSILON, 1e-6, "gaussian")
-    sides = [stolen(claim, 4000, neighbour, noise_of(1, neighbour), mechanism) for neighbour in (0, 1)]
+    sides = [
+        stolen(claim, 4000, neighbour, noise_of(1, neighbour), mechanism) for neighbour in (0, 1)
+    ]
     report = audit_scores(*sides, delta=1e-6, confidence=0.9999, method="gdp")
     assert report.lower_bound > 0.2 * EPSILON
     assert (report.lower_bound <= EPSILON) == hides

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS, audit
-from discreet.audit.attacks import bandits as attacks_bandits
 from discreet.audit.attack import noise_of
+from discreet.audit.attacks import bandits as attacks_bandits
 from discreet.audit.attacks.bandits import E1, _joint, _term
 from discreet.audit.attacks.snapshot import T
 from discreet.audit.attacks.sums import _ATTAINABLE, _WHEN, whitening
@@ -44,7 +44,9 @@ def test_running_sums__near_is_the_ceiling_of_the_best_linear_attack(name):
 def test_adaptive__nine_sums_show_the_whole_change():
     budget = Budget(1.0, 1e-6)
     sums = PrefixSum(9, 1000, budget, sensitivity=1.0, bound=1000, mechanism=Tree(3))
-    assert ceiling(sums, np.eye(9)[0], 1.0) == pytest.approx(ATTACKS["prefix sum adaptive"].attainable)
+    assert ceiling(sums, np.eye(9)[0], 1.0) == pytest.approx(
+        ATTACKS["prefix sum adaptive"].attainable
+    )
 
 
 @pytest.mark.parametrize("name", ["blt", "tree"])
@@ -62,7 +64,9 @@ def test_linear_bandit__near_is_the_move_over_the_sensitivity():
     opposite = np.linalg.norm(_term(view, 1.0) - _term(view, -1.0)) / SENSITIVITY
     assert opposite == pytest.approx(ATTACKS["linear bandit"].attainable, abs=0.005)
     moved = math.sqrt(2) * np.linalg.norm(_term(view, 1.0)) / SENSITIVITY
-    assert moved == pytest.approx(ATTACKS["linear bandit, reward in another window"].attainable, abs=1e-6)
+    assert moved == pytest.approx(
+        ATTACKS["linear bandit, reward in another window"].attainable, abs=1e-6
+    )
 
 
 def test_sgd__near_is_the_realised_mu_and_no_run_has_more_than_its_ceiling(monkeypatch):

@@ -7,7 +7,6 @@ from scipy import stats
 from discreet.audit.branches import executed, first_difference
 from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
 from discreet.audit.one_run import audit_one_run, coins, p_value, surest
-from discreet.privacy.observation import observed, values
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex
@@ -28,6 +27,7 @@ from discreet.privacy import (
 )
 from discreet.privacy.channel import Channel
 from discreet.privacy.mechanisms import gaussian
+from discreet.privacy.observation import observed, values
 
 # -- the last bits of floats ----------------------------------------------------------------------
 
@@ -284,7 +284,9 @@ def test_one_run__of_a_local_bandit_comes_close_and_twice_epsilon_is_caught(epsi
             d = learner.decide(ROW[:1])
             learner.learn(d, 2.0 * neighbour - 1.0)
     # Every other report is a moment, and those tell the reward.
-    told = [(k, float(sent.ravel()[0])) for k, sent in enumerate(values(heard)) if sent.shape[-1] == 2]
+    told = [
+        (k, float(sent.ravel()[0])) for k, sent in enumerate(values(heard)) if sent.shape[-1] == 2
+    ]
     guesses = surest([score for _, score in told])
     right = sum(truth[told[place][0]] == guess for place, guess in guesses)
     report = audit_one_run(int(right), len(guesses), people, confidence=0.9999)

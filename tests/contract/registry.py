@@ -497,7 +497,11 @@ def _bandits() -> list[Entry]:
 
 def _sparse() -> list[Entry]:
     window = ("_arms._sums",)
-    arms = tuple(f"_arms._each.{i}.{part}" for i in (0, 1) for part in ("direction._total", "_new.step", "_new.total"))
+    arms = tuple(
+        f"_arms._each.{i}.{part}"
+        for i in (0, 1)
+        for part in ("direction._total", "_new.step", "_new.total")
+    )
     out = []
     for method, clear in (("windows", window), ("every-round", arms)):
         for link in ("identity", "logistic"):

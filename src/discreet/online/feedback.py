@@ -208,9 +208,7 @@ class Batches(Feedback):
             return False
         term = report if decision.choice.sign > 0 else -report
         self._commit(
-            _open=tuple(
-                batch.plus(term) if batch.index == index else batch for batch in self._open
-            )
+            _open=tuple(batch.plus(term) if batch.index == index else batch for batch in self._open)
         )
         return True
 

@@ -12,6 +12,7 @@ Reference: Dong, Roth, Su (2022), Gaussian differential privacy; Balle, Wang (20
 Gaussian mechanism; for zCDP, Canonne, Kamath, Steinke (2020).
 """
 
+import functools
 import math
 
 import numpy as np
@@ -127,6 +128,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
     return float(min(1.0, np.exp(np.min(log_delta - np.log(order - 1)))))
 
 
+@functools.lru_cache(maxsize=256)
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """A rho for which rho-zCDP implies (epsilon, delta)-DP; by bisection on `zcdp_delta`."""
     epsilon = positive("epsilon", epsilon, allow_inf=True)

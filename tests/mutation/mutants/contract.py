@@ -212,8 +212,12 @@ MUTANTS = [
             "self._sums.exact",
         ),
     ),
-    exactly("SparseBandit", "SparseBandit windows identity", Leak("bandits.sparse_windows:gaussian")),
-    exactly("SparseBandit", "SparseBandit windows logistic", Leak("bandits.sparse_windows:gaussian")),
+    exactly(
+        "SparseBandit", "SparseBandit windows identity", Leak("bandits.sparse_windows:gaussian")
+    ),
+    exactly(
+        "SparseBandit", "SparseBandit windows logistic", Leak("bandits.sparse_windows:gaussian")
+    ),
     exactly("SparseBandit", "SparseBandit every-round identity", VERTEX),
     exactly("FTRL", "FTRL simplex", *LEADER),
     exactly("FTRL", "FTRL cube, pure", *LEADER),

@@ -1,8 +1,8 @@
 """All attacks by name, one module for each room or part of one. Importing it imports every learner.
 
-    mechanisms   sums   local (channels, devices)   regression, regression_local
-    bandits, bandits_context, bandits_sparse        online, online_projection_free   optimization
-    snapshot     one stolen state
+mechanisms   sums   local (channels, devices)   regression, regression_local
+bandits, bandits_context, bandits_sparse        online, online_projection_free   optimization
+snapshot     one stolen state
 """
 
 from discreet.audit.attack import ATTACKS

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.attack import Claim, attack
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
-from discreet.bandits import SparseBandit
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
 
@@ -70,8 +69,8 @@ def _linear(link: str) -> Make:
     return make
 
 
-# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would show all
-# that was booked; a bound from above, not what was reached.
+# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would
+# show all that was booked; a bound from above, not what was reached.
 for _link in LINKS:
     _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0)
 _own_context(

@@ -1,8 +1,8 @@
 """Attacks on online learners: decisions that follow one person's loss, at its worst.
 
 A loss (1, 0, 1, 0) against (0, 1, 0, 1) is the whole sensitivity apart, in every coordinate, and
-nothing of it is lost to the simplex, on which only differences of sums show. `attainable` is 1 where
-what follows one release of the whole move shows all of it, or its sign, which is as good.
+nothing of it is lost to the simplex, on which only differences of sums show. `attainable` is 1
+where what follows one release of the whole move shows all of it, or its sign, which is as good.
 """
 
 import math
@@ -13,7 +13,6 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import views, whitening
-from discreet.privacy.observation import observed, values
 from discreet.domains import Ball, Simplex
 from discreet.online import (
     FTPL,
@@ -26,6 +25,7 @@ from discreet.online.adversarial import Exp2
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.checks import Array
+from discreet.privacy.observation import observed, values
 
 CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))  # for two experts
 ROUNDS = 6
@@ -57,7 +57,7 @@ def _ftrl(name: str, canary: tuple[int, ...], attainable: float) -> None:
             seen.append([_first_decision(learner, loss) for loss in losses])
         rates = learner.learning_rate(np.arange(2, ROUNDS + 2))
         sums = np.log(np.maximum(seen, 1e-300)) @ [-1.0, 1.0, -1.0, 1.0] / rates
-        return views(sums.T, whitening(learner._sums._plan.design, move), canary[0])
+        return views(sums.T, whitening("blt", move), canary[0])
 
 
 # The fraction of mu of the best linear score, |B^-1 A move| over the most that any k rounds cost:
