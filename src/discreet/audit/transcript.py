@@ -69,7 +69,7 @@ class Tapped(SeededNoise):
             raise Enough
         return _Draw(self, std, self._noise.gaussian(std, size, spacing))
 
-    def spawn(self, count: int) -> list[SeededNoise]:
+    def spawn(self, count: int) -> list[Any]:
         """All parts of a learner draw here."""
         return [self] * count
 

@@ -37,6 +37,7 @@ def observed(*kinds: str) -> Iterator[list[Observed]]:
 
     >>> from discreet.privacy import SeededNoise
     >>> from discreet.privacy.mechanisms import laplace
+    >>> from discreet.privacy.observation import observed
     >>> with observed() as seen:
     ...     count = laplace(10.0, sensitivity=1.0, epsilon=1.0, noise=SeededNoise(0)).value
     >>> [each.kind for each in seen], bool(seen[0].value == count)
