@@ -3,7 +3,7 @@
     python benchmarks/audit.py [--full] [--workers 2] [--runs 10000] [--seed 0]
     python benchmarks/audit.py --ideal     what perfect attacks would prove, over seeds
 
-10^4 runs in each neighbour; with --full 10^5 for attacks on Gaussian claims (slow learners less). All
+10^4 runs a side; with --full 10^5 for attacks on Gaussian claims (slow learners less). All
 figures of docs/audits.md are from here: results are kept in out/, so that rooms can be attacked one
 by one; the last lines are the table of all of them, and the picture is written to docs/.
 """

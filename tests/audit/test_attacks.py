@@ -86,6 +86,7 @@ def test_attack__stays_below_the_claim(name):
 CLOSE = {
     "laplace": 0.85, "k-norm linf": 0.85, "ball channel": 0.85, "interval channel": 0.85,
     "symmetric channel": 0.85, "adversarial bandit local": 0.85, "private reduction": 0.85,
+    "barrier bandit local": 0.8,
     "gaussian": 0.65, "prefix sum blt, first round": 0.65,
     "prefix sum toeplitz, middle round": 0.65, "prefix sum tree, first round": 0.65,
     "prefix sum blt, three rounds of one user": 0.65,
@@ -99,6 +100,11 @@ def test_attack__comes_close_and_catches_half_the_noise(name):
     claim = ATTACKS[name].claim
     twice = 2.0 if claim.kind == "pure" else gaussian_epsilon(2 * claim.mu, claim.delta)
     assert audit(ATTACKS[name].at(twice), 5000, confidence=EACH).lower_bound > 1.0
+
+
+@pytest.mark.parametrize("name", ["adversarial bandit central", "barrier bandit central"])
+def test_attack__twice_epsilon_of_a_batch_is_caught_in_few_runs(name):
+    assert audit(ATTACKS[name].at(2 * EPSILON), 400, confidence=EACH).lower_bound > EPSILON
 
 
 @pytest.mark.parametrize("name", ["ssp", "linear regression sgd", "noisy sgd", "adassp"])

@@ -26,7 +26,8 @@ def ceiling(sums: PrefixSum, move, size: float) -> float:
     """mu of the best linear attack on all sums so far, as a share of what was promised."""
     plan = sums._plan
     assert not plan.pure
-    reach = math.sqrt(float(np.cumsum(move) @ whitening(plan.design, move))) * size
+    mechanism = plan.design if isinstance(plan.design, Tree) else plan.mechanism
+    reach = math.sqrt(float(np.cumsum(move) @ whitening(mechanism, move))) * size
     return reach / plan.unit / sums.budget.mu
 
 

@@ -3,7 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from discreet.audit.attack import Attack, Claim
-from discreet.audit.bounds import AuditReport, audit_scores, clopper_pearson
+from discreet.audit.bounds import (
+    AuditReport,
+    audit_scores,
+    clopper_pearson,
+    epsilon_clopper_pearson,
+    epsilon_gdp,
+    epsilon_zcdp,
+)
 from discreet.audit.run import audit, audit_all
 
 if TYPE_CHECKING:
@@ -18,6 +25,9 @@ __all__ = [
     "audit_all",
     "audit_scores",
     "clopper_pearson",
+    "epsilon_clopper_pearson",
+    "epsilon_gdp",
+    "epsilon_zcdp",
 ]
 
 

@@ -1,10 +1,12 @@
-"""What an attack is: two neighbouring neighbours, and a score that tells them apart.
+"""What an attack is: two neighbouring inputs, and a score that tells them apart.
 
-    neighbour 0, neighbour 1   the same stream but for one person's rounds, at their worst
-    score              large where the attacker believes in neighbour 1
-    claim              what the learner promises: the attack must not prove more
+    neighbour 0, 1   the same stream but for one person's rounds, at their worst
+    score            large where the attacker believes in neighbour 1
+    claim            what the learner promises: the attack must not prove more
 
-An attack runs the public code of the library, nothing of its own: break the library and it shows.
+An attack runs the library's public code. It reads what is published: return values, public
+attributes, and releases as they happen (`discreet.privacy.observation`). To begin in the middle of
+a learner's life it edits a saved state (`staged.py`); a thief reads one (`attacks/snapshot.py`).
 """
 
 import math
@@ -61,12 +63,12 @@ Draw = Callable[[Claim, int, int, SeededNoise], Array]
 class Attack:
     """One attack on one mechanism or learner.
 
-    `draw(claim, runs, neighbour, noise)` runs the learner `runs` times in a neighbour (0 or 1) with
-    privacy noise from `noise`, and returns one score for each run, or several views of it as
-    columns (the audit chooses between them on runs that it does not count). `attainable` is the fraction of
-    the claim (of mu if it is Gaussian, of epsilon else) that the best attacker can reach here with
-    infinitely many runs, for the reader of a table; `effort` the fraction of the runs asked for that a
-    slow learner makes.
+    `draw(claim, runs, neighbour, noise)` runs the learner `runs` times on one of two neighbouring
+    inputs (0 or 1) with privacy noise from `noise`, and returns one score for each run, or several
+    views of it as columns (the audit chooses between them on runs that it does not count).
+    `attainable` is the fraction of the claim (of mu if it is Gaussian, of epsilon else) that the
+    best attacker can reach here with infinitely many runs, for the reader of a table; `effort` the
+    fraction of the runs asked for that a slow learner makes.
     """
 
     name: str
@@ -113,7 +115,7 @@ def attack(
     attainable: float = 1.0,
     effort: float = 1.0,
 ) -> Callable[[Draw], Draw]:
-    """Register a function `draw(claim, runs, neighbour, noise)`; its docstring is the description."""
+    """Register `draw(claim, runs, neighbour, noise)`; its docstring is the description."""
 
     def register(draw: Draw) -> Draw:
         if name in ATTACKS:

@@ -19,6 +19,7 @@ Reference: Jagielski, Ullman, Oprea (2020); Nasr et al. (2023).
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -31,7 +32,14 @@ from discreet.audit.guesses import coins, guessed, proved, thresholds
 from discreet.privacy.checks import Array, finite, one_of
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon
 
-__all__ = ["AuditReport", "audit_scores", "clopper_pearson"]
+__all__ = [
+    "AuditReport",
+    "audit_scores",
+    "clopper_pearson",
+    "epsilon_clopper_pearson",
+    "epsilon_gdp",
+    "epsilon_zcdp",
+]
 
 Counts = NDArray[np.int64]
 GDP = "GDP bound, valid against a GDP claim only"
@@ -98,7 +106,7 @@ def audit_scores(
     confidence: float = 0.95,
     method: str = "clopper-pearson",
 ) -> AuditReport:
-    """The epsilon that two samples of attack scores prove, on neighbouring inputs.
+    """The epsilon that two samples of attack scores prove, by one of the bounds below, by name.
 
     Scores are (n,), or (n, views): then the choosing part takes the best view, or the best linear
     mixture of them. method="clopper-pearson" holds against any (epsilon, delta) claim;
@@ -112,36 +120,102 @@ def audit_scores(
     >>> 3.5 < report.lower_bound < gaussian_epsilon(1.0, 1e-5)
     True
     """
-    one_of("method", method, ("clopper-pearson", "gdp", "zcdp"))
+    one_of("method", method, tuple(BOUNDS))
+    return BOUNDS[method](first, second, significance=1 - confidence, delta=delta)
+
+
+def epsilon_clopper_pearson(
+    first: ArrayLike, second: ArrayLike, *, significance: float = 0.05, delta: float = 0.0
+) -> AuditReport:
+    """A lower bound on epsilon that holds against any (epsilon, delta) claim.
+
+    From exact tests of the counts; the bound is wrong with probability `significance` at most.
+    """
+    a, b, confidence = _checked(first, second, significance, delta)
+    curve = Curve(gaussian=False, delta=delta)
+    counted = _counted(a, b, curve, confidence)
+    if delta == 0:
+        low, high, reach = thresholds(*counted.tried, _strict(confidence))
+        if reach > counted.reach:
+            rng = coins(*counted.tried)
+            bound = proved(*guessed(*counted.counted, low, high, rng), confidence)
+            return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence)
+    bound = counted.bound()
+    return AuditReport(bound, delta, EXACT, 2 * len(a), confidence)
+
+
+def epsilon_gdp(
+    first: ArrayLike, second: ArrayLike, *, significance: float = 0.05, delta: float
+) -> AuditReport:
+    """A lower bound on mu, as epsilon at delta > 0: against Gaussian claims only."""
+    a, b, confidence = _checked(first, second, significance, delta, "gdp")
+    mu = _counted(a, b, Curve(gaussian=True, delta=delta), confidence).bound()
+    return AuditReport(gaussian_epsilon(mu, delta), delta, GDP, 2 * len(a), confidence)
+
+
+def epsilon_zcdp(
+    first: ArrayLike, second: ArrayLike, *, significance: float = 0.05, delta: float
+) -> AuditReport:
+    """A lower bound on rho, as epsilon at delta > 0: against claims in zCDP only."""
+    a, b, confidence = _checked(first, second, significance, delta, "zcdp")
+    rho = _counted(a, b, Concentrated(), confidence).bound()
+    return AuditReport(zcdp_epsilon(rho, delta), delta, ZCDP, 2 * len(a), confidence)
+
+
+BOUNDS: dict[str, Callable[..., AuditReport]] = {
+    "clopper-pearson": epsilon_clopper_pearson,
+    "gdp": epsilon_gdp,
+    "zcdp": epsilon_zcdp,
+}
+
+
+def _checked(
+    first: ArrayLike, second: ArrayLike, significance: float, delta: float, method: str = ""
+) -> tuple[Array, Array, float]:
     a, b = (_columns(name, x) for name, x in (("first", first), ("second", second)))
     if a.shape != b.shape or len(a) < 8:
         raise ValueError(f"expected two samples of the same size >= 8, got {len(a)}, {len(b)}")
     if not 0 <= delta < 1:
         raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
-    if method != "clopper-pearson" and delta == 0:
+    if not 0 < significance < 1:
+        raise ValueError("confidence and significance must lie strictly between 0 and 1")
+    if method and delta == 0:
         raise ValueError(f"the {method} bound is converted to epsilon at a delta above 0")
-    curve = Concentrated() if method == "zcdp" else Curve(method == "gdp", delta)
+    return a, b, 1 - significance
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """The test that the choosing runs prefer, and the runs that are counted."""
+
+    tried: tuple[Array, Array]
+    counted: tuple[Array, Array]
+    threshold: float
+    kind: int
+    curve: Curve
+    confidence: float
+
+    @property
+    def reach(self) -> float:
+        """What the test seems to prove, on the runs that chose it."""
+        alarms, hits = _attacks(*self.tried, np.array([self.threshold]))[self.kind]
+        runs, strict = len(self.tried[0]), _strict(self.confidence)
+        return max(0.0, float(split_bounds(alarms, hits, runs, self.curve, strict)[0]))
+
+    def bound(self) -> float:
+        """The smallest claim that the two counts do not refute."""
+        counts = _attacks(*self.counted, np.array([self.threshold]))[self.kind]
+        alarms, hits = (int(count[0]) for count in counts)
+        return refuted_below(alarms, hits, len(self.counted[0]), self.curve, self.confidence)
+
+
+def _counted(a: Array, b: Array, curve: Curve, confidence: float) -> _Counted:
     split = len(a) // 4
     if a.shape[1] > 1:
         a, b = _with_mixture(a, b, split // 2)
     view, threshold, kind = _chosen(a[:split], b[:split], curve, confidence)
-    first, second = a[split:, view], b[split:, view]
-    if method == "clopper-pearson" and delta == 0:
-        tried, strict = (a[:split, view], b[:split, view]), _strict(confidence)
-        low, high, reach = thresholds(*tried, strict)
-        one_tail = _attacks(*tried, np.array([threshold]))[kind]
-        if reach > max(0.0, float(split_bounds(*one_tail, split, curve, strict)[0])):
-            bound = proved(*guessed(first, second, low, high, coins(*tried)), confidence)
-            return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence)
-    counts = _attacks(first, second, np.array([threshold]))[kind]
-    alarms, hits = (int(count[0]) for count in counts)
-    bound = refuted_below(alarms, hits, len(first), curve, confidence)
-    if method == "clopper-pearson":
-        return AuditReport(bound, delta, EXACT, 2 * len(a), confidence)
-    epsilon, words = (gaussian_epsilon, GDP) if method == "gdp" else (zcdp_epsilon, ZCDP)
-    return AuditReport(epsilon(bound, delta), delta, words, 2 * len(a), confidence)
+    tried = a[:split, view], b[:split, view]
+    return _Counted(tried, (a[split:, view], b[split:, view]), threshold, kind, curve, confidence)
 
 
 _LEVELS = np.concatenate(

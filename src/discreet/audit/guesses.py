@@ -1,4 +1,4 @@
-"""Both tails at once, for pure claims: a coin chooses the neighbour of each run, the attacker guesses.
+"""Both tails at once, for pure claims: a coin chooses the input of each run, the attacker guesses.
 
 High scores are taken for the second input, low ones for the first, and between two thresholds the
 attacker passes. Under epsilon-DP a guess is right with probability at most
@@ -9,7 +9,7 @@ whatever the thresholds: P(right) <= e^epsilon P(wrong), for each tail and so fo
 Given how many guesses there are, right ones are binomial: one count, nothing unknown beside it.
 One tail alone would leave the other's evidence unused.
 
-The coins are fair, so the runs that each neighbour needs are not known beforehand: a few are left over.
+The coins are fair, so the runs that each input needs are not known beforehand: some are left over.
 They are a digest of the runs that are not counted: the same scores give the same bound.
 """
 

@@ -7,8 +7,8 @@ centres and s the noise,
 
     log-likelihood ratio = sum over releases of (|v - a0|^2 - |v - a1|^2) / (2 s^2)
 
-and by Neyman and Pearson no score of the releases is better. The learner runs twice: once in the
-true neighbour with real noise (`Tapped`), once on the other data with the same releases (`Forced`).
+and by Neyman and Pearson no score of the releases is better. The learner runs twice: once on the
+true data with real noise (`Tapped`), once on the other data with the same releases (`Forced`).
 Both are ordinary noise sources: the learner's code runs as it is.
 """
 
@@ -69,6 +69,14 @@ class Tapped(SeededNoise):
             raise Enough
         return _Draw(self, std, self._noise.gaussian(std, size, spacing))
 
+    def spawn(self, count: int) -> list[Any]:
+        """All parts of a learner draw here."""
+        return [self] * count
+
+    def state(self) -> str:
+        """Nothing to resume from."""
+        return ""
+
     def uniform(self, size: Size) -> Array:
         """Floats strictly between 0 and 1."""
         return self._noise.uniform(size)
@@ -102,7 +110,7 @@ class Forced(Tapped):
 
 
 class Compared(NamedTuple):
-    """The releases of one run, with the centres of the true neighbour and those of the other one."""
+    """The releases of one run, with the centres of the true data and those of its neighbour."""
 
     neighbour: int
     here: list[Seen]
@@ -131,7 +139,7 @@ class Compared(NamedTuple):
 def compare(
     run: Callable[[int, Noise], Any], neighbour: int, noise: Noise, limit: int | None = None
 ) -> Compared:
-    """One run of `run(neighbour, noise)`, and the same releases as the other neighbour explains them."""
+    """One run of `run(neighbour, noise)`, and its releases as the other data explain them."""
     here, outcome = Tapped(noise, limit), None
     with suppress(Enough):
         outcome = run(neighbour, here)
@@ -147,7 +155,7 @@ def compare(
 def likelihood_ratio(
     run: Callable[[int, Noise], Any], neighbour: int, noise: Noise, limit: int | None = None
 ) -> float:
-    """log p(releases | neighbour 1) - log p(releases | neighbour 0) of one run of `run(neighbour, noise)`."""
+    """log p(releases | 1) - log p(releases | 0) of one run of `run(neighbour, noise)`."""
     return compare(run, neighbour, noise, limit).log_ratio
 
 

@@ -59,9 +59,8 @@ def audit(
             progress=lambda name: progress.update(bar, advance=1, description=name),
         )
     console.print(_table(results))
-    path = audit_figure(
-        [(r.attack.name, r.close.fraction, r.attack.attainable) for r in results], out
-    )
+    shown = [(r.attack.name, r.close.fraction, r.attack.attainable) for r in results]
+    path = audit_figure(shown, out)
     broken = [result.attack.name for result in results if result.sure.verdict == "BROKEN"]
     console.print(f"Figure: {path}", highlight=False)
     if broken:

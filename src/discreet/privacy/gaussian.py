@@ -129,6 +129,7 @@ def zcdp_delta(epsilon: float, rho: float) -> float:
     return float(min(1.0, np.exp(np.min(log_delta - np.log(order - 1)))))
 
 
+@functools.lru_cache(maxsize=256)
 def zcdp_rho(epsilon: float, delta: float) -> float:
     """A rho for which rho-zCDP implies (epsilon, delta)-DP; by bisection on `zcdp_delta`."""
     epsilon = positive("epsilon", epsilon, allow_inf=True)

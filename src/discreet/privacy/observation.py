@@ -34,13 +34,6 @@ def observed(*kinds: str) -> Iterator[list[Observed]]:
     """A list that fills with all that is published while the block runs, or with some kinds of it.
 
     Values published in one call stand in one entry. One block at a time, in one thread.
-
-    >>> from discreet.privacy import SeededNoise
-    >>> from discreet.privacy.mechanisms import laplace
-    >>> with observed() as seen:
-    ...     count = laplace(10.0, sensitivity=1.0, epsilon=1.0, noise=SeededNoise(0)).value
-    >>> [each.kind for each in seen], bool(seen[0].value == count)
-    (['release'], True)
     """
     global _observer, _kinds
     if _observer is not None:

@@ -12,12 +12,13 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import whitening
+from discreet.audit.staged import staged
 from discreet.audit.transcript import likelihood_ratio
 from discreet.bandits import LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
 from discreet.bandits.window import Transform, totals
-from discreet.privacy import Noise, SeededNoise, Tree
+from discreet.privacy import BallChannel, Noise, SeededNoise, Tree
 from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.observation import observed, values
@@ -33,6 +34,13 @@ def _term(view: Transform, reward: float) -> Array:
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), beside)
 
 
+def _released(learner: Any) -> Array:
+    """What is published when a window is full and somebody comes."""
+    with observed("release") as seen:
+        learner.decide(NOBODY)
+    return np.asarray(seen[0].value)
+
+
 def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Transform, Array]:
     """One window with the canary first: its decision, the transform, and the released sum."""
     rest = learner.rounds_until_release - 1
@@ -42,9 +50,7 @@ def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, 
     if late is not None:
         learner.learn(*late)
     learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
-    view, total = learner.window.transform, learner.window.total
-    learner.decide(NOBODY)  # the release happens here
-    return first, view, total.value
+    return first, learner.window.transform, _released(learner)
 
 
 def _joint(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
@@ -91,9 +97,8 @@ def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         own = learner.decide_many(np.tile(E1, (3, 1, 1)))
         learner.learn_many(own, np.full(3, 2.0 * neighbour - 1.0))
         learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
-        view, total = learner.window.transform, learner.window.total
-        learner.decide(NOBODY)  # the release happens here
-        scores.append(total.value @ (_term(view, 1.0) - _term(view, -1.0)))
+        view = learner.window.transform
+        scores.append(_released(learner) @ (_term(view, 1.0) - _term(view, -1.0)))
     return np.array(scores)
 
 
@@ -111,9 +116,10 @@ def linear_bandit_sgd(claim: Claim, runs: int, neighbour: int, noise: SeededNois
     """
 
     def run(which: int, source: Noise) -> None:
-        learner: Any = _joint(claim, source, estimator="sgd", policy="greedy")
+        new = _joint(claim, source, estimator="sgd", policy="greedy")
         # As if released before: a window has half as many decisions as there were rounds.
-        learner._commit(rounds=2 * LONG, _end=2 * LONG, _belief=Point(E1[0], 1.0))
+        known = {"rounds": 2 * LONG, "_end": 2 * LONG, "_belief": Point(E1[0], 1.0)}
+        learner = staged(new, known)
         own = learner.decide(-E1)
         for window in (0, 1):
             if window == which:
@@ -137,13 +143,12 @@ def _continual(mechanism: str | Tree, name: str) -> None:
             learner = ContinualLinUCB(
                 dim, rounds, claim.epsilon, claim.delta, mechanism=mechanism, noise=noise
             )
-            seen = []
-            for t in range(rounds):
-                features = nobody if t else (2 * neighbour - 1) * row
-                learner.learn(learner.decide(features), 0.0 if t else 1.0)
-                seen.append(learner._sums.estimate[dim])  # the moment of the first feature
-            out.append(seen)
-        weights = whitening(learner._sums._plan.design, np.eye(rounds)[0])
+            with observed("sum") as seen:
+                for t in range(rounds):
+                    features = nobody if t else (2 * neighbour - 1) * row
+                    learner.learn(learner.decide(features), 0.0 if t else 1.0)
+            out.append([total[dim] for total in values(seen)])  # the moment of the first feature
+        weights = whitening(mechanism, np.eye(rounds)[0])
         sums = np.array(out)
         return np.column_stack([sums @ weights, sums[:, 0], sums.mean(axis=1)])
 
@@ -196,7 +201,7 @@ def local_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
         with observed("report") as heard:
             decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
             learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
-        channel = learner._vectors
+        channel = BallChannel(2, claim.epsilon, contributions=3)
         for sent in values(heard):
             if sent.shape[-1] == 2:
                 away = channel.log_density(sent, -E1[0])

@@ -69,8 +69,8 @@ def _linear(link: str) -> Make:
     return make
 
 
-# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would show all
-# that was booked; a bound from above, not what was reached.
+# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would
+# show all that was booked; a bound from above, not what was reached.
 for _link in LINKS:
     _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0)
 _own_context(

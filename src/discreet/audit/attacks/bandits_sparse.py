@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.optimization import rare_share, rare_vertex
-from discreet.audit.copied import copied
+from discreet.audit.staged import staged
 from discreet.audit.transcript import compare, likelihood_ratio
 from discreet.bandits import SparseBandit
 from discreet.bandits.sparse_windows import CURVATURE, SELECTING
@@ -24,23 +24,17 @@ ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
 RIVALS = 12  # entries that the canary pushes down while it pushes one up
 
 
-def _made(dim: int, rho: float, **options: Any) -> SparseBandit:
+def _made(dim: int, rho: float, noise: Noise, **options: Any) -> SparseBandit:
     """A learner whose window costs rho in all."""
     own = {
         "horizon": 3 * ARMS * FORCED,
         "forced": FORCED,
         "residual_bound": CLIP,
         "seed": 0,
+        "noise": noise,
         **options,
     }
     return SparseBandit(ARMS, dim, epsilon=zcdp_epsilon(rho, DELTA), delta=DELTA, **own)
-
-
-def _copied(unused: SparseBandit, noise: Noise) -> Any:
-    """A new learner with this noise; calibrating anew takes longer than a run."""
-    bandit: Any = copied(unused)
-    bandit._arms._noise = noise
-    return bandit
 
 
 def _selection(name: str, canaries: int) -> None:
@@ -53,13 +47,11 @@ def _selection(name: str, canaries: int) -> None:
         """Which of 13 entries an arm changes; the canary pushes the first up, the others down."""
         rho = claim.epsilon**2 / 8 / SELECTING  # bounded range: one choice costs epsilon^2/8
         forced = canaries + 3
-        unused = _made(
-            RIVALS + 1, rho, forced=forced, horizon=2 * ARMS * forced, contributions=canaries
-        )
+        options = {"forced": forced, "horizon": 2 * ARMS * forced, "contributions": canaries}
         x, known = -np.ones(RIVALS + 1), np.ones(RIVALS + 1)
         x[0], seen = 1.0, []
         for _ in range(runs):
-            bandit = _copied(unused, noise)
+            bandit = _made(RIVALS + 1, rho, noise, **options)
             for t in range(ARMS * forced):
                 mine = t % ARMS == 0 and t < ARMS * canaries
                 decision = bandit.decide(x if mine else known)
@@ -79,11 +71,11 @@ def measurement(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
 
     The residual is -1 or just the clip: slopes move by 2 clip, and only the second has curvature.
     """
-    unused: Any = _made(1, claim.mu**2 / 2 / (1 - SELECTING))
-    unused._arms._step[:] = 0.1  # as if released before: there is a slope along the last step
+    rho = claim.mu**2 / 2 / (1 - SELECTING)
 
     def run(which: int, source: Noise) -> None:
-        bandit = _copied(unused, source)
+        # As if released before: there is a slope along the last step.
+        bandit = staged(_made(1, rho, source), {"_arms._step": np.full((ARMS, 1), 0.1)})
         for t in range(ARMS * FORCED):
             x, reward = (1.0, (-1.0, CLIP)[which]) if t == 0 else (0.0, 0.0)
             bandit.learn(bandit.decide([x]), reward)
@@ -103,19 +95,23 @@ def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
 
     Beside it, which arms moved: that must not depend on who was in the window.
     """
-    unused: Any = _made(1, claim.mu**2 / 2 / (1 - SELECTING))
-    for _ in range(ARMS * FORCED):
-        unused.learn(unused.decide([0.0]), 0.0)
-    unused.decide([0.0])
-    unused._arms.theta[:] = [[0.5], [-0.5]]  # as if released before, and so were the last steps
-    unused._arms._step[:], unused._arms._slope[:] = 0.1, 0.0
+    rho = claim.mu**2 / 2 / (1 - SELECTING)
+    known = {  # as if released before, by the first window
+        "_arms.theta": np.array([[0.5], [-0.5]]),
+        "_arms._step": np.full((ARMS, 1), 0.1),
+        "_arms._slope": np.zeros(ARMS),
+    }
 
     def run(which: int, source: Noise) -> float:
-        bandit = _copied(unused, source)
+        bandit = _made(1, rho, source)
+        for _ in range(ARMS * FORCED):
+            bandit.learn(bandit.decide([0.0]), 0.0)
+        bandit.decide([0.0])
+        staged(bandit, known)
         mine = bandit.decide([2.0 * which - 1.0])  # arm 1 for -1, arm 0 for 1
         bandit.learn(mine, 0.5 + CLIP)  # 0.5 is predicted: a residual of just the clip
         before = bandit.theta
-        while bandit._arms.window < 2:
+        while bandit.learning:  # until the second window, the last, is released
             bandit.decide([0.0])
         first, second = bandit.theta[:, 0] != before[:, 0]
         return float(first) - float(second)
@@ -129,13 +125,12 @@ def every_round(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     """The paper's step: was the vertex -e_1 chosen first, as the canary's gradient asks?"""
     # n = 31 choices for each arm, epsilon_m = sqrt(8 rho/(m H_n)): the first costs the claim.
     rho = claim.epsilon**2 / 8 * sum(1 / m for m in range(1, 32))
-    unused = _made(2, rho, forced=1, horizon=32, method="every-round")
     seen = []
     for _ in range(runs):
-        bandit: Any = copied(unused)
-        choice = bandit._arms._each[0].direction
-        choice._noise = noise
-        rare_vertex(choice._total, choice.scale(1))
+        bandit = _made(2, rho, noise, forced=1, horizon=32, method="every-round")
+        # Gumbel scale of the first choice: 2 D/epsilon, D = 2 clip.
+        others = rare_vertex(4 * CLIP / claim.epsilon)
+        staged(bandit, {"_arms._each.0.direction._total": others})
         bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * neighbour)
         bandit.decide([0.0, 0.0])  # the release
         seen.append(bandit.theta[0, 0] < 0)

@@ -1,8 +1,8 @@
 """Attacks on online learners: decisions that follow one person's loss, at its worst.
 
 A loss (1, 0, 1, 0) against (0, 1, 0, 1) is the whole sensitivity apart, in every coordinate, and
-nothing of it is lost to the simplex, on which only differences of sums show. `attainable` is 1 where
-what follows one release of the whole move shows all of it, or its sign, which is as good.
+nothing of it is lost to the simplex, on which only differences of sums show. `attainable` is 1
+where what follows one release of the whole move shows all of it, or its sign, which is as good.
 """
 
 import math
@@ -57,7 +57,7 @@ def _ftrl(name: str, canary: tuple[int, ...], attainable: float) -> None:
             seen.append([_first_decision(learner, loss) for loss in losses])
         rates = learner.learning_rate(np.arange(2, ROUNDS + 2))
         sums = np.log(np.maximum(seen, 1e-300)) @ [-1.0, 1.0, -1.0, 1.0] / rates
-        return views(sums.T, whitening(learner._sums._plan.design, move), canary[0])
+        return views(sums.T, whitening("blt", move), canary[0])
 
 
 # The fraction of mu of the best linear score, |B^-1 A move| over the most that any k rounds cost:

@@ -4,9 +4,9 @@ The attacker sees every release inside the fit and takes their exact likelihood 
 Coefficients are a function of those releases, if the fit keeps its promise: they stand beside the
 likelihood as views of their own, so that noise which was booked but not used is noticed.
 
-Why no attack here comes nearer than `attainable`: a fit adds up bounds on several statistics, and no pair
-moves all of them as far as each can move. `realised` computes how far a pair does move them,
-without statistics of attacks: attainable is its root mean square over 200 runs.
+Why no attack here comes nearer than `attainable`: a fit adds up bounds on several statistics, and
+no pair moves all of them as far as each can move. `realised` computes how far a pair does move
+them, without statistics of attacks: attainable is its root mean square over 200 runs.
 """
 
 import math

@@ -19,23 +19,27 @@ from discreet.privacy.tree import TreeSum
 T = 24
 
 
-def whitening(design: Tree | Buffered | SquareRoot, move: Array) -> Array:
+def whitening(mechanism: str | Tree, move: Array, horizon: int | None = None) -> Array:
     """The weights of the best linear score for a change `move` of the inputs, by round.
 
-    A direction without any noise, which only a bug can leave, gets a huge weight.
+    `move` is as long as the horizon, or as the rounds that are seen of it. A direction without any
+    noise, which only a bug can leave, gets a huge weight.
     """
     rounds = len(move)
-    if isinstance(design, Tree):
+    horizon = horizon or rounds
+    if isinstance(mechanism, Tree):
+        design = mechanism.fitted(horizon, pure=False)
         columns = 6 * rounds  # more than there are nodes
         fresh = iter(np.eye(columns))
 
         def node(level: int, count: int) -> Array:
             return np.array([next(fresh) for _ in range(count)])
 
-        tree = TreeSum(design, rounds, columns, node)
+        tree = TreeSum(design, horizon, columns, node)
         mixing = np.array([tree.add(np.zeros(columns)) for _ in range(rounds)])
     else:
-        mixing = design.filter(rounds).steps(np.eye(rounds))
+        filtered = Buffered.fitted(horizon) if mechanism == "blt" else SquareRoot(horizon)
+        mixing = filtered.filter(rounds).steps(np.eye(rounds))
     return best_weights(mixing, np.cumsum(move))
 
 
@@ -71,7 +75,7 @@ def _running(
         )
         sign = neighbour - 0.5
         out = np.array([sums.add(np.full(runs, sign * x)) for x in move])
-        return views(out, whitening(sums._plan.design, move), canary[0])
+        return views(out, whitening(mechanism, move), canary[0])
 
 
 # How much of mu the best attack reaches, sqrt(move . weights) / reach: a round late in the stream
@@ -133,4 +137,4 @@ def adaptive(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arr
         out.append(estimate - known)
         x = 0.5 * np.sign(estimate)
     move = np.eye(rounds)[0]
-    return views(np.array(out), whitening(sums._plan.design, move), 0)
+    return views(np.array(out), whitening(tree, move), 0)
