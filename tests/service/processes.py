@@ -46,7 +46,10 @@ class Parent:
         self.folder, self.admin = folder, admin
         self.count = 0
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", _PARENT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def server(self, store: str, secrets: Path, port: int, before: str = "") -> "Child":

@@ -232,7 +232,9 @@ class Machine(RuleBasedStateMachine):
             )
             now = [json.loads(text) for text in found.scalars()]
             stored = dict(
-                connection.execute(sa.select(tables.policies.c.version, tables.policies.c.policy)).all()
+                connection.execute(
+                    sa.select(tables.policies.c.version, tables.policies.c.policy)
+                ).all()
             )
         assert now[: len(self.shown)] == self.shown
         self.shown = now

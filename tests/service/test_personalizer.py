@@ -30,9 +30,7 @@ def served(tmp_path):
 
 @pytest.fixture
 def client(served):
-    made = personalizer.PersonalizerClient(
-        served.url, CognitiveServicesCredentials(ADMIN)
-    )
+    made = personalizer.PersonalizerClient(served.url, CognitiveServicesCredentials(ADMIN))
     yield made
     made.close()
 

@@ -4,12 +4,12 @@ import shutil
 from dataclasses import replace
 
 import pytest
-from tests.service.conftest import ADMIN, Running
 
 from discreet.service.errors import StoreBusy
 from discreet.service.fence import RolledBack
 from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
+from tests.service.conftest import ADMIN, Running
 
 RAW = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": 1.0}}
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
@@ -106,7 +106,9 @@ def test_a_missing_or_foreign_fence_is_refused(folder):
     fence.unlink()
     with pytest.raises(RolledBack, match="no fence"):
         Server(server.settings)
-    Running(folder / "other", store=f"sqlite:///{folder}/other.db", secrets=folder / "foreign").stop()
+    Running(
+        folder / "other", store=f"sqlite:///{folder}/other.db", secrets=folder / "foreign"
+    ).stop()
     fence.write_bytes((folder / "foreign" / "fence.log").read_bytes())
     with pytest.raises(RolledBack, match="another instance"):
         Server(server.settings)
@@ -132,7 +134,9 @@ def test_what_must_not_be_forgotten_comes_back_from_the_fence(folder):
     again = Running(folder)
     client = again.client()
     try:
-        assert again.request("GET", "/v1/bandits", Authorization=f"Bearer {key['secret']}")[0] == 401
+        assert (
+            again.request("GET", "/v1/bandits", Authorization=f"Bearer {key['secret']}")[0] == 401
+        )
         shown = client.call("GET", "/v1/populations/people")
         assert shown["limit"]["epsilon"] == 1.3
         assert [each["bandit"] for each in shown["bandits"]] == ["paid"]

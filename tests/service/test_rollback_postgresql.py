@@ -1,12 +1,12 @@
 """The same on PostgreSQL: point-in-time restores, failovers to an older state while servers run."""
 
 import pytest
-from tests.service.conftest import Running
 
 from discreet.service.client import ServiceError
 from discreet.service.fence import RolledBack
 from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
+from tests.service.conftest import Running
 
 RAW = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": 1.0}}
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
@@ -65,7 +65,9 @@ def test_a_point_in_time_restore_is_refused_and_restore_begins_a_new_epoch(
         for decision in (*old, *new):
             assert client.learn("b", decision, 0.5) == "unknown"
         assert [client.learn("b", d, 0.5) for d in play(client, 2)] == ["duplicate"] * 2
-        assert again.request("GET", "/v1/bandits", Authorization=f"Bearer {key['secret']}")[0] == 401
+        assert (
+            again.request("GET", "/v1/bandits", Authorization=f"Bearer {key['secret']}")[0] == 401
+        )
         (charge,) = client.call("GET", "/v1/populations/people")["bandits"]
         assert charge["bandit"] == "paid"
     finally:

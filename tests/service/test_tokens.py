@@ -26,7 +26,12 @@ def test_a_token_holds_its_decision():
     made = decision(one.run)
     found = one.open(ABOUT, one.seal(ABOUT, made))
     assert found is not None
-    assert (found.round, found.probability, found.deadline, found.run) == (7, 0.25, math.inf, one.run)
+    assert (found.round, found.probability, found.deadline, found.run) == (
+        7,
+        0.25,
+        math.inf,
+        one.run,
+    )
     np.testing.assert_allclose(found.row, made.row, atol=1e-7)
 
 

@@ -37,9 +37,7 @@ VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their
 # A replaced row: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
 # rewards in [-1, 1] by at most 2. A row that moves from one window to another changes each by at
 # most |v|^4 + COUNT^2 + 2 VALUE^2 <= 4 + COUNT^2 + 2 VALUE^2 (weight, count and reward at most 1).
-SENSITIVITY = math.sqrt(
-    max(8 + COUNT**2 + 4 * VALUE**2, 2 * (4 + COUNT**2 + 2 * VALUE**2))
-)
+SENSITIVITY = math.sqrt(max(8 + COUNT**2 + 4 * VALUE**2, 2 * (4 + COUNT**2 + 2 * VALUE**2)))
 TOTALS = 3  # entries after v v': weight, count, rewards
 
 

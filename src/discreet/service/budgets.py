@@ -77,7 +77,11 @@ def charge(
         raise _exhausted(row, total + mu2, limit, charges)
     connection.execute(
         sa.insert(tables.charges).values(
-            population=population, bandit=bandit, epoch=epoch, mu_squared=_stored(mu2), at=time.time()
+            population=population,
+            bandit=bandit,
+            epoch=epoch,
+            mu_squared=_stored(mu2),
+            at=time.time(),
         )
     )
 

@@ -61,14 +61,16 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
 
 async def lease(server: Server, live: Live, wanted: int) -> None:
     """Get this replica at least one round number; callers that wait share one lease."""
+    live.wanted += wanted
     if live.waiting is None:
-        live.waiting = asyncio.ensure_future(_lease(server, live, wanted))
+        live.waiting = asyncio.ensure_future(_lease(server, live))
         live.waiting.add_done_callback(lambda _: setattr(live, "waiting", None))
     await asyncio.shield(live.waiting)
 
 
-async def _lease(server: Server, live: Live, wanted: int) -> None:
+async def _lease(server: Server, live: Live) -> None:
     now = time.monotonic()
+    wanted, live.wanted = min(live.wanted, MOST_AT_ONCE), 0
     size = max(wanted, min(MOST, math.ceil(live.rate * BLOCK_SECONDS)))
     granted = await server.writer.do(
         ("lease", live.name), lambda many: [_granted(server, live.name, n) for n in many], size
@@ -156,9 +158,7 @@ def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> None:
             return  # a lease ends with its window
         where = tables.bandits.c.name == name
         back = sorted([*returned(row), [first, end]])
-        connection.execute(
-            sa.update(tables.bandits).where(where).values(returned=json.dumps(back))
-        )
+        connection.execute(sa.update(tables.bandits).where(where).values(returned=json.dumps(back)))
 
 
 async def give_back_idle(server: Server) -> None:
@@ -206,7 +206,9 @@ class _Asked:
         if live.definition.privacy.unit == "round":
             return NOBODY
         if not person or len(person) > _LONGEST_ID:
-            raise invalid(f"this bandit protects people: send `person`, up to {_LONGEST_ID} characters")
+            raise invalid(
+                f"this bandit protects people: send `person`, up to {_LONGEST_ID} characters"
+            )
         return server.pseudonym(live.about, person)
 
 

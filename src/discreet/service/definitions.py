@@ -207,7 +207,9 @@ class Declared:
     """Declared context and actions."""
 
     def __init__(self, definition: Definition) -> None:
-        context = {name: column.feature(name) for name, column in (definition.context or {}).items()}
+        context = {
+            name: column.feature(name) for name, column in (definition.context or {}).items()
+        }
         extra = {n: column.feature(n) for n, column in (definition.action_features or {}).items()}
         assert definition.actions is not None
         self.map = FeatureMap(context, definition.actions, action_features=extra or None)

@@ -82,7 +82,9 @@ async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list
     return result
 
 
-def _commit(server: Server, name: str, payloads: Sequence[Sequence[Item | None]]) -> list[list[str]]:
+def _commit(
+    server: Server, name: str, payloads: Sequence[Sequence[Item | None]]
+) -> list[list[str]]:
     """All waiting rewards of a bandit in one transaction."""
     items = [item for payload in payloads for item in payload]
     try:
@@ -128,9 +130,7 @@ class _Batch:
         self.privacy = self.held.definition.privacy
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
-        self.pending = Pending(
-            connection, server.buckets, server.sealer, row.name, row.epoch
-        )
+        self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
 

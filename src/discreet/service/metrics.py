@@ -3,8 +3,8 @@
 No count by action or by status of a reward, no latency by action: each of these would be a release.
 """
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
 from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
 from discreet.service import administration
 from discreet.service.errors import Problem
@@ -22,7 +22,9 @@ async def text(server: Server) -> bytes:
     up = Gauge("discreet_store_up", "Whether the store answers", registry=registry)
     rounds = Gauge("discreet_rounds", "Rounds leased", ["bandit"], registry=registry)
     window = Gauge("discreet_window", "Number of the open window", ["bandit"], registry=registry)
-    policy = Gauge("discreet_policy_version", "Version of the policy", ["bandit"], registry=registry)
+    policy = Gauge(
+        "discreet_policy_version", "Version of the policy", ["bandit"], registry=registry
+    )
     learning = Gauge("discreet_learning", "Whether rewards count", ["bandit"], registry=registry)
     alarm = Gauge("discreet_alarm", "Whether an alarm is stored", ["bandit"], registry=registry)
     try:

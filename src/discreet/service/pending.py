@@ -92,7 +92,9 @@ def seal(buckets: Buckets, bucket: str, about: bytes, number: int, answer: Answe
     return nonce + cipher.encrypt(nonce, msgspec.msgpack.encode(answer), _bound(about, number))
 
 
-def unseal(buckets: Buckets, bucket: str, about: bytes, number: int, sealed: bytes) -> Answer | None:
+def unseal(
+    buckets: Buckets, bucket: str, about: bytes, number: int, sealed: bytes
+) -> Answer | None:
     """The answer that `seal` sealed, or None."""
     try:
         cipher = AESGCM(buckets.key(bucket))

@@ -1,9 +1,9 @@
 """The API of the retired Azure Personalizer, for one bandit: its published client works unchanged.
 
-    rank      contextFeatures and actions are hashed (`"features": {"hashed": n}`); the event's id is
-              the caller's, or made here; excluded actions are never chosen
-    reward    counts once; later ones are ignored, as there
-    activate  a deferred event counts its default reward only once it is activated
+rank      contextFeatures and actions are hashed (`"features": {"hashed": n}`); the event's id is
+          the caller's, or made here; excluded actions are never chosen
+reward    counts once; later ones are ignored, as there
+activate  a deferred event counts its default reward only once it is activated
 """
 
 import secrets

@@ -160,7 +160,9 @@ class _Restore:
         ).one_or_none()
         if known is None:
             if budgets.row_of(connection, about["population"]) is None:
-                self._limit(connection, {"population": about["population"], "unit": about.get("unit")})
+                self._limit(
+                    connection, {"population": about["population"], "unit": about.get("unit")}
+                )
             connection.execute(
                 sa.insert(table).values(
                     population=about["population"],
@@ -196,9 +198,7 @@ class _Restore:
                 if privacy.population is None:
                     raise conflict("budget-exhausted", "Nobody pays for these people twice.")
                 mu2 = definitions.mu_squared(definition)
-                budgets.charge(
-                    connection, privacy.population, row.name, epoch, mu2, privacy.unit
-                )
+                budgets.charge(connection, privacy.population, row.name, epoch, mu2, privacy.unit)
             except Problem:
                 retired = True
                 self.done.append(f"{row.name} comes back retired: its people's budget is spent")

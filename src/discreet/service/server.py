@@ -201,9 +201,7 @@ class Server:
             about: dict[str, Any] = {"bandit": name}
             if privacy.population is not None:
                 mu2 = definitions.mu_squared(definition)
-                budgets.charge(
-                    connection, privacy.population, name, self.epoch, mu2, privacy.unit
-                )
+                budgets.charge(connection, privacy.population, name, self.epoch, mu2, privacy.unit)
                 about |= {"population": privacy.population, "mu_squared": mu2, "unit": privacy.unit}
             turning.create(connection, self.vault, name, self.epoch, definition, self.noise)
             self.note(connection, who, "create", name)

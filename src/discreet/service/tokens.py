@@ -60,9 +60,7 @@ class Sealer:
 
     def seal(self, bandit: bytes, decision: Sealed) -> str:
         """The token of a decision; `bandit` names the bandit and its epoch."""
-        head = _HEAD.pack(
-            decision.round, decision.deadline, decision.probability, decision.person
-        )
+        head = _HEAD.pack(decision.round, decision.deadline, decision.probability, decision.person)
         row = np.asarray(decision.row, dtype="<f4").tobytes()
         nonce = os.urandom(NONCE_BYTES)
         body = self._cipher(self.run).encrypt(nonce, head + row, bandit)

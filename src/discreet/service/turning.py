@@ -61,6 +61,7 @@ class Live:
     rate: float = 0.0  # decisions a second, lately
     used_at: float = 0.0
     waiting: Any = None  # a lease that is on its way
+    wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def note(self, decisions: int) -> None:
@@ -170,7 +171,12 @@ class PersonGuarantee(Guarantee):
 
 
 def create(
-    connection: Connection, vault: Vault, name: str, epoch: str, definition: Definition, noise: Noise
+    connection: Connection,
+    vault: Vault,
+    name: str,
+    epoch: str,
+    definition: Definition,
+    noise: Noise,
 ) -> None:
     """Store a new bandit whose first window is open."""
     learner = definitions.learner(definition, noise)
