@@ -150,15 +150,16 @@ async def give_back(server: Server, live: Live) -> None:
         )
 
 
-def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> None:
+def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> bool:
     first, end, window = block
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         if row.window != window:
-            return  # a lease ends with its window
+            return False  # a lease ends with its window
         where = tables.bandits.c.name == name
         back = sorted([*returned(row), [first, end]])
         connection.execute(sa.update(tables.bandits).where(where).values(returned=json.dumps(back)))
+    return True
 
 
 async def give_back_idle(server: Server) -> None:
@@ -352,6 +353,7 @@ def _keep(
 
 def _again(kept: Pending, known: dict[bytes, tuple[bytes, Any]], asked: _Asked) -> Any:
     """The first answer to a request with this id; a problem if the request was another."""
+    assert asked.id is not None
     entry = kept.entry(asked.id)
     if entry is not None:
         request, answer = bytes(entry.request), kept.answer(entry)
