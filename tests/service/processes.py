@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -45,6 +46,7 @@ class Parent:
     def __init__(self, folder: Path, admin: str) -> None:
         self.folder, self.admin = folder, admin
         self.count = 0
+        self._lock = threading.Lock()
         self.process = subprocess.Popen(
             [sys.executable, "-c", _PARENT],
             stdin=subprocess.PIPE,
@@ -53,6 +55,11 @@ class Parent:
         )
 
     def server(self, store: str, secrets: Path, port: int, before: str = "") -> "Child":
+        with self._lock:
+            pid, out = self._forked(store, secrets, port, before)
+        return Child(pid, port, out, self.admin)
+
+    def _forked(self, store: str, secrets: Path, port: int, before: str) -> tuple[int, Path]:
         self.count += 1
         out = self.folder / f"server-{self.count}.log"
         environment = {
@@ -67,8 +74,7 @@ class Parent:
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(environment) + "\n")
         self.process.stdin.flush()
-        pid = int(self.process.stdout.readline())
-        return Child(pid, port, out, self.admin)
+        return int(self.process.stdout.readline()), out
 
     def close(self) -> None:
         assert self.process.stdin is not None

@@ -55,7 +55,8 @@ class Load:
             with Client(f"http://127.0.0.1:{port}", ADMIN, timeout=20) as client:
                 try:
                     for _ in range(10):
-                        self._round(client)
+                        if not self.stopping:
+                            self._round(client)
                 except (OSError, ServiceError) as error:
                     if isinstance(error, ServiceError) and error.status != 503:
                         self.wrong.append(str(error))
@@ -78,16 +79,14 @@ class Load:
         self.counted.setdefault(token, reward)
         self.open.pop(token, None)
 
-    def stop(self) -> None:
-        self.stopping = True
-        self.thread.join()
-
 
 def settled(loads, client) -> dict[str, float]:
     """Stop, and ask once more about every reward whose answer was lost: all are acknowledged."""
     counted: dict[str, float] = {}
     for load in loads:
-        load.stop()
+        load.stopping = True
+    for load in loads:
+        load.thread.join()
         for token, reward in list(load.open.items()):
             load.settle(client, token, reward)
         assert load.wrong == []

@@ -93,6 +93,10 @@ class Bandit(Stateful, ABC):
         meets an output. A window of `size` decisions opens; none for None, past the horizon.
         """
 
+    def _discarded(self, size: int | None) -> dict[str, Any]:
+        """What dropping the open window unread changes; nothing is changed yet."""
+        raise NotImplementedError(f"{type(self).__name__} cannot drop its window")
+
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:

@@ -71,8 +71,9 @@ async def lease(server: Server, live: Live, wanted: int) -> None:
         live.first, live.end, live.lease_ends = live.spare
         live.spare = None
         return
+    live.wanted += wanted
     if live.waiting is None or live.waiting.done():
-        _begin(live, _lease(server, live, wanted))
+        _begin(live, _lease(server, live))
     await asyncio.shield(live.waiting)
 
 
@@ -91,8 +92,9 @@ def _size(live: Live, wanted: int) -> int:
     return max(wanted, min(most, math.ceil(live.rate * BLOCK_SECONDS)))
 
 
-async def _lease(server: Server, live: Live, wanted: int) -> None:
+async def _lease(server: Server, live: Live) -> None:
     now = time.monotonic()
+    wanted, live.wanted = min(live.wanted, MOST_AT_ONCE), 0
     granted = await server.writer.do(
         ("lease", live.name),
         lambda many: [_granted(server, live.name, n) for n in many],
@@ -202,15 +204,16 @@ async def give_back(server: Server, live: Live) -> None:
             )
 
 
-def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> None:
+def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> bool:
     first, end, window = block
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         if row.window != window:
-            return  # a lease ends with its window
+            return False  # a lease ends with its window
         where = tables.bandits.c.name == name
         back = sorted([*returned(row), [first, end]])
         connection.execute(sa.update(tables.bandits).where(where).values(returned=json.dumps(back)))
+    return True
 
 
 async def give_back_idle(server: Server) -> None:
@@ -433,6 +436,7 @@ def _keep(
 
 def _again(kept: Pending, known: dict[bytes, tuple[bytes, Any]], asked: _Asked) -> Any:
     """The first answer to a request with this id; a problem if the request was another."""
+    assert asked.id is not None
     entry = kept.entry(asked.id)
     if entry is not None:
         request, answer = bytes(entry.request), kept.answer(entry)

@@ -63,6 +63,7 @@ class Live:
     waiting: Any = None  # a lease that is on its way
     spare: tuple[int, int, float] | None = None  # the next block of the same window, and its end
     window_size: int = 0
+    wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
 
     def note(self, decisions: int) -> None:

@@ -90,7 +90,8 @@ class Writer:
 def _results(jobs: list[Any]) -> Sequence[Any]:
     handler = jobs[0][1]
     try:
-        return handler([payload for _, _, payload, _ in jobs])
+        results: Sequence[Any] = handler([payload for _, _, payload, _ in jobs])
+        return results
     except Exception as error:
         return [_problem(error)] * len(jobs)
 
