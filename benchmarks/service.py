@@ -3,8 +3,8 @@
     python benchmarks/service.py [--quick] [--only PART ...]
 
 Servers and the load generator are processes of their own; everything is on one machine, so only
-ratios of one run mean much. Rounds of the service and of the bare endpoint alternate, and the median
-of each is taken. "Slow disk": a preloaded shim makes every fsync and fdatasync wait, for the server
+ratios of one run mean much. Rounds of the service and of the bare endpoint alternate, and the
+median of each is taken. "Slow disk": a preloaded shim makes every fsync and fdatasync wait, for the server
 and for the single commits that it is compared with (needs a C compiler).
 """
 
@@ -134,7 +134,12 @@ def serve_bare():
 
     decode, encode = msgspec.json.Decoder().decode, msgspec.json.Encoder().encode
     replies = {
-        "/decide": {"decision": "dt1." + "x" * 120, "action": "email", "probability": 0.375, "policy": 1},
+        "/decide": {
+            "decision": "dt1." + "x" * 120,
+            "action": "email",
+            "probability": 0.375,
+            "policy": 1,
+        },
         "/learn": {"status": "counted"},
     }  # fmt: skip
 
@@ -245,7 +250,9 @@ def batches(seconds, rounds):
         for _ in range(rounds):
             bodies = reward_bodies(tokens(server, int(80_000 * seconds), PERSON), 100)
             found.append(server.load("/v1/bandits/b/learn", bodies, 8, seconds))
-    row("batches of 100 rewards", f"{100 * median(found, 'rate'):,.0f} rewards/s", "at least 40,000")
+    row(
+        "batches of 100 rewards", f"{100 * median(found, 'rate'):,.0f} rewards/s", "at least 40,000"
+    )
     rng = random.Random(0)
     body = json.dumps({"contexts": [{"age": rng.randint(18, 100)} for _ in range(100)]})
     with running(TWENTY) as server:
@@ -272,7 +279,11 @@ def slow_disk(seconds, rounds):
                 single.append(float(done.stdout))
     mine, commits = statistics.median(ours), statistics.median(single)
     row(f"durable learn, 64 connections, a sync takes {1000 * SLOW:g} ms", f"{mine:,.0f}/s", "")
-    row("... of the store's single commits", f"{mine / commits:.1f} of {commits:,.0f}/s", "at least 12")
+    row(
+        "... of the store's single commits",
+        f"{mine / commits:.1f} of {commits:,.0f}/s",
+        "at least 12",
+    )
 
 
 def single_commits(seconds):
@@ -299,7 +310,11 @@ def staying(seconds, rounds):
         before = server.memory()
         server.load("/v1/bandits/b/decide", [many] * (total // 1000), 2, 600)
         after = server.memory()
-    row(f"memory after {total:,} decisions more", f"{after - before:+.1f} of {before:.0f} MB", "flat")
+    row(
+        f"memory after {total:,} decisions more",
+        f"{after - before:+.1f} of {before:.0f} MB",
+        "flat",
+    )
 
 
 def old_bandit(seconds, rounds):
@@ -335,7 +350,9 @@ def aged(folder, rounds):
     from discreet.service.settings import Settings
 
     server = Server(
-        Settings(store=f"sqlite:///{folder}/store.db", secrets=Path(folder) / "secrets", admin_key=KEY)
+        Settings(
+            store=f"sqlite:///{folder}/store.db", secrets=Path(folder) / "secrets", admin_key=KEY
+        )
     )
     server.create("b", definitions.parsed(json.dumps(DECLARED).encode()), "benchmark")
     while rounds:
@@ -349,7 +366,13 @@ def aged(folder, rounds):
             leases._turned(server, "b", 1)
     full = b"\xff" * (store.BLOCK // 8)
     blocks = [
-        {"bandit": "b", "epoch": server.epoch, "block": i, "rewarded": full, "defaulted": bytes(len(full))}
+        {
+            "bandit": "b",
+            "epoch": server.epoch,
+            "block": i,
+            "rewarded": full,
+            "defaulted": bytes(len(full)),
+        }
         for i in range(rounds // store.BLOCK)
     ]  # fmt: skip
     if blocks:
@@ -370,7 +393,9 @@ PARTS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="short rounds; figures for a look only")
+    parser.add_argument(
+        "--quick", action="store_true", help="short rounds; figures for a look only"
+    )
     parser.add_argument("--only", choices=PARTS, nargs="+", default=list(PARTS))
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--commits", type=float, help=argparse.SUPPRESS)

@@ -93,7 +93,9 @@ class Job:
         self.until = self.begun + self.warm + self.seconds
         callers = []
         for _ in range(self.connections):
-            callers.append((await loop.create_connection(lambda: Caller(self), "127.0.0.1", self.port))[1])
+            callers.append(
+                (await loop.create_connection(lambda: Caller(self), "127.0.0.1", self.port))[1]
+            )
         await asyncio.gather(*(caller.ended for caller in callers))
         times = sorted(self.times)
         return {

@@ -1,4 +1,4 @@
-"""`discreet serve`, `keys`, `backup`, `restore`: what they do, and what they say when they cannot."""
+"""`discreet serve`, `keys`, `backup`, `restore`: what they do, what they say when they cannot."""
 
 import io
 import os
@@ -12,7 +12,8 @@ import pytest
 from discreet.cli import main
 from discreet.service.client import Client, ServiceError
 from discreet.service.demo import BANDIT, DEFINITION, Players, visitors
-from tests.service.conftest import ADMIN, Running, free_port as free
+from tests.service.conftest import ADMIN, Running
+from tests.service.conftest import free_port as free
 
 RAW = {"dim": 2, "privacy": {"epsilon": 1.0}}
 
@@ -114,7 +115,10 @@ def test_a_backup_put_back_is_refused_until_restore(place, capsys):
 
 @pytest.mark.parametrize("missing", ["typer", "starlette", "sqlalchemy"])
 def test_a_missing_extra_is_named(missing):
-    code = "import sys; sys.modules[sys.argv[1]] = None; from discreet.cli import main; main(['serve'])"
+    code = (
+        "import sys; sys.modules[sys.argv[1]] = None\n"
+        "from discreet.cli import main; main(['serve'])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, missing], capture_output=True, text=True, check=False
     )
@@ -179,5 +183,3 @@ def test_players_wait_for_a_server_and_stop_without_one():
     players.start()
     players.stop()
     assert players.seen == 0
-
-

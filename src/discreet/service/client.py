@@ -23,7 +23,9 @@ PAUSE = 0.1  # seconds before the second try; doubles, with jitter
 class ServiceError(Exception):
     """An answer other than success: status, a stable kind, and what to do."""
 
-    def __init__(self, status: int, kind: str, title: str, detail: str, more: dict[str, Any]) -> None:
+    def __init__(
+        self, status: int, kind: str, title: str, detail: str, more: dict[str, Any]
+    ) -> None:
         super().__init__(f"{title} {detail}".strip())
         self.status = status
         self.kind = kind
@@ -68,7 +70,7 @@ class Client:
         self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
 
-    # -- deciding and learning -----------------------------------------------------------------------
+    # -- deciding and learning ---------------------------------------------------------------------
 
     def decide(
         self,
@@ -100,15 +102,13 @@ class Client:
         status: str = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", body)["status"]
         return status
 
-    def learn_many(
-        self, bandit: str, rewards: Iterable[tuple[Decided | str, float]]
-    ) -> list[str]:
+    def learn_many(self, bandit: str, rewards: Iterable[tuple[Decided | str, float]]) -> list[str]:
         """Send many rewards; returns their statuses, in order."""
         items = [{"decision": _named(decision), "reward": reward} for decision, reward in rewards]
         reply = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", {"rewards": items})
         return list(reply["statuses"])
 
-    # -- everything else -----------------------------------------------------------------------------
+    # -- everything else ---------------------------------------------------------------------------
 
     def create(self, bandit: str, definition: Mapping[str, Any]) -> dict[str, Any]:
         """Create a bandit; the same definition again changes nothing."""

@@ -24,7 +24,10 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "admin",
         "summary": "Create a bandit; the same definition again changes nothing",
         "body": Definition,
-        "also": {201: "Created", 409: "Another definition, or the population's budget is exhausted"},
+        "also": {
+            201: "Created",
+            409: "Another definition, or the population's budget is exhausted",
+        },
     },
     {
         "path": "/v1/bandits/{name}",

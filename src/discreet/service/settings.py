@@ -33,7 +33,9 @@ class Settings:
     noise: Noise | None = field(default=None, repr=False)
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] | None = None, **flags: object) -> "Settings":
+    def from_environment(
+        cls, environment: Mapping[str, str] | None = None, **flags: object
+    ) -> "Settings":
         """Flags that were given, else variables, else defaults."""
         given = os.environ if environment is None else environment
         found: dict[str, object] = {}
