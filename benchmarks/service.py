@@ -3,10 +3,10 @@
     python benchmarks/service.py [--quick] [--only PART ...]
 
 Servers and the load generator are processes of their own; everything is on one machine, so only
-ratios of one run mean much. "Per core" counts the server's own processor time, which others on the
-machine do not change much. Rounds of the service and of the bare endpoint alternate, and the
-median of each is taken. "Slow disk": a preloaded shim makes every fsync and fdatasync wait, for the server
-and for the single commits that it is compared with (needs a C compiler).
+ratios of one run mean much. "Per core" counts the server's own processor time, which others on
+the machine change less. Rounds of the service and of the bare endpoint alternate, and the median
+of each is taken. "Slow disk": a preloaded shim makes every fsync and fdatasync wait, for the
+server and for the single commits that it is compared with (needs a C compiler).
 """
 
 import argparse
