@@ -75,8 +75,8 @@ def test_hashed__the_context_alone_tells_no_action_from_another():
 def test_hashed__names_that_share_a_column_have_either_sign():
     """So that collisions cancel on average: in each column about half of the names are negative.
 
-    4,000 names in 8 columns, 500 each: half +- .1 is 4.5 standard deviations, false alarm rate below
-    1e-4 for all columns together (and the hash is fixed: it either holds or not).
+    4,000 names in 8 columns, 500 each: half +- .1 is 4.5 standard deviations, false alarm rate
+    below 1e-4 for all columns together (and the hash is fixed: it either holds or not).
     """
     names = [f"name-{i}" for i in range(4000)]
     rows = HashedFeatures(8)(None, names)

@@ -1,4 +1,4 @@
-"""`discreet serve`, `keys`, `backup`, `restore`: what they do, and what they say when they cannot."""
+"""`discreet serve`, `keys`, `backup`, `restore`: what they do, what they say when they cannot."""
 
 import io
 import os
@@ -115,7 +115,10 @@ def test_a_backup_put_back_is_refused_until_restore(place, capsys):
 
 @pytest.mark.parametrize("missing", ["typer", "starlette", "sqlalchemy"])
 def test_a_missing_extra_is_named(missing):
-    code = "import sys; sys.modules[sys.argv[1]] = None; from discreet.cli import main; main(['serve'])"
+    code = (
+        "import sys; sys.modules[sys.argv[1]] = None\n"
+        "from discreet.cli import main; main(['serve'])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, missing], capture_output=True, text=True, check=False
     )

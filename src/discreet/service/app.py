@@ -24,7 +24,7 @@ from discreet.service import (
     personalizer,
     sweeping,
 )
-from discreet.service.errors import Problem, invalid, not_found, unauthorized
+from discreet.service.errors import Problem, explained, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
@@ -412,7 +412,7 @@ def _decoded(decoder: Any, body: bytes) -> Any:
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
-        raise invalid(str(error)) from None
+        raise invalid(explained(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise Problem(
             400, "not-json", "The body is not JSON.", "Send a JSON object in UTF-8."

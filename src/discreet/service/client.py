@@ -70,7 +70,7 @@ class Client:
         self._timeout = timeout
         self._connection: http.client.HTTPConnection | None = None
 
-    # -- deciding and learning -----------------------------------------------------------------------
+    # -- deciding and learning ---------------------------------------------------------------------
 
     def decide(
         self,
@@ -108,7 +108,7 @@ class Client:
         reply = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", {"rewards": items})
         return list(reply["statuses"])
 
-    # -- everything else -----------------------------------------------------------------------------
+    # -- everything else ---------------------------------------------------------------------------
 
     def create(self, bandit: str, definition: Mapping[str, Any]) -> dict[str, Any]:
         """Create a bandit; the same definition again changes nothing."""

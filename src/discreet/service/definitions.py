@@ -21,7 +21,7 @@ from discreet.hashed import HashedFeatures
 from discreet.privacy import Noise
 from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import gaussian_mu
-from discreet.service.errors import invalid
+from discreet.service.errors import explained, invalid
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _WAIT = re.compile(r"(\d{1,9})(s|m|h|d)")
@@ -112,7 +112,7 @@ def parsed(raw: bytes) -> Definition:
 def _explained(error: msgspec.DecodeError) -> str:
     """msgspec names fields and types, not values; a JSON error names a place."""
     if isinstance(error, msgspec.ValidationError):
-        return str(error)
+        return explained(error)
     return "The body must be a JSON object in UTF-8."
 
 

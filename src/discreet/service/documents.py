@@ -24,6 +24,12 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "admin",
         "summary": "Create a bandit; the same definition again changes nothing",
         "body": Definition,
+        "example": {
+            "context": {"age": {"number": [18, 100]}, "plan": {"category": ["basic", "gold"]}},
+            "actions": ["email", "call", "nothing"],
+            "reward": {"range": [0, 1], "wait": "7d"},
+            "privacy": {"epsilon": 1.0, "delta": 1e-6},
+        },
         "also": {
             201: "Created",
             409: "Another definition, or the population's budget is exhausted",
@@ -47,6 +53,7 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "decide",
         "summary": "Decide for one person, or for many",
         "body": messages.DecideBody,
+        "example": {"context": {"age": 40, "plan": "gold"}},
         "reply": (messages.DecisionReply, messages.DecisionsReply),
         "also": {409: "Another decision has this id", 503: "The store is away"},
     },
@@ -56,6 +63,7 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "learn",
         "summary": "Send rewards; a retry never hurts",
         "body": messages.LearnBody,
+        "example": {"decision": "dt1.the-token-of-the-decision", "reward": 1},
         "reply": (messages.StatusReply, messages.StatusesReply),
         "also": {503: "The store is away; nothing was acknowledged"},
     },
@@ -90,6 +98,7 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "admin",
         "summary": "Set the most that may be spent on these people",
         "body": messages.PopulationBody,
+        "example": {"epsilon": 2.0, "delta": 1e-6, "unit": "person"},
         "also": {201: "Created", 409: "Below what is spent, or another unit"},
     },
     {
@@ -104,6 +113,7 @@ _CALLS: list[dict[str, Any]] = [
         "scope": "admin",
         "summary": "Make a key; its secret is shown once",
         "body": messages.KeyBody,
+        "example": {"name": "shop", "scopes": ["decide", "learn"], "bandits": ["welcome"]},
         "status": 201,
     },
     {"path": "/v1/keys", "method": "get", "scope": "admin", "summary": "All keys"},
@@ -242,6 +252,8 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
+        if "example" in call:
+            operation["requestBody"]["content"]["application/json"]["example"] = call["example"]
     if "scope" in call:
         scheme = "subscription" if call["path"].startswith("/personalizer") else "key"
         operation["security"] = [{scheme: []}]
@@ -280,21 +292,44 @@ def page(personalizer: bool) -> Response:
             )
             body = ""
             if "requestBody" in operation:
-                schema = operation["requestBody"]["content"]["application/json"]["schema"]
-                name = schema["$ref"].rsplit("/", 1)[1]
+                media = operation["requestBody"]["content"]["application/json"]
+                name = media["schema"]["$ref"].rsplit("/", 1)[1]
                 fields = document["components"]["schemas"][name].get("properties", {})
                 body = f"<p>Body: <code>{html.escape(', '.join(fields))}</code></p>"
+                if "example" in media:
+                    body += f"<pre>{html.escape(_curl(method, path, media['example']))}</pre>"
             sections.append(
                 f'<section><p class="call">{method.upper()} {html.escape(path)}</p>'
                 f"<p>{html.escape(operation['summary'])}. "
                 f"{html.escape(operation.get('description', ''))}</p>{body}<p>{codes}</p></section>"
             )
+    statuses = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in _STATUSES.items())
     head = (
-        "<h1>discreet</h1><p>Send a key as <code>Authorization: Bearer &lt;key&gt;</code>. Errors "
-        "are <code>application/problem+json</code>. The machine-readable document is "
+        "<h1>discreet</h1><p>Create a bandit, decide for a person, keep the token of the decision, "
+        "send it back with the reward. A reward that is sent again counts once.</p><p>Send a key "
+        "as <code>Authorization: Bearer &lt;key&gt;</code>. Errors are <code>application/problem+json</code>. The machine-readable document is "
         '<a href="/openapi.json">/openapi.json</a>.</p>'
+        f"<h2>What became of a reward</h2><dl>{statuses}</dl><h2>All calls</h2>"
     )
     return _html("discreet: the API", head + "".join(sections))
+
+
+_STATUSES = {
+    "counted": "it is on disk",
+    "duplicate": "this decision had its reward before; nothing has changed",
+    "late": "it came after the time that the bandit waits",
+    "accepted": "counted, or the person had counted already: it does not say which",
+    "closed": "the bandit learns no more",
+    "unknown": "not a decision of this bandit",
+    "invalid": "not a reward in the bandit's range",
+}
+
+
+def _curl(method: str, path: str, example: Any) -> str:
+    body = msgspec.json.encode(example).decode()
+    called = path.replace("{name}", "welcome")
+    verb = "" if method == "post" else f"-X {method.upper()} "
+    return f"curl -H \"Authorization: Bearer $KEY\" {verb}$URL{called} -d '{body}'"
 
 
 def front() -> Response:

@@ -1,5 +1,6 @@
 """Errors as RFC 9457 problems: a stable type, a title, what to do; never a value that was sent."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -58,6 +59,32 @@ def not_found(what: str) -> Problem:
 def invalid(detail: str, **more: Any) -> Problem:
     """A request that can never succeed; `detail` names fields, never values."""
     return Problem(422, "invalid", "The request is not valid.", detail, **more)
+
+
+_QUOTES = (  # what msgspec would quote, and what is said instead
+    (
+        re.compile(r"Invalid enum value .*?(?= - at `|$)", re.DOTALL),
+        "Not one of the allowed values",
+    ),
+    (
+        re.compile(r"Object contains unknown field `.*?`(?= - at `|$)", re.DOTALL),
+        "There is a field that is not known here (see /docs)",
+    ),
+)
+
+
+def explained(error: msgspec.ValidationError) -> str:
+    """What does not fit, and where; never what was sent.
+
+    >>> explained(msgspec.ValidationError("Invalid enum value 'secret' - at `$.link`"))
+    'Not one of the allowed values - at `$.link`'
+    """
+    text = str(error)
+    for pattern, words in _QUOTES:
+        text = pattern.sub(words, text)
+    if text.startswith("Object missing required field `privacy`"):
+        return 'State the promise: "privacy": {"epsilon": 1.0}; epsilon null switches it off.'
+    return text
 
 
 def conflict(kind: str, title: str, detail: str = "", **more: Any) -> Problem:
