@@ -94,7 +94,7 @@ def test_doubling__a_resumed_learner_takes_feedback_of_decisions_from_before():
     resumed = Doubling(make, first=4)
     resumed.load_state_dict(first.state_dict())
     assert resumed.learn(waiting[1], 0.5) is True
-    with pytest.raises(ValueError, match="once|twice|had its"):
+    with pytest.raises(ValueError, match=r"once|twice|had its"):
         resumed.learn(waiting[1], 0.5)
 
 

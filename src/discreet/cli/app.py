@@ -41,7 +41,7 @@ def start(context: typer.Context) -> None:
 
 for command in (demo, run, report, forecast, audit, datasets, learners):
     app.command()(command)
-for command in (serve, backup, restore):
-    app.command(rich_help_panel="The decision service")(command)
+for service in (serve, backup, restore):
+    app.command(rich_help_panel="The decision service")(service)
 app.add_typer(keys, name="keys", rich_help_panel="The decision service")
 app.command()(version)

@@ -170,7 +170,7 @@ class Routes:
 
         return Route(path, called, methods=[method])
 
-    # -- who asks, and what -------------------------------------------------------------------------
+    # -- who asks, and what ------------------------------------------------------------------------
 
     def _allowed(self, request: Request, scope: str, bandit: str | None = None) -> Key:
         return _allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
@@ -202,7 +202,7 @@ class Routes:
             raise not_found("name")
         return name
 
-    # -- bandits ------------------------------------------------------------------------------------
+    # -- bandits -----------------------------------------------------------------------------------
 
     async def put_bandit(self, request: Request) -> Response:
         """Create."""
@@ -266,7 +266,7 @@ class Routes:
         self._allowed(request, "read", name)
         return answer(await administration.guarantee(self.server, name))
 
-    # -- deciding and learning -----------------------------------------------------------------------
+    # -- deciding and learning ---------------------------------------------------------------------
 
     async def _decide(self, name: str, raw: bytes) -> Any:
         """One decision or many."""
@@ -294,7 +294,7 @@ class Routes:
             raise learning.refuse_single(live, body.decision, body.reward)
         return StatusReply((await learning.learn(self.server, name, [item]))[0])
 
-    # -- populations and keys --------------------------------------------------------------------------
+    # -- populations and keys ----------------------------------------------------------------------
 
     async def put_population(self, request: Request) -> Response:
         """Create, or raise the limit."""
@@ -334,7 +334,7 @@ class Routes:
         await administration.revoke_key(self.server, request.path_params["id"], key.id)
         return Response(status_code=204)
 
-    # -- operations --------------------------------------------------------------------------------------
+    # -- operations --------------------------------------------------------------------------------
 
     async def healthz(self, _: Request) -> Response:
         """The process lives."""
@@ -361,7 +361,7 @@ class Routes:
         """Where to go."""
         return documents.front()
 
-    # -- the retired service's API -------------------------------------------------------------------------
+    # -- the retired service's API -----------------------------------------------------------------
 
     def _subscribed(self, request: Request, scope: str) -> None:
         secret = request.headers.get("ocp-apim-subscription-key", "")

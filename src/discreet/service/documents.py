@@ -307,7 +307,8 @@ def page(personalizer: bool) -> Response:
     head = (
         "<h1>discreet</h1><p>Create a bandit, decide for a person, keep the token of the decision, "
         "send it back with the reward. A reward that is sent again counts once.</p><p>Send a key "
-        "as <code>Authorization: Bearer &lt;key&gt;</code>. Errors are <code>application/problem+json</code>. The machine-readable document is "
+        "as <code>Authorization: Bearer &lt;key&gt;</code>. Errors are "
+        "<code>application/problem+json</code>. The machine-readable document is "
         '<a href="/openapi.json">/openapi.json</a>.</p>'
         f"<h2>What became of a reward</h2><dl>{statuses}</dl><h2>All calls</h2>"
     )

@@ -8,7 +8,7 @@ import msgspec
 BASE = "urn:discreet:problem:"
 
 
-class Problem(Exception):
+class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
     """An answer other than success."""
 
     def __init__(self, status: int, kind: str, title: str, detail: str = "", **more: Any) -> None:
@@ -27,7 +27,7 @@ class Problem(Exception):
         return msgspec.json.encode({**record, **self.more})
 
 
-class StoreBusy(RuntimeError):
+class StoreBusy(RuntimeError):  # noqa: N818 - it states a fact
     """Another server holds the store."""
 
 

@@ -22,7 +22,7 @@ from discreet.service.errors import Problem
 from discreet.service.vault import exclusive, make_once
 
 
-class RolledBack(RuntimeError):
+class RolledBack(RuntimeError):  # noqa: N818 - it states a fact
     """The database is not the one this fence guards, or an older version of it."""
 
 

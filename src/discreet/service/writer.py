@@ -2,8 +2,8 @@
 
 A disk that needs five milliseconds for a sync makes two hundred commits a second, however many
 requests wait; so the writer takes all of them, does them in one transaction for each bandit, and
-answers them together. Those who were answered come back one after the other: for a small part of the
-time that the last commit took, the writer waits for as many as it had.
+answers them together. Those who were answered come back one after the other: for a small part of
+the time that the last commit took, the writer waits for as many as it had.
 """
 
 import asyncio
