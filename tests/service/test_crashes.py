@@ -1,8 +1,8 @@
-"""Crashes between any two statements, and at the commit: what a fresh server finds on the same files.
+"""Crashes between any two statements, and at the commit: what a fresh server finds.
 
 A hypothesis machine drives a server without HTTP. Any step may crash at its k-th SQL statement, at
-its commit (before it, or after it with the answer lost) or at a sync of the secrets folder; then the
-server is dropped as it is and another one starts on the same files.
+its commit (before it, or after it with the answer lost) or at a sync of the secrets folder; then
+the server is dropped as it is and another one starts on the same files.
 """
 
 import asyncio

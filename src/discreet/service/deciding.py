@@ -1,8 +1,9 @@
 """Leases, policy, choose, seal.
 
 A decision needs a round number, the public policy and the person's features; none of these is
-private to others. Numbers are leased in small blocks, because lost numbers cost learning: a block is
-about 50 ms of traffic, an idle replica gives its block back, and all leases of a window end with it.
+private to others. Numbers are leased in small blocks, because lost numbers cost learning: a block
+is about 50 ms of traffic, an idle replica gives its block back, and all leases of a window end with
+it.
 A decision that is kept (named by the caller, or with a default reward) is written first.
 """
 

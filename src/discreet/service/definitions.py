@@ -5,7 +5,8 @@
      "reward": {"range": [0, 1], "wait": "7d", "default": 0},
      "privacy": {"epsilon": 1.0, "delta": 1e-6, "trust": "joint", "unit": "round"}}
 
-In place of context and actions: `"dim": 20` for raw rows, `"features": {"hashed": 32}` for any JSON.
+In place of context and actions: `"dim": 20` for raw rows, `"features": {"hashed": 32}` for any
+JSON.
 """
 
 import math

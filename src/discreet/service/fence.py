@@ -22,7 +22,7 @@ from discreet.service.errors import Problem
 from discreet.service.vault import exclusive, make_once
 
 
-class RolledBack(RuntimeError):
+class RolledBack(RuntimeError):  # noqa: N818 (it names what happened)
     """The database is not the one this fence guards, or an older version of it."""
 
 

@@ -1,8 +1,8 @@
 """Group commit: open tokens, fold, mark, answer.
 
 Rewards that wait together are one transaction: the bandit's row is locked, marks say which rounds
-had their reward, new ones are folded into the open noisy sum as one batch, the sum is sealed under a
-new key, and everybody is answered when the commit is on disk. What an answer says depends on the
+had their reward, new ones are folded into the open noisy sum as one batch, the sum is sealed under
+a new key, and everybody is answered when the commit is on disk. What an answer says depends on the
 token, the clock and the caller's own earlier calls, never on another person's reward.
 """
 
@@ -102,7 +102,7 @@ def _commit(
 
 
 def settle(server: Server, name: str, now: float, most: int) -> int:
-    """Count the default reward of decisions whose deadline has passed; returns how many were due."""
+    """Count the default reward of decisions whose deadline has passed; returns how many."""
     table = tables.pending
     try:
         with server.store.transaction() as connection:

@@ -2,8 +2,9 @@
 
 The learner's state is stored in two parts. What is public (belief, ledger, the open window's plan)
 stands in the bandit's row and changes when a window turns. The open noisy sum is sealed (vault.py)
-and changes at every commit. Noise is drawn when a window opens and lives in the sum, never in a code
-path: any replica may close a window that another one opened, and doing it again gives the same bits.
+and changes at every commit. Noise is drawn when a window opens and lives in the sum, never in a
+code path: any replica may close a window that another one opened, and doing it again gives the same
+bits.
 """
 
 import json

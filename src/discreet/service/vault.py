@@ -33,7 +33,7 @@ NAME_BYTES = 8  # of a key
 PATIENCE = 10.0  # seconds to wait for a file that another replica holds
 
 
-class MissingSecret(RuntimeError):
+class MissingSecret(RuntimeError):  # noqa: N818 (it names what happened)
     """The secrets folder lacks what the database needs: it is another one, or was not restored."""
 
 
