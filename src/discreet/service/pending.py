@@ -2,8 +2,8 @@
 
 Each is sealed under the key of a bucket (one for each hour of deadlines), which lives in the
 secrets folder and is destroyed when the bucket is settled: old pages of the database then hold
-nothing that could be read. A settled decision leaves a tombstone, so that a retry is `duplicate` and not
-`unknown`.
+nothing that could be read. A settled decision leaves a tombstone, so that a retry is `duplicate`
+and not `unknown`.
 """
 
 import math

@@ -3,9 +3,10 @@
 A restored database is old: its open windows may have been released, with other rewards, and going
 on with them would use their noise twice. So `restore` begins a new epoch. Open windows are
 discarded unread and their keys destroyed, tokens of earlier epochs and of unregistered runs answer
-`unknown`, and what must never be forgotten is replayed from the fence: charges, limits, revoked keys,
-retirements. Where a bandit protects people, the hashes since the backup are gone: the new epoch is
-charged like a new bandit, and a bandit that cannot pay, or is in no population, comes back retired.
+`unknown`, and what must never be forgotten is replayed from the fence: charges, limits, revoked
+keys, retirements. Where a bandit protects people, the hashes since the backup are gone: the new
+epoch is charged like a new bandit, and a bandit that cannot pay, or is in no population, comes back
+retired.
 """
 
 import secrets
