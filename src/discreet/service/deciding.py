@@ -324,10 +324,12 @@ async def _decided(
     if keep or any(each.id is not None for each in asked):
         return await _kept(server, live, asked, made, keep, active)
     now = time.time()
-    return [
-        DecisionReply(_token(server, live, each, choice, now), each.names[choice[1]], *choice[2:])
-        for each, choice in zip(asked, made, strict=True)
-    ]
+    nonces = server.sealer.nonces(len(asked))
+    replies = []
+    for each, choice, nonce in zip(asked, made, nonces, strict=True):
+        token = _token(server, live, each, choice, now, nonce)
+        replies.append(DecisionReply(token, each.names[choice[1]], *choice[2:]))
+    return replies
 
 
 def probabilities(live: Live, request: DecideRequest) -> list[float]:
@@ -355,12 +357,14 @@ def _chosen(server: Server, live: Live, asked: Sequence[_Asked], first: int) -> 
     return found
 
 
-def _token(server: Server, live: Live, asked: _Asked, choice: Any, now: float) -> str:
+def _token(
+    server: Server, live: Live, asked: _Asked, choice: Any, now: float, nonce: bytes | None = None
+) -> str:
     number, action, probability, _ = choice
     sealed = Sealed(
         server.sealer.run, number, asked.rows[action], probability, now + live.wait, asked.person
     )
-    return server.sealer.seal(live.about, sealed)
+    return server.sealer.seal(live.about, sealed, nonce)
 
 
 # -- kept decisions --------------------------------------------------------------------------------

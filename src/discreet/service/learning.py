@@ -134,6 +134,7 @@ class _Batch:
         self.rows: list[Any] = []
         self.rewards: list[float] = []
         self._learning = self._learns()
+        self._next_round = row.next_round
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
         """Statuses, in order; the store is changed accordingly."""
@@ -183,7 +184,7 @@ class _Batch:
             sealed = self.pending.opened(entry)
         if sealed is None or not self.server.is_registered(sealed.run):
             return UNKNOWN
-        if sealed.round >= self.row.next_round:
+        if sealed.round >= self._next_round:
             # Genuine, of a round that this database never gave away: it is an older one.
             self.server.store_alarm(self.connection, self.row.name, ROLLED_BACK)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)

@@ -155,6 +155,12 @@ class Pending:
         if not self._done:
             return
         table = tables.pending
+        kept = sa.select(table.c.round).where(
+            table.c.bandit == self._bandit, table.c.epoch == self._epoch
+        )
+        if self._connection.execute(kept.limit(1)).first() is None:  # this bandit keeps nothing
+            self._done.clear()
+            return
         self._connection.execute(
             sa.update(table)
             .where(

@@ -58,13 +58,30 @@ class Sealer:
         self._master = master
         self._ciphers: dict[bytes, AESGCMSIV] = {}
 
+<<<<<<< HEAD
     def seal(self, bandit: bytes, decision: Sealed) -> str:
         """The token of a decision; `bandit` names the bandit and its epoch."""
         head = _HEAD.pack(decision.round, decision.deadline, decision.probability, decision.person)
+=======
+    def seal(self, bandit: bytes, decision: Sealed, nonce: bytes | None = None) -> str:
+        """The token of a decision; `bandit` names the bandit and its epoch.
+
+        A nonce is random and new: `nonces` draws many at once.
+        """
+        head = _HEAD.pack(
+            decision.round, decision.deadline, decision.probability, decision.person
+        )
+>>>>>>> product
         row = decision.row.astype("<f4").tobytes()
-        nonce = os.urandom(NONCE_BYTES)
+        nonce = os.urandom(NONCE_BYTES) if nonce is None else nonce
         body = self._cipher(self.run).encrypt(nonce, head + row, bandit)
         return PREFIX + _spelled(self.run + nonce + body)
+
+    @staticmethod
+    def nonces(n: int) -> list[bytes]:
+        """n random nonces, each for one token."""
+        raw = os.urandom(NONCE_BYTES * n)
+        return [raw[i : i + NONCE_BYTES] for i in range(0, len(raw), NONCE_BYTES)]
 
     def open(self, bandit: bytes, token: str) -> Sealed | None:
         """What a token holds, or None: forged, truncated, another bandit's or another epoch's."""
