@@ -58,20 +58,12 @@ class Sealer:
         self._master = master
         self._ciphers: dict[bytes, AESGCMSIV] = {}
 
-<<<<<<< HEAD
-    def seal(self, bandit: bytes, decision: Sealed) -> str:
-        """The token of a decision; `bandit` names the bandit and its epoch."""
-        head = _HEAD.pack(decision.round, decision.deadline, decision.probability, decision.person)
-=======
     def seal(self, bandit: bytes, decision: Sealed, nonce: bytes | None = None) -> str:
         """The token of a decision; `bandit` names the bandit and its epoch.
 
         A nonce is random and new: `nonces` draws many at once.
         """
-        head = _HEAD.pack(
-            decision.round, decision.deadline, decision.probability, decision.person
-        )
->>>>>>> product
+        head = _HEAD.pack(decision.round, decision.deadline, decision.probability, decision.person)
         row = decision.row.astype("<f4").tobytes()
         nonce = os.urandom(NONCE_BYTES) if nonce is None else nonce
         body = self._cipher(self.run).encrypt(nonce, head + row, bandit)
