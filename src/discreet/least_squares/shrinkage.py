@@ -56,7 +56,7 @@ OPEN = 0.2  # of an even part of the rows: may have come from directions that ha
 MOVED = 0.3  # of the rows: may have moved to the preferred direction
 DIFFER, VARY, LEAST = 0.3, 0.5, 0.03  # how much of these variances is used: prior mean, std, least
 LEFT = 0.05  # of what was expected, at least, where rows that were seen elsewhere leave less
-# Times the variance of an eigenvalue over it. For the cautious one, runs of fixed above 1,500 of 150
+# Times the variance of an eigenvalue over it. Cautious: runs of fixed above 1,500 of 150 seeds
 # (differences of one or two are chance) and mean regret of sphere: 2: 2, 95; 4: 1, 98; 8: 3, 102.
 DISCOUNT, CAUTIOUS_DISCOUNT = 0.5, 3.0
 
