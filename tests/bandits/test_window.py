@@ -532,6 +532,41 @@ def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_mo
             assert one @ one <= 2 + 1e-12
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@given(
+    st.data(),
+    st.integers(1, 3),
+    st.sampled_from([(0.0, 1.0), (0.0, 10.0), (-3.0, 1.0), (0.0, 1e-3), (5.0, 6.0)]),
+    st.integers(1, 10**7),
+    HUGE,
+)
+def test_transform__with_an_intercept_any_finite_belief_makes_contributions_of_length_at_most_2(
+    data, d, reward_range, size, noise_std
+):
+    count = (d + 1) * (d + 2)
+    half = data.draw(st.lists(st.floats(-1e6, 1e6), min_size=count, max_size=count))
+    cautious = np.array(half).reshape(d + 1, d + 2)
+    square = cautious[:, :-1] / 1e3
+    belief = replace(
+        data.draw(wild_beliefs(d + 1)),
+        constant=data.draw(st.floats(0.01, 0.9)),
+        cautious=np.column_stack([square @ square.T, cautious[:, -1]]),
+        radius=data.draw(st.floats(1e-3, 1e3)),
+    )
+    scale = max(map(abs, reward_range))
+    low, high = (end / scale for end in reward_range)
+    view = transform(belief, size, noise_std, (low, high), None)
+    rng = np.random.default_rng(data.draw(SEEDS))
+    rows = rng.standard_normal((6, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    rows[0] = 0.0
+    for rewards in (np.full(len(rows), low), np.full(len(rows), high)):
+        with np.errstate(all="raise", under="ignore"):
+            v, weight = view.rows(rows, rewards)
+        assert_bounded(v, weight)
+        assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
+
+
 @pytest.mark.parametrize("name", sorted(LINKS))
 def test_bandit__a_theta_that_others_drove_up_makes_nobodys_sum_overflow(name):
     """The demonstration: a huge theta, then one row on which the bare exp would overflow."""
