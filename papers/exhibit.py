@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from matplotlib.ticker import NullFormatter
 
+from discreet.arrays import Array
 from discreet.experiments.figures import COLOURS, GREY, INK, MARKS, legend, panels, svg
 from discreet.experiments.measure import Found, Measurement
 from discreet.experiments.statistics import Slope, interval, standard_error
-from discreet.privacy.checks import Array
 
 BETTER = "better"
 EQUAL = "equal"

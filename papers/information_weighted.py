@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.privacy import Budget, Ledger, SeededNoise
-from discreet.privacy.checks import Array
 from discreet.regression import Problem, price_of_privacy
 from discreet.regression.local import one_dimensional, one_shot
 from papers.exhibit import (

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.experiments.measure import Found
-from discreet.privacy.checks import Array
 from discreet.regression import information_matrix
 from papers.exhibit import (
     EQUAL,

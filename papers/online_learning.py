@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.domains import Ball, Cube, Domain, Simplex
 from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses, linear_losses
@@ -20,7 +21,6 @@ from discreet.online import FTRL, AdversarialBandit, BarrierBandit
 from discreet.online.adversarial import Exp2
 from discreet.online.barrier import Scrible
 from discreet.privacy import SeededNoise, Tree
-from discreet.privacy.checks import Array
 from papers.exhibit import (
     Exhibit,
     Line,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.domains import (
     BasePolytope,
     Domain,
@@ -25,7 +26,6 @@ from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.online import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
-from discreet.privacy.checks import Array
 from papers.exhibit import (
     EQUAL,
     WRONG,

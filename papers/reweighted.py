@@ -8,10 +8,10 @@ import math
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.privacy import gaussian_std
-from discreet.privacy.checks import Array
 from papers.exhibit import (
     EQUAL,
     WORSE,

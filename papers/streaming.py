@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.bandits import SparseBandit
 from discreet.domains import LpBall
 from discreet.environments import generators, play
@@ -19,7 +20,6 @@ from discreet.experiments.statistics import slope
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
-from discreet.privacy.checks import Array
 from papers.exhibit import (
     Exhibit,
     Line,

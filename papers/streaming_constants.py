@@ -5,9 +5,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit import audit_scores
 from discreet.experiments.measure import Found
-from discreet.privacy.checks import Array
 from papers.exhibit import EQUAL, WRONG, Exhibit, Row, digits
 
 SAMPLES = 40_000

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from discreet.arrays import Array
 from discreet.bandits import LinearBandit, baselines
 from discreet.environments import generators, linear_world, play
 from discreet.privacy import SeededNoise, Tree
-from discreet.privacy.checks import Array
 from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression
 
 D = 5  # features, by default

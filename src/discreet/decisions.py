@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array, finite
+from discreet.arrays import Array, finite
 from discreet.state import register
 
 Indices = NDArray[np.intp]

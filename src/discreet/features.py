@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy.checks import Array, one_of
+from discreet.arrays import Array, one_of
 
 
 class Number:

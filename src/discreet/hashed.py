@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array, positive, whole
+from discreet.arrays import Array, integer, positive
 
 Words = NDArray[np.uint64]
 
@@ -47,7 +47,7 @@ class HashedFeatures:
     """
 
     def __init__(self, dim: int, *, number_bound: float = 1.0) -> None:
-        self.dim = whole("dim", dim, least=2)
+        self.dim = integer("dim", dim, least=2)
         self.number_bound = positive("number_bound", number_bound)
 
     def __repr__(self) -> str:

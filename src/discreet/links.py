@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit, ndtr, ndtri
 
-from discreet.privacy.checks import Array, one_of, positive
+from discreet.arrays import Array, one_of, positive
 from discreet.state import register, value
 
 Function = Callable[[Array], Array]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.arrays import Array, integer, one_of
 from discreet.privacy import Budget, SeededNoise, gaussian_mu
-from discreet.privacy.checks import Array, one_of, whole
 
 KINDS = ("pure", "gaussian", "zcdp", "approximate")
 ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "optimization")
@@ -88,7 +88,7 @@ class Attack:
 
     def scores(self, runs: int, neighbour: int, seed: int) -> Array:  # (runs,) or (runs, views)
         """The scores of `runs` independent runs in one neighbour; the same for the same seed."""
-        whole("runs", runs)
+        integer("runs", runs)
         one_of("neighbour", str(neighbour), ("0", "1"))
         out = self.draw(self.claim, runs, neighbour, noise_of(seed, neighbour))
         scores = np.asarray(out, dtype=np.float64)
@@ -99,7 +99,7 @@ class Attack:
 
 def noise_of(seed: int, neighbour: int) -> SeededNoise:
     """Privacy noise for one block of runs: independent between neighbours and seeds."""
-    words = np.random.SeedSequence([whole("seed", seed, least=0), neighbour]).generate_state(4)
+    words = np.random.SeedSequence([integer("seed", seed, least=0), neighbour]).generate_state(4)
     return SeededNoise(sum(int(word) << (32 * i) for i, word in enumerate(words)))
 
 

@@ -27,9 +27,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet import __version__
+from discreet.arrays import Array, finite, one_of
 from discreet.audit.counted import Concentrated, Curve, clopper_pearson, refuted_below, split_bounds
 from discreet.audit.guesses import coins, guessed, proved, thresholds
-from discreet.privacy.checks import Array, finite, one_of
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon
 
 __all__ = [

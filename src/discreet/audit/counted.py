@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, gammaln, ndtr, ndtri
 
-from discreet.privacy.checks import Array, whole
+from discreet.arrays import Array, integer
 
 SIMPLE = 0.1  # of the risk, for the bound that splits
 _CELLS = 48
@@ -36,7 +36,7 @@ def clopper_pearson(
     (0.0, 0.0295)
     """
     k = np.asarray(successes, dtype=np.float64)
-    whole("trials", trials)
+    integer("trials", trials)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
     if k.size and not (k.min() >= 0 and k.max() <= trials):

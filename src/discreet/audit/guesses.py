@@ -19,8 +19,8 @@ import math
 import numpy as np
 from scipy.special import logit
 
+from discreet.arrays import Array
 from discreet.audit.counted import clopper_pearson
-from discreet.privacy.checks import Array
 
 _SPARE = 6.0  # square roots of the runs of a side that are left over: 4 deviations of the coins
 _LEVELS = np.concatenate([np.geomspace(2e-3, 0.1, 40), np.linspace(0.1, 0.5, 41)[1:]])

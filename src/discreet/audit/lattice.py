@@ -17,9 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.bounds import AuditReport, audit_scores
 from discreet.privacy import BallChannel, IntervalChannel, Noise, SymmetricChannel, mechanisms
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import Released
 
 GRID = 2.0**-53

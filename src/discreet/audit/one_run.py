@@ -16,8 +16,8 @@ import math
 import numpy as np
 from scipy.special import bdtrc, expit
 
+from discreet.arrays import integer
 from discreet.audit.bounds import AuditReport
-from discreet.privacy.checks import whole
 
 METHOD = "one run, many canaries"
 
@@ -31,7 +31,7 @@ def audit_one_run(
     >>> 0.85 < report.lower_bound < 1.05
     True
     """
-    whole("right", right, least=0), whole("guesses", guesses), whole("canaries", canaries)
+    integer("right", right, least=0), integer("guesses", guesses), integer("canaries", canaries)
     if not right <= guesses <= canaries:
         raise ValueError(f"expected right <= guesses <= canaries: {right}, {guesses}, {canaries}")
     if not (0 < confidence < 1 and 0 <= delta < 1):

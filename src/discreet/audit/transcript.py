@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.privacy import Noise, SeededNoise
-from discreet.privacy.checks import Array
 from discreet.privacy.noise import Size
 
 

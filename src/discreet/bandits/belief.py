@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares import Posterior
 from discreet.least_squares.posterior import root
-from discreet.privacy.checks import Array
 from discreet.state import value
 
 INTERCEPT_STD = 1.0  # of the intercept before anything is known, in halves of the reward range

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.bandits.belief import Belief, Point
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
@@ -24,7 +25,6 @@ from discreet.decisions import Policy
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian
 from discreet.state import Stateful, value
 

@@ -16,9 +16,9 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.arrays import Array, finite, integer, numbers, public_bound, within
 from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
-from discreet.privacy.checks import Array, finite, numbers, public_bound, whole, within
 from discreet.state import Stateful, damaged
 
 FOREVER = 2**62  # rounds
@@ -61,15 +61,15 @@ class Bandit(Stateful, ABC):
         clip: bool,
         seed: int | None,
     ) -> None:
-        self.dim = whole("dim", dim)
-        self.horizon = None if horizon is None else whole("horizon", horizon)
+        self.dim = integer("dim", dim)
+        self.horizon = None if horizon is None else integer("horizon", horizon)
         self.norm_bound = public_bound("norm_bound", norm_bound)
         low, high = (float(end) for end in reward_range)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
         self.reward_range = (low, high)
         self.clip = bool(clip)
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._ones = np.ones(self._shape[1])
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
@@ -144,7 +144,7 @@ class Bandit(Stateful, ABC):
     def advance(self, rounds: int) -> None:
         """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
         with self._lock:
-            if not 0 <= whole("rounds", rounds, least=0) <= self._end - self.rounds:
+            if not 0 <= integer("rounds", rounds, least=0) <= self._end - self.rounds:
                 raise ValueError(f"the window has {self._end - self.rounds} decisions to go")
             self.rounds += rounds
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.bandits.belief import Belief, prior_precision
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, Transform
 from discreet.least_squares import Posterior, Whitening, clipped_normal
 from discreet.least_squares.posterior import projected_mean
 from discreet.least_squares.shrinkage import GramEstimate, expected_gram, shrink_entries
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import vector_to_symmetric
 
 SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one

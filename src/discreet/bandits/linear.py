@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array, one_of
 from discreet.bandits.estimators import (
     Descent,
     Estimator,
@@ -25,7 +26,6 @@ from discreet.decisions import Policy
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, Noise
-from discreet.privacy.checks import Array, one_of
 from discreet.privacy.noise import source
 from discreet.state import damaged
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, one_of
 from discreet.bandits.belief import Point
 from discreet.bandits.estimators import Estimator, EstimatorWindow
 from discreet.bandits.local_protocol import POLICIES as LOCAL_POLICIES
@@ -20,7 +21,6 @@ from discreet.decisions import Policy
 from discreet.local import Report, local_guarantee, report_many
 from discreet.local.server import UNPROTECTED as REPORTS
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
-from discreet.privacy.checks import Array, one_of
 from discreet.state import Stateful
 
 __all__ = ["Device", "LocalReports", "LocalServer", "PublicPolicy", "Report", "bandit_guarantee"]

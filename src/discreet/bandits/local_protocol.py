@@ -12,6 +12,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, integer, one_of
 from discreet.bandits.policies import Greedy, Mixed, Thompson, Ucb, Uniform
 from discreet.decisions import Decision, Policy
 from discreet.local import Device as LocalDevice
@@ -19,7 +20,6 @@ from discreet.local import PublicState, Question, Report
 from discreet.local.record import scaled_rows
 from discreet.local.state import bounded
 from discreet.privacy import Noise
-from discreet.privacy.checks import Array, one_of, whole
 from discreet.state import value
 
 POLICIES = ("ucb", "thompson", "greedy")
@@ -79,7 +79,7 @@ class PublicPolicy(PublicState):
         **more: Any,
     ) -> Self:
         """What is public before anyone has reported: nothing but bounds."""
-        d = whole("dim", dim)
+        d = integer("dim", dim)
         return cls(
             window=0,
             theta=np.zeros(d),

@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.arrays import Array, integer, positive
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
 from discreet.least_squares import (
     Posterior,
@@ -28,7 +29,6 @@ from discreet.least_squares import (
 from discreet.local import ReportSum, Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.privacy import BallChannel, IntervalChannel, SymmetricChannel
-from discreet.privacy.checks import Array, positive, whole
 from discreet.state import Stateful, damaged, encode, value
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
@@ -89,7 +89,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         contributions: int = 1,
         seed: int | None = None,
     ) -> None:
-        self.dim = d = whole("dim", dim)
+        self.dim = d = integer("dim", dim)
         public = PublicPolicy.start(
             d,
             positive("epsilon", epsilon, allow_inf=True),
@@ -102,7 +102,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         # The running Gram counts as `weight` reports: at first, its prior variance.
         weight = _gram_variance(public) * PRIOR * d**2
         super().__init__(public, _Belief(np.zeros(d), np.eye(d) / d, np.eye(d) / d, weight))
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self._rng = np.random.default_rng(self.seed)
 
     @property

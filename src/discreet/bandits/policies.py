@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Array, row_norms
 from discreet.decisions import Indices, Policy
-from discreet.privacy.checks import Array, row_norms
 from discreet.state import value
 
 DRAWS = 64  # of theta in a window, for Thompson sampling

@@ -20,12 +20,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, integer, numbers, one_of, positive
 from discreet.bandits.sparse_vertices import VertexArms
 from discreet.bandits.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.decisions import Decision, RoundSet
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Noise
-from discreet.privacy.checks import Array, numbers, one_of, positive, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged
 
@@ -116,9 +116,9 @@ class SparseBandit(Stateful):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        self.n_arms = whole("n_arms", n_arms)
-        self.dim = whole("dim", dim)
-        self.horizon = whole("horizon", horizon)
+        self.n_arms = integer("n_arms", n_arms)
+        self.dim = integer("dim", dim)
+        self.horizon = integer("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
         if self.budget.pure:
             raise ValueError("delta must be above 0 (for example 1e-6): selections add up in zCDP")
@@ -130,7 +130,7 @@ class SparseBandit(Stateful):
         self._link = link_named(link)
         self.radius = positive("radius", radius)
         self.forced = forced
-        self.forced_rounds = self._forced_rule() if forced is None else whole("forced", forced)
+        self.forced_rounds = self._forced_rule() if forced is None else integer("forced", forced)
         if self.n_arms * self.forced_rounds > self.horizon:
             raise ValueError(
                 f"{self.n_arms} arms, {self.forced_rounds} forced rounds each, do not fit in a "
@@ -144,7 +144,7 @@ class SparseBandit(Stateful):
             if residual_bound is None
             else positive("residual_bound", residual_bound)
         )
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self.noise = source(noise)
         self.rounds = 0  # decisions made
         self._taken = RoundSet()

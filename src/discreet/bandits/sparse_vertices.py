@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.links import Link
 from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, Guarantee
-from discreet.privacy.checks import Array
 from discreet.privacy.noise import Noise
 from discreet.state import Stateful, damaged, value
 

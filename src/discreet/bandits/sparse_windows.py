@@ -21,10 +21,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Array
 from discreet.domains import LpBall
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee
-from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Released, gaussian
 from discreet.privacy.noise import Noise

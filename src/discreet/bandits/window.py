@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.bandits.belief import Belief
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
 from discreet.least_squares.clipping import squares
 from discreet.least_squares.posterior import root
 from discreet.links import BoundedLink, Link
-from discreet.privacy.checks import Array
 from discreet.state import value
 
 COUNT = 0.5  # weight of the weighted count of rows in the release

@@ -14,7 +14,7 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 BLOCK = 2**22  # bytes of reports in memory at a time
 Shape = tuple[int, ...]

@@ -28,7 +28,7 @@ import dask as untyped
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 dask: Any = untyped
 Parts = tuple[Array, ...]

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 _DECREMENT = 0.05  # Newton decrement at which a centre is good enough
 _STEPS = 1000  # of Newton's method, at most

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array
 from discreet.domains.barriers import Barrier
 from discreet.domains.conditional_gradient import nearest_point
 from discreet.domains.described import Described
 from discreet.domains.hull import AffineHull, InnerBall, inner_ball
-from discreet.privacy.checks import Array
 
 _SLACK = 1e-9  # rounding that `contains` forgives
 _FAR = 1e-6  # the same where the distance comes from conditional gradient

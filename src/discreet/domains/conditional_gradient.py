@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.privacy.checks import Array, finite, positive, whole
+from discreet.arrays import Array, finite, integer, positive
 
 _MOST = 128  # atoms kept; beyond that the two lightest become one
 _RIDGE = 1e-14  # of the Gram matrix's trace: atoms may be affinely dependent
@@ -60,7 +60,7 @@ def nearest_point(
         raise ValueError(f"expected target and start (n,), got {goal.shape}, {atoms.point.shape}")
     positive("gap", gap)
     bound = math.inf
-    for call in range(1, whole("max_calls", max_calls) + 1):
+    for call in range(1, integer("max_calls", max_calls) + 1):
         slope = atoms.point - goal
         vertex = domain.linear_minimizer(slope)
         found = max(float(slope @ (atoms.point - vertex)), 0.0)
@@ -71,7 +71,7 @@ def nearest_point(
             return Nearest(atoms.point, bound, call)
         atoms.approach(vertex, slope)
         atoms.correct(goal)
-    return Nearest(atoms.point, bound, whole("max_calls", max_calls))
+    return Nearest(atoms.point, bound, integer("max_calls", max_calls))
 
 
 class _Atoms:

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linprog
 from scipy.sparse import csr_array, hstack
 
+from discreet.arrays import Array
 from discreet.domains.base import Domain, node_name, power
 from discreet.domains.hull import AffineHull
-from discreet.privacy.checks import Array
 
 _SLACK = 1e-9
 

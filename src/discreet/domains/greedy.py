@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, integer
 from discreet.domains.base import Domain, power
 from discreet.domains.hull import AffineHull, InnerBall, submodular_inner_ball
 from discreet.domains.matroids import Graphic, Matroid, Oracle, Partition, Uniform, covering
-from discreet.privacy.checks import Array, whole
 
 
 class MatroidPolytope(Domain):
@@ -145,7 +145,7 @@ class BasePolytope(Domain):
     """
 
     def __init__(self, n: int, f: Callable[[frozenset[int]], float]) -> None:
-        self.n = whole("n", n)
+        self.n = integer("n", n)
         self.dim = self.n
         self.f = f
         if abs(f(frozenset())) > 0:

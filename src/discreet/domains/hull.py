@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 _FLAT = 1e-9  # width, relative to the domain's size, below which a direction is an equality
 _ENUMERATED = 12  # elements up to which all sets are tried

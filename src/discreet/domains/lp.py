@@ -5,8 +5,8 @@ import math
 import numpy as np
 from scipy.optimize import brentq
 
+from discreet.arrays import Array, integer, positive
 from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
-from discreet.privacy.checks import Array, positive, whole
 
 
 class LpBall(SolidDomain):
@@ -21,7 +21,7 @@ class LpBall(SolidDomain):
 
     def __init__(self, p: float, n: int, radius: float = 1.0) -> None:
         self.p = power(p)
-        self.n = whole("n", n)
+        self.n = integer("n", n)
         self.dim = self.n
         self.radius = positive("radius", radius)
         self.lp_shape = LpShape(self.p, self.radius)

@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.sparse.linalg import svds
 
+from discreet.arrays import Array, integer, positive
 from discreet.domains.base import Domain, SolidDomain, power
 from discreet.domains.hull import AffineHull, sum_zero_basis
 from discreet.domains.lp import soft_threshold
-from discreet.privacy.checks import Array, positive, whole
 
 _SLACK = 1e-9
 _SMALL = 24  # sides up to this: a whole decomposition is faster than Lanczos
@@ -27,8 +27,8 @@ class TraceNormBall(SolidDomain):
     """
 
     def __init__(self, rows: int, columns: int, radius: float = 1.0) -> None:
-        self.rows = whole("rows", rows)
-        self.columns = whole("columns", columns)
+        self.rows = integer("rows", rows)
+        self.columns = integer("columns", columns)
         self.radius = positive("radius", radius)
         self.dim = self.rows * self.columns
         self.interior_point = np.zeros(self.dim)
@@ -78,7 +78,7 @@ class BirkhoffPolytope(Domain):
     """
 
     def __init__(self, n: int) -> None:
-        self.n = whole("n", n, least=2)
+        self.n = integer("n", n, least=2)
         self.side = self.n
         self.dim = self.side**2
         self.interior_point = np.full(self.dim, 1 / self.side)

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.arrays import Array, integer
 from discreet.domains.base import node_name
 from discreet.domains.described import Described
 from discreet.domains.hull import AffineHull, InnerBall, submodular_inner_ball, sum_zero_basis
-from discreet.privacy.checks import Array, whole
 
 Elements = NDArray[np.intp]
 
@@ -42,7 +42,7 @@ class Oracle(Matroid):
     """Any matroid, by a test of independence; n calls of the test for a greedy choice."""
 
     def __init__(self, n: int, independent: Callable[[tuple[int, ...]], bool]) -> None:
-        self.n = whole("n", n)
+        self.n = integer("n", n)
         self.independent = independent
         if not independent(()):
             raise ValueError("the empty set must be independent")
@@ -115,8 +115,8 @@ class Uniform(Partition):
     """At most k of n elements."""
 
     def __init__(self, n: int, k: int) -> None:
-        n = whole("n", n)
-        self.k = whole("k", k)
+        n = integer("n", n)
+        self.k = integer("k", k)
         if self.k > n:
             raise ValueError(f"k must be at most n, got k = {self.k} and n = {n}")
         super().__init__(np.zeros(n, dtype=np.intp), [self.k])

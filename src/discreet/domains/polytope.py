@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import linprog, nnls
 
+from discreet.arrays import Array, finite
 from discreet.domains.barriers import LogBarrier
 from discreet.domains.base import SolidDomain, power
-from discreet.privacy.checks import Array, finite
 
 
 class Polytope(SolidDomain):

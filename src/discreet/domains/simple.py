@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, integer
 from discreet.domains.barriers import BallBarrier, CubeBarrier, LogBarrier
 from discreet.domains.base import AxisVertices, Domain, LpShape, SolidDomain, power
 from discreet.domains.hull import AffineHull, sum_zero_basis
-from discreet.privacy.checks import Array, whole
 
 
 class Simplex(Domain):
@@ -22,7 +22,7 @@ class Simplex(Domain):
     loss_set = "box"
 
     def __init__(self, n: int) -> None:
-        self.n = whole("n", n, least=2)
+        self.n = integer("n", n, least=2)
         self.dim = self.n
         self.interior_point = np.full(self.dim, 1 / self.dim)
         self.regularizer_range = math.log(self.dim)
@@ -84,7 +84,7 @@ class Cube(SolidDomain):
     loss_set = "l1"
 
     def __init__(self, n: int) -> None:
-        self.n = whole("n", n)
+        self.n = integer("n", n)
         self.dim = self.n
         self.interior_point = np.zeros(self.dim)
         self.regularizer_range = self.dim / 2
@@ -118,7 +118,7 @@ class Ball(SolidDomain):
     """
 
     def __init__(self, n: int) -> None:
-        self.n = whole("n", n)
+        self.n = integer("n", n)
         self.dim = self.n
         self.interior_point = np.zeros(self.dim)
         self.regularizer_range = 0.5

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Array, integer, one_of
 from discreet.domains import Domain
-from discreet.privacy.checks import Array, one_of, whole
 
 NAMES = ("absolute", "linear")
 _SLOPES = 256  # different slopes; each takes two calls of the linear minimiser
@@ -83,10 +83,10 @@ def convex_losses(
     (0.0, True)
     """
     one_of("name", name, NAMES)
-    T = whole("rounds", rounds)
+    T = integer("rounds", rounds)
     if not (0 <= noise < np.inf and 0 <= drift < np.inf):
         raise ValueError(f"noise and drift must not be negative, got {noise!r}, {drift!r}")
-    rng = np.random.default_rng([whole("seed", seed, least=0), 0x636F6E76])
+    rng = np.random.default_rng([integer("seed", seed, least=0), 0x636F6E76])
     basis = domain.affine_hull.basis
     m = int(basis.shape[1])
     raw = rng.standard_normal((_SLOPES, m))

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.arrays import Array, integer, one_of
 from discreet.environments.people import Draw, People
-from discreet.privacy.checks import Array, one_of, whole
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ def linear_world(
     tenth    the same with mean .1
     """
     one_of("name", name, NAMES)
-    d = whole("dim", dim, least=2)
-    A = whole("actions", actions, least=2)
+    d = integer("dim", dim, least=2)
+    A = integer("actions", actions, least=2)
     rng = np.random.default_rng([seed, 0x776F726C])
     theta = sphere((d,), rng)
     if name == "short":

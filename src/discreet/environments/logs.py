@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.arrays import Array, finite
 from discreet.environments.tables import (
     Declared,
     FeatureTable,
@@ -20,7 +21,6 @@ from discreet.environments.tables import (
     read_table,
 )
 from discreet.features import FeatureMap
-from discreet.privacy.checks import Array, finite
 
 BATCH = 1000  # people whose features are built at a time
 

@@ -8,7 +8,7 @@ vectorised. `LeaderPunisher` answers each decision: an adaptive adversary.
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.privacy.checks import Array, one_of, whole
+from discreet.arrays import Array, integer, one_of
 
 NAMES = ("gap", "shifting", "walk", "coins", "killer")
 
@@ -30,11 +30,11 @@ def expert_losses(
     np.True_
     """
     one_of("name", name, NAMES)
-    T = whole("rounds", rounds)
-    n = whole("n", n, least=2)
+    T = integer("rounds", rounds)
+    n = integer("n", n, least=2)
     if not 0 <= gap <= 0.5:
         raise ValueError(f"gap must lie in [0, 1/2], got {gap!r}")
-    rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C6F7373])
+    rng = np.random.default_rng([integer("seed", seed, least=0), 0x6C6F7373])
     if name == "killer":
         return _killer(T, n)
     means = np.full((1, n), 0.5)
@@ -58,9 +58,9 @@ def linear_losses(
     (100, 3)
     """
     order = {"l1": 1.0, "l2": 2.0}[one_of("norm", norm, ("l1", "l2"))]
-    T = whole("rounds", rounds)
-    n = whole("n", n)
-    rng = np.random.default_rng([whole("seed", seed, least=0), 0x6C696E65])
+    T = integer("rounds", rounds)
+    n = integer("n", n)
+    rng = np.random.default_rng([integer("seed", seed, least=0), 0x6C696E65])
     towards = rng.standard_normal(n)
     rows = rng.standard_normal((T, n)) + drift * towards / np.linalg.norm(towards)
     return np.asarray(rows / np.linalg.norm(rows, ord=order, axis=1, keepdims=True))
@@ -84,7 +84,7 @@ class LeaderPunisher:
     """
 
     def __init__(self, n: int) -> None:
-        self.n = whole("n", n, least=2)
+        self.n = integer("n", n, least=2)
 
     def loss(self, decision: ArrayLike) -> Array:  # (n,) -> (n,)
         """The answer to a decision."""

@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
+from discreet.arrays import Array, finite, integer, one_of, positive
 from discreet.environments.logs import Log, distributions
-from discreet.privacy.checks import Array, finite, one_of, positive, whole
 
 METHODS = ("dr", "ips", "snips")
 
@@ -134,7 +134,7 @@ def predicted_rewards(log: Log, *, folds: int = 5, ridge: float = 1.0) -> Array:
 
     Row i is in fold i mod `folds`. Not private.
     """
-    k = whole("folds", folds, least=2)
+    k = integer("folds", folds, least=2)
     lam = positive("ridge", ridge)
     if len(log) < k:
         raise ValueError(f"the log has fewer decisions than folds: {len(log)} < {k}")

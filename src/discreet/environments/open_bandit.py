@@ -23,11 +23,11 @@ from typing import IO, Any
 
 import numpy as np
 
+from discreet.arrays import one_of
 from discreet.environments.logs import Log
 from discreet.environments.packages import package
 from discreet.environments.tables import FeatureTable
 from discreet.features import Category, FeatureMap, Number
-from discreet.privacy.checks import one_of
 
 ITEMS = {"men": 34, "women": 46, "all": 80}
 ARCHIVE = "obp-0.4.1.tar.gz"

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 Draw = Callable[[int, np.random.Generator], Array]  # n -> features (n, actions, dim)
 DISTRIBUTIONS = ("gaussian", "sign", "zero-one", "known")

@@ -10,8 +10,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.environments.people import People, World
-from discreet.privacy.checks import Array
 
 NUMBERS = 1 << 20  # feature values drawn at a time: who comes does not depend on the learner
 Generators = tuple[np.random.Generator, np.random.Generator]

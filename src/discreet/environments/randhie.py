@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.environments.logs import Log
 from discreet.environments.packages import package
 from discreet.environments.tables import FeatureTable, TableWorld
 from discreet.features import FeatureMap, Number
-from discreet.privacy.checks import Array
 
 PLANS = ("free", "25%", "50%", "95%", "deductible")
 ENOUGH, PLENTY = 1, 2  # visits: at least, with a problem; at most, without

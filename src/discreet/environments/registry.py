@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from discreet.arrays import one_of
 from discreet.environments.datasets import digits_world, flights_world
 from discreet.environments.linear import linear_world
 from discreet.environments.logs import Log, logged_table
@@ -14,7 +15,6 @@ from discreet.environments.people import World
 from discreet.environments.randhie import randhie_log, randhie_world
 from discreet.environments.synthetic import drifting_world, gap_world, glm_world, sparse_world
 from discreet.environments.tables import table_world
-from discreet.privacy.checks import one_of
 
 
 @dataclass(frozen=True)

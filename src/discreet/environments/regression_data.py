@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, one_of
 from discreet.environments.packages import package
-from discreet.privacy.checks import Array, one_of
 
 Rows = tuple[Array, Array]  # (n, d), (n,)
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from discreet.arrays import Array, integer
 from discreet.environments.logs import Log
-from discreet.privacy.checks import Array, whole
 
 
 class Learner(Protocol):
@@ -67,7 +67,7 @@ def replay(learner: Learner, log: Log, *, seed: int) -> Replay:
     >>> replay(Second(), log, seed=0).kept
     array([1, 2])
     """
-    draws = np.random.default_rng([whole("seed", seed, least=0), 0x7265706C]).random(len(log))
+    draws = np.random.default_rng([integer("seed", seed, least=0), 0x7265706C]).random(len(log))
     floor = float(log.propensities.min())
     admitted = draws * log.propensities < floor
     kept = []

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Array, integer, one_of
 from discreet.environments.people import People
 from discreet.links import link as link_of
-from discreet.privacy.checks import Array, one_of, whole
 
 CONTEXTS = ("signs", "uniform", "correlated")
 
@@ -99,9 +99,9 @@ def sparse_arms(
     contexts  "signs": independent +-1; "uniform": independent in [-1, 1], a third of the signal;
               "correlated": +-1, each pair of entries with correlation 1/4
     """
-    K = whole("n_arms", n_arms)
-    d = whole("dim", dim)
-    s = whole("nonzero", nonzero)
+    K = integer("n_arms", n_arms)
+    d = integer("dim", dim)
+    s = integer("nonzero", nonzero)
     if s > d:
         raise ValueError(f"nonzero must be at most dim, got {s} of {d}")
     one_of("contexts", contexts, CONTEXTS)
@@ -111,7 +111,7 @@ def sparse_arms(
             f"noise must be finite and not negative, radius finite and positive; "
             f"got noise = {noise!r}, radius = {radius!r}"
         )
-    rng = np.random.default_rng([whole("seed", seed, least=0), 0x61726D73])
+    rng = np.random.default_rng([integer("seed", seed, least=0), 0x61726D73])
     thetas = np.zeros((K, d))
     for theta in thetas:
         places = rng.choice(d, size=s, replace=False)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Array, integer, one_of, positive
 from discreet.environments.linear import LinearWorld, sphere
 from discreet.environments.people import Draw, People
 from discreet.links import link as link_of
-from discreet.privacy.checks import Array, one_of, positive, whole
 
 
 def sparse_world(
@@ -22,12 +22,12 @@ def sparse_world(
     >>> int(np.count_nonzero(sparse_world(50, nonzero=3, seed=0).theta))
     3
     """
-    d = whole("dim", dim, least=2)
-    s = whole("nonzero", nonzero)
+    d = integer("dim", dim, least=2)
+    s = integer("nonzero", nonzero)
     A = _actions(actions)
     if s > d:
         raise ValueError(f"nonzero must be at most dim, got {s} of {d}")
-    rng = np.random.default_rng([whole("seed", seed, least=0), 0x73706172])
+    rng = np.random.default_rng([integer("seed", seed, least=0), 0x73706172])
     theta = np.zeros(d)
     theta[rng.choice(d, size=s, replace=False)] = rng.choice([-1.0, 1.0], size=s) / math.sqrt(s)
     return LinearWorld("sparse", theta, lambda n, r: sphere((n, A, d), r), A, noise=noise)
@@ -45,11 +45,11 @@ def gap_world(
     >>> bool(np.allclose(first - second, 0.3))
     True
     """
-    d = whole("dim", dim, least=2)
+    d = integer("dim", dim, least=2)
     A = _actions(actions)
     if not 0 < gap <= 1:
         raise ValueError(f"gap must lie in (0, 1], got {gap!r}")
-    theta = sphere((d,), np.random.default_rng([whole("seed", seed, least=0), 0x67617020]))
+    theta = sphere((d,), np.random.default_rng([integer("seed", seed, least=0), 0x67617020]))
 
     def draw(n: int, rng: np.random.Generator) -> Array:
         means = rng.uniform(-0.5, 0.5 - gap, (n, A))
@@ -97,9 +97,9 @@ def glm_world(
 ) -> GLMWorld:
     """Features uniform on the sphere; `scale` is the length of theta: how far nu is from linear."""
     one_of("link", link, ("logistic", "probit"))
-    d = whole("dim", dim, least=2)
+    d = integer("dim", dim, least=2)
     A = _actions(actions)
-    rng = np.random.default_rng([whole("seed", seed, least=0), 0x676C6D20])
+    rng = np.random.default_rng([integer("seed", seed, least=0), 0x676C6D20])
     theta = positive("scale", scale) * sphere((d,), rng)
     return GLMWorld(link, link, theta, lambda n, r: sphere((n, A, d), r), A)
 
@@ -159,12 +159,12 @@ def drifting_world(
 ) -> DriftingWorld:
     """A world that changes, smoothly ("drift") or at once ("switch"); features on the sphere."""
     one_of("name", name, ("drift", "switch"))
-    d = whole("dim", dim, least=2)
+    d = integer("dim", dim, least=2)
     A = _actions(actions)
-    T = whole("period", period)
-    whole("seed", seed, least=0)
+    T = integer("period", period)
+    integer("seed", seed, least=0)
     return DriftingWorld(name, d, lambda n, r: sphere((n, A, d), r), A, T, noise, seed)
 
 
 def _actions(actions: int) -> int:
-    return whole("actions", actions, least=2)
+    return integer("actions", actions, least=2)

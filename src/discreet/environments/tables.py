@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.arrays import Array, finite
 from discreet.environments.packages import package
 from discreet.environments.people import People
 from discreet.features import Category, FeatureMap, Number
-from discreet.privacy.checks import Array, finite
 
 Declared = Number | Category | Mapping[str, Any]
 

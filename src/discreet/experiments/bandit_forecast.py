@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.bandits import LinearBandit
 from discreet.environments import LinearWorld, People, linear_world, play
 from discreet.privacy import SeededNoise
-from discreet.privacy.checks import Array, finite, one_of, positive, whole, within
 
 ACTIONS = 10  # in a round, by default
 NOISE = 0.1  # of rewards, by default
@@ -50,7 +50,7 @@ class Stream:
     clicks: float | None = None
 
     def __post_init__(self) -> None:
-        whole("rounds", self.rounds, least=100)
+        integer("rounds", self.rounds, least=100)
         if self.rounds > MOST_ROUNDS:
             raise ValueError(
                 f"rounds must be at most {MOST_ROUNDS:,}, got {self.rounds:,}: each is simulated; "
@@ -66,11 +66,11 @@ class Stream:
             if sample.ndim == 3 and self.actions is not None:
                 raise ValueError("the action sets have their actions already; leave out actions")
         else:
-            whole("dim", self.features, least=2)
+            integer("dim", self.features, least=2)
         if self.known > MOST_FEATURES:
             raise ValueError(f"a forecast has at most {MOST_FEATURES} features, got {self.known}")
-        whole("actions", self.offered, least=2)
-        whole("contributions", self.contributions)
+        integer("actions", self.offered, least=2)
+        integer("contributions", self.contributions)
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must lie between 0 and 1, got {self.delta!r}; try 1e-6")
         if self.noise is not None and positive("noise", self.noise) > 1:
@@ -212,7 +212,7 @@ def forecast(
     """
     positive("epsilon", epsilon, allow_inf=True)
     one_of("trust", trust, ("joint", "local"))
-    whole("runs", runs)
+    integer("runs", runs)
     marks = _marks(stream.rounds)
     regret = np.empty((runs, len(marks)))
     uniform = np.empty(runs)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from discreet.arrays import one_of, positive
 from discreet.experiments.bandit_forecast import (
     MOST_RUNS,
     NOISE,
@@ -16,7 +17,6 @@ from discreet.experiments.bandit_forecast import (
     forecast,
 )
 from discreet.experiments.regression_forecast import COLOURS
-from discreet.privacy.checks import one_of, positive
 
 SECONDS = 10.0  # that a forecast may take on one core, about
 FEWEST_RUNS = 4

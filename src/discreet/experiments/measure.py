@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.experiments.cells import Record, write_atomically
 from discreet.experiments.runner import finished
-from discreet.privacy.checks import Array
 from discreet.source import digest
 
 FIRST_SEED = 3000  # the learners' constants were tuned on smaller ones

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from discreet.privacy.checks import Array, finite, one_of, positive, whole, within
+from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.regression.information import (
     error_limit,
     expected_error,
@@ -79,7 +79,7 @@ def run(
     out: Path,
 ) -> Path:
     """Print the table, save the figure, return its path."""
-    whole("rows", question.rows, least=10)
+    integer("rows", question.rows, least=10)
     positive("noise", question.noise)
     if target is not None:
         positive("target", target)

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.environments.tables import read_table
 from discreet.experiments.experiment import suggestion
-from discreet.privacy.checks import Array
 
 
 def regression_table(

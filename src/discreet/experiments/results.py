@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from discreet.arrays import Array
 from discreet.experiments.experiment import Cell, Choice, Experiment
 from discreet.experiments.statistics import interval
 from discreet.experiments.task import Task
 from discreet.experiments.tasks import TASKS, cells_of
-from discreet.privacy.checks import Array
 
 COLUMNS = ("environment", "learner", "trust", "epsilon", "delta", "seed", "n", "value", "blind")
 LINE = ["environment", "learner", "epsilon"]  # what a line of a table is

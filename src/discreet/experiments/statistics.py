@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import stdtrit
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 
 def interval(values: Array) -> tuple[float, float]:

@@ -14,9 +14,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.privacy import Guarantee
-from discreet.privacy.checks import Array
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.domains import Simplex
 from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
@@ -12,7 +13,6 @@ from discreet.experiments.experiment import Cell, Choice
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.online import FTPL, FTRL, AdversarialBandit
 from discreet.privacy import SeededNoise
-from discreet.privacy.checks import Array
 
 _GIVEN = ("n_arms", "domain", "horizon", "epsilon", "delta", "loss_bound", "seed", "noise")
 

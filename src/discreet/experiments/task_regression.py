@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array, integer
 from discreet.environments.regression_data import DATA
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.regression_table import regression_table
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
-from discreet.privacy.checks import Array, whole
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.baselines import OLS, SSP, AdaSSP
 
@@ -114,7 +114,7 @@ class Regression(Task):
 
 def _sphere(n: int, rng: np.random.Generator, dim: int = 5, noise: float = 0.1) -> Rows:
     """Features uniform on the unit sphere, labels linear in them plus Gaussian noise, cut to 1."""
-    d = whole("dim", dim)
+    d = integer("dim", dim)
     extra = min(n, MOST)
     theta = rng.standard_normal(d)
     X = rng.standard_normal((n + extra, d))

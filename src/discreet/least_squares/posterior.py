@@ -12,8 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares.symmetric import power
-from discreet.privacy.checks import Array
 
 KNOWN = 30.0  # times the first prior's precision: what counts as known
 STEPS = 7  # of expectation-maximisation

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 
 def shrink(

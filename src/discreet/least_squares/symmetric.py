@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 
 def power(A: Array, exponent: float, *, floor: float | None = None) -> Array:

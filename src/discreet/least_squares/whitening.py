@@ -6,8 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares.symmetric import power
-from discreet.privacy.checks import Array
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any, Never
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, integer, positive
 from discreet.local.questions import answer
 from discreet.local.record import scaled_outcomes, scaled_rows
 from discreet.local.report import Report
 from discreet.local.server import local_guarantee
 from discreet.local.state import PublicState
 from discreet.privacy import Guarantee, Noise
-from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.noise import source
 
 
@@ -99,14 +99,14 @@ class Device:
         self.promise = Promise(
             dim=state.dim,
             epsilon=positive("epsilon", stated, allow_inf=True),
-            contributions=whole(
+            contributions=integer(
                 "contributions", state.contributions if contributions is None else contributions
             ),
             norm_bound=positive("norm_bound", bound),
             outcome_range=(float(low), float(high)),
         )
         self.promise.check(state)
-        self.sent = whole("sent", sent, least=0)
+        self.sent = integer("sent", sent, least=0)
         self._state = state
         self._rng = np.random.default_rng(seed)
         self._noise = source(noise)

@@ -6,11 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from discreet.arrays import Array, one_of
 from discreet.distributed.reports import add_up
 from discreet.local.questions import Channel
 from discreet.local.report import ReportSum
 from discreet.local.server import Server
-from discreet.privacy.checks import Array, one_of
 
 
 @dataclass

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.arrays import Array, one_of, row_norms
 from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, SymmetricChannel
-from discreet.privacy.checks import Array, one_of, row_norms
 from discreet.state import value
 
 Channel = BallChannel | BinaryChannel | IntervalChannel | SymmetricChannel

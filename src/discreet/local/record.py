@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 
 def numbers(value: ArrayLike) -> Array:

@@ -6,9 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 
+from discreet.arrays import Array, finite, integer
 from discreet.local.questions import NAME, answer
 from discreet.local.state import PublicState
-from discreet.privacy.checks import Array, finite, whole
 from discreet.privacy.noise import Noise
 from discreet.state import value
 
@@ -40,7 +40,7 @@ class Report:
             raise ValueError("not a report; use Report.to_dict") from None
         if not isinstance(question, str) or len(question) > NAME:
             raise ValueError("not a report: question must be the name of a question")
-        return cls(whole("window", window, least=0), question, finite("values", values))
+        return cls(integer("window", window, least=0), question, finite("values", values))
 
 
 def report_many(

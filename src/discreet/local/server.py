@@ -6,10 +6,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.local.report import Report, ReportSum
 from discreet.local.state import PublicState
 from discreet.privacy import Guarantee, Noise, Release
-from discreet.privacy.checks import Array
 from discreet.privacy.noise import source
 
 UNPROTECTED = (

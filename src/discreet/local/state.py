@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, finite, integer, positive
 from discreet.local.questions import LARGEST, Channel, Question, Shape
-from discreet.privacy.checks import Array, finite, positive, whole
 from discreet.privacy.release import plain
 
 FORMAT = 1
@@ -56,8 +56,8 @@ class PublicState:
         self._set("whitening", bounded("whitening", self.whitening, (d, d)))
         if np.abs(self.whitening).max() < 1 / LARGEST:
             raise ValueError("the whitening is zero, up to rounding: nobody could answer")
-        self._set("window", whole("window", self.window, least=0))
-        self._set("contributions", whole("contributions", self.contributions))
+        self._set("window", integer("window", self.window, least=0))
+        self._set("contributions", integer("contributions", self.contributions))
         if self.window > MOST_WINDOWS or self.contributions > MOST_CONTRIBUTIONS:
             raise ValueError(
                 f"expected at most {MOST_WINDOWS} windows and {MOST_CONTRIBUTIONS} contributions"
@@ -88,7 +88,7 @@ class PublicState:
     @classmethod
     def start(cls, dim: int, epsilon: float, questions: tuple[Question, ...], **more: Any) -> Self:
         """What is public before anyone has reported: nothing but bounds."""
-        d = whole("dim", dim)
+        d = integer("dim", dim)
         return cls(window=0, theta=np.zeros(d), whitening=np.eye(d), questions=questions,
                    epsilon=epsilon, **more)  # fmt: skip
 

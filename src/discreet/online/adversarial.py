@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array, finite, integer, positive
 from discreet.online.decisions import ArmDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
 from discreet.privacy import BinaryChannel, Budget, Noise
-from discreet.privacy.checks import Array, finite, positive, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
 
@@ -72,7 +72,7 @@ class Exp2(Stateful):
         middle: float = 0.5,
         seed: int | None = None,
     ) -> None:
-        self.n_arms = whole("n_arms", n_arms, least=2)
+        self.n_arms = integer("n_arms", n_arms, least=2)
         self.rate = positive("rate", rate)
         self.explore = float(explore)
         if not 0 < self.explore <= 1:
@@ -165,14 +165,14 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        self.n_arms = whole("n_arms", n_arms, least=2)
+        self.n_arms = integer("n_arms", n_arms, least=2)
         self.budget = Budget(epsilon, 0.0, contributions)
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
         self.trust = trust
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self.noise = source(noise)
-        horizon = whole("horizon", horizon)
+        horizon = integer("horizon", horizon)
         self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
         channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
         if trust == "local":

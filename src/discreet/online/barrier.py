@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, finite, integer, positive, public_bound
 from discreet.domains import Barrier, Domain
 from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
 from discreet.privacy import BinaryChannel, Budget, Noise
-from discreet.privacy.checks import Array, finite, positive, public_bound, whole
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
 
@@ -171,9 +171,9 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         self.contributions = self.budget.contributions
         self.trust = trust
         self.loss_bound = public_bound("loss_bound", loss_bound)
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self.noise = source(noise)
-        horizon = whole("horizon", horizon)
+        horizon = integer("horizon", horizon)
         self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
         bound = self.loss_bound
         channel = BinaryChannel(epsilon, low=-bound, high=bound, contributions=contributions)

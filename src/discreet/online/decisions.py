@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.privacy.checks import Array, numbers, whole
+from discreet.arrays import Array, integer, numbers
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
@@ -50,7 +50,7 @@ class Doubling(Stateful):
 
     def __init__(self, make_learner: Callable[[int], Any], first: int = 1024) -> None:
         self.make_learner = make_learner
-        self.first = whole("first", first)
+        self.first = integer("first", first)
         self._restarts = 0
         self._before = 0  # rounds of earlier learners
         self._delta = 0.0  # the largest so far: short restarts may need none

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.online.leader import PrivateLeader
-from discreet.privacy.checks import Array
 
 _BLOCK = 1024  # rounds
 

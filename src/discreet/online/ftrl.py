@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, one_of
 from discreet.domains import Domain
 from discreet.online.leader import PrivateLeader
 from discreet.privacy import Tree
-from discreet.privacy.checks import Array, one_of
 from discreet.privacy.noise import Noise
 
 

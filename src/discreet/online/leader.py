@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, integer, numbers, public_bound, within
 from discreet.domains import Domain
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.checks import Array, numbers, public_bound, whole, within
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
 
@@ -43,14 +43,14 @@ class PrivateLeader(Stateful, ABC):
         if not isinstance(domain, Domain):
             raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
         self.domain = domain
-        self.horizon = whole("horizon", horizon)
+        self.horizon = integer("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
         self.epsilon = self.budget.epsilon
         self.delta = self.budget.delta
         self.contributions = self.budget.contributions
         self.loss_bound = public_bound("loss_bound", loss_bound)
         self.mechanism = mechanism
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self.noise = source(noise)
         b = self.loss_bound
         box = domain.loss_set == "box"

@@ -25,13 +25,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.arrays import Array, integer, one_of, positive
 from discreet.domains import Domain
 from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent
 from discreet.privacy import Budget, Guarantee, Noise, PrefixSum
-from discreet.privacy.checks import Array, one_of, positive, whole
 from discreet.privacy.noise import source
 from discreet.state import damaged, value
 
@@ -241,9 +241,9 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         self.lipschitz = positive("lipschitz", lipschitz)
         self.shrink = bool(shrink)
         self.directions = one_of("directions", directions, ("independent", "frames"))
-        self.seed = None if seed is None else whole("seed", seed, least=0)
+        self.seed = None if seed is None else integer("seed", seed, least=0)
         self.noise = source(noise)
-        T = whole("horizon", horizon)
+        T = integer("horizon", horizon)
         low, high = (float(bound) for bound in loss_range)
         if not -math.inf < low < high < math.inf:
             raise ValueError(f"loss_range must be finite and increasing, got {loss_range!r}")

@@ -12,11 +12,11 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 import math
 from typing import Any, Generic, Self, TypeVar
 
+from discreet.arrays import one_of
 from discreet.decisions import RoundSet
 from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
-from discreet.privacy.checks import one_of
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged
 

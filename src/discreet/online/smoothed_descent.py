@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, finite
 from discreet.domains import Domain
 from discreet.domains.conditional_gradient import nearest_point
-from discreet.privacy.checks import Array, finite
 from discreet.state import Stateful, damaged, value
 
 SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned with the rate

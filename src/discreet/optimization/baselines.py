@@ -17,11 +17,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, finite, integer, numbers, positive, public_bound
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped
 from discreet.privacy import BallChannel, Budget, Guarantee
-from discreet.privacy.checks import Array, finite, numbers, positive, public_bound, whole
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Released, gaussian
 from discreet.privacy.noise import Noise, source
@@ -249,7 +249,7 @@ class NoisySGD(_Batch):
         step: float = 1.0,
         noise: Noise | None = None,
     ) -> None:
-        self.passes = whole("passes", passes)
+        self.passes = integer("passes", passes)
         self.step = positive("step", step)
         super().__init__(
             domain,
@@ -327,7 +327,7 @@ class LocalMD(Stateful):
         _projects(domain)
         self.problem = Problem(domain, loss, label_bound)
         self.domain = domain
-        self.horizon = whole("horizon", horizon)
+        self.horizon = integer("horizon", horizon)
         self._channel = BallChannel(domain.dim, epsilon, contributions=contributions)
         self.epsilon = self._channel.epsilon
         self.contributions = self._channel.contributions

@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.domains import Domain, LpBall
 from discreet.optimization.problem import clipped
 from discreet.privacy import Budget, Guarantee
-from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe

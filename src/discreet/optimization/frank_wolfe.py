@@ -20,13 +20,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, integer, one_of, public_bound
 from discreet.domains import Domain
 from discreet.optimization.directions import SmoothedDirection, VertexDirection
 from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
-from discreet.privacy.checks import Array, one_of, public_bound, whole
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
 
@@ -96,7 +96,7 @@ class StreamingFrankWolfe(Stateful):
     ) -> None:
         self.problem = Problem(domain, loss, label_bound)
         self.domain = domain
-        self.horizon = whole("horizon", horizon)
+        self.horizon = integer("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
         self.epsilon = self.budget.epsilon
         self.delta = self.budget.delta

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.privacy import Budget, Guarantee, Tree
-from discreet.privacy.checks import Array
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe

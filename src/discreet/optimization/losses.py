@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from discreet.privacy.checks import Array, one_of, positive
+from discreet.arrays import Array, one_of, positive
 
 LOSSES = ("squared", "logistic", "huber")
 

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, finite, numbers, positive, public_bound
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss, MarginLoss, named_loss
-from discreet.privacy.checks import Array, finite, numbers, positive, public_bound
 
 LEAST = 5e-324  # the smallest number above 0
 

@@ -5,7 +5,7 @@ from typing import Self
 
 import numpy as np
 
-from discreet.privacy.checks import Array, positive, whole
+from discreet.arrays import Array, integer, positive
 from discreet.privacy.noise import Noise, source, to_lattice
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
@@ -61,13 +61,13 @@ class NoisySum(Stateful):
         scope: str | None = None,
         contributions: int = 1,
     ) -> None:
-        self.dim = whole("dim", dim)
+        self.dim = integer("dim", dim)
         self.sensitivity = positive("sensitivity", sensitivity)
         self.mu = positive("mu", mu, allow_inf=True)
         self.noise = source(noise)
         self.what = what
         self.scope = scope
-        self.contributions = whole("contributions", contributions)
+        self.contributions = integer("contributions", contributions)
         self._spacing = self.noise.spacing("gaussian", self.sensitivity / self.mu, largest=_MOST)
         # Each call of `add` that one person is in is rounded to the lattice: for two neighbouring
         # inputs that is one spacing more per coordinate, sqrt(2) for a term that changes sums.

@@ -9,7 +9,7 @@ from typing import Self
 
 import numpy as np
 
-from discreet.privacy.checks import positive, whole
+from discreet.arrays import integer, positive
 from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
 from discreet.state import Stateful, damaged, value
 
@@ -38,7 +38,7 @@ class Budget:
         if not 0 <= float(self.delta) < 1:
             raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
         set_(self, "delta", float(self.delta))
-        set_(self, "contributions", whole("contributions", self.contributions))
+        set_(self, "contributions", integer("contributions", self.contributions))
 
     @property
     def off(self) -> bool:
@@ -80,7 +80,7 @@ class ContributionLimiter(Stateful):
     _state = ("_salt", "_seen")
 
     def __init__(self, contributions: int, *, salt: bytes | None = None) -> None:
-        self.contributions = whole("contributions", contributions)
+        self.contributions = integer("contributions", contributions)
         self.salt = None if salt is None else bytes(salt)
         if self.salt == b"":
             raise ValueError("salt must not be empty; leave it out to draw a fresh one")

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, one_of
 from discreet.privacy.budget import Budget
-from discreet.privacy.checks import Array, one_of
 from discreet.privacy.lattice import rounding
 from discreet.privacy.mechanisms import k_norm_name, k_norm_std
 from discreet.privacy.noise import Noise

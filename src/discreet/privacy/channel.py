@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array, positive, whole
+from discreet.arrays import Array, integer, positive
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.noise import Noise, Size, source
 from discreet.privacy.release import Release
@@ -51,7 +51,7 @@ class Channel:
 
     def __init__(self, epsilon: float, contributions: int) -> None:
         self.epsilon = positive("epsilon", epsilon, allow_inf=True)
-        self.contributions = whole("contributions", contributions)
+        self.contributions = integer("contributions", contributions)
         # k reports of one person cost k times one report: there is no sensitivity to multiply.
         each = self.epsilon / self.contributions
         if each < _SMALLEST:

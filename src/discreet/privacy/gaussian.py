@@ -18,7 +18,7 @@ import math
 import numpy as np
 from scipy.special import erfcx, erfinv, log_expit, ndtri, ndtri_exp
 
-from discreet.privacy.checks import positive
+from discreet.arrays import positive
 
 # Computed roots are pulled this far towards more noise: rounding must not cost privacy.
 _ROUNDING = 1e-12

@@ -16,8 +16,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from discreet.arrays import Array, finite, within
 from discreet.privacy.channel import COINS, Channel, draw_coins, heads, odds_below
-from discreet.privacy.checks import Array, finite, within
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
 

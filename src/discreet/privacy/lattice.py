@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 from discreet.privacy.noise import Noise
 from discreet.privacy.toeplitz import Buffered
 from discreet.state import Stateful, damaged

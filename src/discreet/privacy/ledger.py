@@ -19,8 +19,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Self
 
+from discreet.arrays import one_of
 from discreet.privacy.budget import Budget
-from discreet.privacy.checks import one_of
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged, value

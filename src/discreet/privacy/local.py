@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, gammaln
 
+from discreet.arrays import Array, finite, integer, within
 from discreet.privacy.channel import GRID, Channel
-from discreet.privacy.checks import Array, finite, whole, within
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
@@ -49,7 +49,7 @@ class BallChannel(Channel):
 
     def __init__(self, dim: int, epsilon: float, *, contributions: int = 1) -> None:
         super().__init__(epsilon, contributions)
-        self.dim = whole("dim", dim)
+        self.dim = integer("dim", dim)
         if self.off:
             self.cap, self.radius = 0.0, 1.0
             return
@@ -186,7 +186,7 @@ class SymmetricChannel:
     """
 
     def __init__(self, dim: int, epsilon: float, *, contributions: int = 1) -> None:
-        self.dim = whole("dim", dim)
+        self.dim = integer("dim", dim)
         entries = self.dim * (self.dim + 1) // 2
         self.vectors = BallChannel(entries, epsilon, contributions=contributions)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 
-from discreet.privacy.checks import Array, finite, one_of, positive
+from discreet.arrays import Array, finite, one_of, positive
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise, source, to_lattice
 from discreet.privacy.observation import observe

@@ -31,7 +31,7 @@ from typing import Any, Self, cast
 import numpy as np
 from scipy.special import gammaincinv, ndtri
 
-from discreet.privacy.checks import Array, whole
+from discreet.arrays import Array, integer
 from discreet.state import register_with_like
 
 _LATTICE_BITS = 40  # default spacing: 2^-40 of the noise scale, rounded down to a power of two
@@ -107,7 +107,7 @@ class SeededNoise(Noise):
     def __init__(self, seed: int) -> None:
         # Tagged: seed=7 for coins and SeededNoise(7) must not yield the same stream.
         tag = (0x6E6F6973,)
-        self._begin(np.random.SeedSequence(whole("seed", seed, least=0), spawn_key=tag))
+        self._begin(np.random.SeedSequence(integer("seed", seed, least=0), spawn_key=tag))
 
     def _begin(self, seeds: np.random.SeedSequence) -> None:
         self._seeds = seeds

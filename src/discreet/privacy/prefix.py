@@ -5,19 +5,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.privacy.budget import Budget
-from discreet.privacy.calibration import Calibration, Task, best_calibration
-from discreet.privacy.checks import (
+from discreet.arrays import (
     Array,
+    integer,
     norms_in_bounds,
     numbers,
     one_of,
     positive,
     public_bound,
     shortened,
-    whole,
     within,
 )
+from discreet.privacy.budget import Budget
+from discreet.privacy.calibration import Calibration, Task, best_calibration
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.lattice import LatticeSum
 from discreet.privacy.ledger import Ledger
@@ -98,7 +98,11 @@ class PrefixSum(Stateful):
         bound: float | None = None,
         clip: bool = False,
     ) -> None:
-        self.horizon, self.dim, self.budget = whole("horizon", horizon), whole("dim", dim), budget
+        self.horizon, self.dim, self.budget = (
+            integer("horizon", horizon),
+            integer("dim", dim),
+            budget,
+        )
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
         self.bound = public_bound("bound", self.sensitivity / 2 if bound is None else bound)

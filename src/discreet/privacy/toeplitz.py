@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 from discreet.privacy.noise import Noise
 from discreet.state import Stateful, damaged
 

@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array, whole
+from discreet.arrays import Array, integer
 from discreet.state import Stateful, damaged, value
 
 _WIDEST = 48  # branching beyond this never wins at any horizon where a tree has two levels
@@ -57,9 +57,9 @@ class Tree:
 
     def __post_init__(self) -> None:
         if self.branching is not None:
-            object.__setattr__(self, "branching", whole("branching", self.branching, least=2))
+            object.__setattr__(self, "branching", integer("branching", self.branching, least=2))
         if self.levels is not None:
-            object.__setattr__(self, "levels", whole("levels", self.levels))
+            object.__setattr__(self, "levels", integer("levels", self.levels))
             if self.branching is None:
                 raise ValueError("levels needs a branching; leave both out to choose the best")
 

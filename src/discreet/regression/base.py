@@ -15,8 +15,7 @@ from typing import Any, Self, cast
 import numpy as np
 from scipy.special import ndtri
 
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
-from discreet.privacy.checks import (
+from discreet.arrays import (
     LARGEST_BOUND,
     SMALLEST_BOUND,
     Array,
@@ -25,6 +24,7 @@ from discreet.privacy.checks import (
     public_bound,
     row_norms,
 )
+from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.rows import is_distributed
 from discreet.regression.validation import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy.checks import Array, public_bound
+from discreet.arrays import Array, public_bound
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, PrivateRegressor, Problem

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares import (
     Posterior,
     Whitening,
@@ -34,7 +35,6 @@ from discreet.least_squares import (
     power,
     shrink,
 )
-from discreet.privacy.checks import Array
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.rows import Places, compressed, some_places
 from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, MANY_ROWS, Sample

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array, one_of, public_bound
 from discreet.links import BoundedLink, Link, link
 from discreet.privacy import Budget, Noise
-from discreet.privacy.checks import Array, one_of, public_bound
 from discreet.regression.base import Estimate, PrivateRegressor, Problem
 from discreet.regression.glm_erm import erm
 from discreet.regression.glm_newton import newton

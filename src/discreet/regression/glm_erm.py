@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares import Posterior, power, symmetrised
 from discreet.links import BoundedLink
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix

@@ -27,9 +27,9 @@ from functools import partial
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares import Posterior, Whitening, gram_error_covariance, shrink
 from discreet.links import BoundedLink
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.rows import Parts

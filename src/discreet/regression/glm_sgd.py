@@ -15,10 +15,10 @@ from functools import partial
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.least_squares import power
 from discreet.links import BoundedLink
 from discreet.privacy import BallChannel
-from discreet.privacy.checks import Array
 from discreet.privacy.local import SymmetricChannel
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.release import Release

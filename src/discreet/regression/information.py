@@ -18,8 +18,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from discreet.arrays import Array, finite, integer, one_of, positive, row_norms, within
 from discreet.privacy import BallChannel, gaussian_mu
-from discreet.privacy.checks import Array, finite, one_of, positive, row_norms, whole, within
 from discreet.regression.central import EARLY_FRACTION, FRACTIONS
 from discreet.regression.local_server import GRAM, PHASES
 from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
@@ -82,7 +82,7 @@ def price_of_privacy(
     >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
     910
     """
-    rows, n = _public(X), whole("n", n)
+    rows, n = _public(X), integer("n", n)
     one_of("trust", trust, ("central", "local"))
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
         return 1.0
@@ -129,7 +129,7 @@ def expected_error(
     positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
     one_of("trust", trust, ("central", "local"))
-    covariance = _forecast(rows, whole("n", n), epsilon, delta, trust, label_noise)
+    covariance = _forecast(rows, integer("n", n), epsilon, delta, trust, label_noise)
     return _errors(rows, covariance)[norm]
 
 
@@ -154,7 +154,7 @@ def error_limit(
     >>> error_limit(8, 20_000, epsilon=1.0) < expected_error(8, 20_000, epsilon=1.0)
     True
     """
-    rows, n = _public(X), whole("n", n)
+    rows, n = _public(X), integer("n", n)
     sigma = positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
     one_of("trust", trust, ("central", "local"))
@@ -210,7 +210,7 @@ def rows_needed(
 def _public(X: ArrayLike | int) -> Array:
     """Rows of a public sample; a dimension d becomes d basis vectors, which have the sphere's W."""
     if isinstance(X, (int, np.integer)):
-        return np.eye(whole("d", X))
+        return np.eye(integer("d", X))
     return within("X", _rows(X), 1.0, norm="l2", clip=False)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import discreet.regression.central as central
 import discreet.regression.local as local
+from discreet.arrays import one_of
 from discreet.privacy import Budget
-from discreet.privacy.checks import one_of
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, PrivateRegressor, Problem
 from discreet.regression.descent import descent

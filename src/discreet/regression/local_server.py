@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from discreet.arrays import Array, integer, positive
 from discreet.least_squares import (
     Posterior,
     Whitening,
@@ -18,7 +19,6 @@ from discreet.local import PublicState, Question, ReportSum
 from discreet.local import Server as LocalServer
 from discreet.local.questions import answer
 from discreet.local.report import pieces
-from discreet.privacy.checks import Array, positive, whole
 from discreet.regression.base import Estimate
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # fraction of the people
@@ -80,7 +80,7 @@ class Server(LocalServer[PublicState, _Belief]):
         norm_bound: float = 1.0,
         label_range: tuple[float, float] = (-1.0, 1.0),
     ) -> None:
-        self.dim, self.people = whole("dim", dim), whole("people", people)
+        self.dim, self.people = integer("dim", dim), integer("people", people)
         self._public = public_X
         self._clips = CLIP if public_X is None else CLIP_KNOWN
         first = np.eye(dim) if whitening is None else whitening / np.linalg.norm(whitening, 2)

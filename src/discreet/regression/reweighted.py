@@ -12,8 +12,8 @@ from functools import partial
 
 import numpy as np
 
+from discreet.arrays import Array, row_norms
 from discreet.least_squares import Whitening, power, symmetrised
-from discreet.privacy.checks import Array, row_norms
 from discreet.privacy.mechanisms import (
     gaussian,
     gaussian_symmetric,

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 Parts = tuple[Array, ...]
 Places = NDArray[np.int64]

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 from discreet.privacy.mechanisms import Released, gaussian
 from discreet.privacy.release import Release
 from discreet.regression.base import Problem

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.arrays import Array, row_norms
 from discreet.least_squares import Whitening
-from discreet.privacy.checks import Array, row_norms
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.rows import Parts
 from discreet.regression.sample import Sample

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 
 def _conversion_warning() -> type[Warning]:

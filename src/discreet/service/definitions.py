@@ -16,11 +16,11 @@ from typing import Any, Literal
 
 import msgspec
 
+from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
 from discreet.privacy import Noise
-from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import gaussian_mu
 from discreet.service.errors import explained, invalid
 

@@ -19,7 +19,7 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 PREFIX = "dt1."  # of every token; no id may begin so
 RUN_BYTES = 8

@@ -17,9 +17,9 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee, Noise
-from discreet.privacy.checks import Array
 from discreet.service import definitions
 from discreet.service import store as tables
 from discreet.service.definitions import Definition

@@ -25,7 +25,7 @@ import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from discreet.privacy.checks import Array
+from discreet.arrays import Array
 
 _SLOT = struct.Struct("<Q8s32s16s")  # sequence, name, key, checksum
 _SLOTS = 8  # in a file: two, and more only after commits that failed

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import whitening
 from discreet.audit.staged import staged
@@ -19,7 +20,6 @@ from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBan
 from discreet.bandits.belief import Point
 from discreet.bandits.window import Transform, totals
 from discreet.privacy import BallChannel, Noise, SeededNoise, Tree
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.observation import observed, values
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
 from discreet.privacy import Noise, SeededNoise
-from discreet.privacy.checks import Array
 
 E1 = np.eye(2)[:1]
 NOBODY = np.zeros((1, 2))  # features that tell nothing

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.optimization import rare_share, rare_vertex
 from discreet.audit.staged import staged
@@ -17,7 +18,6 @@ from discreet.audit.transcript import compare, likelihood_ratio
 from discreet.bandits import SparseBandit
 from discreet.bandits.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
-from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
 
 ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.bandits import Device, PublicPolicy
 from discreet.local import Device as LocalDevice
@@ -24,7 +25,6 @@ from discreet.privacy import (
     SeededNoise,
     SymmetricChannel,
 )
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
 
 

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.privacy import SeededNoise, mechanisms
-from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_rho
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import views, whitening
 from discreet.domains import Ball, Simplex
@@ -24,7 +25,6 @@ from discreet.online import (
 from discreet.online.adversarial import Exp2
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import Noise, SeededNoise
-from discreet.privacy.checks import Array
 from discreet.privacy.observation import observed, values
 
 CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))  # for two experts

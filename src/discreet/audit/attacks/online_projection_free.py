@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import whitening
 from discreet.domains import Cube
@@ -19,7 +20,6 @@ from discreet.online import ProjectionFreeBandit
 from discreet.online.projection_free import LEVEL
 from discreet.online.smoothed_descent import SMOOTH
 from discreet.privacy import PrefixSum, SeededNoise
-from discreet.privacy.checks import Array
 
 RATE = 1e-4  # of ProjectionFreeBandit's steps
 

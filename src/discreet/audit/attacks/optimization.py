@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import views, whitening
 from discreet.audit.staged import staged
@@ -21,7 +22,6 @@ from discreet.domains import Cube, LpBall
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import Noise, SeededNoise, Tree
-from discreet.privacy.checks import Array
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.observation import observed, values
 from discreet.privacy.toeplitz import Buffered

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import ATTACKS, Claim, attack, noise_of
 from discreet.audit.transcript import Compared, compare
 from discreet.privacy import Noise, SeededNoise
-from discreet.privacy.checks import Array
 from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression
 from discreet.regression.baselines import SSP, DPGradientDescent
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.regression import LABELS, Row
 from discreet.local import PublicState, Question, report_many
 from discreet.local.questions import Channel, answer
 from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
-from discreet.privacy.checks import Array
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.observation import observed, values
 from discreet.regression import PrivateGLM, PrivateLinearRegression

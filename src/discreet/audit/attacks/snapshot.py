@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.bandits import E1, NOBODY, _joint, _term
 from discreet.audit.attacks.sums import best_weights
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
-from discreet.privacy.checks import Array
 from discreet.privacy.tree import TreeSum
 
 T = 24

@@ -10,9 +10,9 @@ of the audit decides between them.
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
-from discreet.privacy.checks import Array
 from discreet.privacy.toeplitz import Buffered, SquareRoot
 from discreet.privacy.tree import TreeSum
 

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from discreet.arrays import Array, integer, positive
 from discreet.bandits.learner import Bandit
 from discreet.bandits.policies import Ucb, Uniform
 from discreet.privacy import Budget, Guarantee
-from discreet.privacy.checks import Array, positive, whole
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.release import Release
 from discreet.state import Stateful
@@ -88,8 +88,8 @@ class LinUCB(Bandit):
         clip: bool = False,
         seed: int | None = None,
     ) -> None:
-        self.n_actions = None if n_actions is None else whole("n_actions", n_actions)
-        self._block = whole("dim", dim)
+        self.n_actions = None if n_actions is None else integer("n_actions", n_actions)
+        self._block = integer("dim", dim)
         super().__init__(
             self._block * (self.n_actions or 1),
             horizon,

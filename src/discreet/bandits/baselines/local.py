@@ -16,13 +16,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.bandits.learner import RESUMED_TWICE, Bandit
 from discreet.bandits.local import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
 from discreet.decisions import Policy
 from discreet.local.report import pieces
 from discreet.privacy import BallChannel, Guarantee, Noise, SymmetricChannel
-from discreet.privacy.checks import Array
 from discreet.privacy.noise import source
 from discreet.state import Stateful, value
 

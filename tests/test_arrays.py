@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from discreet.arrays import in_unit_ball, public_bound, within
 from discreet.bandits import LinearBandit
 from discreet.domains import Ball, Simplex
 from discreet.online import FTRL, StreamingFrankWolfe
 from discreet.privacy import Budget, PrefixSum
-from discreet.privacy.checks import in_unit_ball, public_bound, within
 
 BOUNDS = st.sampled_from([1e-100, 1e-60, 1.0, 3.7, 1e60, 1e100])
 ANY_ROWS = arrays(np.float64, (3, 4), elements=st.floats(allow_nan=False, allow_infinity=False))

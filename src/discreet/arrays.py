@@ -34,10 +34,10 @@ def public_bound(name: str, value: float) -> float:
     return number
 
 
-def whole(name: str, value: Any, *, least: int = 1) -> int:
+def integer(name: str, value: Any, *, least: int = 1) -> int:
     """`value` as an int of at least `least`; booleans and fractions are refused."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
+        raise ValueError(f"{name} must be an integer, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value!r}")
     return int(value)
