@@ -177,8 +177,8 @@ class Stateful:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
-        known = _PARTS.setdefault(cls.__name__, cls)
-        if known.__module__ != cls.__module__:
+        known = _PARTS.get(cls.__name__, cls)
+        if known.__module__ != cls.__module__ and _ours(known) and _ours(cls):
             raise TypeError(f"{known.__module__} has a {cls.__name__} already; states name classes")
         _PARTS[cls.__name__] = cls
 
@@ -298,11 +298,12 @@ class Stateful:
         Counters that never fall (`_monotone`) are compared, here and in all parts: a part may have
         published although the whole has not counted the round yet.
         """
-        for one, other in _counters(self, resumed):
+        for name, one, other in _counters(self, resumed):
             if other < one:
+                what = "round" if name == "rounds" else name.strip("_")
                 raise ValueError(
-                    f"the state is older than this {type(self).__name__}: it is at {other} where "
-                    f"this is at {one}; publishing that again would spend the budget twice"
+                    f"the state is older: it is at {what} {other}, this {type(self).__name__} at "
+                    f"{one}; publishing that again would spend the budget twice"
                 )
 
     def _validate(self) -> None:
@@ -370,7 +371,7 @@ class _Given:
 register(_Given, lambda item: "", _not_in_file, name="given")
 
 
-def _counters(mine: Any, theirs: Any) -> Iterator[tuple[int, int]]:
+def _counters(mine: Any, theirs: Any) -> Iterator[tuple[str, int, int]]:
     """Counters of two objects and of their parts, side by side."""
     if isinstance(mine, (tuple, list)) and isinstance(theirs, (tuple, list)):
         for one, other in zip(mine, theirs, strict=False):
@@ -378,7 +379,7 @@ def _counters(mine: Any, theirs: Any) -> Iterator[tuple[int, int]]:
     if isinstance(mine, Stateful) and type(mine) is type(theirs):
         for name in mine._monotone:
             if hasattr(mine, name):
-                yield getattr(mine, name), getattr(theirs, name)
+                yield name, getattr(mine, name), getattr(theirs, name)
         for name in mine._state:
             yield from _counters(getattr(mine, name), getattr(theirs, name))
 

@@ -340,15 +340,13 @@ def test_learn__errors_quote_no_data():
         assert secret not in str(caught.value)
 
 
-@pytest.mark.parametrize("where", ["learn", "learn_many", "decide", "array"])
+@pytest.mark.parametrize("where", ["learn", "decide"])
 def test_learn__errors_quote_no_data_that_is_not_a_number(where):
     bandit = make()
     decision = bandit.decide(contexts(1)[0])
     call = {
         "learn": lambda: bandit.learn(decision, "secret"),
-        "learn_many": lambda: bandit.learn_many([decision], ["secret"]),
         "decide": lambda: bandit.decide([["secret", 0.0, 0.0]]),
-        "array": lambda: bandit.decide_many(np.array([[["secret", "0", "0"]]])),
     }[where]
     with pytest.raises(ValueError, match=r"^((?!secret).)*$"):
         call()

@@ -13,6 +13,7 @@ from discreet.bandits.window import (
     COUNT,
     LONGEST,
     SENSITIVITY,
+    TOTALS,
     VALUE,
     Transform,
     bounded,
@@ -365,7 +366,7 @@ def test_learned__a_window_without_rewards_leaves_the_belief_as_it_was(windows):
     kept = 0
     for _ in range(200):
         view = transform(belief, 500, std, (-1.0, 1.0), None)
-        after = learned(belief, view, std * rng.standard_normal(29), std, 500)
+        after = learned(belief, view, std * rng.standard_normal(28 + TOTALS), std, 500)
         kept += after.informative_windows == belief.informative_windows
         assert after.windows == belief.windows + 1
     assert kept >= 190  # the count stands out of its noise by THIN deviations in 1.2% of cases

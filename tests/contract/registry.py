@@ -95,7 +95,7 @@ class Entry:
         """What a saved state holds, by dotted names, without random ones."""
         save = getattr(session.subject, "state_dict", None)
         state = flat(save()["state"]) if save else {}
-        return {k: v for k, v in state.items() if not k.startswith("_earlier")}
+        return {k: v for k, v in state.items() if not k.startswith(("_earlier", "_maker"))}
 
     def promise(self, session: Session) -> Any:
         """The computed guarantee."""

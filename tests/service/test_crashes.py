@@ -147,7 +147,10 @@ class Machine(RuleBasedStateMachine):
         server.writer = Now()  # type: ignore[assignment]
         self.bomb.left = bomb
         try:
-            return asyncio.run(work(server))
+            result = asyncio.run(work(server))
+            if self.bomb.gone:  # in work that went on after the answer
+                self._crashed()
+            return result
         except Crash:
             self._crashed()
             return None

@@ -146,12 +146,15 @@ def everything_others_see(server: Running, world: int, runs: int) -> np.ndarray:
         size = client.bandit(name)["window"]["rounds"]
         mine = client.decide(name, features=[[1.0]])
         client.learn(name, mine, 2.0 * world - 1.0)
-        requests = [{"features": [[0.0]]}] * (size - 1) + [{"features": [[-1.0], [1.0]]}] * 3
-        reply = client.call("POST", f"/v1/bandits/{name}/decide", {"requests": requests})
-        others = reply["decisions"][-3:]
+        rest = [{"features": [[0.0]]}] * (size - 1)
+        reply = client.call("POST", f"/v1/bandits/{name}/decide", {"requests": rest})
+        client.learn_many(name, [(each["decision"], 0.0) for each in reply["decisions"]])
+        last = [{"features": [[-1.0], [1.0]]}] * 3
+        reply = client.call("POST", f"/v1/bandits/{name}/decide", {"requests": last})
+        others = reply["decisions"]
         policy = client.call("GET", f"/v1/bandits/{name}/policy")
         (release,) = client.releases(name)
-        (mean,) = policy["mean"]
+        (mean,) = policy.get("mean", [0.0])  # uniform if hardly any rewards came
         assert math.isfinite(release["count"])
         found.append([mean, release["sum"], sum(d["action"] for d in others)])
     return np.array(found)

@@ -118,7 +118,7 @@ def best_scores(epsilon, mechanism, rounds, runs, rows=1, contributions=1):
         )  # fmt: skip
         moment = np.full(runs, -label * learner.bound)
         learner._moment = lambda x, y, t, g=moment: g if t <= rows else 0 * g
-        learner._direction._rate, learner._direction._sums.bound = 1e-4, math.inf
+        learner._direction._rate, learner._direction._sums.bound = 1e-4, 1e99
         path = np.zeros((rounds + 1, runs))
         for t in range(1, rounds + 1):
             learner.learn(np.zeros(runs), 0.0)
@@ -208,7 +208,7 @@ def test_audit__catches_moments_that_are_not_clipped(mechanism, halved, monkeypa
     monkeypatch.setattr(frank_wolfe, "clipped", lambda g, bound, q: g)
 
     def read(learner, label, rounds):  # the running sum's own check of its rows is removed too
-        learner._direction._sums.bound = math.inf
+        learner._direction._sums.bound = 1e99
         return thetas(learner, label, rounds)
 
     assert bound(scores(EPSILON, mechanism, 1, 800, read), mechanism) > EPSILON

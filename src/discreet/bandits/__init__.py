@@ -1,14 +1,16 @@
 """Contextual bandits: decide, learn, and let nobody tell from the decisions who did what."""
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.bandits import baselines
 from discreet.bandits.linear import LinearBandit
 from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
-from discreet.bandits.sparse import SparseBandit
 from discreet.decisions import Decision, Decisions
+
+if TYPE_CHECKING:
+    from discreet.bandits.sparse import SparseBandit
 
 __all__ = [
     "Decision",
@@ -23,6 +25,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "SparseBandit":  # when it is used: its domains take long to import
+        from discreet.bandits.sparse import SparseBandit
+
+        return SparseBandit
     if name == "BanditReport":
         from discreet.local import Report
 

@@ -60,7 +60,6 @@ class Exp2(Stateful):
     1
     """
 
-    _monotone = ("updates",)
     _state = ("updates", "_total", "_rng")
 
     def __init__(

@@ -143,8 +143,8 @@ class VertexDirection(Stateful):
     >>> from discreet.privacy import SeededNoise
     >>> choice = VertexDirection(3, 1000, Budget(4.0, 1e-6), bound=1.0, noise=SeededNoise(0))
     >>> for _ in range(1000):
-    ...     v = choice.add(np.array([0.1, -0.9, 0.2]))
-    >>> v
+    ...     choice.add(np.array([0.1, -0.9, 0.2]))
+    >>> choice.point
     array([0., 1., 0.])
     """
 

@@ -159,7 +159,7 @@ MUTANTS = [
         "LinearBandit sgd greedy",
         "gradient steps beyond the window's length",
         Edit(
-            "bandits.estimators:DescentWindow.fold",
+            "bandits.estimators:DescentWindow._fold",
             """room = self.size - self.taken
     for i, (phi, y) in enumerate(zip(rows[:room], rewards[:room], strict=True)):
         expected = min(max(float(phi @ theta), low), high)
@@ -350,12 +350,12 @@ MUTANTS = [
         "a reward is marked after its report",
         Edit(
             "bandits.learner:Bandit.learn",
-            "self._rewarded.add(decision.round)\n        if self.window is None:\n"
+            "self._rewarded.add(t)\n        window = self.window\n        if window is None:\n"
             "            return False\n"
-            "        self.window.fold_one(decision.row, value / self._scale)",
-            "if self.window is None:\n            return False\n"
-            "        self.window.fold_one(decision.row, value / self._scale)\n"
-            "        np.linalg.norm(decision.row)\n        self._rewarded.add(decision.round)",
+            "        window.fold_one(decision.row, value / self._scale)",
+            "window = self.window\n        if window is None:\n            return False\n"
+            "        window.fold_one(decision.row, value / self._scale)\n"
+            "        np.linalg.norm(decision.row)\n        self._rewarded.add(t)",
         ),
         check=checks.all_or_nothing,
         broken="What fails between report and mark lets the same reward be reported again.",
