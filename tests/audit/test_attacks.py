@@ -104,7 +104,7 @@ def test_attack__comes_close_and_catches_half_the_noise(name):
 
 @pytest.mark.parametrize("name", ["adversarial bandit central", "barrier bandit central"])
 def test_attack__twice_epsilon_of_a_batch_is_caught_in_few_runs(name):
-    assert audit(ATTACKS[name].at(2 * EPSILON), 400, confidence=EACH).lower_bound > EPSILON
+    assert audit(ATTACKS[name].at(2 * EPSILON), 1500, confidence=EACH).lower_bound > EPSILON
 
 
 @pytest.mark.parametrize("name", ["ssp", "linear regression sgd", "noisy sgd", "adassp"])

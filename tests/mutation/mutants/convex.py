@@ -268,6 +268,6 @@ MUTANTS = [
                 "math.sqrt(8 * self._rho)",
             ),
         ),
-        attack="streaming frank-wolfe p=1, one choice of four",
+        tried="streaming frank-wolfe p=1, one choice of four",
     ),
 ]

@@ -195,6 +195,6 @@ MUTANTS = [
                 "math.sqrt(8 * self._rho / t)",
             ),
         ),
-        attack="sparse bandit every round",
+        tried="sparse bandit every round",
     ),
 ]
