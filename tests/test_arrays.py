@@ -12,7 +12,8 @@ from hypothesis.extra.numpy import arrays
 from discreet.arrays import in_unit_ball, public_bound, within
 from discreet.bandits import LinearBandit
 from discreet.domains import Ball, Simplex
-from discreet.online import FTRL, StreamingFrankWolfe
+from discreet.online import FTRL
+from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import Budget, PrefixSum
 
 BOUNDS = st.sampled_from([1e-100, 1e-60, 1.0, 3.7, 1e60, 1e100])
@@ -64,7 +65,7 @@ def test_public_bound__where_squares_underflow_or_overflow_it_is_refused(bound):
         lambda bound: LinearBandit(2, 100, norm_bound=bound),
         lambda bound: FTRL(Simplex(3), 10, 1.0, loss_bound=bound),
         lambda bound: StreamingFrankWolfe(Ball(2), 10, 1.0, 1e-6, label_bound=bound),
-        lambda bound: StreamingFrankWolfe(Ball(2), 10, 1.0, 1e-6, clip=bound),
+        lambda bound: StreamingFrankWolfe(Ball(2), 10, 1.0, 1e-6, gradient_bound=bound),
     ],
 )
 def test_public_bound__is_checked_by_every_constructor_that_clips(make):
