@@ -178,7 +178,7 @@ class Stateful:
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         known = _PARTS.get(cls.__name__, cls)
-        if known.__module__ != cls.__module__ and _ours(known) and _ours(cls):
+        if known.__module__ != cls.__module__ and _ours(known):
             raise TypeError(f"{known.__module__} has a {cls.__name__} already; states name classes")
         _PARTS[cls.__name__] = cls
 

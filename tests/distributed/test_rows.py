@@ -357,7 +357,8 @@ def test_worker__killed_on_the_way_changes_nothing_and_nothing_is_released_twice
     assert killed[0] in loaders
     assert loaders[-1] != killed[0]  # others went on
     assert len(loaders) > 10 * blocks  # ten passes, and what was lost was read again
-    np.testing.assert_array_equal(model.coef_, undisturbed.coef_)
+    # Blocks may be added up in another order.
+    np.testing.assert_allclose(model.coef_, undisturbed.coef_, rtol=1e-12)
     assert drawn_again == drawn
     assert model.guarantee_.to_dict() == undisturbed.guarantee_.to_dict()
     assert len(model.guarantee_.releases) == 9

@@ -168,7 +168,7 @@ _fits(
         _axes(1500, 1, 0.7),
         LABELS,
     ),
-    attainable=0.99,
+    attainable=0.87,
     effort=0.4,
 )
 _fits("ssp", Fit(_baseline(SSP), _zeros(4), LABELS), attainable=1.0)
