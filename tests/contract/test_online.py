@@ -742,25 +742,3 @@ def test_threads__each_round_is_taken_whole_in_some_order(name):
         sys.setswitchinterval(kept)
     assert not errors
     assert learner.rounds == 200
-
-
-# -- old places -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("discreet.online", "StreamingFrankWolfe"),
-        ("discreet.online", "SparseBandit"),
-        ("discreet.online.streaming", "StreamingFrankWolfe"),
-        ("discreet.online.sparse", "SparseBandit"),
-        ("discreet.online.baselines", "NoisySFW"),
-        ("discreet.online.losses", "Loss"),
-    ],
-)
-def test_old_imports__work_and_warn(module, name):
-    import importlib
-
-    with pytest.warns(DeprecationWarning, match="has moved"):
-        found = getattr(importlib.import_module(module), name)
-    assert found.__name__ == name
