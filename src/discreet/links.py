@@ -41,7 +41,7 @@ class Link:
     integral: Function  # N(t), N(0) arbitrary
     inverse: Callable[[float], float]
     steepest: float
-    reach: float  # |t| that suffices for useful models, in units of the label bound where linear
+    predictor_bound: float  # default of |t|, in units of the label bound where linear
     signed: bool  # whether labels may be negative
     dispersion: float  # Var(y | x) <= dispersion * nu'(t), in units of the label bound if signed
 
@@ -71,7 +71,7 @@ class Link:
         high = min(bound, self.inverse(unit))
         if not low < high:
             raise ValueError(
-                f"with link={self.name!r} no mean in the range of labels is within reach; "
+                f"with link={self.name!r} no mean in the range of labels is attainable; "
                 "raise label_bound or coef_bound"
             )
         return BoundedLink(self, low, high, unit)
@@ -82,7 +82,7 @@ class Link:
 class BoundedLink:
     """nu / unit on [low, high], constant outside; labels are divided by unit too.
 
-    The loss it belongs to is convex on the whole line: beyond the domain it goes on linearly.
+    The loss it belongs to is convex on the real line: beyond the domain it is linear.
 
     >>> logistic = link("logistic").within(5.0)
     >>> logistic.residual(0.0), round(logistic.residual(), 3)  # nu = .5, and nu in [.007, .993]
@@ -130,10 +130,10 @@ class BoundedLink:
         mean = self.mean(t)
         return np.maximum(most - mean, mean - least)
 
-    def residual(self, reach: float = math.inf) -> float:
-        """r: |y - nu(t)| <= r for every label and every |t| <= reach."""
+    def residual(self, bound: float = math.inf) -> float:
+        """r: |y - nu(t)| <= r for every label and every |t| <= bound."""
         # A maximum of an increasing and a decreasing function is largest at an end.
-        return float(self.residuals(np.array([-reach, reach])).max())
+        return float(self.residuals(np.array([-bound, bound])).max())
 
     @property
     def dispersion(self) -> float:
@@ -167,7 +167,7 @@ LINKS = {
             integral=lambda t: t**2 / 2,
             inverse=float,
             steepest=0.0,
-            reach=3.0,
+            predictor_bound=3.0,
             signed=True,
             dispersion=1.0,
         ),
@@ -179,7 +179,7 @@ LINKS = {
             integral=lambda t: np.logaddexp(0.0, t),
             inverse=_logit,
             steepest=0.0,
-            reach=10.0,
+            predictor_bound=10.0,
             signed=False,
             dispersion=1.0,
         ),
@@ -191,7 +191,7 @@ LINKS = {
             integral=lambda t: t * ndtr(t) + _normal_density(t),
             inverse=_quantile,
             steepest=0.0,
-            reach=6.0,
+            predictor_bound=6.0,
             signed=False,
             dispersion=math.sqrt(2 * math.pi) / 4,
         ),
@@ -203,7 +203,7 @@ LINKS = {
             integral=np.exp,
             inverse=lambda p: math.log(p) if p > 0 else -math.inf,
             steepest=math.inf,
-            reach=5.0,
+            predictor_bound=5.0,
             signed=False,
             dispersion=1.0,
         ),

@@ -247,10 +247,10 @@ def test_release__k_rows_that_are_rounded_to_the_lattice_are_paid_for():
     """With little epsilon the lattice is coarse: 1e-9 of a term here."""
     k, n = 7, 9
     sums = make(Cube(n), 10**7, 1e-3, contributions=k, noise=SecureNoise())._feedback.sums
-    plan, term = sums._plan, make(Cube(n), 10**7, 1e-3)._feedback.sums.sensitivity
+    plan, term = sums._calibration, make(Cube(n), 10**7, 1e-3)._feedback.sums.sensitivity
     assert plan.spacing > 1e-9 * term
-    reach = plan.design.reach(1)
-    assert plan.release.sensitivity >= k * (term + math.sqrt(n + 1) * plan.spacing) * reach
+    per_unit = plan.design.sensitivity(1)
+    assert plan.release.sensitivity >= k * (term + math.sqrt(n + 1) * plan.spacing) * per_unit
 
 
 def test_release__the_claim_is_n_over_zeta_times_the_range():
@@ -270,7 +270,7 @@ def test_release__noise_has_the_law_of_its_scale(assert_law):
         seen.append(bandit._feedback.sums.estimate)
     sums = bandit._feedback.sums
     assert sums.rounds == 1
-    std = sums.deviation(1)
+    std = sums.std(1)
     assert_law(np.ravel(seen), stats.norm(scale=std).cdf)
 
 

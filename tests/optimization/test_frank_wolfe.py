@@ -287,7 +287,7 @@ def test_sums__gaussian_noise_has_the_calibrated_deviation(assert_law):
         Cube(4000), 8, 1.0, 1e-6, gradient_bound=1.0, mechanism="blt", noise=SeededNoise(5)
     )
     sums = learner._direction._sums
-    noise = np.concatenate([sums.add(np.zeros(4000)) / sums.deviation(t) for t in (1,)])
+    noise = np.concatenate([sums.add(np.zeros(4000)) / sums.std(t) for t in (1,)])
     (release,) = learner.guarantee.releases
     assert_law(noise, stats.norm.cdf)
     assert release.sensitivity / release.scale == pytest.approx(gaussian_mu(1.0, 1e-6))

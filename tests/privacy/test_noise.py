@@ -133,7 +133,7 @@ def test_secure__tree_sums_are_exact_lattice_arithmetic():
     )
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (T, dim))
     out = sums.add_many(X)
-    spacing = sums._plan.spacing
+    spacing = sums._calibration.spacing
     assert spacing > 0
     units = out / spacing
     assert np.array_equal(units, np.rint(units))
@@ -172,7 +172,7 @@ def test_secure__long_batches_stay_exact():
     T = 2**21
     sums = PrefixSum(T, 1, Budget(1e-4, 1e-6), sensitivity=2.0, mechanism=Tree(5),
                      noise=LatticeNoise(0))  # fmt: skip
-    spacing = sums._plan.spacing
+    spacing = sums._calibration.spacing
     out = sums.add_many(np.zeros((T, 1)))[:, 0] / spacing
     assert np.abs(out).max() < 2**52
     odd = np.abs(np.diff(out)[-500_000:]) % 2

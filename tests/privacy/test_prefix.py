@@ -116,7 +116,7 @@ def test_prefix__k_rounds_of_one_person_cost_at_most_the_budget_by_brute_force(
     sums = PrefixSum(T, 99, budget, sensitivity=1.0, mechanism=asked, noise=SeededNoise(0))
     assert sums.guarantee.releases[0].mechanism == "gaussian"
     scale = sums.guarantee.releases[0].scale
-    design = sums._plan.design
+    design = sums._calibration.design
     L = tree_outputs(design, T) if isinstance(design, Tree) else design.filter(T).steps(np.eye(T))
     covariance = scale**2 * L @ L.T
     worst = 0.0

@@ -117,20 +117,20 @@ def test_papers__weighted_gram_and_directions_move_within_bounds(first, second, 
     assert np.linalg.norm(a - b) <= 2 * (1 + 1e-9)
 
 
-def descents(first, second, case, seed, reach, released, W):
+def descents(first, second, case, seed, bound, released, W):
     """Where the steps end with one row or the other, and the bound on their distance."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((12, DIM))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.integers(0, 2, 12).astype(float)
     n, gamma = 12, 0.1
-    model = BoundedLink(link(case[0]), -reach, reach, case[1])
+    model = BoundedLink(link(case[0]), -bound, bound, case[1])
     root = glm_erm.power(W, 0.5)
     S = root @ released @ root
     firm = np.linalg.eigvalsh(S)[0]
     back = W @ glm_erm.power(S, -0.5)
     # By hand: |nu(t) - m t - y| on a grid of t and y, and curvature m firm.
-    t = np.linspace(-reach, reach, 1001)
+    t = np.linspace(-bound, bound, 1001)
     m = model.slope(t).min()
     worst = max(np.abs(model.mean(t) - m * t - label).max() for label in model.labels)
     kappa = glm_erm._kappa(W, gamma)
@@ -157,13 +157,13 @@ def descents(first, second, case, seed, reach, released, W):
     st.sampled_from([1, 2, 30, 1000]),
 )
 def test_erm__a_replaced_row_moves_every_number_of_steps_less_than_the_sensitivity(
-    first, second, case, seed, reach, more, steps
+    first, second, case, seed, bound, more, steps
 ):
     W = np.diag([1.0, 2.0, 3.0])
     released = np.linalg.inv(W) / 4 + np.diag([more, 0.0, 0.0])  # passes its test, just so
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(glm_erm, "MOST_STEPS", steps)
-        found, moves, _ = descents(first, second, case, seed, reach, released, W)
+        found, moves, _ = descents(first, second, case, seed, bound, released, W)
     assert np.linalg.norm(found[0] - found[1]) <= moves * (1 + 1e-9)
 
 
@@ -208,12 +208,12 @@ def test_erm__the_number_of_steps_depends_on_public_values_alone(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "unit"), [("logistic", 1), ("probit", 1), ("poisson", 6), ("identity", 2)]
 )
-@pytest.mark.parametrize("reach", [0.02, 1.0, 5.0])
-def test_erm__the_worst_residual_is_the_largest_on_a_grid(name, unit, reach):
-    model, t = BoundedLink(link(name), -reach, reach, unit), np.linspace(-reach, reach, 2001)
+@pytest.mark.parametrize("bound", [0.02, 1.0, 5.0])
+def test_erm__the_worst_residual_is_the_largest_on_a_grid(name, unit, bound):
+    model, t = BoundedLink(link(name), -bound, bound, unit), np.linspace(-bound, bound, 2001)
     slack = model.mean(t) - model.least * t
     largest = max(np.abs(slack - y).max() for y in np.linspace(*model.labels, 11))
-    assert glm_erm.worst_residual(model, reach) == pytest.approx(largest)
+    assert glm_erm.worst_residual(model, bound) == pytest.approx(largest)
 
 
 def test_erm__public_covariates_leave_their_part_of_the_budget_to_the_minimiser():
@@ -319,10 +319,10 @@ def test_newton__without_noise_it_is_the_ridge_penalised_fit(name, top):
     mean = nu.mean(X @ theta)
     y = np.minimum(rng.poisson(mean), top) if name == "poisson" else rng.random(3000) < mean
     y = y.astype(float)
-    reach = nu.reach
+    bound = nu.predictor_bound
     model = PrivateGLM(math.inf, link=name, label_bound=top).fit(X, y)
-    bounded = nu.within(reach, top)
-    ridge = bounded.dispersion * 3 / reach**2
+    bounded = nu.within(bound, top)
+    ridge = bounded.dispersion * 3 / bound**2
 
     def loss(v):
         return bounded.loss(X @ v, y / top).sum() + ridge * v @ v / 2

@@ -176,7 +176,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
         if trust == "local":
             moment = channel.second_moment  # of what EXP2 is fed, minus 1/2
-            largest = channel.reach
+            largest = channel.report_bound
         else:
             scale = contributions / (self.batch_size * self.epsilon)
             moment = 1 / 4 + 2 * scale**2

@@ -179,7 +179,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         channel = BinaryChannel(epsilon, low=-bound, high=bound, contributions=contributions)
         if trust == "local" or self.budget.off:
             moment = channel.second_moment  # of the scalar that SCRiBLe is fed
-            largest = channel.reach
+            largest = channel.report_bound
         else:
             # For losses whose mean along the step is small. One that an adversary keeps aligned
             # with the step has a mean up to `bound`: there the rate is larger than Theorem 4.5's.

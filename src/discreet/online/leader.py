@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, numbers, public_bound, within
 from discreet.domains import Domain
+from discreet.moved import Renamed
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
@@ -93,9 +94,11 @@ class PrivateLeader(Stateful, ABC):
         promise = self._sums.guarantee
         return dataclasses.replace(promise, reference=f"{self._reference}; {promise.reference}")
 
-    def deviation(self, t: ArrayLike) -> Any:
+    def std(self, t: ArrayLike) -> Any:
         """The standard deviation of the privacy noise in each coordinate of the sum of t losses."""
-        return self._sums.deviation(t)
+        return self._sums.std(t)
+
+    deviation = Renamed("std")
 
     def decide(self) -> Array:  # (n,)
         """The decision of the coming round; reads nothing but the private sum."""

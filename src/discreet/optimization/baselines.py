@@ -341,7 +341,7 @@ class LocalMD(Stateful):
         asked = rule if gradient_bound is None else public_bound("gradient_bound", gradient_bound)
         self.bound = min(worst, asked)
         # Regret D^2/(2 rate) + rate T G^2/2 with G the size of a report.
-        size = self.bound * (self._channel.deviation or 1.0) * math.sqrt(domain.dim)
+        size = self.bound * (self._channel.std or 1.0) * math.sqrt(domain.dim)
         self._rate = self.step * domain.diameter() / (size * math.sqrt(horizon))
         self.rounds = 0
         self._source = self.noise

@@ -46,7 +46,7 @@ class RunningSum(Protocol):
     def add(self, x: Array) -> Array:
         """Take in one row; returns the private sum so far."""
 
-    def deviation(self, t: Any) -> Any:
+    def std(self, t: Any) -> Any:
         """The standard deviation of one coordinate of the sum of t rows."""
 
 
@@ -68,7 +68,7 @@ class SmoothedDirection(Stateful):
         self._sums = sums
         self._rate = 0.0
         rounds = np.unique(np.geomspace(1, sums.horizon, 64).astype(np.int64))
-        noise = float(np.max(sums.deviation(rounds)))
+        noise = float(np.max(sums.std(rounds)))
         n = domain.dim
         if domain.lp_shape is None or noise == 0:
             self._kind = "plain"

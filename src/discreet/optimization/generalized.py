@@ -88,8 +88,8 @@ class GeneralizedGaussianSum(Stateful):
         # |x|_r <= d^(1/r - 1/q) |x|_q if r <= q, and |x|_r <= |x|_q if r > q; two rows of l_q norm
         # at most `bound` are 2 bound apart (replace-one).
         one_round = 2 * bound * dim ** max(0.0, 1 / r - 1 / q)
-        # Over the levels rho adds up: sum of squared moves = (one_round * reach)^2.
-        moved = one_round * self._tree.reach(budget.contributions, pure=False)
+        # Over the levels rho adds up: sum of squared moves = (one_round * sensitivity)^2.
+        moved = one_round * self._tree.sensitivity(budget.contributions, pure=False)
         self._scale = moved * math.sqrt((r - 1) / (2 * budget.rho))
         self._ledger = Ledger(budget, "zcdp")
         self._ledger.spend(
@@ -127,7 +127,7 @@ class GeneralizedGaussianSum(Stateful):
             reference="Bassily, Guzman and Nandi (2021)",
         )
 
-    def deviation(self, t: Any) -> Any:
+    def std(self, t: Any) -> Any:
         """About the standard deviation of a coordinate of the sum of t rounds: E|z|_r^2 = d s^2."""
         one = self._scale * self.dim ** (0.5 - 1 / self._r)
         return one * np.sqrt(self._tree.nodes(np.asarray(t)))

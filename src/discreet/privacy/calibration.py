@@ -84,9 +84,9 @@ def _tree(task: Task, tree: Tree, *, pure: bool) -> Calibration:
     norm = ("l1" if noise.exact else task.norm) if pure else "l2"
     name = k_norm_name(norm) if pure else "gaussian"
     one_round = task.sensitivity * stretch(task.norm, norm, dim)
-    reach = design.reach(budget.contributions, pure=pure)
+    of_design = design.sensitivity(budget.contributions, pure=pure)
     unit_budget = budget.epsilon if pure else budget.mu
-    scale = one_round * reach / unit_budget
+    scale = one_round * of_design / unit_budget
     # Exact as long as no sum needs more than 53 bits: the data, the nodes of one prefix, and the
     # running totals of node noise from which `add_many` takes differences.
     noisiest = 64 * scale * (nodes + math.sqrt(task.horizon * nodes))
@@ -96,8 +96,8 @@ def _tree(task: Task, tree: Tree, *, pure: bool) -> Calibration:
     shape = f"tree, branching {design.base}, {design.depth} levels"
     about: dict[str, Any] = {
         "what": f"{task.horizon} running sums ({shape})",
-        "sensitivity": one_round * reach,
-        "scale": one_round * reach / unit_budget,
+        "sensitivity": one_round * of_design,
+        "scale": one_round * of_design / unit_budget,
         "sampler": noise.sampler(name),
     }
     release = (
@@ -120,17 +120,17 @@ def _filter(task: Task, mechanism: str, design: SquareRoot | Buffered) -> Calibr
     budget = task.budget
     # k rounds of one person move C x by at most the sum of k columns, each of length one_round.
     one_round = task.sensitivity * stretch(task.norm, "l2", task.dim)
-    reach = design.reach(budget.contributions)
+    of_design = design.sensitivity(budget.contributions)
     spacing, sampler = 0.0, task.noise.sampler("filtered gaussian")
     if isinstance(design, Buffered) and "gaussian" in task.noise.exact and not budget.off:
         design = design.dyadic()
-        reach = design.reach(budget.contributions)
-        spacing = task.noise.spacing("gaussian", one_round * reach / budget.mu)
+        of_design = design.sensitivity(budget.contributions)
+        spacing = task.noise.spacing("gaussian", one_round * of_design / budget.mu)
         sampler = task.noise.sampler("gaussian")
     # Each row is rounded to the lattice, and so is each published number; k rounds that fill
     # several streams are as many releases, whose squares add up.
     streams = math.ceil(budget.contributions / task.horizon)
-    own = (one_round + spacing * math.sqrt(task.dim)) * reach
+    own = (one_round + spacing * math.sqrt(task.dim)) * of_design
     sensitivity = own + spacing * rounding(task.horizon, task.dim) * math.sqrt(streams)
     release = Release.gaussian(
         what=f"{task.horizon} running sums ({mechanism})",

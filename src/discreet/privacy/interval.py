@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, within
+from discreet.moved import Renamed
 from discreet.privacy.channel import COINS, Channel, draw_coins, heads, odds_below
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
@@ -158,15 +159,14 @@ class _NumberChannel(Channel):
     def std(self) -> float:
         """The largest root-mean-square error of a report."""
 
-    @property
-    def deviation(self) -> float:
-        """The same as `std`."""
-        return self.std
+    deviation = Renamed("std")
 
     @property
-    def reach(self) -> float:
+    def report_bound(self) -> float:
         """The largest distance of a report from the middle."""
         return self._bound * self._half
+
+    reach = Renamed("report_bound")
 
     @property
     def second_moment(self) -> float:
@@ -205,7 +205,9 @@ class _NumberChannel(Channel):
         """Which of these a device could have sent."""
         x = self._standard(reports)
         # Of rounding; also of a file that holds single precision.
-        slack = (2.0**-23 * self.reach + 1e-15 * max(abs(self.low), abs(self.high))) / self._half
+        slack = (
+            2.0**-23 * self.report_bound + 1e-15 * max(abs(self.low), abs(self.high))
+        ) / self._half
         with np.errstate(invalid="ignore"):  # a comparison with NaN is false
             if self.off:
                 return np.asarray(np.abs(x) <= 1 + slack)

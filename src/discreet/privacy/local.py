@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, gammaln
 
 from discreet.arrays import Array, finite, integer, within
+from discreet.moved import Renamed
 from discreet.privacy.channel import GRID, Channel
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
@@ -75,10 +76,7 @@ class BallChannel(Channel):
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
 
-    @property
-    def deviation(self) -> float:
-        """The same as `std`."""
-        return self.std
+    deviation = Renamed("std")
 
     def privatize(
         self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False

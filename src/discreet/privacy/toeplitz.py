@@ -54,11 +54,11 @@ class SquareRoot:
         self.horizon = horizon
         self.coefficients = _square_root(horizon)  # (horizon,)
 
-    def reach(self, contributions: int) -> float:
+    def sensitivity(self, contributions: int) -> float:
         """|sum of k columns of C|: adjacent at the start is the worst, as c is decreasing."""
-        return _over_streams(self._reach, contributions, len(self.coefficients))
+        return _over_streams(self._sensitivity, contributions, len(self.coefficients))
 
-    def _reach(self, k: int) -> float:
+    def _sensitivity(self, k: int) -> float:
         sums = np.cumsum(self.coefficients)
         sums[k:] -= sums[:-k].copy()
         return float(np.linalg.norm(sums))
@@ -111,11 +111,11 @@ class Buffered:
         short = [values.astype(np.float32).astype(np.float64) for values in (self.w, self.q_gap)]
         return Buffered.of(self.horizon, *short)
 
-    def reach(self, contributions: int) -> float:
+    def sensitivity(self, contributions: int) -> float:
         """|sum of the first k columns of C| in closed form; no other k columns are longer."""
-        return _over_streams(self._reach, contributions, self.horizon)
+        return _over_streams(self._sensitivity, contributions, self.horizon)
 
-    def _reach(self, k: int) -> float:
+    def _sensitivity(self, k: int) -> float:
         T = self.horizon
         log_q = np.log1p(-self.q_gap)
         m = np.arange(k)[:, None]  # rows where some of the k columns have not begun
@@ -297,13 +297,15 @@ def _with_room(memory: Array, t: int, count: int) -> Array:
     return longer
 
 
-def _over_streams(reach: Callable[[int], float], k: int, horizon: int) -> float:
-    """`reach` of k rounds that may lie in several streams of this length, one after another.
+def _over_streams(sensitivity: Callable[[int], float], k: int, horizon: int) -> float:
+    """The sensitivity to k rounds in several streams of this length, one after another.
 
     Costs add in squares over streams; filling one stream before the next is the worst.
     """
     full, rest = divmod(k, horizon)
-    squares = (full * reach(horizon) ** 2 if full else 0.0) + (reach(rest) ** 2 if rest else 0.0)
+    squares = (full * sensitivity(horizon) ** 2 if full else 0.0) + (
+        sensitivity(rest) ** 2 if rest else 0.0
+    )
     return math.sqrt(squares)
 
 

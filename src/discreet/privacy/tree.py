@@ -123,7 +123,7 @@ class Tree:
 
         return most(0, horizon)
 
-    def reach(self, contributions: int, *, pure: bool) -> float:
+    def sensitivity(self, contributions: int, *, pure: bool) -> float:
         """How far k rounds of one person move all node sums, for unit moves: l1 or l2 of the moves.
 
         Every round is in one node of each level. In l2 it matters how many share a node: packing

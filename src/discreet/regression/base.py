@@ -66,7 +66,7 @@ class Problem:
     y: Array  # (n,), in [-1, 1]
     ledger: Ledger  # asked before every release
     noise: Noise  # for releases
-    coins: np.random.Generator  # for everything else (order of rows)
+    rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
 
     @property
@@ -181,9 +181,9 @@ class PrivateRegressor:
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
         if distributed:
             self._check_by_sums(name)
-        noise, coins = self._randomness()
+        noise, rng = self._randomness()
         ledger = Ledger(budget, self._accounting())
-        self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
+        self._estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
         theta = self._estimate.theta
         self._scale = scale
         self._label_scale = label_bound

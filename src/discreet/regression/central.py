@@ -88,7 +88,7 @@ def information_weighted(problem: Problem) -> Estimate:
         return least_squares(problem)
     n = len(problem.X)
     mu = problem.budget.mu
-    some = np.sort(some_places(problem.coins, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
+    some = np.sort(some_places(problem.rng, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
     sketch = _sketch_fraction(len(some), mu)
     if n > MANY_ROWS:
         early = FRACTIONS[:-1]
@@ -108,7 +108,7 @@ def single_pass(problem: Problem) -> Estimate:
     n = len(problem.X)
     if n < 10 * len(FRACTIONS):
         raise ValueError(f"single-pass needs at least {10 * len(FRACTIONS)} rows, got {n}")
-    order = problem.coins.permutation(n)
+    order = problem.rng.permutation(n)
     ends = np.round(n * np.cumsum(FRACTIONS) / sum(FRACTIONS)).astype(int)
     plans = []
     for k, rows in enumerate(np.split(order, ends[:-1])):
@@ -134,7 +134,7 @@ def public_covariates(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    rows: Rows = some_places(problem.coins, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
+    rows: Rows = some_places(problem.rng, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
     sketch = _sketch_fraction(min(n, SKETCH_ROWS), problem.budget.mu)
     total = sum(PUBLIC_FRACTIONS) + sketch * (len(PUBLIC_FRACTIONS) - 1)
     plans = [StagePlan(ALL, rows, f / total, sketch / total) for f in PUBLIC_FRACTIONS]

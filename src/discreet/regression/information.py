@@ -89,7 +89,7 @@ def price_of_privacy(
     if trust == "central":
         gamma = NOISE / (gaussian_mu(epsilon, delta) * math.sqrt(n))
     else:
-        channel = REPORT * BallChannel(rows.shape[1], epsilon).deviation
+        channel = REPORT * BallChannel(rows.shape[1], epsilon).std
         gamma = CLIP * channel / math.sqrt(PEOPLE[-1])
     lam = positive("label_noise", label_noise) / math.sqrt(n)
     squared = [float(np.sum((rows @ _solve(rows, g, lam, 1e-4)) ** 2)) for g in (gamma, 0.0)]
@@ -282,7 +282,7 @@ def _forecast(
     else:
         gamma = math.inf
         W = _solve(X, gamma, lam, 1e-3)
-        channel = REPORT * BallChannel(d, epsilon).deviation
+        channel = REPORT * BallChannel(d, epsilon).std
         stds = [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
     labels = sigma**2 / n * _weighted(X @ W, gamma, power=2)
     covariance: Array = np.eye(d) / d

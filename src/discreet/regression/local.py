@@ -114,7 +114,7 @@ def descent(problem: Problem) -> Estimate:
     noise = max((PREDICTION_BOUND + 1) * channel.std, 1.0)
     K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
     theta = np.zeros(d)
-    for k, batch in enumerate(np.array_split(problem.coins.permutation(n), K), start=1):
+    for k, batch in enumerate(np.array_split(problem.rng.permutation(n), K), start=1):
         _book(problem, f"batch {k}")
         total = np.zeros(d)
         # |<phi, theta>| <= |theta|, which the reports before have made public.
@@ -132,7 +132,7 @@ def descent(problem: Problem) -> Estimate:
 
 def _run(problem: Problem, server: Server) -> Estimate:
     """Both sides of the protocol, for people in public random order."""
-    order, start, booked = problem.coins.permutation(len(problem.X)), 0, -1
+    order, start, booked = problem.rng.permutation(len(problem.X)), 0, -1
     while not server.done:
         if server.phase != booked:
             booked = server.phase
@@ -166,5 +166,5 @@ def _book(problem: Problem, scope: str) -> None:
 
 
 def _halves(problem: Problem) -> tuple[Rows, Rows]:
-    order = problem.coins.permutation(len(problem.X))
+    order = problem.rng.permutation(len(problem.X))
     return order[: len(order) // 2], order[len(order) // 2 :]
