@@ -85,7 +85,7 @@ def make(case: Case, seed: int):
 
 
 def regret(*, seed: int, **values) -> dict[str, np.ndarray]:
-    """Cumulative regret at the marks; every learner meets the same people with the same luck."""
+    """Cumulative regret at the marks; every learner meets the same people and reward noise."""
     case = Case(**values)
     world = linear_world(case.world, case.dim, noise=case.noise, seed=seed)
     played = play(make(case, seed), world, case.marks[-1], *generators(seed))

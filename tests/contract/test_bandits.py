@@ -138,20 +138,20 @@ def test_bandit__many_decisions_equal_single_ones(make, ragged):
 
 
 @every
-def test_bandit__every_decision_carries_its_true_law(make):
+def test_bandit__every_decision_carries_its_true_probabilities(make):
     learner = make()
     play(learner, contexts(200))
     for decision in learner.decide_many(contexts(20, seed=5)):
-        law = decision.probabilities
-        assert law.shape == (4,)
-        assert law.min() >= 0
-        assert law.sum() == pytest.approx(1)
-        assert decision.probability == law[decision.action] > 0
+        probabilities = decision.probabilities
+        assert probabilities.shape == (4,)
+        assert probabilities.min() >= 0
+        assert probabilities.sum() == pytest.approx(1)
+        assert decision.probability == probabilities[decision.action] > 0
         steps = 256
         coins = (np.arange(steps) + 0.5) / steps
         again = decision.policy.choose(np.broadcast_to(decision.offered, (steps, 4, DIM)), coins)
         seen = np.bincount(again, minlength=4) / steps
-        assert np.abs(seen - law).max() <= 10 / steps
+        assert np.abs(seen - probabilities).max() <= 10 / steps
 
 
 @every

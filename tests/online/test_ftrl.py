@@ -108,7 +108,7 @@ def test_ftrl__decides_from_the_sums_that_its_guarantee_counts(domain):
     )
 
 
-def test_noise__the_sums_behind_the_decisions_have_the_law_of_the_release(assert_law):
+def test_noise__the_sums_behind_the_decisions_have_the_noise_of_the_release(assert_distribution):
     """sqrt(n) b/mu times the design's sensitivity in round 1 (b_0 = 1). False alarm 1e-6."""
     n = 4000
     learner = FTRL(Simplex(n), 3, 1.0, 1e-6, mechanism="blt", noise=SeededNoise(8))
@@ -116,7 +116,7 @@ def test_noise__the_sums_behind_the_decisions_have_the_law_of_the_release(assert
     per_unit = learner._sums._calibration.design.sensitivity(1)
     std = math.sqrt(n) / gaussian_mu(1.0, 1e-6) * per_unit
     assert learner.std(1) == pytest.approx(std)
-    assert_law(learner._sums.estimate, stats.norm(0, std).cdf)
+    assert_distribution(learner._sums.estimate, stats.norm(0, std).cdf)
 
 
 @every

@@ -188,17 +188,17 @@ def test_hybrid__reports_follow_the_stated_probabilities(x):
     reports = channel.privatize(np.full(n, x), SeededNoise(5))
     two = np.abs(np.abs(reports) - channel._response.bound) < 1e-9
     cells = np.arange(-CELLS, CELLS + 1) * channel._piecewise.step
-    law = np.exp(channel.log_density(cells, x))
+    density = np.exp(channel.log_density(cells, x))
     ends = np.exp(channel.log_density(np.array([-1.0, 1.0]) * channel._response.bound, x))
-    assert law.sum() + ends.sum() == pytest.approx(1.0, abs=1e-9)
+    assert density.sum() + ends.sum() == pytest.approx(1.0, abs=1e-9)
     edges = np.linspace(-channel.report_bound * 1.001, channel.report_bound * 1.001, 41)
-    expected = n * np.histogram(cells, edges, weights=law)[0]
+    expected = n * np.histogram(cells, edges, weights=density)[0]
     counts = np.histogram(reports[~two], edges)[0]
     keep = expected > 20
     assert (np.abs(counts - expected) / np.sqrt(np.maximum(expected, 1)))[keep].max() < 5
     assert abs(two.sum() - n * ends.sum()) < 5 * math.sqrt(n * ends.sum())
-    law_of_another = np.exp(channel.log_density(cells, 0.8 * x))  # power
-    other = n * np.histogram(cells, edges, weights=law_of_another)[0]
+    density_of_another = np.exp(channel.log_density(cells, 0.8 * x))  # power
+    other = n * np.histogram(cells, edges, weights=density_of_another)[0]
     assert (np.abs(counts - other) / np.sqrt(np.maximum(other, 1)))[keep].max() > 5
 
 

@@ -20,7 +20,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 class LatticeNoise(SeededNoise):
-    """Reproducible lattice noise: numpy's normals, rounded; the law up to (spacing/std)^2."""
+    """Reproducible lattice noise: numpy's normals, rounded; normal up to (spacing/std)^2."""
 
     exact = SecureNoise.exact
     spacing = SecureNoise.spacing
@@ -142,7 +142,7 @@ def test_sums__equal_float_blt_given_the_same_noise(contributions):
     assert (made[0].std(t) >= made[1].std(t) * (1 - 1e-6)).all()
 
 
-def test_sums__what_is_published_lies_on_the_lattice_and_has_the_law(assert_law):
+def test_sums__what_is_published_lies_on_the_lattice_and_has_the_distribution(assert_distribution):
     """C of the sums gives back C x + z: integers, and N(0, s^2) where x is zero."""
     T, dim = 12, 400
     sums = PrefixSum(T, dim, BUDGET, sensitivity=2.0, mechanism="blt", noise=SecureNoise())
@@ -152,7 +152,7 @@ def test_sums__what_is_published_lies_on_the_lattice_and_has_the_law(assert_law)
     z = np.linalg.solve(calibration.design.filter(T).steps(np.eye(T)), out)
     units = z / calibration.spacing
     assert np.abs(units - np.rint(units)).max() < 0.01
-    assert_law(z.ravel(), stats.norm(scale=calibration.release.scale).cdf)
+    assert_distribution(z.ravel(), stats.norm(scale=calibration.release.scale).cdf)
 
 
 def test_sums__the_sensitivity_covers_rounding_of_rows_and_of_what_is_published():

@@ -23,16 +23,16 @@ SOURCES = [SeededNoise(0), SystemNoise(), SecureNoise()]
 
 
 @pytest.mark.parametrize("noise", SOURCES, ids=lambda noise: type(noise).__name__)
-def test_noise__laws(noise, assert_law):
+def test_noise__distributions(noise, assert_distribution):
     size = 20_000
-    assert_law(noise.gaussian(2.0, size), stats.norm(scale=2.0).cdf)
-    assert_law(noise.laplace(3.0, size), stats.laplace(scale=3.0).cdf)
-    assert_law(noise.normal(size), stats.norm.cdf)
-    assert_law(noise.gamma(2.5, size), stats.gamma(2.5).cdf)
+    assert_distribution(noise.gaussian(2.0, size), stats.norm(scale=2.0).cdf)
+    assert_distribution(noise.laplace(3.0, size), stats.laplace(scale=3.0).cdf)
+    assert_distribution(noise.normal(size), stats.norm.cdf)
+    assert_distribution(noise.gamma(2.5, size), stats.gamma(2.5).cdf)
     uniform = noise.uniform((100, 200))
     assert uniform.shape == (100, 200)
     assert 0 < uniform.min() <= uniform.max() < 1
-    assert_law(uniform, stats.uniform.cdf)
+    assert_distribution(uniform, stats.uniform.cdf)
 
 
 @pytest.mark.parametrize("noise", SOURCES, ids=lambda noise: type(noise).__name__)

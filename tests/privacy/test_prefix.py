@@ -68,7 +68,7 @@ def test_prefix__no_privacy_is_the_plain_running_sum(mechanism, budget):
 
 
 @pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
-def test_prefix__noise_has_the_stated_deviation_at_every_round(mechanism, budget):
+def test_prefix__noise_has_the_stated_std_at_every_round(mechanism, budget):
     T, dim = 45, 900
     if isinstance(mechanism, str) and mechanism == "auto":
         dim = 901
@@ -155,7 +155,7 @@ def test_prefix__resumes_to_the_same_future(mechanism, budget, stop, tmp_path):
 
 
 @pytest.mark.parametrize("noise", [SystemNoise(), SecureNoise()], ids=["system", "secure"])
-def test_prefix__real_noise_resumes_in_law_and_saves_no_generator(noise, tmp_path):
+def test_prefix__real_noise_resumes_in_distribution_and_saves_no_generator(noise, tmp_path):
     sums = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=noise)
     sums.add_many(rows(20, 2))
     state = sums.state_dict()

@@ -60,7 +60,7 @@ def test_reach__is_the_longest_sum_of_k_columns(index, k):
 
 @pytest.mark.parametrize("horizon", [1, 2, 17, 300])
 @pytest.mark.parametrize("index", [0, 1])
-def test_deviation__is_the_length_of_rows(index, horizon):
+def test_std__is_the_length_of_rows(index, horizon):
     design = designs(horizon)[index]
     rows = np.linalg.norm(noise_matrix(design, horizon), axis=1)
     assert np.allclose(design.std(np.arange(1, horizon + 1)), rows)

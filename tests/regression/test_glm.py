@@ -94,9 +94,9 @@ def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short
         for x, y in ((0.08, 0.0), (0.02, 1.0))
     )
     moves_g, moves_H = sensitivities(model, weighting)
-    cost, share = glm_newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
+    cost, fraction = glm_newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
     assert np.linalg.norm(g - g2) == pytest.approx(moves_g)
-    assert 1 + 0.25 * cost < 1 + cost * share <= 1 + cost / 2
+    assert 1 + 0.25 * cost < 1 + cost * fraction <= 1 + cost / 2
 
 
 def test_newton__the_gradient_bound_is_reached_by_opposite_rows():
@@ -256,7 +256,7 @@ def test_glm__contributions_multiply_every_sensitivity(method):
     assert three.guarantee_.contributions == 3
 
 
-def test_newton__the_released_noise_has_the_stated_law(assert_law):
+def test_newton__the_released_noise_has_the_stated_distribution(assert_distribution):
     X, y, _ = world(50, d=8)
     model, weighting, theta = (
         link("logistic").within(10.0),
@@ -271,11 +271,11 @@ def test_newton__the_released_noise_has_the_stated_law(assert_law):
         rows.append(stage.information @ stage.theta - exact)  # H (H^-1 g) - g
     # sensitivity: 2 tau h = 1 for the gradient, and an eighth of its square for H
     scale = math.sqrt(1 + glm_newton.GRAM_COST / 2) / 0.2
-    assert_law(np.array(rows), stats.norm(0, scale).cdf)
+    assert_distribution(np.array(rows), stats.norm(0, scale).cdf)
 
 
 def audit(claimed):
-    """Scores of the gradient release on opposite rows, at a share of its true sensitivity."""
+    """Scores of the gradient release on opposite rows, at a fraction of its true sensitivity."""
     model, weighting, theta = (
         link("logistic").within(10.0),
         Weighting(Whitening.identity(DIM), 1.0),

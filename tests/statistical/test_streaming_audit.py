@@ -261,7 +261,7 @@ def exact_delta(tamper, n=8, rounds=24):
     """delta(epsilon = 1) of all choices of a run, over every pattern of "vertex 0 or another".
 
     The row in doubt moves S_0 by `moved` and all other entries by as much the other way, around
-    many offsets. That choices have this law is tested in tests/online/test_streaming.py.
+    many offsets. tests/optimization/test_frank_wolfe.py tests that choices are distributed so.
     """
     choice = VertexDirection(
         n, rounds, Budget(EPSILON, DELTA), bound=0.1, noise=SeededNoise(0), signed=False

@@ -6,7 +6,7 @@ knows the expected rewards of the others, and so the regret.
     world = linear_world("sphere", seed=0)
     people = world.people(1000, rng)                    # features (1000, actions, dim)
     rewards = people.rewards(actions, rng)              # (1000,), of the chosen actions
-    regret = people.regret(actions)                     # (1000,), expected, no luck in it
+    regret = people.regret(actions)                     # (1000,), in expectation
 """
 
 from collections.abc import Callable
@@ -64,7 +64,7 @@ class People:
         """Rewards of the chosen actions.
 
         One draw for each person, whatever the action: two learners that are given the same
-        generator meet the same luck.
+        generator meet the same reward noise.
         """
         means = self._chosen(actions)
         if self.distribution == "gaussian":

@@ -231,7 +231,7 @@ def _marks(rounds: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass(frozen=True)
 class _Recurring:
-    """A world in which the same people come again and again, with fresh luck.
+    """A world in which the same people come again and again, with fresh reward noise.
 
     Drawing new ones for every round would take longer than deciding.
     """

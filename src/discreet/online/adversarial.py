@@ -133,7 +133,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
                sqrt(N T log N/epsilon).
 
     n_arms          N
-    horizon         rounds in which it learns; it goes on deciding after that
+    horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is EXP2 itself
     trust           "local" or "central"
     contributions   rounds of one person

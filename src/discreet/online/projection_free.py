@@ -189,7 +189,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
     it shows noisy sums if delta = 0 (a tree), and everything if delta > 0.
 
     domain          any; only its linear minimiser is asked
-    horizon         rounds in which it learns; it goes on deciding after that
+    horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is the same algorithm without noise
     delta           0 is pure
     loss_range      public bounds of one loss

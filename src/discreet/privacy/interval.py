@@ -112,9 +112,9 @@ class _Piecewise:
         start, left = self.start(x)
         start = np.minimum(start + (coins[0] < left * COINS), CELLS + 1 - self.plateau)
         within_plateau = start + _cell(coins[2], self.plateau)
-        elsewhere = _cell(coins[2], self.others) - CELLS
-        elsewhere = np.where(elsewhere < start, elsewhere, elsewhere + self.plateau)
-        cells = np.where(coins[1] < self.inside, within_plateau, elsewhere)
+        outside = _cell(coins[2], self.others) - CELLS
+        outside = np.where(outside < start, outside, outside + self.plateau)
+        cells = np.where(coins[1] < self.inside, within_plateau, outside)
         return np.asarray(cells * self.step)
 
     def variance(self, x: float) -> float:

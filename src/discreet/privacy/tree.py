@@ -14,8 +14,9 @@ Privacy. The published sums are L (R x + z) with R x all node sums, z their nois
 one node of each level. A node that runs ahead of the data does no harm, nor do inputs chosen by
 looking at earlier outputs: given all outputs, the inputs of both neighbouring streams are fixed,
 and moving z by R (x - x') maps one run to the other; the density of z there changes by at most
-e^epsilon (pure noise). For Gaussian noise L z has the law of a lower triangular mechanism whose
-columns are no longer than R's, which is an adaptive composition (Denisov et al. 2022).
+e^epsilon (pure noise). For Gaussian noise L z is distributed as that of a lower triangular
+mechanism whose columns are no longer than R's, which is an adaptive composition (Denisov et al.
+2022).
 
 Snapshot. The state is a function of the node sums with their noise: one stolen state, by itself,
 is as private as the outputs. Together with later outputs it is not: they contain the same noise.
@@ -43,8 +44,8 @@ class Tree:
 
     branching=None chooses the branching with the least maximal variance for the horizon.
     balanced=False allows no subtraction. padded=True adds noise until every prefix carries that of
-    the same number of nodes, so that its law does not depend on t (an analysis device of Agarwal
-    and Singh 2017).
+    the same number of nodes, so that its distribution does not depend on t (an analysis device of
+    Agarwal and Singh 2017).
 
     >>> Tree(branching=2).fitted(2**10, pure=False)
     Tree(branching=2, balanced=True, padded=False, levels=11)

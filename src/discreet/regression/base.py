@@ -211,11 +211,11 @@ class PrivateRegressor:
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around <x, theta> that hold with this probability, at no privacy cost.
 
-        The noise's law is known, so its part is computed; the part of the labels' own randomness
-        uses the residual scale that was released inside the budget. It supposes that errors have
-        the same scale everywhere and are about symmetric beyond a few of them (one-sided tails
-        are detected once enough rows show them), and says little about directions that few rows
-        have.
+        The distribution of the noise is known, so its part is computed; the part of the labels' own
+        randomness uses the residual scale that was released inside the budget. It supposes that
+        errors have the same scale everywhere and are about symmetric beyond a few of them
+        (one-sided tails are detected once enough rows show them), and says little about directions
+        that few rows have.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")

@@ -114,8 +114,9 @@ class PrivateGLM(PrivateRegressor):
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around `predict(X)` that hold with this probability, row by row.
 
-        From the law of the privacy noise and the sampling error, Var(y | x) as large as the link
-        allows (for poisson: as large as the mean). An interval for <x, theta>, carried through nu.
+        From the distribution of the privacy noise and the sampling error, Var(y | x) as large as
+        the link allows (for poisson: as large as the mean). An interval for <x, theta>, carried
+        through nu.
         """
         t = super().predict(X)
         if self._estimate.covariance is None:

@@ -96,8 +96,8 @@ class Objective:
     """f(v) = m |v|^2 / 2 + sum_i weight_i q(<a_i, v>, y_i),  m = mu_nu, q convex in t.
 
     q' = s(t) - y with s(t) = nu(c) - m c, c = t clipped to +-radius: where |t| <= radius this is
-    the loss of the link, less a quadratic. In the coordinates v in which H~ is I, those quadratics of
-    all rows and the ridge that tops them up to m H~ add up to m |v|^2 / 2, whatever the rows are.
+    the loss of the link, less a quadratic. In the coordinates v in which H~ is I, those quadratics
+    and the ridge that tops them up to m H~ add up to m |v|^2 / 2, whatever the rows are.
 
     `largest` bounds weight_i |a_i|^2 n for every row in the public bounds.
     """
