@@ -41,12 +41,12 @@ class Decision:
     It holds the person's own features: guard it as you guard the data.
     """
 
-    round: int
+    round: int  # of the learner, from 0
     action: int  # -1 for a person whom `decide_many` refused
     row: Array = field(repr=False)  # (dim,), the chosen features in units of the norm bound
     learner: str = field(repr=False)  # whose decision this is
     offered: Array | None = field(default=None, repr=False)  # (actions, dim)
-    policy: Policy | None = field(default=None, repr=False)
+    policy: Policy | None = field(default=None, repr=False)  # that chose the action
 
     def __init__(
         self,
@@ -121,7 +121,7 @@ class Decisions:
     round: NDArray[np.int64]  # (n,)
     action: Indices  # (n,)
     rows: Array = field(repr=False)  # (n, dim)
-    learner: str = field(repr=False)
+    learner: str = field(repr=False)  # whose decisions these are
     offered: Sequence[Array] | Array = field(repr=False)  # n times (actions, dim)
     policies: tuple[tuple[int, Policy], ...] = field(repr=False)  # each from this place on
 
@@ -159,6 +159,8 @@ class Decisions:
 
 class RoundSet:
     """A set of rounds, one bit each: which decisions have had their feedback.
+
+    packed   one bit for each round, eight to a byte; None: the empty set
 
     >>> seen = RoundSet()
     >>> seen.add(3)

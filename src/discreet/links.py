@@ -35,12 +35,12 @@ class Link:
     (0.104..., 0.25)
     """
 
-    name: str
-    mean: Function
-    slope: Function
+    name: str  # as users give it
+    mean: Function  # nu(t)
+    slope: Function  # nu'(t)
     integral: Function  # N(t), N(0) arbitrary
-    inverse: Callable[[float], float]
-    steepest: float
+    inverse: Callable[[float], float]  # nu^-1, +-inf outside its range
+    steepest: float  # t with the largest slope
     predictor_bound: float  # default of |t|, in units of the label bound where linear
     signed: bool  # whether labels may be negative
     dispersion: float  # Var(y | x) <= dispersion * nu'(t), in units of the label bound if signed
@@ -89,10 +89,10 @@ class BoundedLink:
     (0.5, 0.993)
     """
 
-    link: Link
-    low: float
-    high: float
-    unit: float
+    link: Link  # nu
+    low: float  # least t
+    high: float  # largest t
+    unit: float  # label bound, by which means and labels are divided
 
     def mean(self, t: Array) -> Array:
         """nu(t) / unit."""

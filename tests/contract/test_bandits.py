@@ -6,11 +6,9 @@ lie in [0, 1], features have DIM entries.
 """
 
 import copy
-import inspect
 import json
 import math
 import pickle
-import re
 import sys
 import threading
 from pathlib import Path
@@ -676,11 +674,3 @@ def test_bandit__many_threads_share_one_learner(make):
     assert learner.rounds == len(decisions) == 6 * (30 + 10 * 5)
     assert sorted(each.round for each in decisions) == list(range(learner.rounds))
     assert sum(counted) == learner.rounds
-
-
-@pytest.mark.parametrize(
-    "kind", [LinearBandit, LinUCB, ContinualLinUCB, LocalLinUCB, LocalSGDBandit]
-)
-def test_bandit__every_parameter_is_documented(kind):
-    for name in list(inspect.signature(kind.__init__).parameters)[1:]:
-        assert re.search(rf"^ +{name} {{2,}}\S", kind.__doc__, re.MULTILINE), name

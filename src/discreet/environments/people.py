@@ -39,9 +39,9 @@ class People:
 
     features: Array  # (n, actions, dim), rows in the unit ball; or (n, dim), a context each
     means: Array  # (n, actions)
-    distribution: str = "known"
-    noise: float = 0.0
-    reward_range: tuple[float, float] = (-1.0, 1.0)
+    distribution: str = "known"  # of a reward around its mean
+    noise: float = 0.0  # std of a Gaussian reward
+    reward_range: tuple[float, float] = (-1.0, 1.0)  # public bounds of a reward
 
     def __len__(self) -> int:
         return len(self.means)

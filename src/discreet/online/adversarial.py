@@ -36,7 +36,7 @@ BATCH = 2 * math.sqrt(8)
 class Arm:
     """An arm, and the probabilities it was drawn with."""
 
-    action: int
+    action: int  # the arm played
     probabilities: Array  # (arms,)
     sign: ClassVar[int] = 1  # its loss enters a batch as it is
 

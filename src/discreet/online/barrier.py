@@ -46,7 +46,7 @@ class SignedPoint:
     centre: Array  # (m,), coordinates of the affine hull
     step: Array  # (m,)
     weights: Array  # (m,)
-    sign: int
+    sign: int  # +1 or -1, equally likely
 
 
 class Scrible(Stateful):

@@ -115,8 +115,8 @@ class Reports(Feedback):
 class Batch:
     """Rounds that share one choice."""
 
-    index: int
-    choice: Any
+    index: int  # of the batch
+    choice: Any  # of the learner, for all its rounds
     total: float  # noise + sum of sign (loss - middle)
     count: int = 0  # losses that have come
 

@@ -24,7 +24,13 @@ Made = TypeVar("Made", bound=LossDecision)
 
 
 class PrivateBandit(Stateful, Generic[Made]):
-    """decide and learn: a bandit that hears of losses through a private feedback only."""
+    """decide and learn: a bandit that hears of losses through a private feedback only.
+
+    bandit       the learner that is not private
+    feedback     how it hears of losses
+    horizon      rounds in which it learns; None: no limit
+    loss_range   public bounds of a loss
+    """
 
     _state = ("rounds", "_taken", "bandit", "_feedback")
     _decision: type[Made]

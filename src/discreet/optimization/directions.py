@@ -59,6 +59,10 @@ class SmoothedDirection(Stateful):
     level = a noise (horizon bound/(n noise))^0.6; the bracket is how far a gradient of size `bound`
     stands out of the noise in the end (a = .8 for p <= 2, .4 at infinity). Elsewhere, and without
     noise, v is the linear minimiser.
+
+    domain   the decision set
+    sums     private running sums of gradients
+    bound    the length of a typical gradient
     """
 
     _state = ("_sums",)

@@ -25,7 +25,14 @@ from discreet.state import Stateful, damaged
 
 
 class GeneralizedNodeNoise(Stateful):
-    """Rows of density exp(-|z|_r^2/(2 s^2)), a stream for each level of the tree."""
+    """Rows of density exp(-|z|_r^2/(2 s^2)), a stream for each level of the tree.
+
+    levels   of the tree
+    dim      length of a row
+    r        of the norm
+    scale    s
+    noise    source of the noise
+    """
 
     _state = ("_streams",)
 

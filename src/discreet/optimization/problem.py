@@ -19,6 +19,10 @@ class Problem:
     p is that of an lp ball, 1 if all vertices lie on the axes, else 2; 1/p + 1/q = 1. Longer rows
     are shortened and labels beyond the public bounds clipped, each by itself; what is not a number
     is refused, in words that do not quote it.
+
+    domain        of theta
+    loss          "squared", "logistic" or a `Loss`
+    label_bound   public bound of |y|
     """
 
     def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:

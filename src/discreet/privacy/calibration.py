@@ -20,27 +20,27 @@ from discreet.privacy.tree import Tree
 class Task:
     """The running sum that is asked for: `PrefixSum`'s public arguments."""
 
-    horizon: int
-    dim: int
-    budget: Budget
-    sensitivity: float
-    norm: str
-    bound: float
-    noise: Noise
+    horizon: int  # rounds
+    dim: int  # length of a row
+    budget: Budget  # of all sums together
+    sensitivity: float  # largest distance of two rows, in `norm`
+    norm: str  # "l1", "l2" or "linf"
+    bound: float  # largest norm of a row
+    noise: Noise  # source of the noise
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A mechanism calibrated for one running sum."""
 
-    mechanism: str
-    design: Tree | SquareRoot | Buffered
-    release: Release
-    pure: bool
+    mechanism: str  # "tree", "toeplitz" or "blt"
+    design: Tree | SquareRoot | Buffered  # how noise is shared between the sums
+    release: Release  # what all sums cost together
+    pure: bool  # whether delta is 0
     unit: float  # std of one coordinate of one draw of noise
     largest: float  # growth at the worst round
-    spacing: float
-    reference: str
+    spacing: float  # of the lattice of exact noise; 0 for float noise
+    reference: str  # where the mechanism comes from
 
     @property
     def depth(self) -> int:

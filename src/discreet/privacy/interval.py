@@ -236,6 +236,10 @@ class BinaryChannel(_NumberChannel):
     Guarantee  epsilon-DP as coded: of 2^52 equally likely coins either report has at most
     e^epsilon times as many for one value as for another.
 
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    low, high       the two values, or the ends of the interval
+    contributions   the most reports of one person; each is made at epsilon/contributions
+
     >>> from discreet.privacy import SeededNoise
     >>> channel = BinaryChannel(1.0)
     >>> reports = channel.privatize(np.ones(100_000), SeededNoise(0))
@@ -285,6 +289,10 @@ class IntervalChannel(_NumberChannel):
 
     Reference: Wang et al. (2019), "Collecting and analyzing multidimensional data with local
     differential privacy".
+
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    low, high       the ends of the interval
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> channel = IntervalChannel(1.0, low=0.0, high=1.0)

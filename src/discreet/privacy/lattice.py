@@ -49,6 +49,12 @@ class LatticeSum(Stateful):
     """The running sum. `noise` must draw its Gaussian noise exactly, on a lattice.
 
     A round is taken in whole or not at all: noise is drawn first, and all changes are one step.
+
+    design    the filter, with dyadic weights
+    dim       length of a row
+    scale     std of the white noise
+    spacing   of the lattice; a power of two
+    noise     source of the noise
     """
 
     _state = ("rounds", "estimate", "_buffers", "_memory", "noise")

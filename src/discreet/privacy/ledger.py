@@ -37,10 +37,10 @@ class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is 
 class Account:
     """What has been released and what that costs: the common part, and each scope's own."""
 
-    releases: tuple[Release, ...] = ()
-    common: float = 0.0
-    scopes: dict[str, float] = field(default_factory=dict)
-    dearest: float = 0.0
+    releases: tuple[Release, ...] = ()  # in the order they were booked
+    common: float = 0.0  # cost of releases that saw all rows
+    scopes: dict[str, float] = field(default_factory=dict)  # cost of each scope beside that
+    dearest: float = 0.0  # the largest of them
 
     def cost_in(self, scope: str | None) -> float:
         """The cost of a scope, or of the dearest one, beyond what is common to all."""

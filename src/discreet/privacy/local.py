@@ -38,6 +38,10 @@ class BallChannel(Channel):
     Guarantee  each report is epsilon-DP by itself; with contributions=k each of a person's k
     reports runs at epsilon/k.
 
+    dim             length of a vector
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
+
     >>> from discreet.privacy import SeededNoise
     >>> channel = BallChannel(3, epsilon=2.0)
     >>> reports = channel.privatize(np.tile([0.6, 0.0, 0.0], (50_000, 1)), SeededNoise(0))
@@ -176,6 +180,10 @@ class SymmetricChannel:
     """Unbiased, pure epsilon-LDP reports of symmetric matrices of Frobenius norm at most 1.
 
     The isometric vector of the upper triangle through a `BallChannel` of d (d + 1) / 2 dimensions.
+
+    dim             rows (and columns) of a matrix
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> report = SymmetricChannel(4, epsilon=1.0).privatize(np.eye(4) / 2, SeededNoise(0))

@@ -31,8 +31,8 @@ NORMS = ("l1", "l2", "linf")
 class Released(NamedTuple):
     """A private value as published, and the record of its cost."""
 
-    value: Any
-    release: Release
+    value: Any  # as published
+    release: Release  # its cost
 
 
 def gaussian(

@@ -98,6 +98,8 @@ class Noise(ABC):
 class SeededNoise(Noise):
     """Reproducible noise for simulation: anyone who knows the seed knows the noise.
 
+    seed   of the generator
+
     >>> SeededNoise(7).gaussian(1.0, 2).round(3) == SeededNoise(7).gaussian(1.0, 2).round(3)
     array([ True,  True])
     """

@@ -35,7 +35,12 @@ STOLEN_FILTER = "anything, against whoever sees a stolen state"
 
 
 class NodeNoise(Stateful):
-    """The noise of a tree's nodes: a stream for each level, and one for padding."""
+    """The noise of a tree's nodes: a stream for each level, and one for padding.
+
+    calibration   of the running sum
+    dim           length of a row
+    noise         source of the noise
+    """
 
     _state = ("_streams",)
 
@@ -75,6 +80,16 @@ class PrefixSum(Stateful):
     generator is in the state only for SeededNoise, because it would reveal the noise to come.
 
     Several threads may share one object: each round is taken in whole, in some order.
+
+    horizon       the most rounds; public
+    dim           length of a row
+    budget        what all sums together may cost
+    sensitivity   largest distance of any two rows, in `norm`
+    norm          "l1", "l2" or "linf"
+    mechanism     "auto", "blt", "toeplitz", "tree" or a `Tree`
+    noise         source of the noise; None draws floats from the operating system's entropy
+    bound         largest norm of a row; sensitivity/2 by default
+    clip          shorten rows beyond the bound instead of refusing them
 
     >>> from discreet.privacy import Budget, SeededNoise
     >>> sums = PrefixSum(1000, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))

@@ -48,7 +48,10 @@ _BLOCK = 128  # rounds per matrix product in `add_many`
 
 
 class SquareRoot:
-    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2)."""
+    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2).
+
+    horizon   rounds
+    """
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
@@ -80,12 +83,12 @@ class SquareRoot:
 class Buffered:
     """Noise alpha * (running sum of z) + sum_j beta_j * (filter of z with pole p_j)."""
 
-    horizon: int
-    w: Array
+    horizon: int  # rounds
+    w: Array  # weights of C's buffers
     q_gap: Array  # 1 - q, which keeps its digits when q is nearly 1
     p_gap: Array  # 1 - p
-    beta: Array
-    alpha: float
+    beta: Array  # weights of B's buffers
+    alpha: float  # weight of the plain running sum
 
     @classmethod
     def fitted(cls, horizon: int) -> "Buffered":
@@ -145,7 +148,11 @@ class Buffered:
 
 
 class Buffers:
-    """z -> running noise, in O(5 dim) memory: one row for each pole."""
+    """z -> running noise, in O(5 dim) memory: one row for each pole.
+
+    design   poles and weights
+    scale    std of the white noise z
+    """
 
     def __init__(self, design: Buffered, scale: float) -> None:
         # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
@@ -183,6 +190,8 @@ class History:
     """z -> running noise, remembering every z; blocks by fast Fourier transform.
 
     Rows of the memory from t on are room for what comes; whatever stands there is overwritten.
+
+    coefficients   (horizon,), c_0, c_1, ... times the std of the white noise
     """
 
     def __init__(self, coefficients: Array) -> None:
@@ -210,7 +219,11 @@ class History:
 
 
 class Filter:
-    """A kernel and its memory: z -> running noise."""
+    """A kernel and its memory: z -> running noise.
+
+    kernel   one step of the filter
+    dim      length of a row
+    """
 
     def __init__(self, kernel: Buffers | History, dim: int) -> None:
         self._kernel = kernel
@@ -234,6 +247,11 @@ class FilteredSum(Stateful):
     """The exact running sum plus filtered float noise.
 
     A round is taken in whole or not at all: noise is drawn first, and all changes are one step.
+
+    design   the filter
+    dim      length of a row
+    scale    std of the white noise; 0 for none
+    noise    source of the noise
     """
 
     _state = ("rounds", "estimate", "_total", "_memory", "noise")

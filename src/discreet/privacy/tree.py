@@ -51,10 +51,10 @@ class Tree:
     Tree(branching=2, balanced=True, padded=False, levels=11)
     """
 
-    branching: int | None = None
-    balanced: bool = True
-    padded: bool = False
-    levels: int | None = None
+    branching: int | None = None  # children of a node; None: the best
+    balanced: bool = True  # allow subtraction
+    padded: bool = False  # the same noise in every sum
+    levels: int | None = None  # None: those with the least variance
 
     def __post_init__(self) -> None:
         if self.branching is not None:
@@ -143,6 +143,11 @@ class TreeSum(Stateful):
     Each level draws from its own stream in the order of its nodes, so that many rounds at once
     and one round at a time see the same noise. A round is taken in whole or not at all: what a
     failed draw leaves behind is noise that nobody uses.
+
+    tree      its shape
+    horizon   rounds
+    dim       length of a row
+    draw      (level, count) -> rows of noise for the next nodes of a level
     """
 
     _state = ("rounds", "estimate", "_reached", "_open", "_ahead", "draw")

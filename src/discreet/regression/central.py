@@ -61,11 +61,11 @@ ALL = slice(None)
 class StagePlan:
     """Which rows a stage and its sketch see, and their fractions of mu^2."""
 
-    rows: Rows
-    sketch_rows: Rows
-    fraction: float
-    sketch_fraction: float
-    scope: str | None = None
+    rows: Rows  # that the stage sees
+    sketch_rows: Rows  # that its sketch sees
+    fraction: float  # of mu^2, for the stage
+    sketch_fraction: float  # of mu^2, for the sketch
+    scope: str | None = None  # that pays; None: every row
     early: Places | None = None  # rows that have spent some of mu^2 in earlier stages, others none
 
     def sample(self, problem: Problem) -> Sample:

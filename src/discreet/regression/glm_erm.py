@@ -103,10 +103,10 @@ class Objective:
     """
 
     rows: Array  # (n, d): a_i
-    y: Array
-    weight: Array
-    model: BoundedLink
-    largest: float
+    y: Array  # (n,), labels
+    weight: Array  # (n,)
+    model: BoundedLink  # the link
+    largest: float  # bound, as above
 
     def gradient(self, v: Array) -> Array:
         """The gradient of f."""

@@ -46,8 +46,8 @@ SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the samp
 class Weighting:
     """Public coordinates u = M phi, and the length tau beyond which rows lose weight."""
 
-    whitening: Whitening
-    tau: float
+    whitening: Whitening  # M
+    tau: float  # in whitened units
 
     @property
     def cap(self) -> float:
@@ -67,11 +67,11 @@ class Weighting:
 class Stage:
     """What one stage says about the minimiser:  observed = design theta + N(0, noise I)."""
 
-    start: Array
+    start: Array  # where the step begins
     theta: Array  # start + M H^-1 g: where observed = design theta
     design: Array  # H M^-1
     observed: Array  # g + design start
-    noise: float
+    noise: float  # variance of each entry of `observed`
     information: Array  # M^-1 H M^-1: H in the coordinates of theta
     information_noise: Array  # covariance that the noise of H adds
 
