@@ -76,6 +76,11 @@ class BallChannel(Channel):
         self._inside_p = self._inside_q / (self._inside_q + (1 - self._inside_q) * other)
 
     @property
+    def high(self) -> float:
+        """The fraction of the sphere that a record makes more likely, for `shuffled_delta`."""
+        return self._inside_q
+
+    @property
     def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
