@@ -18,19 +18,13 @@ def public_classes():
     found = set()
     for module in pkgutil.walk_packages(discreet.__path__, "discreet."):
         room = importlib.import_module(module.name)
-        names = vars(room)
-        if module.name.split(".")[1] in EXPORTS_ONLY:
-            names = getattr(room, "__all__", ())
-        elif not module.ispkg:
-            names = [name for name in names if is_from(getattr(room, name), module.name)]
-        named = [getattr(room, name) for name in names if not name.startswith("_")]
-        found |= {each for each in named if is_from(each, "discreet.")}
+        inner = module.name.split(".")[1] in EXPORTS_ONLY
+        exported = getattr(room, "__all__", ()) if module.ispkg else ()
+        for kind in (getattr(room, name) for name in (exported if inner else vars(room))):
+            if inspect.isclass(kind) and not issubclass(kind, BaseException):
+                here = kind.__module__ == module.name and not kind.__name__.startswith("_")
+                found |= {kind} if here or inner else set()
     return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
-
-
-def is_from(kind, place):
-    here = inspect.isclass(kind) and kind.__module__.startswith(place)
-    return here and not issubclass(kind, BaseException)
 
 
 def undocumented(kind):
