@@ -94,7 +94,8 @@ class Decision:
         needed = ("round", "action", "features", "learner", "probabilities")
         if not isinstance(record, dict) or not all(name in record for name in needed):
             raise ValueError(f"a decision record holds {', '.join(needed)}; use Decision.to_dict")
-        t, action = record["round"], record["action"]
+        t = record["round"]
+        action = record["action"]
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in (t, action)):
             raise ValueError("not a decision record: round and action must be integers from 0 on")
         row = finite("features", record["features"])

@@ -78,7 +78,8 @@ class Category:
         self._codes = {value: code for code, value in enumerate(categories)}
         if not categories or len(self._codes) < len(categories):
             raise ValueError("Category needs at least one category, each of them once")
-        self.categories, self.other = categories, bool(other)
+        self.categories = categories
+        self.other = bool(other)
         self._unknown = len(categories) if other else -1
 
     def __repr__(self) -> str:

@@ -65,7 +65,8 @@ class Link:
 
     def within(self, bound: float, label_bound: float = 1.0) -> "BoundedLink":
         """This link for |t| <= bound and labels in [0, label_bound] (or +-label_bound)."""
-        bound, unit = positive("bound", bound), positive("label_bound", label_bound)
+        bound = positive("bound", bound)
+        unit = positive("label_bound", label_bound)
         # A mean of labels lies in their range: no t beyond nu^-1 of that range can be right.
         low = max(-bound, self.inverse(-unit if self.signed else 0.0))
         high = min(bound, self.inverse(unit))

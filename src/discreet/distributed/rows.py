@@ -77,7 +77,8 @@ class Table:
         """
         name = places.tobytes()
         if name not in self._choices:
-            rows, ends = np.sort(places), np.cumsum(self.lengths)
+            rows = np.sort(places)
+            ends = np.cumsum(self.lengths)
             starts = ends - self.lengths
             cuts = np.searchsorted(rows, np.stack([starts, ends], axis=1))
             blocks = [

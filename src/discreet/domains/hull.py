@@ -67,7 +67,8 @@ def inner_ball(linear_minimizer: Callable[[Array], Array], n: int) -> InnerBall:
                 missed += [low, high]
         if not missed or rank == before:  # flat, or too thin to tell
             break
-        before, points = rank, np.vstack([points, missed])
+        before = rank
+        points = np.vstack([points, missed])
     hull = AffineHull(centre, axes[:rank].T)
     if rank == 0:
         return InnerBall(hull, centre, 0.0)

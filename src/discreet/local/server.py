@@ -120,7 +120,9 @@ def local_guarantee(
     One report answers one question, so the questions are disjoint scopes; k reports of one person
     run at epsilon/k each and add up to epsilon, whichever questions they answer.
     """
-    k, drawn, releases = state.contributions, source(noise), []
+    k = state.contributions
+    drawn = source(noise)
+    releases = []
     for question, channel in state.channels.items() if sent else ():
         (release,) = channel.guarantee.releases
         releases.append(

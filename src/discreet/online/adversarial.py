@@ -110,7 +110,8 @@ class Exp2(Stateful):
 
     def choice(self, record: dict[str, Any]) -> Arm:
         """The arm of a decision record."""
-        action, p = record["action"], finite("probabilities", record["probabilities"])
+        action = record["action"]
+        p = finite("probabilities", record["probabilities"])
         if isinstance(action, bool) or not isinstance(action, int) or p.shape != (self.n_arms,):
             raise ValueError(f"expected one of {self.n_arms} arms and their probabilities")
         if not (0 <= action < self.n_arms and p[action] > 0):

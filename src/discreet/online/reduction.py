@@ -87,7 +87,8 @@ class PrivateBandit(Stateful, Generic[Made]):
     def decision(self, record: dict[str, Any]) -> Made:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
         try:
-            t, learner = record["round"], record["learner"]
+            t = record["round"]
+            learner = record["learner"]
             if isinstance(t, bool) or not isinstance(t, int) or t < 0:
                 raise ValueError("a round is an integer")
             return self._decision(t, str(learner), self.bandit.choice(record))

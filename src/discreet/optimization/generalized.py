@@ -46,7 +46,9 @@ class GeneralizedNodeNoise(Stateful):
         """Noise for the next nodes of a level."""
         if self._scale == 0:
             return np.zeros((count, self._dim))
-        stream, r, shape = self._streams[level], self._r, (count, self._dim)
+        stream = self._streams[level]
+        r = self._r
+        shape = (count, self._dim)
         if r == 2:
             return np.asarray(self._scale * stream.normal(shape))
         # Direction by the cone measure of l_r; |z|_r^2 ~ 2 s^2 Gamma(d/2).

@@ -59,7 +59,8 @@ class Calibration:
 def best_calibration(task: Task, mechanism: str | Tree) -> Calibration:
     """The calibration with the least maximal std among those the caller allows."""
     if isinstance(mechanism, Tree):
-        family, tree = "tree", mechanism
+        family = "tree"
+        tree = mechanism
     else:
         family = one_of("mechanism", mechanism, ("auto", "blt", "toeplitz", "tree"))
         tree = Tree()
@@ -77,7 +78,9 @@ def best_calibration(task: Task, mechanism: str | Tree) -> Calibration:
 
 
 def _tree(task: Task, tree: Tree, *, pure: bool) -> Calibration:
-    budget, noise, dim = task.budget, task.noise, task.dim
+    budget = task.budget
+    noise = task.noise
+    dim = task.dim
     design = tree.fitted(task.horizon, pure=pure)
     nodes = design.most_nodes(task.horizon)
     # An exact source draws Laplace noise, for the l1 ball around the given one.
@@ -121,7 +124,8 @@ def _filter(task: Task, mechanism: str, design: SquareRoot | Buffered) -> Calibr
     # k rounds of one person move C x by at most the sum of k columns, each of length one_round.
     one_round = task.sensitivity * stretch(task.norm, "l2", task.dim)
     of_design = design.sensitivity(budget.contributions)
-    spacing, sampler = 0.0, task.noise.sampler("filtered gaussian")
+    spacing = 0.0
+    sampler = task.noise.sampler("filtered gaussian")
     if isinstance(design, Buffered) and "gaussian" in task.noise.exact and not budget.off:
         design = design.dyadic()
         of_design = design.sensitivity(budget.contributions)

@@ -91,7 +91,8 @@ class LatticeSum(Stateful):
         if not len(X):
             return np.empty_like(X)
         Z = self.noise.gaussian(self.scale, X.shape, self.spacing)
-        buffers, published = self._buffers, np.empty_like(X)
+        buffers = self._buffers
+        published = np.empty_like(X)
         for row, x, z in zip(published, X, Z, strict=True):
             buffers, moved = self._step(buffers, self._units(x))
             row[:] = self._floats(moved + self._units(z))

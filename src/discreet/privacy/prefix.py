@@ -51,8 +51,10 @@ class NodeNoise(Stateful):
 
     def __call__(self, level: int, count: int) -> Array:  # (count, dim)
         """Noise for the next nodes of a level."""
-        release, spacing = self._calibration.release, self._calibration.spacing
-        stream, dim = self._streams[level], self._dim
+        release = self._calibration.release
+        spacing = self._calibration.spacing
+        stream = self._streams[level]
+        dim = self._dim
         if release.scale == 0:
             return np.zeros((count, dim))
         if self._calibration.pure:
@@ -114,11 +116,9 @@ class PrefixSum(Stateful):
         bound: float | None = None,
         clip: bool = False,
     ) -> None:
-        self.horizon, self.dim, self.budget = (
-            integer("horizon", horizon),
-            integer("dim", dim),
-            budget,
-        )
+        self.horizon = integer("horizon", horizon)
+        self.dim = integer("dim", dim)
+        self.budget = budget
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
         self.bound = public_bound("bound", self.sensitivity / 2 if bound is None else bound)
@@ -137,10 +137,12 @@ class PrefixSum(Stateful):
         self._sum = self._begin()
 
     def _begin(self) -> TreeSum | FilteredSum | LatticeSum:
-        plan, design = self._calibration, self._calibration.design
+        plan = self._calibration
+        design = self._calibration.design
         if isinstance(design, Tree):
             return TreeSum(design, self.horizon, self.dim, NodeNoise(plan, self.dim, self.noise))
-        scale, (stream,) = plan.release.scale, self.noise.spawn(1)
+        scale = plan.release.scale
+        (stream,) = self.noise.spawn(1)
         if isinstance(design, Buffered) and plan.spacing:
             return LatticeSum(design, self.dim, scale, plan.spacing, stream)
         return FilteredSum(design, self.dim, scale, stream)

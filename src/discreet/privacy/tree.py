@@ -105,7 +105,9 @@ class Tree:
 
     def most_nodes(self, horizon: int) -> int:
         """The largest `nodes(t)` for t up to the horizon."""
-        base, back, digit = self.base, self.back, self.base - 1 - self.back
+        base = self.base
+        back = self.back
+        digit = self.base - 1 - self.back
 
         @functools.cache
         def most(level: int, last: int) -> int:  # over positions 0..last of this level
@@ -168,8 +170,11 @@ class TreeSum(Stateful):
 
     def add(self, x: Array) -> Array:
         """Take in one round and return the noisy prefix sum."""
-        tree, t = self.tree, self.rounds + 1
-        reached, open_, ahead = self._reached.copy(), self._open.copy(), list(self._ahead)
+        tree = self.tree
+        t = self.rounds + 1
+        reached = self._reached.copy()
+        open_ = self._open.copy()
+        ahead = list(self._ahead)
         for level in range(tree.depth):
             covered = t <= tree.position(t - 1, level) * tree.base**level
             (reached if covered else open_)[level] += x
@@ -191,13 +196,16 @@ class TreeSum(Stateful):
 
     def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
         """n rounds at once, level by level: the same sums as n calls of `add`."""
-        tree, before, after = self.tree, self.rounds, self.rounds + len(X)
+        tree = self.tree
+        before = self.rounds
+        after = self.rounds + len(X)
         if before == after:
             return np.empty((0, self.dim))
         data = np.concatenate([np.zeros((1, self.dim)), np.cumsum(X, axis=0)])
         above = np.empty((0, self.dim))  # noisy sums at the positions of the level above
         above_first = 0
-        reached, open_ = np.empty_like(self._reached), np.empty_like(self._open)
+        reached = np.empty_like(self._reached)
+        open_ = np.empty_like(self._open)
         ahead = list(self._ahead)
         for level in range(tree.depth - 1, -1, -1):
             first, last = tree.position(before, level), tree.position(after, level)
@@ -276,7 +284,9 @@ class TreeSum(Stateful):
 
 def _full_levels(tree: Tree, horizon: int) -> int:
     """The fewest levels that write every t up to the horizon with digits in range."""
-    digit, levels, largest = tree.base - 1 - tree.back, 1, tree.base - 1 - tree.back
+    digit = tree.base - 1 - tree.back
+    levels = 1
+    largest = digit
     while largest < horizon:
         largest += digit * tree.base**levels
         levels += 1

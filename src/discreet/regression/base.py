@@ -236,7 +236,8 @@ class PrivateRegressor:
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
-        rows, labels = checked_rows(X, self), checked_labels(y)
+        rows = checked_rows(X, self)
+        labels = checked_labels(y)
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
         norm_bound, label_bound = self._bounds(rows, labels)
@@ -254,7 +255,8 @@ class PrivateRegressor:
         from discreet.distributed.rows import open_blocks
 
         norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
-        d, intercept = int(X.shape[1]), self.fit_intercept
+        d = int(X.shape[1])
+        intercept = self.fit_intercept
         prepare = partial(_units, d, norm_bound, label_bound, intercept)
         rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
         remember_names(X, self)
@@ -352,5 +354,6 @@ def _units(
     columns: int, norm_bound: float, label_bound: float, intercept: bool, X: Any, y: Any
 ) -> tuple[Array, Array]:
     """A block's rows and labels in their units, from public parameters alone."""
-    rows, labels = checked_rows(X, None, columns), checked_labels(np.asarray(y).reshape(len(y)))
+    rows = checked_rows(X, None, columns)
+    labels = checked_labels(np.asarray(y).reshape(len(y)))
     return unit_rows(rows, norm_bound, intercept), unit_labels(labels, label_bound)

@@ -125,7 +125,8 @@ class AdaSSP(_BySums):
     """
 
     def _solve(self, problem: Problem) -> Estimate:
-        budget, d = problem.budget, problem.X.shape[1]
+        budget = problem.budget
+        d = problem.X.shape[1]
         # Replacing a row moves the Gram matrix by aa' - bb', of operator norm at most 1.
         least, record = gaussian(
             np.linalg.eigvalsh(sums(_products, problem.X, problem.y)[0][:d, :d])[0],
@@ -187,7 +188,9 @@ class DPGradientDescent(_Baseline):
         self.learning_rate = learning_rate
 
     def _solve(self, problem: Problem) -> Estimate:
-        X, y, budget = problem.X, problem.y, problem.budget
+        X = problem.X
+        y = problem.y
+        budget = problem.budget
         n, d = X.shape
         clip = public_bound("gradient_clip", self.gradient_clip)
         theta = np.zeros(d)

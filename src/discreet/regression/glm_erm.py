@@ -159,7 +159,8 @@ def spectral(phases: Sequence[Callable[[Array], Array]], d: int, lam: float) -> 
 def worst_residual(model: BoundedLink, radius: float) -> float:
     """The largest |nu(t) - mu_nu t - y| over |t| <= radius and all labels y."""
     # nu' >= mu_nu: nu(t) - mu_nu t increases, so both signs are largest at an end of t and of y.
-    ends, (least, most) = np.array([-radius, radius]), model.labels
+    ends = np.array([-radius, radius])
+    (least, most) = model.labels
     low, high = model.mean(ends) - model.least * ends
     return float(max(high - least, most - low))
 

@@ -37,7 +37,8 @@ Gram = Callable[[Array, str, Array], Array]  # rows, scope, U -> mean of U^.5 ph
 
 def sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """Batched SGD on noisy gradients: one Gaussian release for each batch of rows."""
-    mu, k = problem.budget.mu, problem.budget.contributions
+    mu = problem.budget.mu
+    k = problem.budget.contributions
 
     def gram(X: Array, scope: str, U: Array) -> Array:
         # |z|^2 <= |phi| |U phi| / |U phi| <= 1: sqrt(2)/n (replace-one, PSD terms).
@@ -73,7 +74,8 @@ def sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
 
 def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """Batched SGD on reports of single people: pure epsilon, one report each."""
-    d, budget = problem.X.shape[1], problem.budget
+    d = problem.X.shape[1]
+    budget = problem.budget
     matrices = SymmetricChannel(d, budget.epsilon, contributions=budget.contributions)
     vectors = BallChannel(d, budget.epsilon, contributions=budget.contributions)
 

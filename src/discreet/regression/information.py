@@ -82,7 +82,8 @@ def price_of_privacy(
     >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
     910
     """
-    rows, n = _public(X), integer("n", n)
+    rows = _public(X)
+    n = integer("n", n)
     one_of("trust", trust, ("central", "local"))
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
         return 1.0
@@ -154,7 +155,8 @@ def error_limit(
     >>> error_limit(8, 20_000, epsilon=1.0) < expected_error(8, 20_000, epsilon=1.0)
     True
     """
-    rows, n = _public(X), integer("n", n)
+    rows = _public(X)
+    n = integer("n", n)
     sigma = positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
     one_of("trust", trust, ("central", "local"))

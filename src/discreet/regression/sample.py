@@ -64,7 +64,8 @@ class Sample:
 
         `sensitivity` is how far everything one person has moves the packed sums, early or not.
         """
-        noise, ledger = self.problem.noise, self.problem.ledger
+        noise = self.problem.noise
+        ledger = self.problem.ledger
         total = pack(sums(query, self.X, self.y))
         if self.early is not None:
             some = pack(sums(query, self.problem.X[self.early], self.problem.y[self.early]))
