@@ -119,3 +119,10 @@ def _checked_loss(loss: Loss) -> Loss:
     if not 0 <= loss.smoothness < math.inf:
         raise ValueError(f"loss.smoothness must be at least 0, got {loss.smoothness!r}")
     return loss
+
+
+def projects(domain: Domain) -> Domain:
+    """The domain, if it has a projection."""
+    if not (isinstance(domain, Domain) and domain.projects):
+        raise ValueError(f"domain must have a projection, got {domain!r}")
+    return domain

@@ -23,6 +23,13 @@ class Report(Protocol):
         """Lower bound, method, number of runs, confidence, code version."""
 
 
+# What local privacy does not promise where device and learner are simulated together.
+ONE_PROCESS = (
+    "the decision served, to whoever serves it",
+    "anything, against whoever runs this process: device and learner are one here",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What a learner promises each person over its whole life, and what it has released so far.
