@@ -70,3 +70,8 @@ def test_people__actions_that_are_not_offered_are_refused(actions):
         people.regret(actions)
     with pytest.raises(ValueError, match="actions must"):
         people.rewards(actions, np.random.default_rng(0))
+
+
+def test_people__an_unknown_distribution_is_refused_and_does_not_mean_known():
+    with pytest.raises(ValueError, match="distribution must be one of"):
+        some("poisson", n=2)

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array
+from discreet.arrays import Array, one_of
 
 Draw = Callable[[int, np.random.Generator], Array]  # n -> features (n, actions, dim)
 DISTRIBUTIONS = ("gaussian", "sign", "zero-one", "known")
@@ -42,6 +42,9 @@ class People:
     distribution: str = "known"  # of a reward around its mean
     noise: float = 0.0  # std of a Gaussian reward
     reward_range: tuple[float, float] = (-1.0, 1.0)  # public bounds of a reward
+
+    def __post_init__(self) -> None:
+        one_of("distribution", self.distribution, DISTRIBUTIONS)
 
     def __len__(self) -> int:
         return len(self.means)
