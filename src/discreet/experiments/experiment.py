@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from discreet.source import digest
+from discreet.source import data_digest, digest
 
 FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
 POINTS = 40  # of a curve
@@ -63,10 +63,11 @@ class Cell:
     rounds: int
     points: int
     seed: int
+    data: str = ""  # digest of the files that the environment is read from
 
     @property
     def key(self) -> str:
-        """The name of the file that holds its outcome; titles do not matter, the source does."""
+        """The name of the file of its outcome: titles do not matter, source and data files do."""
         plain = asdict(self)
         for part in (plain["environment"], plain["learner"]):
             del part["title"]
@@ -146,6 +147,7 @@ class Experiment:
     def cells(self, private: Iterable[str]) -> list[Cell]:
         """All runs, seed by seed; learners that are not `private` have no budgets to run at."""
         private = set(private)
+        data = {each.title: data_digest(each.options) for each in self.environments}
         return [
             Cell(
                 self.task,
@@ -156,6 +158,7 @@ class Experiment:
                 self.rounds,
                 self.points,
                 seed,
+                data[environment.title],
             )
             for seed in self.seeds
             for environment in self.environments

@@ -82,7 +82,10 @@ def load(out: Path) -> Results:
     found = ((cell, read_record(out / "cells" / f"{cell.key}.json")) for cell in cells)
     done = [(cell, record) for cell, record in found if record is not None]
     if not done:
-        raise ValueError(f"{out} holds no finished cell of this version; run the experiment again")
+        raise ValueError(
+            f"{out} holds no finished cell of this version on today's data files; run the "
+            "experiment again, from the folder that its paths start from"
+        )
     return Results(experiment, done)
 
 

@@ -12,6 +12,7 @@ from discreet.environments import WORLDS, World, generators, play, world
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
+from discreet.source import data_digest
 
 _GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
           "noise", "n_actions")  # fmt: skip
@@ -61,7 +62,8 @@ class Bandits(Task):
             known = suggestion(choice.name, tuple(WORLDS))
             raise ValueError(f"no environment {choice.name!r}{known} See: discreet datasets")
         seed = seed if WORLDS[choice.name].synthetic else 0
-        return _world(choice.name, json.dumps(choice.options), seed)
+        data = data_digest(choice.options)
+        return _world(choice.name, json.dumps(choice.options), seed, data)
 
     def learner(self, cell: Cell, environment: World) -> Any:
         """A bandit for the world's features and rewards."""
@@ -84,6 +86,6 @@ class Bandits(Task):
 
 
 @lru_cache(maxsize=8)
-def _world(name: str, options: str, seed: int) -> World:
-    """Kept from cell to cell: data take longer to read than to run through."""
+def _world(name: str, options: str, seed: int, data: str) -> World:
+    """Kept from cell to cell while its data stay the same: reading takes longer than running."""
     return world(name, **{"seed": seed, **json.loads(options)})
