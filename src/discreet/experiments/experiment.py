@@ -46,9 +46,12 @@ class Choice:
     title: str = ""  # by default the name with its options
 
     def __post_init__(self) -> None:
-        options = ", ".join(str(value) for value in self.options.values())
-        known = self.title or (f"{self.name} ({options})" if options else self.name)
-        object.__setattr__(self, "title", known)
+        # Numbers and words tell two of a kind apart; lists and tables would fill the page.
+        options = [_word(value) for value in self.options.values()]
+        shown = ", ".join(filter(None, options))
+        title = self.title or (f"{self.name} ({shown})" if shown else self.name)
+        printable = "".join(mark if mark.isprintable() else " " for mark in title)
+        object.__setattr__(self, "title", " ".join(printable.split()) or self.name)
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,13 @@ class Experiment:
             for learner in self.learners
             for epsilon in (self.epsilons if learner.name in private else (math.inf,))
         ]
+
+
+def _word(value: Any) -> str:
+    """An option in a title: a number, or text (of a path the last part); "" for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    return value.rpartition("/")[2] if isinstance(value, str) else f"{value:g}"
 
 
 def suggestion(wrong: str, known: Sequence[str]) -> str:

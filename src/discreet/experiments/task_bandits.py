@@ -30,6 +30,10 @@ class Bandits(Task):
     axis = "rounds"
     gains = ("gains", "gained", "of what there was to gain over choosing blindly")
     blind = "blind choice"
+    meaning = (
+        "Regret is what was missed: how much more reward the best action for each person would "
+        "have brought on average than the one that was chosen, added up over all rounds."
+    )
     learners: ClassVar[Mapping[str, Learner]] = {
         "LinearBandit": _entry(
             LinearBandit, "joint",
@@ -55,6 +59,14 @@ class Bandits(Task):
             "Li et al. (2010), Algorithm 1; Abbasi-Yadkori, Pal and Szepesvari (2011)",
         ),
     }  # fmt: skip
+
+    def about(self, choice: Choice) -> str:
+        """From the registry of worlds."""
+        world = WORLDS[choice.name]
+        return (
+            f"somebody comes in every round ({world.person}), one action is chosen for them "
+            f"(of {world.actions}), and its reward is seen ({world.reward})."
+        )
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> World:
         """A world by name; one made from data is the same for all seeds."""
