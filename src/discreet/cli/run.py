@@ -62,8 +62,17 @@ def run_and_show(
     from discreet.experiments.runner import run
 
     console = Console()
-    with live_table(experiment, console) as watch:
-        results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
+    try:
+        with live_table(experiment, console) as watch:
+            results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
+    except KeyboardInterrupt:
+        console.print(
+            f"\nStopped. Finished cells are kept in {out}: the same command resumes there. "
+            f"What is finished: discreet report {out}",
+            highlight=False,
+            markup=False,
+        )
+        raise
     if warning := not_private(results):
         console.print(f"\n{warning}", style="bold red", highlight=False, markup=False)
     console.print("\n[bold]What privacy costs here[/bold]")

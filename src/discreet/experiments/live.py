@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
@@ -61,7 +62,7 @@ def _table(
         f"{experiment.name}: {task.measure} after {experiment.rounds:,} {task.axis}, mean "
         f"± 95%, and fraction {task.gains[1]} {task.gains[2]}"
     )
-    table = Table(title=Text(title), title_justify="left")
+    table = Table(title=escape(title), title_justify="left")
     table.add_column("learner", overflow="fold", min_width=12)
     table.add_column("epsilon", justify="right", no_wrap=True)
     environments = [each.title for each in experiment.environments]
