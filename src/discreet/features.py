@@ -174,6 +174,9 @@ class FeatureMap:
         self._z: Array = z[:, :, None]  # (n_actions, parts, 1)
         pairs = [(c, z) for z in attributes.names + own for c in self._context.names]
         self.names = tuple(" * ".join(n for n in pair if n != "1") or "1" for pair in pairs)
+        self.parts = tuple(attributes.names + own)  # names of z, and of c: `names` are products
+        self.context_names = tuple(self._context.names)
+        self.scale = 1 / math.sqrt(squares)  # s: a weight times s is what a full column adds
         self.dim = len(self.names)
         if len(set(self.names)) < self.dim:
             raise ValueError("two columns of the map would have the same name: rename one")
@@ -199,6 +202,10 @@ class FeatureMap:
         table = self._context.table(contexts)
         rows: Array = z * table[:, None, None, :]
         return rows.reshape(len(table), len(z), self.dim)
+
+    def rows_of(self, columns: Array) -> Array:  # (context_names,) -> (n_actions, dim)
+        """Rows for a context that is given as its columns, such as an average of contexts."""
+        return np.asarray(self._z * columns).reshape(len(self.actions), self.dim)
 
     def _available(self, actions: Iterable[str] | None) -> Array:
         if actions is None:

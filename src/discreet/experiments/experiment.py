@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from discreet.source import digest
+from discreet.source import data_digest, digest
 
 FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
 POINTS = 40  # of a curve
@@ -46,9 +46,12 @@ class Choice:
     title: str = ""  # by default the name with its options
 
     def __post_init__(self) -> None:
-        options = ", ".join(str(value) for value in self.options.values())
-        known = self.title or (f"{self.name} ({options})" if options else self.name)
-        object.__setattr__(self, "title", known)
+        # Numbers and words tell two of a kind apart; lists and tables would fill the page.
+        options = [_word(value) for value in self.options.values()]
+        shown = ", ".join(filter(None, options))
+        title = self.title or (f"{self.name} ({shown})" if shown else self.name)
+        printable = "".join(mark if mark.isprintable() else " " for mark in title)
+        object.__setattr__(self, "title", " ".join(printable.split()) or self.name)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,11 @@ class Cell:
     rounds: int  # or rows
     points: int  # of its curve
     seed: int  # of people, learner and noise
+    data: str = ""  # digest of the files that the environment is read from
 
     @property
     def key(self) -> str:
-        """The name of the file that holds its outcome; titles do not matter, the source does."""
+        """The name of the file of its outcome: titles do not matter, source and data files do."""
         plain = asdict(self)
         for part in (plain["environment"], plain["learner"]):
             del part["title"]
@@ -146,6 +150,7 @@ class Experiment:
     def cells(self, private: Iterable[str]) -> list[Cell]:
         """All runs, seed by seed; learners that are not `private` have no budgets to run at."""
         private = set(private)
+        data = {each.title: data_digest(each.options) for each in self.environments}
         return [
             Cell(
                 self.task,
@@ -156,12 +161,20 @@ class Experiment:
                 self.rounds,
                 self.points,
                 seed,
+                data[environment.title],
             )
             for seed in self.seeds
             for environment in self.environments
             for learner in self.learners
             for epsilon in (self.epsilons if learner.name in private else (math.inf,))
         ]
+
+
+def _word(value: Any) -> str:
+    """An option in a title: a number, or text (of a path the last part); "" for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    return value.rpartition("/")[2] if isinstance(value, str) else f"{value:g}"
 
 
 def suggestion(wrong: str, known: Sequence[str]) -> str:

@@ -137,9 +137,9 @@ def _table(question: Question, answers: Sequence[Answer], target: float | None) 
         title_justify="left",
     )
     for column in ("trust", "epsilon", "error", "plain", "ratio", "price", "limit"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right", overflow="fold")
     if target is not None:
-        table.add_column("rows needed", justify="right", no_wrap=True)
+        table.add_column("rows needed", justify="right", overflow="fold")
     for line in answers:
         table.add_row(
             line.trust,

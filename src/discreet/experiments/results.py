@@ -47,6 +47,11 @@ class Results:
         return len(self.found) == len(cells_of(self.experiment))
 
     @property
+    def reads_files(self) -> tuple[str, ...]:
+        """Environments that are read from somebody's own data files."""
+        return tuple(dict.fromkeys(cell.environment.title for cell, _ in self.found if cell.data))
+
+    @property
     def reference(self) -> Choice | None:
         """The first learner of the experiment without privacy: what privacy costs is told by it."""
         learners = self.task.learners

@@ -85,6 +85,7 @@ class Task(ABC):
     axis: ClassVar[str]  # what n counts
     gains: ClassVar[tuple[str, str, str]]  # what 1 - value/blind is: "gains", "gained", "of ..."
     blind: ClassVar[str]  # who learns nothing
+    meaning: ClassVar[str]  # of the measure, a sentence for people who decide
     logarithmic: ClassVar[bool] = False  # axes of the curves
     learners: ClassVar[Mapping[str, Learner]]
 
@@ -96,6 +97,10 @@ class Task(ABC):
                 f"{suggestion(choice.name, tuple(self.learners))} See: discreet learners"
             )
         return self.learners[choice.name]
+
+    @abstractmethod
+    def about(self, choice: Choice) -> str:
+        """What is decided here, for whom, and what it brings: a sentence for people who decide."""
 
     @abstractmethod
     def environment(self, choice: Choice, rounds: int, seed: int) -> Any:

@@ -30,7 +30,9 @@ from discreet.regression.rows import is_distributed
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
+    names_of,
     not_fitted,
+    refuse_other_names,
     remember_names,
 )
 
@@ -172,7 +174,9 @@ class PrivateRegressor:
         scale = norm_bound * math.sqrt(2) if self.fit_intercept else norm_bound
         d = rows.shape[1] - int(self.fit_intercept)
         public = None
+        names = names_of(X)
         if self.public_X is not None:
+            refuse_other_names(names_of(self.public_X), names, "public_X: ")
             public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, self.fit_intercept)
         available = self._methods()
         name = self.method
@@ -192,6 +196,7 @@ class PrivateRegressor:
             float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
         )
         self.n_features_in_ = d
+        remember_names(names, self)
         self.method_ = name
         self.guarantee_ = self._promise(ledger, distributed)
         return self
@@ -236,7 +241,7 @@ class PrivateRegressor:
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
-        rows = checked_rows(X, self)
+        rows = checked_rows(X, None)
         labels = checked_labels(y)
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
@@ -259,7 +264,6 @@ class PrivateRegressor:
         intercept = self.fit_intercept
         prepare = partial(_units, d, norm_bound, label_bound, intercept)
         rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
-        remember_names(X, self)
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
 
     def _check_by_sums(self, name: str) -> None:
