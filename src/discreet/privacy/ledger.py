@@ -135,6 +135,7 @@ class Ledger(Stateful):
         trust: str = "central",
         unprotected: tuple[str, ...] = (),
         reference: str = "",
+        visits: str = "",
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         k = self.budget.contributions
@@ -149,6 +150,8 @@ class Ledger(Stateful):
             releases=self.releases,
             unprotected=unprotected,
             reference=reference,
+            neighbours="replace-one-person" if visits else "replace-one",
+            visits=visits,
         )
 
     def _begun(self) -> bool:
