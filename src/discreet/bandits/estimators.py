@@ -232,6 +232,7 @@ class WeightedWindow(EstimatorWindow):
         n = len(self.transform.mean) + 2
         self._upper = np.triu_indices(n)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
+        self._v = np.empty(n)
         self._gathered = np.empty(len(self._isometry))
         self._term = np.empty(len(self._isometry) + TOTALS)
         self._products = self._term[:-TOTALS]
@@ -247,9 +248,10 @@ class WeightedWindow(EstimatorWindow):
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
-        v, weight = self.transform.rows(row, reward)
+        v = self._v
         first, second = self._upper
         with self._lock:
+            weight = self.transform.row(row, reward, v)
             # Into buffers, mode="clip" for speed only. (BLAS's dspr gains no more than .2
             # microseconds, and scipy.linalg takes 80 milliseconds to import.)
             v.take(first, out=self._gathered, mode="clip")

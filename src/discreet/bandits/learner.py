@@ -75,6 +75,7 @@ class Bandit(Stateful, ABC):
         self.seed = None if seed is None else integer("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._ones = np.ones(self._shape[1])
+        self._expects = self._shape
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
         self._rng = np.random.default_rng(self.seed)
         self.rounds = 0  # decisions made
@@ -400,7 +401,7 @@ class Bandit(Stateful, ABC):
             return None
 
     def _check_shape(self, features: Array, ndim: int) -> None:
-        actions, dim = self._shape
+        actions, dim = self._expects
         shape = features.shape
         if len(shape) != ndim or shape[-1] != dim or shape[-2] != (actions or shape[-2] or -1):
             expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
