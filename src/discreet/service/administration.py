@@ -68,7 +68,7 @@ async def bandit(server: Server, name: str) -> dict[str, Any]:
         return row, turning.guarantee(server.held_of(connection, row))
 
     row, promise = await _with_bandit(server, name, read)
-    return {**_summary(server, row), "guarantee": promise.to_dict()}
+    return {**_summary(row, _unused(server, row)), "guarantee": promise.to_dict()}
 
 
 async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
@@ -78,14 +78,19 @@ async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
         rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
         return [row for row in rows if key.bandits is None or row.name in key.bandits]
 
-    return [_summary(server, row) for row in await _in_transaction(server, read)]
+    rows = await _in_transaction(server, read)
+    return [_summary(row, _unused(server, row)) for row in rows]
 
 
-def _summary(server: Server, row: Any) -> dict[str, Any]:
-    """Definition and progress: all of it public."""
+def _unused(server: Server, row: Any) -> int:
+    """Numbers of the open window that this replica holds; asked on the event loop."""
     live = server.live.get(row.name)
-    own = live.unused if live is not None and live.window == row.window else 0
-    unused = own + sum(end - first for first, end in returned(row))
+    return live.unused if live is not None and live.window == row.window else 0
+
+
+def _summary(row: Any, held: int = 0) -> dict[str, Any]:
+    """Definition and progress: all of it public; `held` round numbers are leased and not used."""
+    unused = held + sum(end - first for first, end in returned(row))
     size = row.window_end - row.window_start
     return {
         "name": row.name,

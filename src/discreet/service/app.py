@@ -24,6 +24,7 @@ from discreet.service import (
     sweeping,
 )
 from discreet.service.asgi import Often, answer, decoded, problem
+from discreet.service.dashboard.pages import Dashboard
 from discreet.service.errors import Problem, invalid, not_found
 from discreet.service.keys import Key
 from discreet.service.messages import (
@@ -71,6 +72,7 @@ def application(settings: Settings) -> Starlette:
     )
     app.router.redirect_slashes = False
     app.state.server = server
+    app.state.dashboard = routes.dashboard
     app.often = {"decide": routes.decide, "learn": routes.learn}
     return app
 
@@ -109,6 +111,7 @@ class Routes:
         self.server = server
         self.decide = Often(server, "decide", self._decide)
         self.learn = Often(server, "learn", self._learn)
+        self.dashboard = Dashboard(server)
 
     def all(self) -> list[Route]:
         """The table of service.md."""
@@ -133,7 +136,7 @@ class Routes:
             self._route("GET", "/metrics", self.metrics),
             self._route("GET", "/openapi.json", self.openapi),
             self._route("GET", "/docs", self.docs),
-            self._route("GET", "/", self.front),
+            *self.dashboard.routes(),
         ]
         if self.server.settings.personalizer:
             made += [
@@ -323,10 +326,6 @@ class Routes:
     async def docs(self, _: Request) -> Response:
         """The same, for people."""
         return documents.page(bool(self.server.settings.personalizer))
-
-    async def front(self, _: Request) -> Response:
-        """Where to go."""
-        return documents.front()
 
     # -- the retired service's API -----------------------------------------------------------------
 

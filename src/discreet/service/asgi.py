@@ -1,7 +1,6 @@
 """Requests in, replies out: bodies, keys, JSON and problems, for every route alike."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
@@ -12,11 +11,18 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from discreet.service import definitions
-from discreet.service.errors import Problem, explained, invalid, not_found, not_json, unauthorized
+from discreet.service.errors import (
+    Problem,
+    explained,
+    invalid,
+    not_found,
+    not_json,
+    unauthorized,
+    unexpected,
+)
 from discreet.service.keys import Key
 from discreet.service.server import Server
 
-LOG = logging.getLogger("discreet.service")
 BODY_SECONDS = 30.0  # a client may take to send a request
 _encode = msgspec.json.Encoder().encode
 
@@ -36,16 +42,7 @@ def problem(found: Problem) -> Response:
 
 def explained_to_callers(error: Exception, call: str) -> Problem:
     """What a caller is told of an error: a problem as it is, anything else without its text."""
-    if isinstance(error, Problem):
-        return error
-    # The kind of error only: messages may quote what was sent.
-    LOG.error("unexpected %s in %s", type(error).__name__, call)
-    return Problem(
-        500,
-        "unexpected",
-        "The server met an error that it did not expect.",
-        "Nothing was acknowledged. Tell the operator; a retry is safe.",
-    )
+    return error if isinstance(error, Problem) else unexpected(error, call)
 
 
 # -- requests --------------------------------------------------------------------------------------
