@@ -37,6 +37,9 @@ VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their
 # rewards in [-1, 1] by at most 2. A row that moves from one window to another changes each by at
 # most |v|^4 + COUNT^2 + 2 VALUE^2 <= 4 + COUNT^2 + 2 VALUE^2 (weight, count and reward at most 1).
 SENSITIVITY = math.sqrt(max(8 + COUNT**2 + 4 * VALUE**2, 2 * (4 + COUNT**2 + 2 * VALUE**2)))
+# One person with at most one row in each window, all of whose rows are replaced: in every window
+# one row replaced, gone or new, whatever happens in the others.
+SHARED_SENSITIVITY = math.sqrt(max(8 + COUNT**2 + 4 * VALUE**2, 4 + COUNT**2 + 2 * VALUE**2))
 TOTALS = 3  # entries after v v': weight, count, rewards
 
 
