@@ -24,26 +24,32 @@ def bounded_rows(x: Array, residual: Any, clip: float, limit: float) -> tuple[Ar
     >>> v.round(3), float(w)
     (array([0.6, 0.8, 0.1, 0. ]), 0.04)
     """
-    # In operators that floats and arrays share, so that one row is as fast as floats are. There is
-    # no branch on private values: times tell nothing.
     square = squares(x)
     if x.ndim == 1:
         residual = float(residual)
-    weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)
+    weight, kept, rest = weight_and_parts(square, residual, clip, limit)
     root = weight**0.5
+    v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
+    entries = v.T
+    np.multiply(x.T, root, out=entries[:-2])
+    entries[-2] = root * kept
+    entries[-1] = root * rest
+    return v, weight
+
+
+def weight_and_parts(square: Any, residual: Any, clip: float, limit: float) -> tuple[Any, Any, Any]:
+    """w, f/R and g/E of a row with |x|^2 = `square`; floats, or arrays of many."""
+    # In operators that floats and arrays share, so that one row is as fast as floats are. There is
+    # no branch on private values: times tell nothing.
+    weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)
     size = abs(residual)
     size = (size <= limit) * size + (size > limit) * limit
     sign = (residual > 0) * 1.0 - (residual < 0) * 1.0
     near = size / limit**2
     curve = 1 / clip**2 + 1 / limit**2
-    far = (near + abs(near**2 + curve * (1 - (size / limit) ** 2)) ** 0.5) / curve
+    far = (near + abs(near * near + curve * (1 - near * size)) ** 0.5) / curve
     kept = (size <= clip) * size + (size > clip) * far
-    v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
-    entries = v.T
-    np.multiply(x.T, root, out=entries[:-2])
-    entries[-2] = (root / clip) * sign * kept
-    entries[-1] = (root / limit) * sign * (size - kept)
-    return v, weight
+    return weight, sign * kept / clip, sign * (size - kept) / limit
 
 
 def squares(rows: Array) -> Any:

@@ -139,6 +139,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return low
 
 
+@functools.lru_cache(maxsize=256)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """An epsilon for which rho-zCDP implies (epsilon, delta)-DP; by bisection on `zcdp_delta`."""
     _check_delta(delta)

@@ -24,20 +24,22 @@ VISIBLE = 4.0  # standard deviations of its noise that a count must have to divi
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its standard error."""
+    """A number, its standard error, and bounds that it keeps to in any case."""
 
     value: float
     error: float
+    least: float = -math.inf
+    most: float = math.inf
 
     @property
     def low(self) -> float:
         """The lower end of its interval."""
-        return self.value - ERRORS * self.error
+        return max(self.value - ERRORS * self.error, self.least)
 
     @property
     def high(self) -> float:
         """The upper end."""
-        return self.value + ERRORS * self.error
+        return min(self.value + ERRORS * self.error, self.most)
 
     @property
     def clear(self) -> bool:
@@ -103,9 +105,13 @@ def coefficients(weights: Weights, feature_map: FeatureMap) -> dict[str, list[Co
     """
     estimates = iter(weights.all(feature_map.scale))
     return {
-        part: [Coefficient(column, next(estimates)) for column in feature_map.context_names]
+        _called(part): [Coefficient(column, next(estimates)) for column in feature_map.context_names]
         for part in feature_map.parts
     }
+
+
+def _called(part: str) -> str:
+    return "every action" if part == "1" else part.removeprefix("action=")
 
 
 # -- what it is worth ------------------------------------------------------------------------------
@@ -135,7 +141,7 @@ def mean_reward(
     mean = min(max(total.value / count.value, low), high)
     noise = math.hypot(total.error, mean * count.error) / count.value
     spread = (high - mean) * (mean - low)  # no variance is larger at this mean
-    return Estimate(mean, math.sqrt(noise**2 + spread / count.value))
+    return Estimate(mean, math.sqrt(noise**2 + spread / count.value), low, high)
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def _view(row: Any, held: turning.Held, releases: list[dict[str, Any]], opened: 
         else:
             names = made.names if made else tuple(f"column {i}" for i in range(learner.dim))
             each = zip(names, weights.all(1.0), strict=True)
-            found = {"": [Coefficient(name, estimate) for name, estimate in each]}
+            found = {"columns": [Coefficient(name, estimate) for name, estimate in each]}
         now = next((each.mean for each in reversed(windows) if each.mean), None)
         if isinstance(feature_map, FeatureMap) and now and definition.link == "identity":
             compared = comparisons(weights, feature_map, now, definition.baseline)
