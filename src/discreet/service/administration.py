@@ -4,6 +4,7 @@ import json
 import math
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from discreet.service import budgets, keys, turning
@@ -11,6 +12,7 @@ from discreet.service import store as tables
 from discreet.service.definitions import NAME, Definition
 from discreet.service.errors import Problem, invalid, not_found
 from discreet.service.keys import SCOPES, Key
+from discreet.service.local import LocalHeld
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server
 
@@ -44,7 +46,10 @@ async def bandit(server: Server, name: str) -> dict[str, Any]:
                 raise not_found("bandit")
             held = server.held_of(connection, row)
             promise = turning.guarantee(held)
-            return {**_summary(row), "guarantee": promise.to_dict()}
+            shown = {**_summary(row), "guarantee": promise.to_dict()}
+            if isinstance(held, LocalHeld):
+                shown["reports"] = {"taken": held.server.taken, "refused": held.server.refused}
+            return shown
 
     shown: dict[str, Any] = await _run(server, read)
     return shown
@@ -123,6 +128,20 @@ async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
 
     shown: tuple[str, dict[str, Any]] = await _run(server, read)
     return shown
+
+
+async def local_policy(server: Server, name: str) -> tuple[str, bytes] | None:
+    """The public policy of a bandit under local trust, as ETag and JSON; None for others."""
+
+    def read() -> bool:
+        with server.store.transaction() as connection:
+            row = server.store.lock_bandit(connection, name)
+            return row is not None and isinstance(server.held_of(connection, row), LocalHeld)
+
+    if not await _run(server, read):
+        return None
+    tag, shown = await policy(server, name)
+    return tag, msgspec.json.encode(shown)
 
 
 async def guarantee(server: Server, name: str) -> dict[str, Any]:

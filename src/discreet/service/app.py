@@ -22,7 +22,9 @@ from discreet.service import (
     learning,
     metrics,
     personalizer,
+    reports,
     sweeping,
+    tokens,
 )
 from discreet.service.errors import Problem, explained, invalid, not_found, unauthorized
 from discreet.service.keys import Key
@@ -32,6 +34,7 @@ from discreet.service.messages import (
     KeyBody,
     LearnBody,
     PopulationBody,
+    ReportBody,
     StatusesReply,
     StatusReply,
 )
@@ -41,9 +44,12 @@ from discreet.service.settings import Settings
 LOG = logging.getLogger("discreet.service")
 _DECIDE = msgspec.json.Decoder(DecideBody)
 _LEARN = msgspec.json.Decoder(LearnBody)
+_REPORT = msgspec.json.Decoder(ReportBody)
 _KEY = msgspec.json.Decoder(KeyBody)
 _POPULATION = msgspec.json.Decoder(PopulationBody)
 _ENCODER = msgspec.json.Encoder()
+POLICY_SECONDS = 5  # for which caches may hold the policy of local trust
+_EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
 BODY_SECONDS = 30.0  # a client may take to send a request
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -86,7 +92,7 @@ def application(settings: Settings) -> Starlette:
         exception_handlers={404: _no_such_path, 405: _other_method},
     )
     app.state.server = server
-    app.often = {"decide": routes.decide, "learn": routes.learn}
+    app.often = {"decide": routes.decide, "learn": routes.learn, "reports": routes.reports}
     return app
 
 
@@ -124,7 +130,8 @@ class Routes:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.decide = Often(server, "decide", self._decide)
-        self.learn = Often(server, "learn", self._learn)
+        self.learn = Often(server, "learn", self._learn, keyless=self._learn_by_token)
+        self.reports = Often(server, "report", self._report, keyless=self._report)
 
     def all(self) -> list[Route]:
         """The table of service.md."""
@@ -136,6 +143,7 @@ class Routes:
             self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
             Route("/v1/bandits/{name}/decide", self.decide, methods=["POST"]),
             Route("/v1/bandits/{name}/learn", self.learn, methods=["POST"]),
+            Route("/v1/bandits/{name}/reports", self.reports, methods=["POST"]),
             self._route("GET", "/v1/bandits/{name}/policy", self.get_policy),
             self._route("GET", "/v1/bandits/{name}/guarantee", self.get_guarantee),
             self._route("PUT", "/v1/populations/{name}", self.put_population),
@@ -251,14 +259,22 @@ class Routes:
         return answer({"releases": await administration.releases(self.server, name)})
 
     async def get_policy(self, request: Request) -> Response:
-        """The public policy; its ETag is epoch and version."""
+        """The public policy; its ETag is epoch and version. Under local trust it needs no key."""
         name = self._name(request)
-        self._allowed(request, "read", name)
-        tag, policy = await administration.policy(self.server, name)
-        headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == tag:
+        key = request.headers.get("authorization", "")
+        if key:
+            self._allowed(request, "read", name)
+        found = await reports.public_policy(self.server, name)
+        headers = _EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
+        if found is None:
+            if not key:
+                raise unauthorized()
+            tag, policy = await administration.policy(self.server, name)
+            found, headers = (tag, _ENCODER.encode(policy)), {"Cache-Control": "no-cache"}
+        headers["ETag"] = found[0]
+        if request.headers.get("if-none-match") == found[0]:
             return Response(status_code=304, headers=headers)
-        return answer(policy, headers=headers)
+        return Response(found[1], 200, headers, "application/json")
 
     async def get_guarantee(self, request: Request) -> Response:
         """The promise, for machines and in words."""
@@ -293,6 +309,21 @@ class Routes:
         if item is None:
             raise learning.refuse_single(live, body.decision, body.reward)
         return StatusReply((await learning.learn(self.server, name, [item]))[0])
+
+    async def _learn_by_token(self, name: str, raw: bytes) -> Any:
+        """Without a key: a sealed token is the authority for its own reward; an id is none."""
+        body: LearnBody = _decoded(_LEARN, raw)
+        items = [body] if body.rewards is None else body.rewards
+        if any(not isinstance(i.decision, str) or i.decision[:4] != tokens.PREFIX for i in items):
+            raise unauthorized()
+        return await self._learn(name, raw)
+
+    async def _report(self, name: str, raw: bytes) -> Any:
+        """One private report or many."""
+        body: ReportBody = _decoded(_REPORT, raw)
+        if body.reports is not None:
+            return StatusesReply(await reports.take(self.server, name, body.reports))
+        return StatusReply((await reports.take(self.server, name, [body]))[0])
 
     # -- populations and keys ----------------------------------------------------------------------
 
@@ -458,14 +489,21 @@ async def _rest(body: bytes, receive: Receive, limit: int) -> bytes:
 class Often:
     """A call that comes often: JSON in, JSON out, for one bandit, straight on ASGI.
 
-    scope  that a key needs
-    work   from the bandit's name and the body to the reply
+    scope    that a key needs
+    work     from the bandit's name and the body to the reply
+    keyless  the same for requests without a key; none: they are refused
     """
 
     def __init__(
-        self, server: Server, scope: str, work: Callable[[str, bytes], Awaitable[Any]]
+        self,
+        server: Server,
+        scope: str,
+        work: Callable[[str, bytes], Awaitable[Any]],
+        keyless: Callable[[str, bytes], Awaitable[Any]] | None = None,
     ) -> None:
-        self._server, self._scope, self._work = server, scope, work
+        self._server, self._scope, self._work, self._keyless = server, scope, work, keyless
+        everybody = _EVERYBODY if keyless is not None else {}
+        self._headers = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As a route of Starlette."""
@@ -478,12 +516,15 @@ class Often:
         except ClientDisconnect:
             return
         except Exception as error:
-            await _failed(error, self._scope)(scope, receive, send)
+            response = _failed(error, self._scope)
+            response.raw_headers.extend(self._headers)
+            await response(scope, receive, send)
             return
         if content is None:  # the caller went away
             return
         length = b"%d" % len(content)
         headers = [(b"content-length", length), (b"content-type", b"application/json")]
+        headers += self._headers
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
@@ -493,9 +534,12 @@ class Often:
         if not definitions.NAME.fullmatch(name):
             raise not_found("name")
         found = dict(reversed(headers))  # the first of a kind counts
-        _allowed(
-            self._server, found.get(b"authorization", b"").decode("latin-1"), self._scope, name
-        )
+        key = found.get(b"authorization", b"").decode("latin-1")
+        work = self._work
+        if key or self._keyless is None:
+            _allowed(self._server, key, self._scope, name)
+        else:
+            work = self._keyless
         limit = self._server.settings.body_limit
         stated = found.get(b"content-length", b"0")
         if stated.isdigit() and int(stated) > limit:
@@ -508,4 +552,4 @@ class Often:
         body = message.get("body", b"")
         if len(body) > limit:
             raise too_large(limit)
-        return _ENCODER.encode(await self._work(name, body))
+        return _ENCODER.encode(await work(name, body))
