@@ -81,10 +81,8 @@ def test_policy__is_public_cacheable_and_enough_for_a_device(made):
     assert headers["etag"] == f'"{document["epoch"]}-{document["version"]}"'
     assert headers["cache-control"] == "public, max-age=5"
     assert headers["access-control-allow-origin"] == "*"
-    assert document["features"] == {
-        "context": {"age": {"number": [18.0, 90.0]}},
-        "actions": ["email", "call"],
-    }
+    assert document["features"]["columns"] == [{"name": "age", "number": [18.0, 90.0]}]
+    assert [each["name"] for each in document["features"]["actions"]] == ["email", "call"]
     assert set(document["channels"]) == {"gram", "moment", "square"}
     moment = PublicPolicy.from_dict(document).channels["moment"]
     assert moment.thresholds == document["channels"]["moment"]
@@ -92,6 +90,26 @@ def test_policy__is_public_cacheable_and_enough_for_a_device(made):
         "GET", "/v1/bandits/ads/policy", Authorization="", If_None_Match=headers["etag"]
     )
     assert (again[0], again[2]) == (304, b"")
+
+
+def test_policy__says_how_rows_are_made():
+    """Parts times (1, context) is the row of the library's own map, in the stored order."""
+    definition = {
+        "context": {"plan": {"category": ["a", "b"], "other": True}, "age": {"number": [0, 10]}},
+        "actions": {"x": {"price": 1.0}, "y": {"price": 3.0}},
+        "action_features": {"price": {"number": [0, 4]}},
+        "privacy": {"epsilon": 1.0, "trust": "local"},
+    }
+    parsed = definitions.parsed(json.dumps(definition).encode())
+    parsed = definitions.parsed(parsed.normalised())
+    described = local.features(parsed)
+    assert [each["name"] for each in described["columns"]] == ["age", "plan"]
+    expected = definitions.features(parsed).map({"age": 7.5, "plan": "z"})
+    made = [
+        np.outer(action["parts"], [1.0, 0.5, 0.0, 0.0, 1.0]).ravel()
+        for action in described["actions"]
+    ]
+    assert np.array_equal(made, expected)
 
 
 def test_policy__of_joint_trust_needs_a_key_and_says_nothing_about_names(made):

@@ -24,7 +24,7 @@ from discreet.privacy.observation import observe
 from discreet.privacy.portable import COINS, CapCosine, dot, draw_coins, normals
 
 # A device in another language checks that cap and coin keep the promise; it computes the cap's part
-# of the sphere by a series, within 1e-10. So that much of epsilon is not spent.
+# of the sphere by a series, within 1e-10. So this much of epsilon is not spent (or a hundredth).
 CHECKED = 1e-9
 
 __all__ = ["BallChannel", "BinaryChannel", "IntervalChannel", "SymmetricChannel"]
@@ -74,7 +74,7 @@ class BallChannel(Channel):
         self.cap = float(caps[best])
         self._inside_q = inside = float(q[best])
         # p (1 - q) / ((1 - p) q) <= e^epsilon: p is rounded down to coins.
-        odds = odds_below(self.report_epsilon * (1 - CHECKED))
+        odds = odds_below(self.report_epsilon - min(CHECKED, self.report_epsilon / 100))
         self._likely = heads(odds * Fraction(inside) / (1 - Fraction(inside)))
         self._inside_p = self._likely / COINS
         mean = (self._inside_p / inside - (1 - self._inside_p) / (1 - inside)) * partial[best]

@@ -95,10 +95,38 @@ def document(definition: Definition, server: LocalServer) -> dict[str, Any]:
     channels = {
         question.kind: policy.channels[question.name].thresholds for question in policy.questions
     }
-    described = msgspec.to_builtins(definition)
-    names = ("context", "actions", "action_features", "dim")
-    features = {name: described[name] for name in names if described.get(name) is not None}
-    return {**policy.to_dict(), "channels": channels, "features": features}
+    return {**policy.to_dict(), "channels": channels, "features": features(definition)}
+
+
+def features(definition: Definition) -> dict[str, Any]:
+    """How a device makes rows: parts of an action times (1, columns of the context).
+
+    Lists, since the order counts. A row is the outer product of the two, parts first
+    (`discreet.features`); the scale is in the parts.
+    """
+    declared = definitions.features(definition)
+    if declared is None:
+        return {"dim": definition.dim}
+    assert isinstance(declared, definitions.Declared)
+    columns = []
+    anyone: dict[str, Any] = {}
+    width = 1
+    for name, column in (definition.context or {}).items():
+        columns.append({"name": name, **msgspec.to_builtins(column)})
+        if column.number is not None:
+            anyone[name] = column.number[0]
+            width += 1
+        else:
+            assert column.category is not None
+            anyone[name] = column.category[0]
+            width += len(column.category) + column.other
+    rows = declared.map(anyone)
+    parts = rows.reshape(len(rows), -1, width)[:, :, 0]  # the first column is the constant 1
+    actions = [
+        {"name": name, "parts": each.tolist()}
+        for name, each in zip(declared.map.actions, parts, strict=True)
+    ]
+    return {"columns": columns, "actions": actions}
 
 
 # -- transactions ----------------------------------------------------------------------------------
@@ -106,6 +134,7 @@ def document(definition: Definition, server: LocalServer) -> dict[str, Any]:
 
 def create(connection: Connection, name: str, epoch: str, definition: Definition) -> None:
     """Store a new bandit whose first window is open."""
+    definition = definitions.parsed(definition.normalised())  # in the order that is stored
     server = definitions.local_server(definition)
     connection.execute(
         sa.insert(tables.bandits).values(
