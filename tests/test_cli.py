@@ -1,6 +1,8 @@
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -170,3 +172,45 @@ def test_cli__imports_nothing_heavy_before_a_command_runs(arguments):
     loaded = set(done.stderr.strip().split(","))
     assert not loaded & {"numpy", "scipy", "pandas", "matplotlib", "discreet.experiments",
                          "discreet.audit", "discreet.environments"}  # fmt: skip
+
+
+INTERRUPTED = {
+    "demo": (["demo", "--rounds", "200000", "--workers", "2", "--out"], "the same command resumes"),
+    "alone": (
+        ["demo", "--rounds", "200000", "--workers", "1", "--out"],
+        "the same command resumes",
+    ),
+    "audit": (["audit", "regression", "--workers", "2", "--out"], "attacks are finished"),
+}
+
+
+@pytest.mark.parametrize("case", INTERRUPTED)
+def test_cli__control_c_stops_within_two_seconds_and_says_how_to_resume(case, tmp_path):
+    arguments, words = INTERRUPTED[case]
+    code = "import sys; from discreet.cli import main; main(sys.argv[1:])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *arguments, str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    if case == "audit":
+        assert "attacks" in process.stdout.readline()
+    while case != "audit" and not (tmp_path / "cells").exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(2)  # processes are starting, or in the midst of it: both must stop
+    assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers get it too
+    began = time.monotonic()
+    out, error = process.communicate(timeout=30)
+    assert time.monotonic() - began < 2 + 1  # one second for a busy machine
+    assert process.returncode == 130
+    assert words in " ".join(out.split())
+    assert "Traceback" not in error
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("workers outlive the command")

@@ -81,12 +81,16 @@ export async function executable() {
 /** Start it; close it when you are done. */
 export async function launch(options = {}) {
   const executablePath = await executable();
-  return chromium.launch({
+  const browser = await chromium.launch({
     executablePath,
     env: environment(executablePath),
     args: ["--no-sandbox", "--no-zygote", "--disable-gpu", "--font-render-hinting=none"],
     ...options,
   });
+  // Without a locale of the machine the browser's language is none that scripts understand.
+  const newContext = browser.newContext.bind(browser);
+  browser.newContext = (more = {}) => newContext({ locale: "en-US", ...more });
+  return browser;
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

@@ -8,11 +8,12 @@ import pytest
 ROOT = Path(__file__).parents[2]
 FILES = sorted(
     path
-    for folder in ("papers", "benchmarks", "src/discreet/experiments", "src/discreet/cli")
+    for folder in ("papers", "benchmarks", "src/discreet/experiments", "src/discreet/cli",
+                   "src/discreet/audit", "src/discreet")
     for path in (ROOT / folder).glob("*.py")
-)
+)  # fmt: skip
 HOMES = {  # what is done in one file only, and where
-    r"ProcessPoolExecutor|multiprocessing": "src/discreet/experiments/runner.py",
+    r"ProcessPoolExecutor|multiprocessing": "src/discreet/processes.py",
     r"\bstdtrit\b": "src/discreet/experiments/statistics.py",
 }
 

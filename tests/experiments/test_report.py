@@ -1,10 +1,15 @@
+import io
 import json
+import math
 import re
+from html import escape
 from html.parser import HTMLParser
 
 import pytest
+from rich.console import Console
 
-from discreet.experiments import figures
+from discreet.cli.run import run_and_show
+from discreet.experiments import figures, live
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.report import headline, html, write_report
 from discreet.experiments.runner import load, run
@@ -107,6 +112,83 @@ def test_report__shows_the_numbers_of_the_summary(results, page):
             fraction = f"{100 * row['gained']:.1f}%".replace("-", "\N{MINUS SIGN}")
             assert fraction in page
             assert f"{fraction} at epsilon = {row['epsilon']:g}" in sentences
+
+
+def test_report__on_a_table_of_ones_own_says_on_top_that_it_is_not_private(tmp_path, page, capsys):
+    assert "NOT TO BE SHARED" not in page
+    table = tmp_path / "mine.csv"
+    table.write_text("x,y\n" + "".join(f"{i % 7},{i % 5}\n" for i in range(200)))
+    options = {"path": str(table), "label": "y", "label_range": [0, 4], "features": {"x": [0, 6]}}
+    mine = Experiment(**{**vars(REGRESSION), "rounds": 100,
+                         "environments": (Choice("table", options, "my people"),)})  # fmt: skip
+    results = run(mine, tmp_path, workers=1)
+    top = html(results).partition("<h2>")[0]
+    assert "NOT PRIVATE, NOT TO BE SHARED" in top
+    assert "my people" in top
+    run_and_show(mine, tmp_path, 1, show=False)
+    assert "NOT PRIVATE, NOT TO BE SHARED" in capsys.readouterr().out
+
+
+def test_report__says_what_is_decided_for_whom_and_what_is_measured(results, page):
+    task = results.task
+    before = page.partition("<table")[0]
+    assert task.meaning in before
+    for each in results.experiment.environments:
+        assert escape(task.about(each)) in before
+
+
+def test_report__holds_no_python_repr_and_fits_a_phone(page):
+    text = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
+    assert "{&#x27;" not in text
+    assert "Choice(" not in text
+    assert "max-width: 40rem" in text
+
+
+def test_report__a_learner_that_loses_by_a_larger_budget_is_explained(tmp_path):
+    results = run(BANDITS, tmp_path, workers=1)
+    assert "Worse with a larger budget" not in html(results)
+    frame = results.frame
+    private = frame["learner"] == "LinearBandit"
+    frame.loc[private, "value"] = frame["epsilon"][private] * 100 + frame["seed"][private]
+    assert "Worse with a larger budget: LinearBandit on" in html(results)
+
+
+HOSTILE = ("$x^", "[/b] [red]", "_hidden", "two\nlines", "wörter und 漢字 ✓", "w" * 200, "%s {} \\")
+
+
+@pytest.mark.filterwarnings("error")
+def test_titles__whatever_they_are_tables_figures_and_pages_hold(tmp_path, monkeypatch):
+    environments = tuple(Choice("sphere", {"dim": 2}, title) for title in HOSTILE)
+    learners = (Choice("LinearBandit", title="_[bold]$"), Choice("LinUCB", title="</td>"))
+    experiment = Experiment(
+        **{**vars(BANDITS), "environments": environments, "learners": learners, "rounds": 60}
+    )
+    monkeypatch.setenv("COLUMNS", "80")
+    run_and_show(experiment, tmp_path, 1, show=False)
+    tags = Tags()
+    tags.feed((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert not tags.open
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+@pytest.mark.parametrize("count", [1, 2, 6])
+def test_live_table__no_column_and_no_number_is_lost(width, count):
+    environments = tuple(Choice("sphere", {"dim": d}) for d in range(2, 2 + count))
+    experiment = Experiment(**{**vars(BANDITS), "environments": environments})
+    found = {
+        (learner, epsilon, each.title): [(12000.0 + d, 90000.0), (13000.0 + d, 90000.0)]
+        for d, each in enumerate(environments)
+        for learner, epsilon in (("LinearBandit", 0.5), ("LinearBandit", 2.0), ("LinUCB", math.inf))
+    }
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(live._table(experiment, found, width))
+    text = console.export_text()
+    assert "gained of what there was to gain over choosing blindly" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= width
+    for d, each in enumerate(environments):
+        assert text.count(f"{12500 + d:,}") == 3
+        assert each.title in text
+    assert text.count("\N{HORIZONTAL ELLIPSIS}") == 0
 
 
 def test_report__of_a_stopped_run_says_so(tmp_path):

@@ -65,6 +65,65 @@ def test_run__a_damaged_cell_is_run_again(tmp_path):
     pd.testing.assert_frame_equal(first, run(SMALL, tmp_path, workers=1).frame)
 
 
+def _own_table(path, slope, task):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 1, 600)
+    labels = slope * x + 0.01 * rng.standard_normal(600)
+    if task == "bandits":
+        labels = np.where((x > 0.5) == (slope > 0), "yes", "no")
+    pd.DataFrame({"x": x, "y": labels}).to_csv(path, index=False)
+
+
+OWN = {
+    "bandits": Experiment(
+        environments=(Choice("table", {
+            "table": "FILE", "context": {"x": {"low": 0, "high": 1}}, "label": "y",
+            "actions": ["yes", "no"]}, "mine"),),
+        learners=(Choice("LinUCB"),), rounds=300, seeds=(1,), points=3,
+    ),
+    "regression": Experiment(
+        environments=(Choice("table", {
+            "path": "FILE", "label": "y", "label_range": [-1, 1], "features": {"x": [0, 1]},
+            "clip": True}, "mine"),),
+        learners=(Choice("OLS"),), rounds=400, seeds=(1,), points=3, task="regression",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", OWN)
+def test_run__a_data_file_that_changed_is_run_again(task, tmp_path):
+    path = tmp_path / "mine.csv"
+    choice = OWN[task].environments[0]
+    key = "table" if task == "bandits" else "path"
+    options = {**choice.options, key: str(path)}
+    mine = Experiment(**{**vars(OWN[task]), "environments": (Choice("table", options, "mine"),)})
+    _own_table(path, 1.0, task)
+    first = run(mine, tmp_path / "out", workers=1).frame
+    pd.testing.assert_frame_equal(first, run(mine, tmp_path / "out", workers=1).frame)
+    _own_table(path, -0.3, task)
+    with pytest.raises(ValueError, match="today's data files"):
+        load(tmp_path / "out")
+    second = run(mine, tmp_path / "out", workers=1).frame
+    assert not np.allclose(first["value"], second["value"])
+    pd.testing.assert_frame_equal(second, run(mine, tmp_path / "new", workers=1).frame)
+
+
+def test_run_cell__data_that_change_on_the_way_are_refused(tmp_path):
+    path = tmp_path / "mine.csv"
+    choice = OWN["regression"].environments[0]
+    options = {**choice.options, "path": str(path)}
+    _own_table(path, 1.0, "regression")
+    (cell,) = cells_of(
+        Experiment(
+            **{**vars(OWN["regression"]), "environments": (Choice("table", options, "mine"),)}
+        )
+    )
+    _own_table(path, -0.3, "regression")
+    with pytest.raises(ValueError, match="has changed since the run began"):
+        run_cell(cell, tmp_path)
+    assert not list(tmp_path.glob("*.json"))
+
+
 def test_run__does_not_depend_on_the_number_of_processes(tmp_path):
     watched = []
     alone = run(SMALL, tmp_path / "one", workers=1).frame

@@ -13,6 +13,7 @@ from discreet.regression import (
     AdaSSP,
     DPGradientDescent,
     PrivacyLeakWarning,
+    PrivateGLM,
     PrivateLinearRegression,
 )
 
@@ -224,6 +225,23 @@ def test_data_frames__names_are_kept():
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
     model = PrivateLinearRegression().fit(frame, pandas.Series(y))
     assert list(model.feature_names_in_) == ["a", "b", "c"]
+    assert not hasattr(model.fit(X, y), "feature_names_in_")  # of the last fit, or none
+
+
+@pytest.mark.parametrize("make", [*ESTIMATORS, PrivateGLM])
+def test_data_frames__columns_of_other_names_or_in_another_order_are_refused(make):
+    checks = pytest.importorskip("sklearn.utils.estimator_checks")
+    pytest.importorskip("pandas")
+    checks.check_dataframe_column_names_consistency(make.__name__, make(random_state=0))
+
+
+def test_data_frames__public_rows_have_the_columns_of_the_private_ones():
+    pandas = pytest.importorskip("pandas")
+    X, y = data(500)
+    frame = pandas.DataFrame(X, columns=["a", "b", "c"])
+    with pytest.raises(ValueError, match=r"public_X: [\s\S]*same order"):
+        PrivateLinearRegression(public_X=frame[["b", "a", "c"]]).fit(frame, y)
+    PrivateLinearRegression(public_X=X).fit(frame, y)
 
 
 def test_seeded_noise__can_be_given_explicitly():

@@ -6,10 +6,9 @@ an attack comes is another question, answered for each by itself.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, as_completed
 from contextlib import nullcontext
 from dataclasses import replace
-from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.audit.attack import Attack
 from discreet.audit.bounds import AuditReport, audit_scores
+from discreet.processes import process_pool
 
 ALWAYS = 10_000  # runs that a slow attack makes too, if they are asked for
 BLOCK = 1000  # runs that one process takes at a time, with their own noise
@@ -59,8 +59,11 @@ def audit_all(
     workers: int = 1,
     suite: int | None = None,
     progress: Callable[[str], Any] = lambda name: None,
+    finished: Callable[[Audited], Any] = lambda result: None,
 ) -> list[Audited]:
     """Attack all, in parallel; `progress` is told the attack's name after each block.
+
+    `finished` is told of each attack as soon as all of its blocks are there.
 
     The verdict of `sure` holds with `confidence` over all attacks together, or over `suite` of
     them where these are only a part.
@@ -74,15 +77,18 @@ def audit_all(
         for neighbour in (0, 1)
         for block, count in enumerate(_counts(attack, runs))
     ]
+    results: dict[str, Audited] = {}
     with _pool(workers) as pool:
         for (attack, _, neighbour, _, block), scores in _done(tasks, pool):
-            found[attack.name][neighbour, block] = scores
+            blocks = found[attack.name]
+            blocks[neighbour, block] = scores
             progress(attack.name)
-    results = []
-    for attack in chosen:
-        sides = _sides(found[attack.name])
-        results.append(Audited(attack, *(_report(attack, sides, c) for c in (close, each))))
-    return results
+            if len(blocks) == blocks_of(attack, runs):
+                sides = _sides(blocks)
+                result = Audited(attack, *(_report(attack, sides, c) for c in (close, each)))
+                results[attack.name] = result
+                finished(result)
+    return [results[attack.name] for attack in chosen]
 
 
 def blocks_of(attack: Attack, runs: int) -> int:
@@ -116,7 +122,7 @@ def _sides(blocks: Blocks) -> tuple[Array, Array]:
 def _pool(workers: int) -> Any:
     if workers <= 1:
         return nullcontext()
-    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
+    return process_pool(workers, "forkserver")
 
 
 def _done(tasks: list[tuple[Any, ...]], pool: Executor | None) -> Iterator[tuple[Any, Array]]:

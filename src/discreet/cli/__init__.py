@@ -3,12 +3,19 @@
 The commands need an extra, `experiments` or `service`; this file does not.
 """
 
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
+from types import FrameType
 
 _MANY = "--epsilon"  # takes all numbers that follow it
 _SERVICE = ("serve", "keys", "backup", "restore")  # commands of the extra `service`
 _EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "fence", "vault"))
+_STOPPED = ("demo", "run", "report", "forecast", "audit")  # Ctrl-C ends them within PATIENCE
+_INTERRUPTED = 128 + signal.SIGINT  # exit status
+PATIENCE = 1.5  # seconds between Ctrl-C and the end, whatever else is going on
 _MOVED = {
     "plan": "discreet forecast (the same options)",
     "reproduce": "make papers, in a clone of the repository (docs/papers.md)",
@@ -20,10 +27,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in _MOVED:
         _stop(2, f"there is no command {given[0]!r} any more; it is now: {_MOVED[given[0]]}")
+    before = signal.getsignal(signal.SIGINT)
+    ours = given[:1] and given[0] in _STOPPED and _in_main_thread()
+    if ours:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         from discreet.cli.app import app
 
         app(args=_spread(given), prog_name="discreet")
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     except SystemExit as stop:
         if stop.code:
             raise
@@ -36,7 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_explained(error):
             raise
         _stop(2, str(error))
+    finally:
+        if ours:
+            signal.signal(signal.SIGINT, before)
     return 0
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """On Ctrl-C: stop; what cannot stop is cut off after a moment, and by a second one at once."""
+    signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
+    cut_off = threading.Timer(PATIENCE, os._exit, (_INTERRUPTED,))
+    cut_off.daemon = True
+    cut_off.start()
+    raise KeyboardInterrupt
 
 
 def _is_explained(error: Exception) -> bool:

@@ -42,22 +42,36 @@ def audit(
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    from discreet.audit.run import audit_all, blocks_of
+    from discreet.audit.run import Audited, audit_all, blocks_of
     from discreet.experiments.audit_figure import audit_figure
 
     chosen = _chosen(learner, epsilon)
     console = Console()
     columns = TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, console=console, transient=True) as progress:
-        total = sum(blocks_of(each, runs) for each in chosen)
-        bar = progress.add_task("attacking", total=total)
-        results = audit_all(
-            chosen,
-            runs,
-            seed,
-            workers=workers or os.cpu_count() or 1,
-            progress=lambda name: progress.update(bar, advance=1, description=name),
+    many = f"{len(chosen)} attacks" if len(chosen) > 1 else "1 attack"
+    console.print(f"{many}, {runs:,} runs on each of two neighbours", highlight=False)
+    done: list[Audited] = []
+    try:
+        with Progress(*columns, console=console, transient=True) as progress:
+            total = sum(blocks_of(each, runs) for each in chosen)
+            bar = progress.add_task("attacking", total=total)
+            results = audit_all(
+                chosen,
+                runs,
+                seed,
+                workers=workers or os.cpu_count() or 1,
+                progress=lambda name: progress.update(bar, advance=1, description=name),
+                finished=done.append,
+            )
+    except KeyboardInterrupt:
+        if done:
+            console.print(_table(done))
+        console.print(
+            f"\nStopped: {len(done)} of {len(chosen)} attacks are finished, and nothing is kept. "
+            "One room or attack at a time, or fewer --runs, take less: discreet audit --help",
+            highlight=False,
         )
+        raise
     console.print(_table(results))
     shown = [(r.attack.name, r.close.fraction, r.attack.attainable) for r in results]
     path = audit_figure(shown, out)

@@ -58,14 +58,25 @@ def run_and_show(
 
     from discreet.cli.report import show_page
     from discreet.experiments.live import live_table
-    from discreet.experiments.report import headline, write_report
+    from discreet.experiments.report import headline, not_private, write_report
     from discreet.experiments.runner import run
 
     console = Console()
-    with live_table(experiment, console) as watch:
-        results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
+    try:
+        with live_table(experiment, console) as watch:
+            results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
+    except KeyboardInterrupt:
+        console.print(
+            f"\nStopped. Finished cells are kept in {out}: the same command resumes there. "
+            f"What is finished: discreet report {out}",
+            highlight=False,
+            markup=False,
+        )
+        raise
+    if warning := not_private(results):
+        console.print(f"\n{warning}", style="bold red", highlight=False, markup=False)
     console.print("\n[bold]What privacy costs here[/bold]")
     for sentence in headline(results):
-        console.print(sentence, highlight=False)
-    console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False)
+        console.print(sentence, highlight=False, markup=False)
+    console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)
     show_page(write_report(results, out), show)

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack
 
 from discreet.arrays import Array
 from discreet.domains.base import Domain, node_name, power
@@ -27,6 +26,10 @@ class FlowPolytope(Domain):
     `interior_point` makes the least flow on a live edge as large as it can be. `inner_radius` is
     exact for that point. Both of those and `affine_hull` (a dense matrix) are computed on first
     use; `linear_minimizer` needs none of them.
+
+    edges    pairs of nodes (from, to)
+    source   the node where the flow starts
+    sink     the node where it ends
 
     >>> roads = FlowPolytope([("home", "hill"), ("hill", "work"), ("home", "work")], "home", "work")
     >>> roads.linear_minimizer(np.array([1.0, 1.0, 3.0]))
@@ -96,10 +99,10 @@ class FlowPolytope(Domain):
         supply = np.zeros(rows.shape[0])
         supply[0] = 1.0
         count = rows.shape[1]
-        even = csr_array(rows @ np.ones((count, 1)))
-        both: Any = hstack([rows, even])  # flow = tau + the rest, rest >= 0
+        even = scipy.sparse.csr_array(rows @ np.ones((count, 1)))
+        both: Any = scipy.sparse.hstack([rows, even])  # flow = tau + the rest, rest >= 0
         cost = np.append(np.zeros(count), -1.0)
-        answer = linprog(cost, A_eq=both, b_eq=supply, method="highs")
+        answer = scipy.optimize.linprog(cost, A_eq=both, b_eq=supply, method="highs")
         best = np.asarray(answer.x)
         flow = np.zeros(self.dim)
         flow[self.live] = np.maximum(best[:-1], 0.0) + best[-1]
@@ -146,7 +149,7 @@ class FlowPolytope(Domain):
             np.concatenate([row[tail], row[head][into]]),
             np.concatenate([columns, columns[into]]),
         )
-        return csr_array((values, places), shape=(len(inner) + 1, len(tail)))
+        return scipy.sparse.csr_array((values, places), shape=(len(inner) + 1, len(tail)))
 
     def _on_paths(self, order: list[int], nodes: int) -> NDArray[np.bool_]:
         """Which edges are on a path from source to sink."""

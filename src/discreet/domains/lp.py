@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from discreet.arrays import Array, integer, positive
 from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
@@ -11,6 +11,10 @@ from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
 
 class LpBall(SolidDomain):
     """{x : |x|_p <= radius}, 1 <= p <= inf; losses are measured in l2.
+
+    p        of the norm
+    n        dimensions
+    radius   of the ball
 
     >>> ball = LpBall(1, 3, radius=2.0)
     >>> ball.linear_minimizer(np.array([1.0, -4.0, 2.0]))
@@ -103,6 +107,8 @@ def _shrink(size: Array, p: float) -> Array:
                 break
         return z if p > 2 else np.asarray(z**steep)
 
-    lam = brentq(lambda lam: float(_norm(entries(lam), p)) - 1, 0.0, most * (1 + 1e-12))
+    lam = scipy.optimize.brentq(
+        lambda lam: float(_norm(entries(lam), p)) - 1, 0.0, most * (1 + 1e-12)
+    )
     near = entries(lam)
     return np.asarray(near / max(1.0, float(_norm(near, p))))

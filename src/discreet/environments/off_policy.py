@@ -17,8 +17,8 @@ References: Horvitz and Thompson (1952); Swaminathan and Joachims (2015); Dudik,
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from discreet.arrays import Array, finite, integer, one_of, positive
 from discreet.environments.logs import Log, distributions
@@ -30,9 +30,9 @@ METHODS = ("dr", "ips", "snips")
 class Overlap:
     """How much of the log speaks about the policy."""
 
-    decisions: int
+    decisions: int  # in the log
     effective_sample_size: float  # (sum w)^2 / sum w^2: so many decisions of the policy itself
-    largest_weight: float
+    largest_weight: float  # largest probability ratio of a single decision
     unmatched: float  # fraction of logged decisions whose action the policy never takes
     unsupported: float | None  # probability of doing what the logger never does; None: not known
 
@@ -53,12 +53,12 @@ class Overlap:
 class Estimate:
     """The value of a policy with its standard error and an interval (normal approximation)."""
 
-    method: str
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    overlap: Overlap
+    method: str  # that made it
+    value: float  # mean reward of the policy
+    standard_error: float  # of the value
+    low: float  # end of the interval
+    high: float  # end of the interval
+    overlap: Overlap  # of log and policy
 
 
 def evaluate(
@@ -108,7 +108,7 @@ def evaluate(
         terms = np.einsum("na,na->n", chances, q) + weights * (log.rewards - q[taken])
     value = float(terms.mean())
     error = float(terms.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    half = float(ndtri((1 + confidence) / 2)) * error
+    half = float(scipy.special.ndtri((1 + confidence) / 2)) * error
     return Estimate(method, value, error, value - half, value + half, overlap(log, chances))
 
 

@@ -77,7 +77,7 @@ def _table(stream: Stream, forecasts: Sequence[Forecast]) -> None:
     )
     columns = ("trust", "epsilon", "better after", "regret", "worst", "fraction", "d/epsilon")
     for column in columns:
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right", overflow="fold")
     for line in forecasts:
         table.add_row(
             line.trust,

@@ -9,6 +9,7 @@ from typing import Any
 
 from discreet.experiments.experiment import Cell
 from discreet.experiments.tasks import TASKS
+from discreet.source import data_digest
 
 Record = Mapping[str, Any]  # what a cell's file holds
 
@@ -16,6 +17,10 @@ Record = Mapping[str, Any]  # what a cell's file holds
 def run_cell(cell: Cell, folder: Path) -> Record:
     """Run one cell and write its file."""
     outcome = TASKS[cell.task].run(cell)
+    if data_digest(cell.environment.options) != cell.data:
+        raise ValueError(
+            f"a data file of {cell.environment.title} has changed since the run began; run it again"
+        )
     guarantee = outcome.guarantee
     record = {
         "n": outcome.n.tolist(),

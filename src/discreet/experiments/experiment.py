@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from discreet.source import digest
+from discreet.source import data_digest, digest
 
 FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
 POINTS = 40  # of a curve
@@ -41,32 +41,36 @@ def place(path: Keys) -> str:
 class Choice:
     """An environment or a learner of an experiment: its name, its options, its title in tables."""
 
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # in the registry
+    options: Mapping[str, Any] = field(default_factory=dict)  # arguments beside the defaults
     title: str = ""  # by default the name with its options
 
     def __post_init__(self) -> None:
-        options = ", ".join(str(value) for value in self.options.values())
-        known = self.title or (f"{self.name} ({options})" if options else self.name)
-        object.__setattr__(self, "title", known)
+        # Numbers and words tell two of a kind apart; lists and tables would fill the page.
+        options = [_word(value) for value in self.options.values()]
+        shown = ", ".join(filter(None, options))
+        title = self.title or (f"{self.name} ({shown})" if shown else self.name)
+        printable = "".join(mark if mark.isprintable() else " " for mark in title)
+        object.__setattr__(self, "title", " ".join(printable.split()) or self.name)
 
 
 @dataclass(frozen=True)
 class Cell:
     """One run: nothing but these values decides its numbers."""
 
-    task: str
-    environment: Choice
-    learner: Choice
-    epsilon: float
-    delta: float
-    rounds: int
-    points: int
-    seed: int
+    task: str  # by name
+    environment: Choice  # and its options
+    learner: Choice  # and its options
+    epsilon: float  # inf for one without privacy
+    delta: float  # 0 for a pure learner
+    rounds: int  # or rows
+    points: int  # of its curve
+    seed: int  # of people, learner and noise
+    data: str = ""  # digest of the files that the environment is read from
 
     @property
     def key(self) -> str:
-        """The name of the file that holds its outcome; titles do not matter, the source does."""
+        """The name of the file of its outcome: titles do not matter, source and data files do."""
         plain = asdict(self)
         for part in (plain["environment"], plain["learner"]):
             del part["title"]
@@ -87,15 +91,15 @@ class Experiment:
     ((1000, 1001, 1002), 'sphere (5)')
     """
 
-    environments: tuple[Choice, ...]
-    learners: tuple[Choice, ...]
-    epsilons: tuple[float, ...] = (0.3, 1.0, 3.0)
+    environments: tuple[Choice, ...]  # each on its own
+    learners: tuple[Choice, ...]  # each in every environment
+    epsilons: tuple[float, ...] = (0.3, 1.0, 3.0)  # budgets of private learners
     rounds: int = 20_000  # most rows, for regression
-    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + 10))
+    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + 10))  # one run for each
     delta: float = 1e-6  # of learners that are not pure
-    task: str = "bandits"
-    name: str = "What privacy costs"
-    points: int = POINTS
+    task: str = "bandits"  # "bandits", "online" or "regression"
+    name: str = "What privacy costs"  # title of the report
+    points: int = POINTS  # of each curve
     note: str = ""  # for readers of the report: how options were chosen, what the data are
 
     @classmethod
@@ -146,6 +150,7 @@ class Experiment:
     def cells(self, private: Iterable[str]) -> list[Cell]:
         """All runs, seed by seed; learners that are not `private` have no budgets to run at."""
         private = set(private)
+        data = {each.title: data_digest(each.options) for each in self.environments}
         return [
             Cell(
                 self.task,
@@ -156,12 +161,20 @@ class Experiment:
                 self.rounds,
                 self.points,
                 seed,
+                data[environment.title],
             )
             for seed in self.seeds
             for environment in self.environments
             for learner in self.learners
             for epsilon in (self.epsilons if learner.name in private else (math.inf,))
         ]
+
+
+def _word(value: Any) -> str:
+    """An option in a title: a number, or text (of a path the last part); "" for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return ""
+    return value.rpartition("/")[2] if isinstance(value, str) else f"{value:g}"
 
 
 def suggestion(wrong: str, known: Sequence[str]) -> str:

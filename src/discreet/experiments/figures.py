@@ -4,6 +4,8 @@ follows the page, light or dark."""
 import io
 import math
 import re
+import textwrap
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +28,7 @@ _STYLE: Any = {
     "font.size": 10, "axes.titlesize": 11, "axes.spines.top": False, "axes.spines.right": False,
     "legend.frameon": False, "svg.hashsalt": "discreet", "axes.grid": True, "grid.alpha": 0.25,
     "grid.linewidth": 0.6, "lines.linewidth": 1.8, "svg.fonttype": "path",
+    "text.parse_math": False,  # a title may have a $ in it
 }  # fmt: skip
 
 
@@ -44,7 +47,7 @@ def curves(results: Results, environment: str) -> str:
                     continue
                 colour = _colour(results, learner)
                 dashed = {} if learner in private else {"linestyle": (0, (5, 1.5))}
-                axis.plot(n, mean, color=colour, label=learner, **dashed)
+                axis.plot(n, mean, color=colour, label=label(learner), **dashed)
                 low, high = mean - half, mean + half
                 floor = mean.clip(min=1e-12) / 10 if above else -np.inf
                 axis.fill_between(n, np.maximum(low, floor), high, color=colour, alpha=0.18, lw=0)
@@ -75,15 +78,15 @@ def against_epsilon(results: Results) -> str:
                 if learner in private and len(finite):
                     axis.errorbar(finite["epsilon"], finite["mean"], finite["half"].fillna(0),
                                   color=colour, marker=_mark(results, learner), markersize=5,
-                                  capsize=3, label=learner)  # fmt: skip
+                                  capsize=3, label=label(learner))  # fmt: skip
                 elif learner not in private:
                     mean, half = rows[["mean", "half"]].iloc[0]
-                    axis.axhline(mean, color=colour, linestyle=(0, (5, 1.5)), label=learner)
+                    axis.axhline(mean, color=colour, linestyle=(0, (5, 1.5)), label=label(learner))
                     if half == half:
                         axis.axhspan(mean - half, mean + half, color=colour, alpha=0.12, lw=0)
             axis.axhline(here["blind"].mean(), color=GREY, linestyle=":", label=task.blind)
             ticks = [e for e in results.experiment.epsilons if math.isfinite(e)]
-            axis.set(xscale="log", xlabel="epsilon (less hides more)", title=name)
+            axis.set(xscale="log", xlabel="epsilon (less hides more)", title=label(name))
             axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
             axis.minorticks_off()
             logarithmic(axis, here["mean"].min(), here[["mean", "blind"]].max(axis=None))
@@ -120,11 +123,9 @@ def waterfall(results: Results, learner: str) -> str:
                 if place + 1 < len(steps):
                     axis.plot([place, place + 1], [level, level], color=INK, lw=0.6)
                 before = level
-            labels = [
-                label.replace("epsilon = ", "ε = ").replace("no ", "no\n") for label, _ in steps
-            ]
-            axis.set_xticks(range(len(steps)), labels, fontsize=9)
-            axis.set(title=name, xlim=(-0.6, len(steps) - 0.4))
+            below = [step.replace("epsilon = ", "ε = ").replace("no ", "no\n") for step, _ in steps]
+            axis.set_xticks(range(len(steps)), below, fontsize=9)
+            axis.set(title=label(name), xlim=(-0.6, len(steps) - 0.4))
             axis.margins(y=0.14)
             axis.grid(visible=False, axis="x")
             axis.set_xlabel(f"{task.blind}: {number(float(here['blind'].mean()))}")
@@ -159,6 +160,16 @@ def _mark(results: Results, learner: str) -> str:
 
 def _budget(epsilon: float) -> str:
     return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
+
+
+def label(title: str) -> str:
+    """A title where there is little room: in lines, at most three of them.
+
+    >>> label("_hidden"), label("a title that has more words than fit below one small panel")
+    ('hidden', 'a title that has more words than fit\\nbelow one small panel')
+    """
+    named = title.lstrip("_") or title  # matplotlib leaves labels with a leading _ out
+    return "\n".join(textwrap.wrap(named, 40, max_lines=3, placeholder="…"))
 
 
 def number(value: float) -> str:
@@ -198,8 +209,8 @@ def legend(figure: Any, *axes: Any) -> None:
     """One legend below all panels; each label once, from the first panel that has it."""
     known: dict[str, Any] = {}
     for axis in axes:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            known.setdefault(label, handle)
+        for handle, name in zip(*axis.get_legend_handles_labels(), strict=True):
+            known.setdefault(name, handle)
     wide = 2 if figure.get_figwidth() < 8 else 3
     figure.legend(known.values(), known, loc="outside lower center", ncols=min(len(known), wide))
 
@@ -207,7 +218,9 @@ def legend(figure: Any, *axes: Any) -> None:
 def svg(figure: Any) -> str:
     """The picture without what only a file needs; ids are made unique by their content."""
     buffer = io.StringIO()
-    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box; tables have the letter
+        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
     text = buffer.getvalue()
     text = text[text.index("<svg") :].replace(INK, "currentColor")
     # As wide as it was drawn, less where the page is narrower.

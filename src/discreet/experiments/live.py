@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.runner import Watch
@@ -33,7 +35,7 @@ def live_table(experiment: Experiment, console: Console) -> Iterator[Watch]:
     total = bar.add_task("cells", total=len(cells))
 
     def view() -> Group | Table:
-        table = _table(experiment, found)
+        table = _table(experiment, found, console.width)
         return Group(table, bar) if console.is_terminal else table
 
     with Live(console=console, refresh_per_second=4, get_renderable=view):
@@ -46,30 +48,46 @@ def live_table(experiment: Experiment, console: Console) -> Iterator[Watch]:
         yield watch
 
 
+CELL = len("12,345.6 ± 1,234.5  100.0%")
+
+
 def _table(
-    experiment: Experiment, found: Mapping[tuple[str, float, str], list[tuple[float, float]]]
+    experiment: Experiment,
+    found: Mapping[tuple[str, float, str], list[tuple[float, float]]],
+    width: int,
 ) -> Table:
+    """A column for each environment where that fits; else a block of rows for each."""
     task = TASKS[experiment.task]
-    table = Table(
-        title=f"{experiment.name}: {task.measure} after {experiment.rounds:,} {task.axis}, mean "
-        f"± 95%, and fraction {task.gains[1]} {task.gains[2]}",
-        title_justify="left",
+    title = (
+        f"{experiment.name}: {task.measure} after {experiment.rounds:,} {task.axis}, mean "
+        f"± 95%, and fraction {task.gains[1]} {task.gains[2]}"
     )
-    table.add_column("learner")
-    table.add_column("epsilon", justify="right")
-    for environment in experiment.environments:
-        table.add_column(environment.title, justify="right", no_wrap=True)
-    for learner in experiment.learners:
-        private = task.learners[learner.name].private
-        epsilons = sorted(experiment.epsilons, reverse=True) if private else [math.inf]
-        for epsilon in epsilons:
-            keys = ((learner.title, epsilon, each.title) for each in experiment.environments)
-            table.add_row(
-                learner.title if epsilon == epsilons[0] else "",
-                f"{epsilon:g}" if private else "-",
-                *(_cell(found.get(key, [])) for key in keys),
-                end_section=epsilon == epsilons[-1],
-            )
+    table = Table(title=escape(title), title_justify="left")
+    table.add_column("learner", overflow="fold", min_width=12)
+    table.add_column("epsilon", justify="right", no_wrap=True)
+    environments = [each.title for each in experiment.environments]
+    needed = 12 + len("epsilon") + CELL * len(environments) + 3 * (len(environments) + 2) + 1
+    blocks = [environments] if needed <= width else [[each] for each in environments]
+    if len(blocks) == 1:
+        for name in environments:
+            table.add_column(Text(name), justify="right", overflow="fold", min_width=CELL)
+    else:
+        table.add_column("environment", overflow="fold", min_width=12)
+        table.add_column(task.measure, justify="right", overflow="fold", min_width=CELL)
+    for block in blocks:
+        for learner in experiment.learners:
+            private = task.learners[learner.name].private
+            epsilons = sorted(experiment.epsilons, reverse=True) if private else [math.inf]
+            for epsilon in epsilons:
+                first = epsilon == epsilons[0]
+                named = [] if len(blocks) == 1 else [Text(block[0] if first else "")]
+                table.add_row(
+                    Text(learner.title if first else ""),
+                    f"{epsilon:g}" if private else "-",
+                    *named,
+                    *(_cell(found.get((learner.title, epsilon, each), [])) for each in block),
+                    end_section=epsilon == epsilons[-1],
+                )
     return table
 
 

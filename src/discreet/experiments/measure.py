@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType
@@ -44,9 +45,9 @@ class Measurement:
     ({'side': 3}, 3000)
     """
 
-    measure: Measure
-    parameters: tuple[tuple[str, Any], ...]
-    seed: int
+    measure: Measure  # (**parameters, seed) -> numbers by name
+    parameters: tuple[tuple[str, Any], ...]  # sorted by name
+    seed: int  # of everything random
 
     @property
     def key(self) -> str:
@@ -118,12 +119,13 @@ def records(
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {cell.key: cell for cell in cells}
     done: dict[str, Record] = {}
-    waiting = finished(list(wanted.values()), folder, run_measurement, workers=workers,
-                       cluster=cluster)  # fmt: skip
-    for cell, record in waiting:
-        done[cell.key] = record
-        if watch:
-            watch(len(done), len(wanted))
+    with closing(
+        finished(list(wanted.values()), folder, run_measurement, workers=workers, cluster=cluster)
+    ) as coming:
+        for cell, record in coming:
+            done[cell.key] = record
+            if watch:
+                watch(len(done), len(wanted))
     return done
 
 

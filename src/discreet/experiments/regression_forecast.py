@@ -34,8 +34,8 @@ class Answer:
     """One line of the table; errors are E|<phi, theta^ - theta>|, labels in [-1, 1]."""
 
     trust: str  # "central", "local", or "none" for least squares
-    epsilon: float
-    error: float
+    epsilon: float  # inf without privacy
+    error: float  # to be expected
     plain: float  # error of least squares
     price: float  # of privacy, tr(Sigma W^2)/d
     limit: float  # scale of the lower bound
@@ -137,9 +137,9 @@ def _table(question: Question, answers: Sequence[Answer], target: float | None) 
         title_justify="left",
     )
     for column in ("trust", "epsilon", "error", "plain", "ratio", "price", "limit"):
-        table.add_column(column, justify="right", no_wrap=True)
+        table.add_column(column, justify="right", overflow="fold")
     if target is not None:
-        table.add_column("rows needed", justify="right", no_wrap=True)
+        table.add_column("rows needed", justify="right", overflow="fold")
     for line in answers:
         table.add_row(
             line.trust,

@@ -3,6 +3,7 @@
 It needs nothing from outside: style and pictures are inside.
 """
 
+import json
 import math
 from collections.abc import Sequence
 from html import escape
@@ -30,6 +31,7 @@ def html(results: Results) -> str:
     experiment = results.experiment
     parts = [
         f"<h1>{escape(experiment.name)}</h1>",
+        _not_private(results),
         f'<p class="soft">{_subtitle(results)}</p>',
         _warnings(results),
         _answer(results),
@@ -77,6 +79,24 @@ def headline(results: Results) -> list[str]:
     return sentences
 
 
+def not_private(results: Results) -> str:
+    """What whoever holds results on data of their own must know first; "" where data are public."""
+    files = results.reads_files
+    if not files:
+        return ""
+    return (
+        f"NOT PRIVATE, NOT TO BE SHARED. Errors, regrets and curves on {_listed(files)} were "
+        "computed from the data without noise, and may show what single people did. The promises "
+        "of learners hold for what a learner publishes, not for these figures. Keep them as you "
+        "keep the data."
+    )
+
+
+def _not_private(results: Results) -> str:
+    words = not_private(results)
+    return f'<div class="answer warning">{paragraph(words)}</div>' if words else ""
+
+
 def _subtitle(results: Results) -> str:
     experiment = results.experiment
     parts = (
@@ -109,8 +129,12 @@ def _answer(results: Results) -> str:
     note = (
         f'<p class="note">{escape(results.experiment.note)}</p>' if results.experiment.note else ""
     )
+    task = results.task
+    experiment = results.experiment
+    decided = " ".join(f"{each.title}: {task.about(each)}" for each in experiment.environments)
+    first = paragraph(f"{decided} {task.meaning}")
     answer = f'<div class="answer">{sentences}</div>{paragraph(about)}{note}'
-    return f"<h2>What privacy costs here</h2>{answer}"
+    return f"<h2>What privacy costs here</h2>{first}{answer}"
 
 
 def _headline(results: Results) -> str:
@@ -185,13 +209,39 @@ def _all_results(results: Results) -> str:
         before = row["environment"]
     columns = ("environment", "learner", "trust", "epsilon", f"{task.measure}, mean ± 95%",
                "worst seed", task.gains[1], "seeds")  # fmt: skip
-    return "<h2>All results</h2>" + table(columns, rows, right=(3, 4, 5, 6, 7))
+    made = table(columns, rows, right=(3, 4, 5, 6, 7))
+    return f"<h2>All results</h2>{made}{_worse_with_more(results)}"
+
+
+def _worse_with_more(results: Results) -> str:
+    """Says which learners lose by a larger budget, beyond their intervals, and what that means."""
+    summary = results.summary()
+    odd = []
+    for (environment, learner), rows in summary.groupby(["environment", "learner"], sort=False):
+        small, *larger = (row for _, row in rows.sort_values("epsilon").iterrows())
+        for row in larger:
+            if row["mean"] - row["half"] > small["mean"] + small["half"]:
+                odd.append(f"{learner} on {environment}")
+                break
+            small = row
+    if not odd:
+        return ""
+    words = (
+        f"Worse with a larger budget: {_listed(odd)}. That is a fault of the method here, not a "
+        "gift of privacy. With less noise it trusts its model sooner and explores less; where the "
+        "model does not fit, or the first people mislead it, it settles on the wrong action, from "
+        "which noise had kept it."
+    )
+    return paragraph(words)
 
 
 def _statements(results: Results) -> str:
     parts = [
         "<h2>What each learner promises</h2>",
-        paragraph("Computed by the library from the noise that was drawn, not typed by anybody."),
+        paragraph(
+            "Computed by the library from the noise that was drawn, not typed by anybody. "
+            "Each speaks of what that learner publishes, not of this page."
+        ),
     ]
     for (learner, epsilon), statement in results.statements().items():
         title = learner if math.isinf(epsilon) else f"{learner}, {_epsilon(epsilon)}"
@@ -229,8 +279,8 @@ def _made_with(results: Results) -> str:
             f"{part} {used:,.1f} s" for part, used in seconds.items())),
     ]  # fmt: skip
     made = table(("", ""), rows, right=())
-    plain = escape(repr(experiment.to_dict()))
-    details = f"<details><summary>The experiment</summary><p>{plain}</p></details>"
+    plain = escape(json.dumps(experiment.to_dict(), indent=2, ensure_ascii=False))
+    details = f"<details><summary>The experiment (JSON)</summary><pre>{plain}</pre></details>"
     return f"<h2>Made with</h2>{made}{details}"
 
 

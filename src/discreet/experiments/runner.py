@@ -7,15 +7,12 @@ one that was made larger runs only what is new.
 
 import json
 import os
-import signal
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
-from multiprocessing import connection, get_context, parent_process
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -23,6 +20,7 @@ from discreet.experiments.cells import Record, read_record, run_cell, write_atom
 from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.results import Results
 from discreet.experiments.tasks import cells_of, check
+from discreet.processes import process_pool
 
 Watch = Callable[[Cell, Record], object]  # told of every finished cell, old ones first
 
@@ -60,10 +58,13 @@ def run(
     write_atomically(out / "experiment.json", json.dumps(experiment.to_dict(), indent=2))
     cells = cells_of(experiment)
     records: dict[str, Record] = {}
-    for cell, record in finished(cells, folder, run_cell, workers=workers, cluster=cluster):
-        records[cell.key] = record
-        if watch:
-            watch(cell, record)
+    with closing(
+        finished(cells, folder, run_cell, workers=workers, cluster=cluster)
+    ) as coming:  # whoever is interrupted between two cells ends the processes too
+        for cell, record in coming:
+            records[cell.key] = record
+            if watch:
+                watch(cell, record)
     results = Results(experiment, [(cell, records[cell.key]) for cell in cells])
     results.save(out)
     return results
@@ -82,7 +83,10 @@ def load(out: Path) -> Results:
     found = ((cell, read_record(out / "cells" / f"{cell.key}.json")) for cell in cells)
     done = [(cell, record) for cell, record in found if record is not None]
     if not done:
-        raise ValueError(f"{out} holds no finished cell of this version; run the experiment again")
+        raise ValueError(
+            f"{out} holds no finished cell of this version on today's data files; run the "
+            "experiment again, from the folder that its paths start from"
+        )
     return Results(experiment, done)
 
 
@@ -93,7 +97,7 @@ def finished(
     *,
     workers: int | None,
     cluster: str | None = None,
-) -> Iterator[tuple[C, Record]]:
+) -> Generator[tuple[C, Record]]:
     """Cells and their records: first those that have a file, then the others as they come.
 
     `run` takes a cell and the folder, writes the cell's file, and returns what is in it; it is
@@ -116,8 +120,7 @@ def finished(
     if workers == 1:
         yield from ((cell, run(cell, folder)) for cell in waiting)
         return
-    context = get_context("spawn")  # a fork would share the parent's threads and random state
-    with _one_thread_each(), ProcessPoolExecutor(workers, context, _die_with_parent) as pool:
+    with _one_thread_each(), process_pool(workers) as pool:
         jobs = {pool.submit(run, cell, folder): cell for cell in waiting}
         try:
             for job in as_completed(jobs):
@@ -127,9 +130,6 @@ def finished(
                 "a process of the run died, perhaps for lack of memory; run it again with fewer "
                 "workers: what is finished is kept"
             ) from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
 
 
 def _far(
@@ -164,17 +164,3 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _die_with_parent() -> None:
-    """In a worker: end when the runner was killed, and leave Ctrl-C to it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    if parent is None:
-        return
-
-    def wait(sentinel: int) -> None:
-        connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=wait, args=(parent.sentinel,), daemon=True).start()

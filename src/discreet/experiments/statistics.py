@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from discreet.arrays import Array
 
@@ -20,7 +20,7 @@ def interval(values: Array) -> tuple[float, float]:
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, math.nan
-    return mean, float(stdtrit(len(values) - 1, 0.975)) * standard_error(values)
+    return mean, float(scipy.special.stdtrit(len(values) - 1, 0.975)) * standard_error(values)
 
 
 def standard_error(values: Array) -> float:
@@ -36,8 +36,8 @@ def standard_error(values: Array) -> float:
 class Slope(NamedTuple):
     """Of log y against log x, and its standard error over seeds."""
 
-    value: float
-    error: float
+    value: float  # the mean slope
+    error: float  # its standard error
 
     def __str__(self) -> str:
         shown = f"{self.value:.2f}" + (f" ± {2 * self.error:.2f}" if self.error > 0.005 else "")

@@ -23,10 +23,10 @@ from discreet.privacy import Guarantee
 class Learner:
     """An entry of a task's list of learners."""
 
-    make: Callable[..., Any]
+    make: Callable[..., Any]  # builds it
     trust: str  # "joint", "central", "local", or "none" for one without privacy
-    about: str
-    reference: str
+    about: str  # one line for a list
+    reference: str  # where it comes from
     given: tuple[str, ...]  # arguments that the task gives; an experiment may set the others
 
     @property
@@ -44,7 +44,7 @@ class Learner:
 class Clock:
     """Processor time by part: that of the learner, of the environment, and of the rest.
 
-    `part` is whose time counts first.
+    part   whose time counts first
 
     >>> clock = Clock("runner")
     >>> clock.to("learner")
@@ -73,7 +73,7 @@ class Outcome:
     n: Array  # (points,), rounds or rows so far
     value: Array  # (points,), less is better
     blind: Array  # (points,), of somebody who learns nothing
-    guarantee: Guarantee
+    guarantee: Guarantee  # of the learner, at the end
     seconds: Mapping[str, float] = field(default_factory=dict)  # processor time, by part
 
 
@@ -85,6 +85,7 @@ class Task(ABC):
     axis: ClassVar[str]  # what n counts
     gains: ClassVar[tuple[str, str, str]]  # what 1 - value/blind is: "gains", "gained", "of ..."
     blind: ClassVar[str]  # who learns nothing
+    meaning: ClassVar[str]  # of the measure, a sentence for people who decide
     logarithmic: ClassVar[bool] = False  # axes of the curves
     learners: ClassVar[Mapping[str, Learner]]
 
@@ -96,6 +97,10 @@ class Task(ABC):
                 f"{suggestion(choice.name, tuple(self.learners))} See: discreet learners"
             )
         return self.learners[choice.name]
+
+    @abstractmethod
+    def about(self, choice: Choice) -> str:
+        """What is decided here, for whom, and what it brings: a sentence for people who decide."""
 
     @abstractmethod
     def environment(self, choice: Choice, rounds: int, seed: int) -> Any:

@@ -12,6 +12,7 @@ from discreet.environments import WORLDS, World, generators, play, world
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
+from discreet.source import data_digest
 
 _GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
           "noise", "n_actions")  # fmt: skip
@@ -29,6 +30,10 @@ class Bandits(Task):
     axis = "rounds"
     gains = ("gains", "gained", "of what there was to gain over choosing blindly")
     blind = "blind choice"
+    meaning = (
+        "Regret is what was missed: how much more reward the best action for each person would "
+        "have brought on average than the one that was chosen, added up over all rounds."
+    )
     learners: ClassVar[Mapping[str, Learner]] = {
         "LinearBandit": _entry(
             LinearBandit, "joint",
@@ -55,13 +60,22 @@ class Bandits(Task):
         ),
     }  # fmt: skip
 
+    def about(self, choice: Choice) -> str:
+        """From the registry of worlds."""
+        world = WORLDS[choice.name]
+        return (
+            f"somebody comes in every round ({world.person}), one action is chosen for them "
+            f"(of {world.actions}), and its reward is seen ({world.reward})."
+        )
+
     def environment(self, choice: Choice, rounds: int, seed: int) -> World:
         """A world by name; one made from data is the same for all seeds."""
         if choice.name not in WORLDS:
             known = suggestion(choice.name, tuple(WORLDS))
             raise ValueError(f"no environment {choice.name!r}{known} See: discreet datasets")
         seed = seed if WORLDS[choice.name].synthetic else 0
-        return _world(choice.name, json.dumps(choice.options), seed)
+        data = data_digest(choice.options)
+        return _world(choice.name, json.dumps(choice.options), seed, data)
 
     def learner(self, cell: Cell, environment: World) -> Any:
         """A bandit for the world's features and rewards."""
@@ -75,7 +89,7 @@ class Bandits(Task):
         return entry.make(environment.dim, cell.rounds, **given, **options)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
-        """Every learner meets the same people with the same luck."""
+        """Every learner meets the same people and reward noise."""
         played = play(learner, environment, cell.rounds, *generators(cell.seed), clock=clock.to)
         n = marks(cell.rounds, cell.points)
         value = np.cumsum(played.regret)[n - 1]
@@ -84,6 +98,6 @@ class Bandits(Task):
 
 
 @lru_cache(maxsize=8)
-def _world(name: str, options: str, seed: int) -> World:
-    """Kept from cell to cell: data take longer to read than to run through."""
+def _world(name: str, options: str, seed: int, data: str) -> World:
+    """Kept from cell to cell while its data stay the same: reading takes longer than running."""
     return world(name, **{"seed": seed, **json.loads(options)})

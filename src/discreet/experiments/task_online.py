@@ -25,6 +25,10 @@ class Online(Task):
     axis = "rounds"
     gains = ("gains", "gained", "of what there was to gain over spreading evenly")
     blind = "spreading evenly"
+    meaning = (
+        "Regret is what was lost beyond the expert who turns out best in hindsight, added up over "
+        "all rounds."
+    )
     learners: ClassVar[Mapping[str, Learner]] = {
         "FTRL": Learner(
             FTRL, "central", "follow the regularised leader on private running sums",
@@ -44,6 +48,10 @@ class Online(Task):
             "Freund and Schapire (1997)", _GIVEN,
         ),
     }  # fmt: skip
+
+    def about(self, choice: Choice) -> str:
+        """The same for every sequence of losses."""
+        return "in every round one of several experts is followed, then the losses of all are seen."
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> Array:  # (rounds, n)
         """A loss sequence by name."""

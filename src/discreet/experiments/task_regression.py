@@ -28,8 +28,8 @@ class Rows:
 
     X: Array  # (n, d), in the unit ball
     y: Array  # (n,), in [-1, 1]
-    test_X: Array
-    test_y: Array
+    test_X: Array  # (m, d), in the unit ball
+    test_y: Array  # (m,), in [-1, 1]
 
 
 class Regression(Task):
@@ -40,6 +40,10 @@ class Regression(Task):
     axis = "rows"
     gains = ("explains", "explained", "of the labels' variance")
     blind = "predicting the mean"
+    meaning = (
+        "The squared error is that of predictions for rows that were held out, with labels scaled "
+        "to [-1, 1]."
+    )
     logarithmic = True
     learners: ClassVar[Mapping[str, Learner]] = {
         "PrivateLinearRegression": Learner(
@@ -53,6 +57,10 @@ class Regression(Task):
         "OLS": Learner(OLS, "none", "least squares without privacy: the yardstick", "Gauss (1809)",
                        _GIVEN),
     }  # fmt: skip
+
+    def about(self, choice: Choice) -> str:
+        """The same for every table."""
+        return "a number (the label) is predicted for each person from what else is known of them."
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> Rows:
         """Synthetic rows ("sphere": dim, noise), real data, or your own (`regression_table`)."""

@@ -14,9 +14,10 @@ Gaussian mechanism; for zCDP, Canonne, Kamath, Steinke (2020).
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfcx, erfinv, log_expit, ndtri, ndtri_exp
+import scipy  # and scipy.special when it is first used: it takes longer to load than this package
 
 from discreet.arrays import positive
 
@@ -37,7 +38,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         return math.inf
     # delta(mu) <= Phi(-a), so the root of Phi(-a) = delta lies left of ours. log delta is concave
     # and increasing in log mu: Newton from the left climbs to the root and never passes it.
-    z = -float(ndtri(delta))
+    z = -float(scipy.special.ndtri(delta))
     root = math.sqrt(z * z + 2 * epsilon)
     mu = 2 * epsilon / (z + root) if z > 0 else root - z
     for _ in range(60):
@@ -87,12 +88,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(high, mu) > delta:
         low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        if gaussian_delta(middle, mu) > delta:
-            low = middle
-        else:
-            high = middle
+    _, high = bisected(lambda epsilon: gaussian_delta(epsilon, mu) > delta, low, high)
     return high * (1 + _ROUNDING) + _ROUNDING
 
 
@@ -111,9 +107,9 @@ def bounded_range_mu(width: float) -> float:
         return max(width, 0.0)
     # -2 Phi^-1(1 / (1 + e^(width / 2))), without cancellation at either end
     if width < 1:
-        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(width / 4)))
+        mu = 2 * math.sqrt(2) * float(scipy.special.erfinv(math.tanh(width / 4)))
     else:
-        mu = -2 * float(ndtri_exp(log_expit(-width / 2)))
+        mu = -2 * float(scipy.special.ndtri_exp(scipy.special.log_expit(-width / 2)))
     return mu * (1 + _ROUNDING)
 
 
@@ -139,15 +135,11 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon + 1.0
     while zcdp_delta(epsilon, high) <= delta:
         high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if zcdp_delta(epsilon, middle) > delta:
-            high = middle
-        else:
-            low = middle
+    low, _ = bisected(lambda rho: zcdp_delta(epsilon, rho) <= delta, low, high)
     return low
 
 
+@functools.lru_cache(maxsize=256)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """An epsilon for which rho-zCDP implies (epsilon, delta)-DP; by bisection on `zcdp_delta`."""
     _check_delta(delta)
@@ -156,13 +148,26 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if math.isinf(rho):
         return math.inf
     low, high = 0.0, rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    for _ in range(60):
+    _, high = bisected(lambda epsilon: zcdp_delta(epsilon, rho) > delta, low, high)
+    return high
+
+
+def bisected(below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Neighbouring floats (or the ends of 100 halvings): `below` holds at the first only.
+
+    >>> low, high = bisected(lambda x: x * x < 2, 0.0, 2.0)
+    >>> low <= math.sqrt(2) <= high
+    True
+    """
+    for _ in range(100):
         middle = (low + high) / 2
-        if zcdp_delta(middle, rho) > delta:
+        if not low < middle < high:
+            break
+        if below(middle):
             low = middle
         else:
             high = middle
-    return high
+    return low, high
 
 
 def _check_delta(delta: float) -> None:
@@ -192,4 +197,4 @@ def _delta_and_density(epsilon: float, mu: float) -> tuple[float, float]:
 
 def _mills(x: float) -> float:
     """(1 - Phi(x)) / phi(x)."""
-    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+    return math.sqrt(math.pi / 2) * float(scipy.special.erfcx(x / math.sqrt(2)))

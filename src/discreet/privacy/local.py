@@ -11,10 +11,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, gammaln
 
 from discreet.arrays import Array, finite, integer, within
+from discreet.moved import Renamed
 from discreet.privacy.channel import GRID, Channel, heads, odds_below
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
@@ -43,6 +44,10 @@ class BallChannel(Channel):
     Guarantee  each report is epsilon-DP by itself; with contributions=k each of a person's k
     reports runs at epsilon/k.
 
+    dim             length of a vector
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
+
     >>> from discreet.privacy import SeededNoise
     >>> channel = BallChannel(3, epsilon=2.0)
     >>> reports = channel.privatize(np.tile([0.6, 0.0, 0.0], (50_000, 1)), SeededNoise(0))
@@ -66,7 +71,9 @@ class BallChannel(Channel):
         q = self._fraction(caps)
         # One coordinate u of a uniform direction has
         # E[u; u >= cap] = Gamma(d/2) (1 - cap^2)^((d-1)/2) / (2 sqrt(pi) Gamma((d+1)/2)).
-        constant = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2))
+        constant = math.exp(
+            scipy.special.gammaln(self.dim / 2) - scipy.special.gammaln((self.dim + 1) / 2)
+        )
         partial = constant * (1 - caps**2) ** ((self.dim - 1) / 2) / (2 * math.sqrt(math.pi))
         # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon).
         other = math.exp(-self.report_epsilon)
@@ -82,14 +89,16 @@ class BallChannel(Channel):
         self._cosine = None if self.dim == 1 else CapCosine(self.dim, self.cap)
 
     @property
+    def high(self) -> float:
+        """The fraction of the sphere that a record makes more likely, for `shuffled_delta`."""
+        return self._inside_q
+
+    @property
     def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
 
-    @property
-    def deviation(self) -> float:
-        """The same as `std`."""
-        return self.std
+    deviation = Renamed("std")
 
     def privatize(
         self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False
@@ -180,13 +189,17 @@ class BallChannel(Channel):
         """P(u >= cap) for one coordinate u of a uniform direction."""
         if self.dim == 1:
             return np.full(caps.shape, 0.5)
-        return np.asarray(0.5 * betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
+        return np.asarray(0.5 * scipy.special.betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
 
 
 class SymmetricChannel:
     """Unbiased, pure epsilon-LDP reports of symmetric matrices of Frobenius norm at most 1.
 
     The isometric vector of the upper triangle through a `BallChannel` of d (d + 1) / 2 dimensions.
+
+    dim             rows (and columns) of a matrix
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> report = SymmetricChannel(4, epsilon=1.0).privatize(np.eye(4) / 2, SeededNoise(0))

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from discreet.arrays import (
     LARGEST_BOUND,
@@ -30,7 +30,9 @@ from discreet.regression.rows import is_distributed
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
+    names_of,
     not_fitted,
+    refuse_other_names,
     remember_names,
 )
 
@@ -66,7 +68,7 @@ class Problem:
     y: Array  # (n,), in [-1, 1]
     ledger: Ledger  # asked before every release
     noise: Noise  # for releases
-    coins: np.random.Generator  # for everything else (order of rows)
+    rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
 
     @property
@@ -172,7 +174,9 @@ class PrivateRegressor:
         scale = norm_bound * math.sqrt(2) if self.fit_intercept else norm_bound
         d = rows.shape[1] - int(self.fit_intercept)
         public = None
+        names = names_of(X)
         if self.public_X is not None:
+            refuse_other_names(names_of(self.public_X), names, "public_X: ")
             public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, self.fit_intercept)
         available = self._methods()
         name = self.method
@@ -181,9 +185,9 @@ class PrivateRegressor:
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
         if distributed:
             self._check_by_sums(name)
-        noise, coins = self._randomness()
+        noise, rng = self._randomness()
         ledger = Ledger(budget, self._accounting())
-        self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
+        self._estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
         theta = self._estimate.theta
         self._scale = scale
         self._label_scale = label_bound
@@ -192,6 +196,7 @@ class PrivateRegressor:
             float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
         )
         self.n_features_in_ = d
+        remember_names(names, self)
         self.method_ = name
         self.guarantee_ = self._promise(ledger, distributed)
         return self
@@ -211,11 +216,11 @@ class PrivateRegressor:
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around <x, theta> that hold with this probability, at no privacy cost.
 
-        The noise's law is known, so its part is computed; the part of the labels' own randomness
-        uses the residual scale that was released inside the budget. It supposes that errors have
-        the same scale everywhere and are about symmetric beyond a few of them (one-sided tails
-        are detected once enough rows show them), and says little about directions that few rows
-        have.
+        The distribution of the noise is known, so its part is computed; the part of the labels' own
+        randomness uses the residual scale that was released inside the budget. It supposes that
+        errors have the same scale everywhere and are about symmetric beyond a few of them
+        (one-sided tails are detected once enough rows show them), and says little about directions
+        that few rows have.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")
@@ -229,14 +234,15 @@ class PrivateRegressor:
         if self.fit_intercept:
             rows = np.column_stack([rows, np.full(len(rows), 1 / math.sqrt(2))])
         variance = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        quantile = float(ndtri((1 + coverage) / 2))
+        quantile = float(scipy.special.ndtri((1 + coverage) / 2))
         return np.asarray(quantile * self._label_scale * np.sqrt(np.maximum(variance, 0.0)))
 
     # -- inside -----------------------------------------------------------------------------------
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
-        rows, labels = checked_rows(X, self), checked_labels(y)
+        rows = checked_rows(X, None)
+        labels = checked_labels(y)
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
         norm_bound, label_bound = self._bounds(rows, labels)
@@ -254,10 +260,10 @@ class PrivateRegressor:
         from discreet.distributed.rows import open_blocks
 
         norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
-        d, intercept = int(X.shape[1]), self.fit_intercept
+        d = int(X.shape[1])
+        intercept = self.fit_intercept
         prepare = partial(_units, d, norm_bound, label_bound, intercept)
         rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
-        remember_names(X, self)
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
 
     def _check_by_sums(self, name: str) -> None:
@@ -352,5 +358,6 @@ def _units(
     columns: int, norm_bound: float, label_bound: float, intercept: bool, X: Any, y: Any
 ) -> tuple[Array, Array]:
     """A block's rows and labels in their units, from public parameters alone."""
-    rows, labels = checked_rows(X, None, columns), checked_labels(np.asarray(y).reshape(len(y)))
+    rows = checked_rows(X, None, columns)
+    labels = checked_labels(np.asarray(y).reshape(len(y)))
     return unit_rows(rows, norm_bound, intercept), unit_labels(labels, label_bound)

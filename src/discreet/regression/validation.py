@@ -29,7 +29,12 @@ def not_fitted(estimator: object) -> Exception:
 
 
 def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -> Array:
-    """X as a finite float64 matrix; remembers a data frame's column names on the estimator."""
+    """X as a finite float64 matrix; with `columns` given, as the estimator was fitted to.
+
+    Errors say how many columns there should be, and which if both have names.
+    """
+    if estimator is not None and columns is not None:
+        check_names(X, estimator)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError("sparse matrices are not supported; pass X.toarray()")
     array = np.asarray(X)
@@ -56,16 +61,62 @@ def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -
         raise ValueError(
             f"X has {rows.shape[1]} features, but {known} is expecting {columns} features as input"
         )
-    if estimator is not None and columns is None:
-        remember_names(X, estimator)
     return rows
 
 
-def remember_names(X: Any, estimator: object) -> None:
-    """A data frame's column names, kept on the estimator as scikit-learn's users expect."""
-    names = getattr(X, "columns", None)
-    if names is not None and all(isinstance(name, str) for name in names):
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """The column names of a data frame where all of them are text; else None."""
+    names = tuple(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def remember_names(names: tuple[str, ...] | None, estimator: object) -> None:
+    """Keep column names on the estimator as `feature_names_in_`, and forget earlier ones."""
+    vars(estimator).pop("feature_names_in_", None)
+    if names is not None:
         vars(estimator)["feature_names_in_"] = np.asarray(names, dtype=object)
+
+
+def check_names(X: Any, estimator: object) -> None:
+    """Refuse columns of other names, or in another order, than those of the fit.
+
+    Where only one of the two has names, warn. The words are scikit-learn's.
+    """
+    fitted = getattr(estimator, "feature_names_in_", None)
+    names = names_of(X)
+    who = type(estimator).__name__
+    if fitted is None or names is None:
+        if names is not None:
+            about = f"X has feature names, but {who} was fitted without feature names"
+            warnings.warn(about, UserWarning, stacklevel=4)
+        elif fitted is not None:
+            about = f"X does not have valid feature names, but {who} was fitted with feature names"
+            warnings.warn(about, UserWarning, stacklevel=4)
+        return
+    refuse_other_names(names, tuple(fitted))
+
+
+def refuse_other_names(
+    names: tuple[str, ...] | None, fitted: tuple[str, ...] | None, what: str = ""
+) -> None:
+    """A ValueError that lists which column names differ, if both have names; `what` begins it."""
+    if names is None or fitted is None or names == fitted:
+        return
+    message = f"{what}The feature names should match those that were passed during fit.\n"
+    unseen = sorted(set(names) - set(fitted))
+    missing = sorted(set(fitted) - set(names))
+    if unseen:
+        message += "Feature names unseen at fit time:\n" + _listed(unseen)
+    if missing:
+        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
+    if not unseen and not missing:
+        message += "Feature names must be in the same order as they were in fit.\n"
+    raise ValueError(message)
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    lines = "".join(f"- {name}\n" for name in names[:most])
+    return lines + ("- ...\n" if len(names) > most else "")
 
 
 def checked_labels(y: Any) -> Array:

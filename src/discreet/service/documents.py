@@ -248,11 +248,6 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
             responses[str(code)] = {"description": text}
             if code == 201:
                 responses["201"]["content"] = {"application/json": {"schema": {"type": "object"}}}
-        elif call["path"] == "/readyz":
-            responses[str(code)] = {
-                "description": text,
-                "content": {"application/json": {"schema": {"type": "object"}}},
-            }
         else:
             responses[str(code)] = {"description": text, "content": content}
     operation: dict[str, Any] = {"summary": call["summary"], "responses": responses}
@@ -346,12 +341,3 @@ def _curl(method: str, path: str, example: Any) -> str:
     called = path.replace("{name}", "welcome")
     verb = "" if method == "post" else f"-X {method.upper()} "
     return f"curl -H \"Authorization: Bearer $KEY\" {verb}$URL{called} -d '{body}'"
-
-
-def front() -> Response:
-    """The front page."""
-    return _html(
-        "discreet",
-        "<h1>discreet</h1><p>A decision service that keeps a promise: from everything it shows to "
-        'others, nobody can tell what any one person did.</p><p><a href="/docs">The API</a></p>',
-    )

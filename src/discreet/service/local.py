@@ -62,6 +62,10 @@ class LocalHeld:
         values = policy.channels[question].decode(integers[None] if shape else integers)
         return self.server.take(Report(policy.window, question, values))
 
+    def shown(self) -> dict[str, Any]:
+        """What may be told of its reports: they are private already."""
+        return {"reports": {"taken": self.server.taken, "refused": self.server.refused}}
+
     def refuse(self) -> None:
         """Count a report that no device could have sent."""
         self.server.refused += 1

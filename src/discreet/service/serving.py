@@ -6,11 +6,13 @@ import logging
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 import uvicorn
 
 from discreet.service.app import application
+from discreet.service.keys import ADMIN_ID
 from discreet.service.settings import Settings
 
 SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event loop
@@ -26,7 +28,10 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     server = app.state.server
     if server.first_admin_key is not None:
         print(f"admin key, shown once: {server.first_admin_key}", file=out)
-    print(f"discreet serves http://{settings.host}:{settings.port}/", file=out, flush=True)
+    if server.first_admin_key is not None or settings.demo or out.isatty():
+        link = app.state.dashboard.sessions.link(ADMIN_ID)
+        print(f"dashboard, a link that works once: {_address(settings)}enter/{link}", file=out)
+    print(f"discreet serves {_address(settings)}", file=out, flush=True)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -43,6 +48,11 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     with suppress(KeyboardInterrupt):  # raised again once everything is closed
         uvicorn.Server(config).run()
+
+
+def _address(settings: Settings) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}/"
 
 
 def check_port(settings: Settings) -> None:
@@ -66,12 +76,28 @@ def _warnings(settings: Settings) -> list[str]:
         found.append(
             f"{settings.host} can be reached from outside: put TLS in front, keys travel in clear"
         )
-    if settings.store.startswith("sqlite") and not settings.demo:
+    if not settings.demo and _on_one_disk(settings):
         found.append(
-            f"store and secrets ({settings.secrets}) should lie on different disks: a thief of "
-            "both can read the last batch of rewards"
+            f"store and secrets ({settings.secrets}) lie on the same disk: a thief of both can "
+            "read the last batch of rewards; choose --secrets on another"
         )
     return found
+
+
+def _on_one_disk(settings: Settings) -> bool:
+    """Whether an SQLite store and the secrets are (or will be) on one device."""
+    if not settings.store.startswith("sqlite:///"):
+        return False
+    store = Path(settings.store.removeprefix("sqlite:///"))
+    with suppress(OSError):
+        return _existing(store).stat().st_dev == _existing(settings.secrets).stat().st_dev
+    return False
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    path = path.absolute()
+    return path if path.exists() or path == path.parent else _existing(path.parent)
 
 
 def _is_loopback(host: str) -> bool:

@@ -88,8 +88,8 @@ def longest_row() -> float:
     window: Any = learner.window
     longest = 0.0
     for angle in np.linspace(0, math.pi, 64):
-        v, _ = window.transform.rows(np.array([math.cos(angle), math.sin(angle)]), 1.0)
-        longest = max(longest, math.sqrt(2) * float(v @ v))
+        v, _ = window.transform.rows(np.array([[math.cos(angle), math.sin(angle)]]), np.ones(1))
+        longest = max(longest, math.sqrt(2) * float(v[0] @ v[0]))
     return longest / SENSITIVITY
 
 
@@ -194,7 +194,7 @@ def others_who_lose_their_reward() -> float:
 
 def running_sums() -> float:
     """The sum after each of three rounds; [phi; y] and [-phi; y] are at right angles."""
-    B = ContinualLinUCB(2, 3, EPSILON, DELTA, mechanism="blt")._sums._plan.design
+    B = ContinualLinUCB(2, 3, EPSILON, DELTA, mechanism="blt")._sums._calibration.design
     weights = best_linear_attack(B.filter(3).steps(np.eye(3)), np.ones(3))
     rows = np.array([[1.0, 0.0], [-1.0, 0.0]])
 
@@ -247,7 +247,7 @@ MUTANTS = [
         longest_row,
         (
             Edit(
-                "bandits.window:bounded_rows",
+                "least_squares.clipping:weight_and_parts",
                 "weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)",
                 "weight = 1 / (1.0 + 0 * square)",
             ),

@@ -1,0 +1,43 @@
+"""Pools of processes that stop at once: they leave Ctrl-C to us, and end when we are gone."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import connection, get_context, parent_process
+
+
+@contextmanager
+def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExecutor]:
+    """A pool of `workers` processes, started by "spawn" or "forkserver".
+
+    A fork would share our threads and random state. Whoever leaves by an exception, Ctrl-C among
+    them, waits for nothing: work that has begun is cut off, so what it writes must be written
+    completely or not at all.
+    """
+    pool = ProcessPoolExecutor(workers, get_context(start), _as_worker)
+    try:
+        yield pool
+    except BaseException:
+        processes = list((getattr(pool, "_processes", None) or {}).values())
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        raise
+    pool.shutdown()
+
+
+def _as_worker() -> None:
+    """In a worker: leave Ctrl-C to the parent, and end when it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def wait(sentinel: int) -> None:
+        connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=wait, args=(parent.sentinel,), daemon=True).start()
