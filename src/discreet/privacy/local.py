@@ -10,8 +10,8 @@ rather than splitting epsilon.
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, gammaln
 
 from discreet.arrays import Array, finite, integer, within
 from discreet.moved import Renamed
@@ -65,7 +65,9 @@ class BallChannel(Channel):
         q = self._fraction(caps)
         # One coordinate u of a uniform direction has
         # E[u; u >= cap] = Gamma(d/2) (1 - cap^2)^((d-1)/2) / (2 sqrt(pi) Gamma((d+1)/2)).
-        constant = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2))
+        constant = math.exp(
+            scipy.special.gammaln(self.dim / 2) - scipy.special.gammaln((self.dim + 1) / 2)
+        )
         partial = constant * (1 - caps**2) ** ((self.dim - 1) / 2) / (2 * math.sqrt(math.pi))
         # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon).
         other = math.exp(-self.report_epsilon)
@@ -159,7 +161,7 @@ class BallChannel(Channel):
         """P(u >= cap) for one coordinate u of a uniform direction."""
         if self.dim == 1:
             return np.full(caps.shape, 0.5)
-        return np.asarray(0.5 * betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
+        return np.asarray(0.5 * scipy.special.betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
 
     def _cosine(self, inside: NDArray[np.bool_], level: Array) -> tuple[Array, Array]:
         """<u, direction> for u uniform on the cap or on the rest, and the length across it.
@@ -174,8 +176,8 @@ class BallChannel(Channel):
         both = 2 * np.minimum(tail, 1 - tail)  # the fraction of the sphere that is further from 0
         polar = both <= 0.5
         square = np.empty(level.shape)
-        square[polar] = betaincinv(a, 0.5, both[polar])
-        square[~polar] = betaincinv(0.5, a, 1 - both[~polar])
+        square[polar] = scipy.special.betaincinv(a, 0.5, both[polar])
+        square[~polar] = scipy.special.betaincinv(0.5, a, 1 - both[~polar])
         root, rest = np.sqrt(square), np.sqrt(1 - square)
         along = np.copysign(np.where(polar, rest, root), 0.5 - tail)
         return along, np.where(polar, root, rest)

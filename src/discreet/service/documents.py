@@ -233,11 +233,6 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
             responses[str(code)] = {"description": text}
             if code == 201:
                 responses["201"]["content"] = {"application/json": {"schema": {"type": "object"}}}
-        elif call["path"] == "/readyz":
-            responses[str(code)] = {
-                "description": text,
-                "content": {"application/json": {"schema": {"type": "object"}}},
-            }
         else:
             responses[str(code)] = {"description": text, "content": content}
     operation: dict[str, Any] = {"summary": call["summary"], "responses": responses}

@@ -34,7 +34,7 @@ class Server:
         self.settings = settings
         self.store = Store(settings.store)
         try:
-            self.store.create_tables()
+            self.store.prepare()
             self.vault = Vault(settings.secrets)
             self.buckets = Buckets(settings.secrets)
             self.keys = Keys()
@@ -190,7 +190,8 @@ class Server:
         def change(connection: Connection) -> tuple[bool, dict[str, Any] | None]:
             row = self.store.lock_bandit(connection, name)
             if row is not None:
-                if row.definition == text:
+                known = definitions.parsed(row.definition.encode())  # perhaps by an older version
+                if known.normalised().decode() == text:
                     return False, None
                 raise conflict(
                     "other-definition",

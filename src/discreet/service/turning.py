@@ -63,9 +63,16 @@ class Live:
     used_at: float = 0.0
     waiting: Any = None  # a lease that is on its way
     spare: tuple[int, int, float] | None = None  # the next block of the same window, and its end
+    returning: int = 0  # numbers that are on their way back to the store
     window_size: int = 0
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    @property
+    def unused(self) -> int:
+        """Numbers that this replica has leased and not used."""
+        spare = 0 if self.spare is None else self.spare[1] - self.spare[0]
+        return self.end - self.first + spare + self.returning
 
     def note(self, decisions: int) -> None:
         """Decisions were made: the next lease is as long as traffic is dense."""

@@ -134,9 +134,8 @@ class Dashboard:
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         problem = error if isinstance(error, Problem) else unexpected(error, "a page")
-        headers = problem.more.get("headers", {})
         response = self._page("problem.html", session, problem.status, problem=problem)
-        response.headers.update(headers)
+        response.headers.update(problem.headers or {})
         return response
 
     # -- logging in --------------------------------------------------------------------------------
