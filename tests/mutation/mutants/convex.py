@@ -268,6 +268,6 @@ MUTANTS = [
                 "math.sqrt(8 * self._rho)",
             ),
         ),
-        tried="streaming frank-wolfe p=1, one choice of four",
+        attack="streaming frank-wolfe p=1, one choice of four",
     ),
 ]
