@@ -509,6 +509,9 @@ def _bandits() -> list[Entry]:
         make = _linear(link=name, horizon=200)
         entry(f"LinearBandit link {name}", LinearBandit, make, 40)
     entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
+    for half_life in (20, "auto"):
+        name = f"LinearBandit half-life {half_life}"
+        entry(name, LinearBandit, _linear(half_life=half_life), 40)
     for visits in ("first", "all"):
         for horizon in (None, 60):
             make = _linear(unit="person", visits=visits, horizon=horizon)
