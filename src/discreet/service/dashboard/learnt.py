@@ -105,7 +105,9 @@ def coefficients(weights: Weights, feature_map: FeatureMap) -> dict[str, list[Co
     """
     estimates = iter(weights.all(feature_map.scale))
     return {
-        _called(part): [Coefficient(column, next(estimates)) for column in feature_map.context_names]
+        _called(part): [
+            Coefficient(column, next(estimates)) for column in feature_map.context_names
+        ]
         for part in feature_map.parts
     }
 
