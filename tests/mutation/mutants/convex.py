@@ -152,8 +152,8 @@ MUTANTS = [
             Edit(
                 "online.projection_free:_sums_of_terms",
                 "sums = running(k * term)",
-                "sums = PrefixSum(releases, n + 1, self.budget, sensitivity=term, "
-                "noise=self.noise, bound=T * term)",
+                "sums = PrefixSum(releases, dim, budget, sensitivity=term, noise=noise, "
+                "bound=rounds * term)",
             ),
         ),
         tried="projection-free bandit, three rounds of one user",
