@@ -68,7 +68,9 @@ def register_with_like(
     tag = name or cls.__name__
     for known, (other, _) in _ENCODERS.items():
         if other == tag and known.__module__ != cls.__module__ and _ours(known) and _ours(cls):
-            raise TypeError(f"{known.__module__} has a {tag} already; states name classes")
+            raise TypeError(
+                f"{known.__module__} already has a {tag}; states refer to classes by name"
+            )
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
 
@@ -112,7 +114,9 @@ def encode(item: Any) -> Any:
         if cls in _ENCODERS:
             name, to_plain = _ENCODERS[cls]
             return {"@": name, "of": to_plain(item)}
-    raise TypeError(f"a {type(item).__name__} cannot stand in a state; mark it with @value")
+    raise TypeError(
+        f"a {type(item).__name__} cannot be part of a state; mark its class with @value"
+    )
 
 
 def decode(plain: Any, like: Any = None) -> Any:
@@ -180,7 +184,9 @@ class Stateful:
         super().__init_subclass__(**more)
         known = _PARTS.get(cls.__name__, cls)
         if known.__module__ != cls.__module__ and _ours(known):
-            raise TypeError(f"{known.__module__} has a {cls.__name__} already; states name classes")
+            raise TypeError(
+                f"{known.__module__} already has a {cls.__name__}; states refer to classes by name"
+            )
         _PARTS[cls.__name__] = cls
 
     def __new__(cls, *arguments: Any, **more: Any) -> Self:

@@ -105,7 +105,7 @@ class PrivateRegressor:
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         """The methods for this trust model, by name."""
-        raise TypeError("a regressor lists its methods")
+        raise TypeError("a regressor must define _methods")
 
     def _by_sums(self) -> tuple[str, ...]:
         """The methods that see rows through sums only, and so run on blocks of dask collections."""
@@ -113,7 +113,7 @@ class PrivateRegressor:
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         """What method="auto" means, from public quantities only."""
-        raise TypeError("a regressor chooses its method")
+        raise TypeError("a regressor must define _choose")
 
     # -- scikit-learn's conventions ---------------------------------------------------------------
 
