@@ -142,7 +142,8 @@ def test_transform__even_a_row_outside_the_unit_ball_has_no_more_than_its_share(
     assert_bounded(*view.rows(first[None], np.array([-1.0])))
     for length in (1.5, 2.0, 1e3):
         assert_bounded(*view.rows(length * first[None], np.array([-1.0])))
-        one, weight = view.rows(length * first, -1.0)
+        one = np.empty(len(first) + 2)
+        weight = view.row(length * first, -1.0, one)
         assert_bounded(one[None], np.array([weight]))
 
 
@@ -154,7 +155,8 @@ def test_transform__one_row_at_a_time_is_the_same(seed, d, name):
     for rows, rewards in looked_at(rng, view, limits):
         v, weights = view.rows(rows, rewards)
         for i in range(len(rows)):
-            one, weight = view.rows(rows[i], float(rewards[i]))
+            one = np.empty(v.shape[1])
+            weight = view.row(rows[i], float(rewards[i]), one)
             assert_bounded(one[None], np.array([weight]))
             assert weight == pytest.approx(weights[i], rel=1e-9)
             assert np.allclose(one, v[i], rtol=1e-9, atol=1e-12)
@@ -528,7 +530,8 @@ def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_mo
         assert_bounded(v, weight)
         assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
         for row, reward in zip(rows, rewards, strict=True):
-            one, single = view.rows(row, float(reward))
+            one = np.empty(v.shape[1])
+            single = view.row(row, float(reward), one)
             assert_bounded(one[None], np.array([single]))
             assert one @ one <= 2 + 1e-12
 

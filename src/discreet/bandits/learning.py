@@ -20,7 +20,7 @@ from discreet.arrays import Array
 from discreet.bandits.belief import Belief, prior_precision
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, Transform
 from discreet.least_squares import Posterior, Whitening, clipped_normal
-from discreet.least_squares.posterior import projected_mean
+from discreet.least_squares.posterior import log_evidence, projected_mean
 from discreet.least_squares.shrinkage import GramEstimate, expected_gram, shrink_entries
 from discreet.privacy.mechanisms import vector_to_symmetric
 
@@ -266,10 +266,9 @@ def _radius(posterior: Posterior, least: float, constant: float, visible: Array)
     lengths = np.minimum(least * LONGER, max(LONGEST, least))
     precision = visible.T @ posterior.precision @ visible
     weighted = visible.T @ posterior.weighted
-    evidence = []
-    for length in lengths:
-        prior = visible.T @ prior_precision(d, float(length), constant) @ visible
-        evidence.append(Posterior(prior, precision, weighted).log_evidence())
+    diagonals = np.array([np.diag(prior_precision(d, float(each), constant)) for each in lengths])
+    priors = np.einsum("ik,li,ij->lkj", visible, diagonals, visible, optimize=True)
+    evidence = log_evidence(priors, precision, weighted)
     best = int(np.argmax(evidence))
     sure = evidence[best] - evidence[0] > math.log(EVIDENCE)
     return float(lengths[best]) if sure else least

@@ -22,6 +22,7 @@ from discreet.bandits.estimators import (
 from discreet.bandits.learner import Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.policies import POLICIES, Stage, Uniform
+from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
 from discreet.links import LINKS
 from discreet.links import link as link_named
@@ -32,6 +33,7 @@ from discreet.state import damaged
 ESTIMATORS = ("auto", "information-weighted", "sgd")
 DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson"}  # policies
 MANY = 400  # features beyond which "auto" takes gradient steps
+FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
 
 
 class LinearBandit(Bandit):
@@ -40,7 +42,8 @@ class LinearBandit(Bandit):
     Requires   the expected reward of an action is nu(<phi, theta>), nu = `link`, with features phi
                in the ball of radius `norm_bound` and rewards in `reward_range`.
     Guarantee  (epsilon, delta), joint: everything shown to everybody except the person concerned.
-               One person's round is one decision and its reward; with contributions=k, k of them.
+               One person's round is one decision and its reward; with contributions=k, k of them;
+               with unit="person" all that a person ever does.
 
     Rounds come in windows; in each the policy is fixed. A window's rewards enter one sum that holds
     its noise from the start and is released when the window is full, at the next `decide`. Disjoint
@@ -62,6 +65,10 @@ class LinearBandit(Bandit):
         norm_bound     length of the longest feature row; longer ones are shortened to it
         reward_range   least and largest reward
         contributions  rounds in which one person may take part; the caller enforces that limit
+        unit           what is protected: "round", or "person", any number of rounds: `learn` is
+                       told whose reward it is
+        visits         of a person that count: the "first", with the whole budget (the default of
+                       unit="person"), or "all", one in each window, and windows share the budget
         clip           whether rewards outside the range are clipped to it, not refused
         seed           of the coins that choose; for simulations
         noise          SecureNoise() for release, SeededNoise(seed) for simulations; None for float
@@ -88,7 +95,7 @@ class LinearBandit(Bandit):
 
     window: EstimatorWindow | None
     _state: ClassVar[tuple[str, ...]] = (
-        *Bandit._state, "noise", "_estimator", "_belief", "_ledger", "_entropy"
+        *Bandit._state, "noise", "visitors", "_estimator", "_belief", "_ledger", "_entropy"
     )  # fmt: skip
 
     def __init__(
@@ -105,6 +112,8 @@ class LinearBandit(Bandit):
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
         contributions: int = 1,
+        unit: str = "round",
+        visits: str | None = None,
         clip: bool = False,
         seed: int | None = None,
         noise: Noise | None = None,
@@ -120,6 +129,9 @@ class LinearBandit(Bandit):
         self.epsilon, self.delta = budget.epsilon, budget.delta
         self.contributions = budget.contributions
         self.noise = source(noise)
+        self.unit = one_of("unit", unit, ("round", "person"))
+        self.visits = self._counting(visits)
+        self.visitors = Visitors() if self.visits else None
         kind = self._kind()
         self._policy_name = DEFAULTS[kind] if policy == "auto" else policy
         self._estimator = self._recipe(kind, budget)
@@ -136,6 +148,20 @@ class LinearBandit(Bandit):
             raise ValueError(f"local trust is pure: delta must be 0, got {delta!r}; leave it out")
         return 0.0
 
+    def _counting(self, visits: str | None) -> str | None:
+        """Which of a person's visits count; None where a round is protected."""
+        if self.unit == "round":
+            if visits is not None:
+                raise ValueError("visits belongs to unit='person'")
+            return None
+        if self.trust == "local":
+            raise ValueError(
+                "trust='local' protects reports: say how many one device may send, contributions=k"
+            )
+        if self.contributions != 1:
+            raise ValueError("unit='person' covers any number of rounds: leave out contributions")
+        return one_of("visits", visits or "first", ("first", "all"))
+
     def _kind(self) -> str:
         """What makes the releases."""
         if self.trust == "local":
@@ -150,9 +176,21 @@ class LinearBandit(Bandit):
         limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
         if kind == "local":
             return LocalReports.between(self, budget, self._policy_name)
-        if kind == "sgd":
-            return Descent(self.dim, budget, limits)
-        return InformationWeighted(self.dim, budget, limits, link_named(self.link), self._scale)
+
+        def sharing(share: float | None) -> Estimator:
+            if kind == "sgd":
+                return Descent(self.dim, budget, limits, share)
+            link = link_named(self.link)
+            return InformationWeighted(self.dim, budget, limits, link, self._scale, share)
+
+        if self.visits != "all":
+            return sharing(None)
+        if self.horizon is None:
+            return sharing(FRACTION)
+        windows = 1  # the more windows, the noisier each, and the longer the first
+        while self._windows(recipe := sharing(1 / windows)) > windows:
+            windows += 1
+        return recipe
 
     @property
     def theta(self) -> Array:
@@ -178,26 +216,59 @@ class LinearBandit(Bandit):
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._estimator.guarantee(self._ledger, self.noise)
+        return self._estimator.guarantee(self._ledger, self.noise, self.visits or "")
 
     # -- windows ----------------------------------------------------------------------------------
 
     def _size(self) -> int:
         opened = self._belief.windows + (self.window is not None)
-        size = self._estimator.size(self.rounds, opened)
-        if self.rounds or self.horizon is None:
+        return self._size_at(self._estimator, self.rounds, opened)
+
+    def _size_at(self, estimator: Estimator, rounds: int, opened: int) -> int:
+        size = estimator.size(rounds, opened)
+        if rounds or self.horizon is None:
             return size
         return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
 
+    def _windows(self, estimator: Estimator, rounds: int = 0, opened: int = 0) -> int:
+        """How many windows are to come, up to the horizon: public."""
+        assert self.horizon is not None
+        count = 0
+        while rounds < self.horizon:
+            rounds += self._size_at(estimator, rounds, opened + count)
+            count += 1
+        return count
+
+    def _share(self, ledger: Ledger, opened: int) -> float | None:
+        """Of mu^2 for the window that opens; None, all of it, where windows are disjoint.
+
+        What is left, by the windows that are left; without a horizon a fraction of what is left, so
+        that there is always something.
+        """
+        if self.visits != "all":
+            return None
+        left = 1 - ledger.spent()
+        if self.horizon is None:
+            return FRACTION * left
+        return left / self._windows(self._estimator, self.rounds, opened)
+
+    def _opened(
+        self, belief: Any, ledger: Ledger, size: int | None
+    ) -> tuple[EstimatorWindow | None, Ledger]:
+        """A new window, and the ledger with what it books."""
+        if size is None:
+            return None, ledger
+        share = self._share(ledger, belief.windows)
+        window = self._estimator.open(belief, size, self.noise, share)
+        window.attach(self._estimator, self.noise)
+        return window, ledger.including(*window.opening)
+
     def _turned(self, size: int | None) -> dict[str, Any]:
-        belief, ledger, window = self._belief, self._ledger, None
+        belief, ledger = self._belief, self._ledger
         if self.window is not None:
             belief, booked = self.window.close(belief)
             ledger = ledger.including(*booked)
-        if size is not None:
-            window = self._estimator.open(belief, size, self.noise)
-            window.attach(self._estimator, self.noise)
-            ledger = ledger.including(*window.opening)
+        window, ledger = self._opened(belief, ledger, size)
         stage = Stage(
             belief=belief,
             rounds=self.rounds,
@@ -209,20 +280,30 @@ class LinearBandit(Bandit):
             previous=self.policy,
         )
         policy = self._estimator.policy(self._policy_name, stage)
-        return {"_belief": belief, "_ledger": ledger, "window": window, "policy": policy}
+        # Each window of "all" forgets its people, and the key of their hashes.
+        visitors = Visitors() if self.visits == "all" else self.visitors
+        return {
+            "_belief": belief,
+            "_ledger": ledger,
+            "window": window,
+            "policy": policy,
+            "visitors": visitors,
+        }
 
     def _discarded(self, size: int | None) -> dict[str, Any]:
-        """What the dropped window has booked was never shown, and is gone."""
+        """What the dropped window has booked was never shown, and is gone.
+
+        Not where windows share the budget: it may have been shown since, to the same people.
+        """
         assert self.window is not None
-        ledger = Ledger(self._ledger.budget)
-        dropped = self.window.opening
-        ledger = ledger.including(*(r for r in self._ledger.releases if r not in dropped))
-        window = None
-        if size is not None:
-            window = self._estimator.open(self._belief, size, self.noise)
-            window.attach(self._estimator, self.noise)
-            ledger = ledger.including(*window.opening)
-        return {"_ledger": ledger, "window": window}
+        ledger = self._ledger
+        if self.visits != "all":
+            dropped = self.window.opening
+            kept = (r for r in self._ledger.releases if r not in dropped)
+            ledger = Ledger(self._ledger.budget).including(*kept)
+        window, ledger = self._opened(self._belief, ledger, size)
+        visitors = Visitors() if self.visits == "all" else self.visitors
+        return {"_ledger": ledger, "window": window, "visitors": visitors}
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -237,5 +318,7 @@ class LinearBandit(Bandit):
         budget = Budget(self.epsilon, self.delta, self.contributions)
         if kind != "local" and self._estimator != self._recipe(kind, budget):
             raise damaged("estimator")
+        if type(self.visitors) is not (Visitors if self.visits else type(None)):
+            raise damaged("visitors")
         if self.window is not None:
             self.window.attach(self._estimator, self.noise)

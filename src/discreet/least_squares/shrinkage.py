@@ -147,7 +147,7 @@ def shrink_entries(
     left = keep * noise  # posterior variance of each entry
     values, vectors = np.linalg.eigh(T + keep * (N - T))
     q = vectors**2
-    variances = np.einsum("ik,ij,jk->k", q, left * (2 - np.eye(d)), q)
+    variances = np.einsum("ik,ik->k", q, (left * (2 - np.eye(d))) @ q)
     values = np.maximum(values, 1e-9 * noise_std)
     vectors = basis @ vectors
     reduced = discounted_eigenvalues(values, variances, CAUTIOUS_DISCOUNT if cautious else DISCOUNT)

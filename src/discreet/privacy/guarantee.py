@@ -14,6 +14,10 @@ _TRUST = {
     "joint": "Everything shown to everybody except the person concerned",
     "local": "Every report that leaves a device",
 }
+_VISITS = {
+    "first": "the first reward of each person counts",
+    "all": "one reward of each person in each window counts",
+}
 
 
 class Report(Protocol):
@@ -47,9 +51,11 @@ class Guarantee:
     reference: str = ""  # where the method comes from
     neighbours: str = "replace-one"  # which data sets are told apart
     audits: tuple[Mapping[str, Any], ...] = ()  # results of audits
+    visits: str = ""  # of a person, that count: "first" or "all"; "" where a round is protected
 
     def __post_init__(self) -> None:
         one_of("trust", self.trust, tuple(_TRUST))
+        one_of("visits", self.visits, ("", *_VISITS))
 
     @property
     def private(self) -> bool:
@@ -58,7 +64,9 @@ class Guarantee:
 
     @property
     def unit(self) -> str:
-        """What is hidden: a round, or a user with all of a bounded number of rounds."""
+        """What is hidden: a round, a user with a bounded number of rounds, a person with all."""
+        if self.visits:
+            return "person"
         k = self.contributions
         return "round" if k == 1 else f"user, at most {k} rounds"
 
@@ -139,6 +147,11 @@ class Guarantee:
         )
 
     def _protected(self) -> str:
+        if self.visits:
+            return (
+                "Protected: one person with everything they did in any number of visits, all of it "
+                f"replaced; {_VISITS[self.visits]} (neighbours: {self.neighbours})."
+            )
         who = (
             "one round: its features and its feedback, whatever they were"
             if self.contributions == 1

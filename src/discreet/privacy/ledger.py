@@ -136,6 +136,7 @@ class Ledger(Stateful):
         trust: str = "central",
         unprotected: tuple[str, ...] = (),
         reference: str = "",
+        visits: str = "",
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         k = self.budget.contributions
@@ -150,6 +151,8 @@ class Ledger(Stateful):
             releases=self.releases,
             unprotected=unprotected,
             reference=reference,
+            neighbours="replace-one-person" if visits else "replace-one",
+            visits=visits,
         )
 
     def _begun(self) -> bool:

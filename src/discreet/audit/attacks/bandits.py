@@ -41,12 +41,14 @@ def _released(learner: Any) -> Array:
     return np.asarray(seen[0].value)
 
 
-def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Transform, Array]:
+def _window(
+    learner: Any, reward: float | None, late: Any = None, person: str | None = None
+) -> tuple[Any, Transform, Array]:
     """One window with the canary first: its decision, the transform, and the released sum."""
     rest = learner.rounds_until_release - 1
     first = learner.decide(E1)
     if reward is not None:
-        learner.learn(first, reward)
+        learner.learn(first, reward, person)
     if late is not None:
         learner.learn(*late)
     learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
@@ -110,6 +112,57 @@ def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         view = learner.window.transform
         scores.append(_released(learner) @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
     return np.array(scores)
+
+
+HORIZON = 400  # rounds: three windows or four share the budget
+
+
+def _visits(
+    claim: Claim, noise: Noise, story: Callable[[int, int], float | None], neighbour: int
+) -> float:
+    """log p(all releases | 1) - log p(all releases | 0), for one person who comes in every window.
+
+    `story(neighbour, window)` is the reward of that visit, None if none comes.
+    """
+    learner = _joint(claim, noise, horizon=HORIZON, unit="person", visits="all")
+    ratio, window = 0.0, 0
+    while learner.learning:
+        _, view, value = _window(learner, story(neighbour, window), person="canary")
+        scale = learner.guarantee.releases[window].scale
+        centres = []
+        for which in (0, 1):
+            reward = story(which, window)
+            centres.append(np.zeros_like(value) if reward is None else _term(view, reward))
+        away = [float((value - centre) @ (value - centre)) for centre in centres]
+        ratio += (away[0] - away[1]) / (2 * scale**2)
+        window += 1
+    return ratio
+
+
+# In each window as "linear bandit", of a sensitivity that need not cover a reward that moves.
+@attack(
+    "linear bandit, one person in every window", room="bandits", kind="gaussian", attainable=0.985
+)
+def every_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """visits="all": one person's rewards are all 1 or all -1; likelihood ratio of all releases."""
+
+    def story(which: int, window: int) -> float | None:
+        return 2.0 * which - 1.0
+
+    return np.array([_visits(claim, noise, story, neighbour) for _ in range(runs)])
+
+
+# A row that is there or not moves a sum by sqrt(4.375) of the booked sqrt(8.5).
+@attack(
+    "linear bandit, one person in other windows", room="bandits", kind="gaussian", attainable=0.717
+)
+def changing_windows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """visits="all": one person is rewarded in even windows only, or in odd ones only."""
+
+    def story(which: int, window: int) -> float | None:
+        return 1.0 if window % 2 == which else None
+
+    return np.array([_visits(claim, noise, story, neighbour) for _ in range(runs)])
 
 
 LONG = 1000  # decisions of a window, as it has after 2000: there the noise of theta is small
