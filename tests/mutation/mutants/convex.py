@@ -156,7 +156,7 @@ MUTANTS = [
                 "noise=self.noise, bound=T * term)",
             ),
         ),
-        tried="projection-free bandit, three rounds of one user",
+        tried="projection-free bandit, two rounds of one user",
     ),
     Mutant(
         "the factor n of n/zeta",
