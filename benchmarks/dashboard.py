@@ -47,7 +47,7 @@ def held(epsilon, people, seed):
         if found is not None:
             means.append(found.low <= truth <= found.high)
             last = found
-    weights = Weights(learner._belief, learner.reward_range, learner._unit)
+    weights = Weights.from_releases(learner._belief, learner.reward_range, learner._unit)
     table = coefficients(weights, feature_map)
     ages = [
         each.estimate.low <= AGE[action] <= each.estimate.high

@@ -39,7 +39,7 @@ def played(epsilon: float | None, people: int, seed: int = 0):
 
 
 def weights_of(learner) -> Weights:
-    return Weights(learner._belief, learner.reward_range, learner._unit)
+    return Weights.from_releases(learner._belief, learner.reward_range, learner._unit)
 
 
 def test_coefficients__are_those_of_the_world_without_noise():
