@@ -11,7 +11,7 @@ import pytest
 from discreet.audit import ATTACKS, audit
 from discreet.audit.attack import noise_of
 from discreet.audit.attacks import bandits as attacks_bandits
-from discreet.audit.attacks.bandits import E1, joint_bandit, canary_term
+from discreet.audit.attacks.bandits import E1, canary_term, joint_bandit
 from discreet.audit.attacks.snapshot import T
 from discreet.audit.attacks.sums import _ATTAINABLE, _WHEN, whitening
 from discreet.audit.transcript import compare

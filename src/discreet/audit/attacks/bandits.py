@@ -71,7 +71,7 @@ def linear_bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -
     """
     scores = []
     for _ in range(runs):
-        learner = joint_bandit(claim, noise, policy="greedy")
+        learner: Any = joint_bandit(claim, noise, policy="greedy")
         first = learner.decide(E1)
         learner.learn(first, 2.0 * neighbour - 1.0)
         others = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
@@ -124,7 +124,7 @@ def _visits(
 
     `story(neighbour, window)` is the reward of that visit, None if none comes.
     """
-    learner = _joint(claim, noise, horizon=HORIZON, unit="person", visits="all")
+    learner: Any = joint_bandit(claim, noise, horizon=HORIZON, unit="person", visits="all")
     ratio, window = 0.0, 0
     while learner.learning:
         _, view, value = _window(learner, story(neighbour, window), person="canary")
@@ -132,7 +132,7 @@ def _visits(
         centres = []
         for which in (0, 1):
             reward = story(which, window)
-            centres.append(np.zeros_like(value) if reward is None else _term(view, reward))
+            centres.append(np.zeros_like(value) if reward is None else canary_term(view, reward))
         away = [float((value - centre) @ (value - centre)) for centre in centres]
         ratio += (away[0] - away[1]) / (2 * scale**2)
         window += 1

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks.bandits import E1, NOBODY, joint_bandit, canary_term
+from discreet.audit.attacks.bandits import E1, NOBODY, canary_term, joint_bandit
 from discreet.audit.attacks.sums import best_weights
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.privacy.tree import TreeSum
