@@ -156,7 +156,7 @@ MUTANTS = [
                 "bound=rounds * term)",
             ),
         ),
-        tried="projection-free bandit, three rounds of one user",
+        tried="projection-free bandit, two rounds of one user",
     ),
     Mutant(
         "the factor n of n/zeta",
