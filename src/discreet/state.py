@@ -21,6 +21,7 @@ Copying a live object is refused: two copies would publish the same noise with d
 the difference of the two is exact. For the same reason a state may be resumed only once.
 """
 
+import functools
 import inspect
 import io
 import json
@@ -432,6 +433,7 @@ def _difference(saved: Any, own: dict[str, Any]) -> str:
     return ", ".join(n for n in names if _plain(saved.get(n)) != _plain(own.get(n)))
 
 
+@functools.cache  # finding it reads a file
 def _version() -> str:
     try:
         return version("discreet")

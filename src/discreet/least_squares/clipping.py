@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from discreet.arrays import Array
 
@@ -64,13 +64,10 @@ def clipped_normal(clip: Any) -> tuple[Any, Any]:
     >>> f"{slope:.4f} {second:.4f}"
     '0.6827 0.5161'
     """
-    tail = ndtr(-clip)
+    tail = scipy.special.ndtr(-clip)
     slope = 1 - 2 * tail
     density = np.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
     return slope, slope - 2 * clip * density + 2 * clip**2 * tail
-
-
-_SLOPE, _SECOND = clipped_normal(CLIPS)
 
 
 def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
@@ -83,5 +80,6 @@ def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
     >>> least_error_clip(1.0, 1e6), least_error_clip(100.0, 1e2)
     (4.0, 0.5)
     """
-    cost = ((noise_std * CLIPS) ** 2 + _SECOND * rows_per_dimension) / _SLOPE**2
+    slope, second = clipped_normal(CLIPS)
+    cost = ((noise_std * CLIPS) ** 2 + second * rows_per_dimension) / slope**2
     return float(CLIPS[np.argmin(cost)])

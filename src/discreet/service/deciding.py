@@ -193,15 +193,20 @@ async def give_back(server: Server, live: Live) -> None:
     blocks = [(live.first, live.end, live.lease_ends)]
     if live.spare is not None:
         blocks.append(live.spare)
+    count = sum(end - first for first, end, _ in blocks)
     live.first = live.end = 0
     live.spare = None
-    for first, end, lease_ends in blocks:
-        if first < end and time.monotonic() < lease_ends:
-            await server.writer.do(
-                ("give back", live.name),
-                lambda many: [_given_back(server, live.name, block) for block in many],
-                (first, end, live.window),
-            )
+    live.returning += count
+    try:
+        for first, end, lease_ends in blocks:
+            if first < end and time.monotonic() < lease_ends:
+                await server.writer.do(
+                    ("give back", live.name),
+                    lambda many: [_given_back(server, live.name, block) for block in many],
+                    (first, end, live.window),
+                )
+    finally:
+        live.returning -= count
 
 
 def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> bool:

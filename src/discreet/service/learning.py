@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
 from discreet.service import turning
-from discreet.service.errors import invalid
+from discreet.service.asgi import decoded
+from discreet.service.errors import invalid, not_json
+from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Pending
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
@@ -34,6 +37,10 @@ UNKNOWN = "unknown"
 INVALID = "invalid"
 
 
+_LEARN = msgspec.json.Decoder(LearnBody)
+_ANY = msgspec.json.Decoder(AnyRewards)
+
+
 @dataclass(slots=True)
 class Item:
     """One reward: opened where that needs no database."""
@@ -41,6 +48,25 @@ class Item:
     reward: float
     sealed: Sealed | None = None
     id: bytes | None = None  # keyed hash, where the caller named the decision
+
+
+def read(raw: bytes) -> LearnBody:
+    """One reward or many; an item that is no object is as bad as any other, and alone."""
+    try:
+        return _LEARN.decode(raw)
+    except msgspec.ValidationError:
+        pass
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise not_json() from None
+    items = decoded(_ANY, raw).rewards
+    return LearnBody(rewards=[_item(each) for each in items])
+
+
+def _item(given: Any) -> RewardItem:
+    try:
+        return msgspec.convert(given, RewardItem)
+    except msgspec.ValidationError:
+        return RewardItem()
 
 
 def prepared(server: Server, live: Live, decision: Any, reward: Any) -> Item | None:

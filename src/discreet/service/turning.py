@@ -20,9 +20,10 @@ from sqlalchemy.engine import Connection
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee, Noise
-from discreet.service import definitions
+from discreet.service import definitions, local
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
+from discreet.service.errors import conflict
 from discreet.service.vault import NAME_BYTES, Vault
 from discreet.state import from_bytes, to_bytes
 
@@ -63,9 +64,16 @@ class Live:
     used_at: float = 0.0
     waiting: Any = None  # a lease that is on its way
     spare: tuple[int, int, float] | None = None  # the next block of the same window, and its end
+    returning: int = 0  # numbers that are on their way back to the store
     window_size: int = 0
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
+
+    @property
+    def unused(self) -> int:
+        """Numbers that this replica has leased and not used."""
+        spare = 0 if self.spare is None else self.spare[1] - self.spare[0]
+        return self.end - self.first + spare + self.returning
 
     def note(self, decisions: int) -> None:
         """Decisions were made: the next lease is as long as traffic is dense."""
@@ -78,6 +86,12 @@ class Live:
 def live(row: Any) -> Live:
     """A bandit from its row, without a policy yet."""
     definition = definitions.parsed(row.definition.encode())
+    if definition.privacy.trust == "local":
+        raise conflict(
+            "devices-decide",
+            "Under local trust devices decide by themselves, and send reports.",
+            "Read the policy, and send reports (clients/js does both).",
+        )
     return Live(
         row.name,
         definition,
@@ -121,14 +135,19 @@ class Held:
         self.learner.window.fold(rows, rewards / max(abs(low), abs(high)))
 
 
-def held(row: Any, noise: Noise) -> Held:
+def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
     """A bandit whose learner is not loaded yet."""
     definition = definitions.parsed(row.definition.encode())
+    if definition.privacy.trust == "local":
+        return local.held(row, definition)
     return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
 
 
-def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
+def refresh(connection: Connection, vault: Vault, held: Held | local.LocalHeld, row: Any) -> None:
     """Take over what other replicas have done since."""
+    if isinstance(held, local.LocalHeld):
+        local.refresh(connection, held, row)
+        return
     table = tables.windows
     here = _window(row.name, row.epoch, row.window)
     sequence, key = connection.execute(sa.select(table.c.sequence, table.c.key).where(*here)).one()
@@ -144,8 +163,10 @@ def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     held.version, held.sequence, held.key = found
 
 
-def guarantee(held: Held) -> Guarantee:
+def guarantee(held: Held | local.LocalHeld) -> Guarantee:
     """What the service promises: the learner's promise, and what a server adds to worry about."""
+    if isinstance(held, local.LocalHeld):
+        return local.guarantee(held)
     promise = held.learner.guarantee
     more = list(DISK)
     if held.definition.reward.default is not None:
@@ -184,6 +205,9 @@ def create(
     noise: Noise,
 ) -> None:
     """Store a new bandit whose first window is open."""
+    if definition.privacy.trust == "local":
+        local.create(connection, name, epoch, definition)
+        return
     learner = definitions.learner(definition, noise)
     learner.turn()
     connection.execute(
@@ -232,6 +256,9 @@ def reopen(
 ) -> None:
     """After a restore: the open window is discarded unread, and another opens in a new epoch."""
     definition = definitions.parsed(row.definition.encode())
+    if definition.privacy.trust == "local":
+        local.reopen(connection, row, epoch)
+        return
     learner = _loaded(connection, definition, row.name, noise)
     learner.discard()
     number, version = row.window + 1, row.version + 1

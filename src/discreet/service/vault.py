@@ -69,8 +69,14 @@ class Vault:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (folder / "windows").mkdir(mode=0o700, exist_ok=True)
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (folder / "windows").mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise ValueError(
+                f"the secrets folder {folder} cannot be used ({error.strerror}): choose another "
+                "with --secrets"
+            ) from None
         self.master = self._master()
 
     def _master(self) -> bytes:
