@@ -30,6 +30,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar
@@ -432,6 +433,7 @@ def _difference(saved: Any, own: dict[str, Any]) -> str:
     return ", ".join(n for n in names if _plain(saved.get(n)) != _plain(own.get(n)))
 
 
+@cache
 def _version() -> str:
     try:
         return version("discreet")

@@ -143,7 +143,7 @@ def test_logs_errors_and_metrics_hold_nothing_secret_or_personal(tmp_path, caplo
 # One feature, so that others' rows cannot blur the canary's; at this epsilon few runs tell much.
 CLAIM = {"epsilon": 6.0, "delta": 1e-6}
 ONE = {"dim": 1, "reward": {"range": [-1, 1]}, "privacy": CLAIM, "policy": "squarecb"}
-RUNS = 110  # a side
+RUNS = 100  # a side
 
 
 class InProcess:

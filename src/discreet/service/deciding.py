@@ -25,6 +25,7 @@ from discreet.service.definitions import Declared, raw_rows
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.messages import DecideRequest, DecisionReply
 from discreet.service.pending import Answer, Buckets, Pending
+from discreet.service.people import People
 from discreet.service.server import Server, returned
 from discreet.service.tokens import NOBODY, PREFIX, Sealed
 from discreet.service.turning import Live
@@ -405,7 +406,10 @@ def _keep(
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
-        server.held_of(connection, row)  # refuses another epoch
+        held = server.held_of(connection, row)  # refuses another epoch
+        privacy = held.definition.privacy
+        first = privacy.unit == "person" and privacy.visits != "all"
+        people = People(connection, name, row.epoch, b"")
         kept.load([e[0].id for payload in payloads for e in payload if e[0].id is not None])
         known: dict[bytes, tuple[bytes, Any]] = {}
         fresh = []
@@ -432,14 +436,16 @@ def _keep(
                     )
                     if asked.id is not None:
                         known[asked.id] = (asked.request, reply)
-                    if asked.person != NOBODY:  # the first decision counts
+                    if first:  # the first decision counts
                         sealed = server.sealer.open(about, reply.decision)
                         assert sealed is not None
-                        server.admit(connection, name, sealed)
+                        people.load([sealed])
+                        people.admit(sealed)
                 answers.append(answer)
             results.append(answers)
         if fresh:
             connection.execute(sa.insert(tables.pending), fresh)
+        people.store()
     return results
 
 

@@ -12,6 +12,7 @@ JSON.
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -32,7 +33,7 @@ _MOST_DIM = 512
 _MOST_ACTIONS = 10_000
 
 
-class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A column with public bounds: a number in [low, high], or one of some categories."""
 
     number: tuple[float, float] | None = None
@@ -49,14 +50,14 @@ class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         return Category(*self.category, other=self.other)
 
 
-class Hashed(msgspec.Struct, forbid_unknown_fields=True):
+class Hashed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Any JSON, hashed into so many columns."""
 
     hashed: int
     number_bound: float = 1.0
 
 
-class Reward(msgspec.Struct, forbid_unknown_fields=True):
+class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In which range rewards lie, how long to wait for one, and what counts if none comes."""
 
     range: tuple[float, float] = (0.0, 1.0)
@@ -64,19 +65,19 @@ class Reward(msgspec.Struct, forbid_unknown_fields=True):
     default: float | None = None
 
 
-class Privacy(msgspec.Struct, forbid_unknown_fields=True):
+class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is promised to whom; epsilon null switches privacy off."""
 
     epsilon: float | None
     delta: float = 1e-6
     trust: Literal["joint", "local"] = "joint"
     unit: Literal["round", "person"] = "round"
-    visits: Literal["first", "all"] | None = None  # "all" is refused for now
+    visits: Literal["first", "all"] | None = None  # unit "person": "first" unless stated
     contributions: int = 1
     population: str | None = None
 
 
-class Definition(msgspec.Struct, forbid_unknown_fields=True):
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bandit: what it sees, what it may do, what it learns from, what it promises."""
 
     privacy: Privacy
@@ -108,6 +109,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True):
         return msgspec.json.encode(same, order="sorted")
 
 
+@lru_cache(maxsize=256)
 def parsed(raw: bytes) -> Definition:
     """A definition that can be served, or a problem that says what is wrong with it."""
     try:
@@ -166,11 +168,6 @@ def _checked(definition: Definition) -> None:
         raise ValueError("privacy.contributions must be a positive number")
     if privacy.unit == "round" and privacy.visits is not None:
         raise ValueError("privacy.visits belongs to unit 'person'")
-    if privacy.visits == "all":
-        raise ValueError(
-            "privacy.visits 'all' is not served yet: it needs a budget that is split over windows; "
-            "use 'first', which learns from one reward of each person"
-        )
     if privacy.unit == "person" and privacy.contributions != 1:
         raise ValueError("unit 'person' covers all visits: leave out contributions")
     if privacy.trust == "local":
@@ -313,6 +310,8 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         estimator="information-weighted",  # its sum holds its noise from the start
         reward_range=definition.reward.range,
         contributions=privacy.contributions,
+        unit=privacy.unit,
+        visits=privacy.visits,
         noise=noise,
     )
 

@@ -23,9 +23,10 @@ from discreet.service.asgi import decoded
 from discreet.service.errors import invalid, not_json
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Pending
+from discreet.service.people import People
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
-from discreet.service.tokens import NOBODY, PREFIX, Sealed
+from discreet.service.tokens import PREFIX, Sealed
 from discreet.service.turning import Live
 
 COUNTED = "counted"
@@ -157,6 +158,7 @@ class _Batch:
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
         self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        self.people = People(connection, row.name, row.epoch, self.held.visit_key)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
         self._learning = self._learns()
@@ -170,6 +172,8 @@ class _Batch:
         self.server.load_runs(
             self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
         )
+        if self.privacy.unit == "person":
+            self.people.load(item.sealed for item in items if item is not None)
         statuses = [INVALID if item is None else self._one(item) for item in items]
         self._store()
         return statuses
@@ -229,12 +233,11 @@ class _Batch:
         return COUNTED if self.privacy.unit == "round" else ACCEPTED
 
     def _admitted(self, sealed: Sealed) -> bool:
-        """Whether this reward counts for its person: at most one for life."""
+        """Whether this reward counts for its person: one for life, or one in each window."""
         if self.privacy.unit == "round":
             return True
-        if sealed.person == NOBODY:
-            return False
-        return self.server.admit(self.connection, self.row.name, sealed)
+        self.people.load([sealed])
+        return self.people.admit(sealed)
 
     def _add(self, sealed: Sealed, reward: float) -> None:
         self.rows.append(sealed.row)
@@ -243,6 +246,7 @@ class _Batch:
     def _store(self) -> None:
         self.marks.store()
         self.pending.store()
+        self.people.store()
         if self.rows:
             self.held.fold(np.array(self.rows), np.array(self.rewards))
             turning.save_sum(self.connection, self.server.vault, self.held, self.row)

@@ -19,7 +19,7 @@ from discreet.service.keys import Keys
 from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
 from discreet.service.store import SCHEMA, Store
-from discreet.service.tokens import RUN_BYTES, Sealed, Sealer, hashed_id, pseudonym
+from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
 from discreet.service.turning import Held, Live
 from discreet.service.vault import MissingSecret, Vault
 from discreet.service.writer import Writer
@@ -268,27 +268,6 @@ class Server:
     def is_registered(self, run: bytes) -> bool:
         """Whether a run was registered before it was used."""
         return run in self._runs
-
-    def admit(self, connection: Connection, bandit: str, sealed: Sealed) -> bool:
-        """Whether this decision is the one that counts for its person: the first that was kept,
-        else the first whose reward came.
-        """
-        table = tables.people
-        found = connection.execute(
-            sa.select(table.c.round).where(
-                table.c.bandit == bandit,
-                table.c.epoch == self.epoch,
-                table.c.person == sealed.person,
-            )
-        ).scalar_one_or_none()
-        if found is None:
-            connection.execute(
-                sa.insert(table).values(
-                    bandit=bandit, epoch=self.epoch, person=sealed.person, round=sealed.round
-                )
-            )
-            return True
-        return bool(found == sealed.round)
 
     # -- alarms and the log ------------------------------------------------------------------------
 
