@@ -34,7 +34,7 @@ from discreet.privacy import SystemNoise
 from discreet.service import deciding, definitions, learning, sweeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem
-from discreet.service.messages import DecideRequest
+from discreet.service.messages import DecideRequest, RewardItem
 from discreet.service.server import Server
 from discreet.service.settings import Settings
 from tests.service.conftest import PostgreSQL
@@ -218,7 +218,8 @@ class Machine(RuleBasedStateMachine):
 
         async def work(server: Server) -> list[str]:
             live = await deciding.live_bandit(server, "b")
-            items = [learning.prepared(server, live, token, reward) for token in sent]
+            rewards = [RewardItem(token, reward) for token in sent]
+            items = learning.prepared(server, live, rewards)
             return await learning.learn(server, "b", items)
 
         statuses = self._do(work, bomb)

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
@@ -239,13 +240,19 @@ class Declared:
         names = self.map.actions if actions is None else actions
         return Offer(self.map(context, actions), names)
 
-    def offers(self, contexts: list[Any], actions: list[Any] | None) -> list[Offer]:
-        """The same for many contexts with the same actions, at once."""
+    def offers(
+        self, contexts: Sequence[Any], actions: list[Any] | None
+    ) -> tuple[Array, Sequence[Any]]:
+        """Rows (n, actions, dim) for many contexts with the same actions, and their names."""
         names = self.map.actions if actions is None else actions
-        many = [context if isinstance(context, dict) else {} for context in contexts]
-        if not many or not self.map.columns:
-            return [self.offer(context, actions) for context in many]
-        return [Offer(rows, names) for rows in self.map.many(many, actions)]
+        if not self.map.columns:
+            one = self.map({}, actions)
+            return np.broadcast_to(one, (len(contexts), *one.shape)), names
+        try:
+            table = {name: [each[name] for each in contexts] for name in self.map.columns}
+        except (KeyError, TypeError):
+            raise ValueError("each context must be an object with every declared column") from None
+        return self.map.many(table, actions), names
 
 
 class AnyJson:
@@ -318,8 +325,6 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
 
 def raw_rows(rows: Any, columns: int) -> Array:
     """Rows that a caller sent, (actions, columns) of finite numbers, shortened to the unit ball."""
-    import numpy as np
-
     if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_ACTIONS:
         raise ValueError("features must be a list of rows, one for each action")
     if any(not isinstance(row, list) or len(row) != columns for row in rows):

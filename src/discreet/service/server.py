@@ -1,5 +1,6 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -42,6 +43,7 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
+            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
             self.held: dict[str, Held] = {}  # for learning, on the writer's thread
             self._runs: set[bytes] = set()
             self._begin()

@@ -39,6 +39,19 @@ RESTORED = (
     "people who were counted before a restore from a backup: they may be counted once more, and "
     "their population is charged for it"
 )
+_WINDOWS = tables.windows.c
+_WINDOW = sa.and_(
+    _WINDOWS.bandit == sa.bindparam("b_bandit"),
+    _WINDOWS.epoch == sa.bindparam("b_epoch"),
+    _WINDOWS.number == sa.bindparam("b_number"),
+)
+_SEALED_WITH = sa.select(_WINDOWS.sequence, _WINDOWS.key).where(_WINDOW)
+_SUM = sa.select(_WINDOWS.sum).where(_WINDOW)
+_SAVE = (
+    sa.update(tables.windows)
+    .where(_WINDOW)
+    .values({name: sa.bindparam(name) for name in ("sum", "key", "sequence")})
+)
 _RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
 
 
@@ -138,15 +151,14 @@ def held(row: Any, noise: Noise) -> Held:
 
 def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     """Take over what other replicas have done since."""
-    table = tables.windows
-    here = _window(row.name, row.epoch, row.window)
-    sequence, key = connection.execute(sa.select(table.c.sequence, table.c.key).where(*here)).one()
+    here = _here(row)
+    sequence, key = connection.execute(_SEALED_WITH, here).one()
     found = (row.version, sequence, bytes(key or b""))
     if (held.version, held.sequence, held.key) == found:
         return
     if held.version != row.version:
         held.learner = _loaded(connection, held.definition, row.name, held.learner.noise)
-    sealed = connection.execute(sa.select(table.c.sum).where(*here)).scalar_one()
+    sealed = connection.execute(_SUM, here).scalar_one()
     if sealed is not None and held.learner.window is not None:
         content = vault.open(row.name, row.epoch, sequence, bytes(sealed))
         held.visit_key, total = _unpacked(held.definition, content)
@@ -206,11 +218,8 @@ def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
         **(window.published() if window is not None else {}),  # type: ignore[attr-defined]
         "at": now,
     }
-    connection.execute(
-        sa.update(tables.windows)
-        .where(*_window(row.name, row.epoch, row.window))
-        .values(sum=None, release=json.dumps(release), closed=now)
-    )
+    closed = {"sum": None, "release": json.dumps(release), "closed": now}
+    connection.execute(sa.update(tables.windows).where(_WINDOW).values(**closed), _here(row))
     if held.visit_key:
         people.forget(connection, row)
     number = row.window + 1
@@ -239,8 +248,7 @@ def reopen(
         .where(tables.bandits.c.name == row.name)
         .values(version=opened.version, retired=retired, alarm=None, **public)
     )
-    windows = _window(row.name, row.epoch, row.window)
-    connection.execute(sa.update(tables.windows).where(*windows).values(sum=None))
+    connection.execute(sa.update(tables.windows).where(_WINDOW).values(sum=None), _here(row))
     if definition.privacy.visits == "all":
         people.forget(connection, row)
     _store(connection, vault, opened, number)
@@ -251,11 +259,7 @@ def save_sum(connection: Connection, vault: Vault, held: Held, row: Any) -> None
     sequence = held.sequence + 1
     sealed = vault.seal(held.name, held.epoch, sequence, _packed(held))
     key = sealed[:NAME_BYTES]
-    connection.execute(
-        sa.update(tables.windows)
-        .where(*_window(held.name, held.epoch, row.window))
-        .values(sum=sealed, key=key, sequence=sequence)
-    )
+    connection.execute(_SAVE, {**_here(row), "sum": sealed, "key": key, "sequence": sequence})
     held.sequence, held.key = sequence, key
 
 
@@ -338,6 +342,6 @@ def _unpacked(definition: Definition, content: bytes) -> tuple[bytes, Array]:
     return content[:size], np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
 
 
-def _window(name: str, epoch: str, number: int) -> tuple[Any, ...]:
-    table = tables.windows
-    return table.c.bandit == name, table.c.epoch == epoch, table.c.number == number
+def _here(row: Any) -> dict[str, Any]:
+    """The open window of a bandit's row, for the statements on top."""
+    return {"b_bandit": row.name, "b_epoch": row.epoch, "b_number": row.window}
