@@ -242,7 +242,7 @@ class Routes:
         body: DecideBody = decoded(_DECIDE, raw)
         live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
         if body.requests is None and body.contexts is None:
-            return (await deciding.decide(self.server, live, [body]))[0]
+            return await deciding.decide_one(self.server, live, body)
         body.assert_one_way()
         if body.requests is not None:
             return DecisionsReply(await deciding.decide(self.server, live, body.requests))

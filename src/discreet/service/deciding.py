@@ -118,18 +118,17 @@ class _Offers(Protocol):
 class _Each:
     """Requests that may each offer something else."""
 
-    def __init__(self, asked: Sequence[_Asked]) -> None:
+    people: Sequence[bytes] | None = None
+
+    def __init__(self, asked: Sequence[_Asked], live: Live) -> None:
         self.asked = asked
-        self.people: Sequence[bytes] | None = [each.person for each in asked]
+        if live.definition.privacy.unit == "person":
+            self.people = [each.person for each in asked]
 
     def __len__(self) -> int:
         return len(self.asked)
 
     def chosen(self, live: Live, at: int, n: int) -> tuple[list[int], list[float]]:
-        if n == 1:
-            coin = float(live.rng.random())
-            action, probability = live.policy.draw_one(self.asked[at].rows, coin)
-            return [action], [probability]
         coins = live.rng.random(n)
         asked = self.asked[at : at + n]
         actions = [0] * n
@@ -180,6 +179,21 @@ def _drawn(live: Live, rows: Array, coins: Array) -> tuple[list[int], list[float
 # -- deciding --------------------------------------------------------------------------------------
 
 
+async def decide_one(server: Server, live: Live, request: DecideRequest) -> DecisionReply:
+    """A decision for one request, as fast as it goes."""
+    if request.id is not None or live.definition.reward.default is not None:
+        return (await decide(server, live, [request]))[0]
+    asked = _Asked(server, live, request)
+    first, _ = await leasing.rounds(server, live, 1)
+    version = live.version
+    action, probability = live.policy.draw_one(asked.rows, live.rng.random())
+    people = None if asked.person == NOBODY else [asked.person]
+    chosen = asked.rows[action : action + 1]
+    deadline = time.time() + live.wait
+    (token,) = server.sealer.seal(live.about, first, chosen, probability, deadline, people)
+    return DecisionReply(token, asked.names[action], probability, version)
+
+
 async def decide(
     server: Server, live: Live, requests: Sequence[DecideRequest], *, active: bool = True
 ) -> list[DecisionReply]:
@@ -188,7 +202,7 @@ async def decide(
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
     asked = [_Asked(server, live, request) for request in requests]
     keep = live.definition.reward.default is not None
-    made = await _decided(server, live, _Each(asked))
+    made = await _decided(server, live, _Each(asked, live))
     if keep or any(each.id is not None for each in asked):
         return await _kept(server, live, asked, made, keep, active)
     return made.replies
@@ -236,7 +250,6 @@ async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
         probabilities += law
         versions += [live.version] * n
         rounds += range(first, first + n)
-        leasing.prepare(server, live, total)
     deadline = time.time() + live.wait
     if not total:
         return _Made([], rounds, deadline)

@@ -32,22 +32,21 @@ _NEXT_ROUND = (
 
 
 async def rounds(server: Server, live: Live, wanted: int) -> tuple[int, int]:
-    """The first of at most `wanted` round numbers that are this caller's, and how many."""
+    """The first of at most `wanted` round numbers that are this caller's, and how many.
+
+    When few are left the next block is leased already.
+    """
     while live.first >= live.end or time.monotonic() > live.lease_ends:
         await lease(server, live, wanted)
     n = min(live.end - live.first, wanted)
     first = live.first
     live.first += n
     live.note(n)
-    return first, n
-
-
-def prepare(server: Server, live: Live, wanted: int) -> None:
-    """Lease the next block already, if this one is nearly used."""
     if live.spare is None and live.waiting is None:
         size = _size(live, min(wanted, 4 * MOST) if wanted > 1 else 0)
         if live.end - live.first <= size // 2:
             _begin(live, _lease_spare(server, live, size))
+    return first, n
 
 
 async def lease(server: Server, live: Live, wanted: int) -> None:

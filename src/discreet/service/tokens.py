@@ -65,9 +65,9 @@ class Sealer:
     def seal(
         self,
         bandit: bytes,
-        rounds: Sequence[int],
+        rounds: Sequence[int] | int,
         rows: Array,  # (n, dim)
-        probabilities: Sequence[float],
+        probabilities: Sequence[float] | float,
         deadline: float,
         people: Sequence[bytes] | None = None,
     ) -> list[str]:
