@@ -21,6 +21,7 @@ Copying a live object is refused: two copies would publish the same noise with d
 the difference of the two is exact. For the same reason a state may be resumed only once.
 """
 
+import functools
 import inspect
 import io
 import json
@@ -30,7 +31,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, Self, TypeVar
@@ -433,7 +433,7 @@ def _difference(saved: Any, own: dict[str, Any]) -> str:
     return ", ".join(n for n in names if _plain(saved.get(n)) != _plain(own.get(n)))
 
 
-@cache
+@functools.cache  # finding it reads a file
 def _version() -> str:
     try:
         return version("discreet")

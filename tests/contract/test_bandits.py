@@ -10,7 +10,6 @@ import json
 import math
 import pickle
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ import pytest
 from registry import REGISTRY, Contextual
 
 import discreet
-from discreet.bandits import Decision, LinearBandit
+from discreet.bandits import Decision, Holdout, LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES, policy_from
 from discreet.privacy import SeededNoise
@@ -78,6 +77,7 @@ LEARNERS = {
     "LinearBandit poisson": linear(link="poisson"),
     "LinearBandit without privacy": linear(epsilon=math.inf),
     "LinearBandit, 3 contributions": linear(contributions=3),
+    "LinearBandit, holdout": linear(holdout=Holdout(0.2, 0)),
     "LinearBandit, first visits": personal("first"),
     "LinearBandit, all visits": personal("all"),
     "LinUCB": linucb,
@@ -395,10 +395,16 @@ def test_bandit__the_steps_taken_apart_are_decide_and_learn(make):
         one.learn_many(chosen, rewards(chosen.rows))
 
         apart.turn()
-        actions = apart.policy.choose(some, apart._rng.random(len(some)))
+        numbers = apart.rounds + np.arange(len(some))
+        coins = apart._rng.random(len(some))
+        held = ()
+        if apart.holdout is not None:
+            held = (apart.held_out(numbers),)
+            coins = apart.holdout.coins(*held, coins)
+        actions = apart.policy.choose(some, coins)
         rows = some[np.arange(len(some)), actions]
         assert np.array_equal(actions, chosen.action)
-        apart.window.fold(rows, rewards(rows))
+        apart.window.fold(rows, rewards(rows), *held)
         with pytest.raises(ValueError, match="to go"):
             apart.turn()
         apart.rounds += len(some)
@@ -455,7 +461,7 @@ def size_of(item, but=()):
 def test_bandit__state_does_not_grow_with_rounds(make):
     # But for one bit a round, a hash of each person, a line of the ledger for each window.
     def numbers(learner):
-        grows = ("_rewarded", "_ledger", "intervals", "visitors")
+        grows = ("_rewarded", "_ledger", "_totals", "intervals", "visitors")
         return size_of(learner.state_dict()["state"], grows)
 
     learner = make(horizon=20_000)
@@ -664,10 +670,11 @@ def test_bandit__an_interrupted_decision_uses_one_round_or_none(make):
 
 
 @every
-def test_bandit__many_threads_share_one_learner(make):
+def test_bandit__many_threads_share_one_learner(make, in_threads):
     """Every round is decided once and every reward counts once, whoever calls and when."""
     learner, X = make(horizon=10_000), contexts(64)
-    decisions, counted, errors = [], [], []
+    decisions = []
+    counted = []
 
     def reward(decision):
         try:
@@ -676,31 +683,18 @@ def test_bandit__many_threads_share_one_learner(make):
             counted.append(False)
 
     def work(k):
-        try:
-            for t in range(40):
-                if t % 4:
-                    mine = [learner.decide(X[(k + t) % 64])]
-                    decisions.extend(mine)
-                    reward(mine[0])
-                else:
-                    many = learner.decide_many(X[:5])
-                    decisions.extend(many)
-                    counted.extend([True] * (5 - learner.learn_many(many, np.full(5, 0.25))))
-                reward(decisions[len(decisions) // 2])  # perhaps another thread's
-        except BaseException as error:
-            errors.append(error)
+        for t in range(40):
+            if t % 4:
+                mine = [learner.decide(X[(k + t) % 64])]
+                decisions.extend(mine)
+                reward(mine[0])
+            else:
+                many = learner.decide_many(X[:5])
+                decisions.extend(many)
+                counted.extend([True] * (5 - learner.learn_many(many, np.full(5, 0.25))))
+            reward(decisions[len(decisions) // 2])  # perhaps another thread's
 
-    switch = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    try:
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    finally:
-        sys.setswitchinterval(switch)
-    assert not errors
+    in_threads(work, 6)
     assert learner.rounds == len(decisions) == 6 * (30 + 10 * 5)
     assert sorted(each.round for each in decisions) == list(range(learner.rounds))
     assert sum(counted) == learner.rounds

@@ -158,8 +158,7 @@ class Device:
         question = state.questions[int(state.asked(self._rng.random()))]
         y = scaled_outcomes([outcome], self.promise.outcome_range)
         values = answer(row, y, question, state.theta, state.whitening)
-        # clip=True shortens what rounding made longer than 1; nothing else is.
-        private = state.channels[question.name].privatize(values, self._noise, clip=True)
+        private = state.channels[question.name].send(values, self._noise)
         return Report(state.window, question.name, private)
 
     def __reduce_ex__(self, protocol: Any) -> Never:

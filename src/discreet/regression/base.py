@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from discreet.arrays import (
     LARGEST_BOUND,
@@ -234,7 +234,7 @@ class PrivateRegressor:
         if self.fit_intercept:
             rows = np.column_stack([rows, np.full(len(rows), 1 / math.sqrt(2))])
         variance = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        quantile = float(ndtri((1 + coverage) / 2))
+        quantile = float(scipy.special.ndtri((1 + coverage) / 2))
         return np.asarray(quantile * self._label_scale * np.sqrt(np.maximum(variance, 0.0)))
 
     # -- inside -----------------------------------------------------------------------------------

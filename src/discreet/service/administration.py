@@ -5,6 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -14,6 +15,7 @@ from discreet.service import store as tables
 from discreet.service.definitions import NAME, Definition
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
+from discreet.service.local import LocalHeld
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
 
@@ -64,11 +66,13 @@ async def retire(server: Server, name: str, who: str) -> None:
 async def bandit(server: Server, name: str) -> dict[str, Any]:
     """One bandit."""
 
-    def read(connection: Connection, row: Any) -> tuple[Any, Guarantee]:
-        return row, turning.guarantee(server.held_of(connection, row))
+    def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, dict[str, Any]]:
+        held = server.held_of(connection, row)
+        more = held.shown() if isinstance(held, LocalHeld) else {}
+        return row, turning.guarantee(held), more
 
-    row, promise = await _with_bandit(server, name, read)
-    return {**_summary(row, _unused(server, row)), "guarantee": promise.to_dict()}
+    row, promise, more = await _with_bandit(server, name, read)
+    return {**_summary(row, _unused(server, row)), "guarantee": promise.to_dict(), **more}
 
 
 async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
@@ -105,6 +109,7 @@ def _summary(row: Any, held: int = 0) -> dict[str, Any]:
             "number": row.window,
             "rounds": size if size < 2**60 else None,
             "leased": row.next_round - row.window_start,
+            "decided": row.next_round - row.window_start - unused,
         },
     }
 
@@ -140,6 +145,19 @@ async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
         return tag, {"epoch": row.epoch, "version": row.version, **json.loads(raw)}
 
     return await _with_bandit(server, name, read)
+
+
+async def local_policy(server: Server, name: str) -> tuple[str, bytes] | None:
+    """The public policy of a bandit under local trust, as ETag and JSON; None for others."""
+
+    def read(connection: Connection) -> bool:
+        row = server.store.lock_bandit(connection, name)
+        return row is not None and isinstance(server.held_of(connection, row), LocalHeld)
+
+    if not await _in_transaction(server, read):
+        return None
+    tag, shown = await policy(server, name)
+    return tag, msgspec.json.encode(shown)
 
 
 async def guarantee(server: Server, name: str) -> dict[str, Any]:

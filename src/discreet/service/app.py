@@ -22,17 +22,20 @@ from discreet.service import (
     leasing,
     metrics,
     personalizer,
+    reports,
     sweeping,
+    tokens,
 )
 from discreet.service.asgi import Often, answer, decoded, problem
 from discreet.service.dashboard.pages import Dashboard
-from discreet.service.errors import Problem, invalid, not_found
+from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
     DecisionsReply,
     KeyBody,
     PopulationBody,
+    ReportBody,
     StatusesReply,
     StatusReply,
 )
@@ -42,6 +45,8 @@ from discreet.service.settings import Settings
 _DECIDE = msgspec.json.Decoder(DecideBody)
 _KEY = msgspec.json.Decoder(KeyBody)
 _POPULATION = msgspec.json.Decoder(PopulationBody)
+_REPORT = msgspec.json.Decoder(ReportBody)
+POLICY_SECONDS = 5  # for which caches may hold the policy of local trust
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -74,7 +79,7 @@ def application(settings: Settings) -> Starlette:
     app.router.redirect_slashes = False
     app.state.server = server
     app.state.dashboard = routes.dashboard
-    app.often = {"decide": routes.decide, "learn": routes.learn}
+    app.often = {"decide": routes.decide, "learn": routes.learn, "reports": routes.reports}
     return app
 
 
@@ -111,7 +116,8 @@ class Routes:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.decide = Often(server, "decide", self._decide)
-        self.learn = Often(server, "learn", self._learn)
+        self.learn = Often(server, "learn", self._learn, keyless=self._learn_by_token)
+        self.reports = Often(server, "report", self._report, keyless=self._report)
         self.dashboard = Dashboard(server)
 
     def all(self) -> list[Route]:
@@ -124,6 +130,7 @@ class Routes:
             self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
             Route("/v1/bandits/{name}/decide", self.decide, methods=["POST"]),
             Route("/v1/bandits/{name}/learn", self.learn, methods=["POST"]),
+            Route("/v1/bandits/{name}/reports", self.reports, methods=["POST"]),
             self._route("GET", "/v1/bandits/{name}/policy", self.get_policy),
             self._route("GET", "/v1/bandits/{name}/guarantee", self.get_guarantee),
             self._route("PUT", "/v1/populations/{name}", self.put_population),
@@ -220,14 +227,22 @@ class Routes:
         return answer({"releases": await administration.releases(self.server, name)})
 
     async def get_policy(self, request: Request) -> Response:
-        """The public policy; its ETag is epoch and version."""
+        """The public policy; its ETag is epoch and version. Under local trust it needs no key."""
         name = self._name(request)
-        self._allowed(request, "read", name)
-        tag, policy = await administration.policy(self.server, name)
-        headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == tag:
+        key = request.headers.get("authorization", "")
+        if key:
+            self._allowed(request, "read", name)
+        found = await reports.public_policy(self.server, name)
+        headers = asgi.EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
+        if found is None:
+            if not key:
+                raise unauthorized()
+            tag, policy = await administration.policy(self.server, name)
+            found, headers = (tag, msgspec.json.encode(policy)), {"Cache-Control": "no-cache"}
+        headers["ETag"] = found[0]
+        if request.headers.get("if-none-match") == found[0]:
             return Response(status_code=304, headers=headers)
-        return answer(policy, headers=headers)
+        return Response(found[1], 200, headers, "application/json")
 
     async def get_guarantee(self, request: Request) -> Response:
         """The promise, for machines and in words."""
@@ -258,6 +273,21 @@ class Routes:
             items = learning.prepared(self.server, live, body.rewards)
             return StatusesReply(await learning.learn(self.server, name, items))
         return StatusReply(await learning.learn_one(self.server, live, body))
+
+    async def _learn_by_token(self, name: str, raw: bytes) -> Any:
+        """Without a key: a sealed token is the authority for its own reward; an id is none."""
+        body = learning.read(raw)
+        items = [body] if body.rewards is None else body.rewards
+        if any(not isinstance(i.decision, str) or i.decision[:4] != tokens.PREFIX for i in items):
+            raise unauthorized()
+        return await self._learn(name, raw)
+
+    async def _report(self, name: str, raw: bytes) -> Any:
+        """One private report or many."""
+        body: ReportBody = decoded(_REPORT, raw)
+        if body.reports is not None:
+            return StatusesReply(await reports.take(self.server, name, body.reports))
+        return StatusReply((await reports.take(self.server, name, [body]))[0])
 
     # -- populations and keys ----------------------------------------------------------------------
 

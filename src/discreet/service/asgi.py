@@ -25,6 +25,8 @@ from discreet.service.server import Server
 
 BODY_SECONDS = 30.0  # a client may take to send a request
 _GIVEN_UP = -1.0
+EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
+Work = Callable[[str, bytes], Awaitable[Any]]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -130,14 +132,17 @@ def give_up_slow_clients(server: Server) -> None:
 class Often:
     """A call that comes often: JSON in, JSON out, for one bandit, straight on ASGI.
 
-    scope  that a key needs
-    work   from the bandit's name and the body to the reply
+    scope    that a key needs
+    work     from the bandit's name and the body to the reply
+    keyless  the same for requests without a key; none: they are refused
     """
 
     def __init__(
-        self, server: Server, scope: str, work: Callable[[str, bytes], Awaitable[Any]]
+        self, server: Server, scope: str, work: Work, *, keyless: Work | None = None
     ) -> None:
-        self._server, self._scope, self._work = server, scope, work
+        self._server, self._scope, self._work, self._keyless = server, scope, work, keyless
+        everybody = {} if keyless is None else EVERYBODY
+        self._headers = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As a route of Starlette."""
@@ -151,10 +156,13 @@ class Often:
             return
         except Exception as error:
             found = explained_to_callers(error, self._scope)
-            await problem(found)(scope, receive, send)
+            response = problem(found)
+            response.raw_headers.extend(self._headers)
+            await response(scope, receive, send)
             return
         length = b"%d" % len(content)
         headers = [(b"content-length", length), (b"content-type", b"application/json")]
+        headers += self._headers
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": content})
 
@@ -164,6 +172,10 @@ class Often:
         if not definitions.NAME.fullmatch(name):
             raise not_found("name")
         key = next((value for header, value in headers if header == b"authorization"), b"")
-        allowed(self._server, key.decode("latin-1"), self._scope, name)
+        work = self._work
+        if key or self._keyless is None:
+            allowed(self._server, key.decode("latin-1"), self._scope, name)
+        else:
+            work = self._keyless
         body = await body_of(self._server, headers, receive)
-        return _encode(await self._work(name, body))
+        return _encode(await work(name, body))

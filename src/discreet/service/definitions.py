@@ -19,11 +19,11 @@ import msgspec
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, LocalServer
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
 from discreet.privacy import Noise
-from discreet.privacy.gaussian import gaussian_mu
+from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
 from discreet.service.errors import explained, invalid, not_json
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
@@ -31,6 +31,7 @@ _WAIT = re.compile(r"(\d{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_WAIT = 10 * 366 * 86400
 _MOST_DIM = 512
+_MOST_LOCAL_DIM = 128
 _MOST_ACTIONS = 10_000
 
 
@@ -122,7 +123,10 @@ def parsed(raw: bytes) -> Definition:
     try:
         _checked(definition)
         features(definition)
-        learner(definition)
+        if definition.privacy.trust == "local":
+            local_server(definition)
+        else:
+            learner(definition)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid(str(error)) from None
     return definition
@@ -172,9 +176,29 @@ def _checked(definition: Definition) -> None:
     if privacy.unit == "person" and privacy.contributions != 1:
         raise ValueError("unit 'person' covers all visits: leave out contributions")
     if privacy.trust == "local":
-        raise ValueError("trust 'local' is not served yet: use trust 'joint'")
+        _checked_local(definition)
     if privacy.population is not None and not NAME.fullmatch(privacy.population):
         raise ValueError("privacy.population must be a short name of letters, digits, . _ -")
+
+
+def _checked_local(definition: Definition) -> None:
+    """Devices decide, count and answer by themselves: what only a server could do is refused."""
+    privacy, reward = definition.privacy, definition.reward
+    if privacy.epsilon is None:
+        raise ValueError("trust 'local' needs an epsilon: without one devices would send records")
+    if privacy.delta != Privacy(epsilon=None).delta:
+        raise ValueError("trust 'local' is pure: leave out privacy.delta, it is 0")
+    if privacy.unit == "person":
+        raise ValueError(
+            "trust 'local' protects people by contributions: leave out privacy.unit; each device "
+            "sends at most that many reports, which together cost epsilon"
+        )
+    if definition.features is not None:
+        raise ValueError("trust 'local' takes context and actions, or dim; not features.hashed")
+    if reward.wait is not None or reward.default is not None:
+        raise ValueError("trust 'local': devices report when they like; leave out reward.wait")
+    if definition.horizon is not None or definition.link != "identity":
+        raise ValueError("trust 'local' takes no horizon, and no link but 'identity'")
 
 
 def wait(definition: Definition) -> float:
@@ -204,6 +228,8 @@ def mu_squared(definition: Definition) -> float:
     privacy = definition.privacy
     if privacy.epsilon is None:
         return math.inf
+    if privacy.trust == "local":
+        return bounded_range_mu(2 * privacy.epsilon) ** 2  # of any pure epsilon
     return gaussian_mu(privacy.epsilon, privacy.delta) ** 2
 
 
@@ -320,6 +346,24 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         unit=privacy.unit,
         visits=privacy.visits,
         noise=noise,
+    )
+
+
+def local_server(definition: Definition) -> LocalServer:
+    """The server of a definition under local trust, new."""
+    privacy = definition.privacy
+    assert privacy.epsilon is not None
+    if dim(definition) > _MOST_LOCAL_DIM:
+        raise ValueError(
+            f"this definition has {dim(definition)} features; {_MOST_LOCAL_DIM} is the most under "
+            "local trust, where a report can have as many numbers as their square"
+        )
+    return LocalServer(
+        dim(definition),
+        privacy.epsilon,
+        policy="thompson" if definition.policy == "auto" else definition.policy,
+        reward_range=definition.reward.range,
+        contributions=privacy.contributions,
     )
 
 

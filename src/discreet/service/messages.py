@@ -64,6 +64,21 @@ class LearnBody(RewardItem):
     rewards: list[RewardItem] | None = None
 
 
+class ReportItem(msgspec.Struct):
+    """A device's report: a random id, the policy and the question that it answers, integers."""
+
+    id: Any = None
+    policy: Any = None
+    question: Any = None
+    values: Any = None
+
+
+class ReportBody(ReportItem):
+    """One report, or many."""
+
+    reports: list[ReportItem] | None = None
+
+
 class AnyRewards(msgspec.Struct):
     """Many rewards, some of which are not even objects."""
 

@@ -21,7 +21,7 @@ from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
 from discreet.service.store import SCHEMA, Store
 from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
-from discreet.service.turning import Held, Live
+from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
 from discreet.service.writer import Writer
 
@@ -44,7 +44,8 @@ class Server:
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
             self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
-            self.held: dict[str, Held] = {}  # for learning, on the writer's thread
+            self.held: dict[str, Any] = {}  # for learning, on the writer's thread
+            self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()
             self._begin()
         except BaseException:
@@ -101,7 +102,9 @@ class Server:
         with self.store.transaction() as connection:
             found = connection.execute(
                 sa.select(window.c.bandit, window.c.sequence, window.c.sum).where(
-                    window.c.epoch == self.epoch, window.c.sum.is_not(None)
+                    window.c.epoch == self.epoch,
+                    window.c.key.is_not(None),
+                    window.c.sum.is_not(None),
                 )
             ).all()
         for name, sequence, sealed in found:
@@ -229,7 +232,7 @@ class Server:
 
         self.fenced("retire", change)
 
-    def held_of(self, connection: Connection, row: Any) -> Held:
+    def held_of(self, connection: Connection, row: Any) -> Any:
         """What the writer knows of a bandit, brought up to date under its lock."""
         if row.epoch != self.epoch:
             raise rolled_back()

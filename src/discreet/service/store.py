@@ -104,6 +104,12 @@ people = sa.Table(
     sa.Column("person", sa.LargeBinary, primary_key=True),  # pseudonym
     sa.Column("round", _BIG, nullable=False),  # of the decision that counts
 )
+reports = sa.Table(
+    "reports",  # local trust: ids of those that counted in the open window
+    metadata,
+    sa.Column("bandit", sa.Text, primary_key=True),
+    sa.Column("id", sa.LargeBinary, primary_key=True),
+)
 populations = sa.Table(
     "populations",
     metadata,

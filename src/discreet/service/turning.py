@@ -21,9 +21,10 @@ from sqlalchemy.engine import Connection
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee, Noise
-from discreet.service import definitions, people
+from discreet.service import definitions, local, people
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
+from discreet.service.errors import conflict
 from discreet.service.vault import NAME_BYTES, Vault
 from discreet.state import from_bytes, to_bytes
 
@@ -99,6 +100,12 @@ class Live:
 def live(row: Any) -> Live:
     """A bandit from its row, without a policy yet."""
     definition = definitions.parsed(row.definition.encode())
+    if definition.privacy.trust == "local":
+        raise conflict(
+            "devices-decide",
+            "Under local trust devices decide by themselves, and send reports.",
+            "Read the policy, and send reports (clients/js does both).",
+        )
     return Live(
         row.name,
         definition,
@@ -143,14 +150,19 @@ class Held:
         self.learner.window.fold(rows, rewards / max(abs(low), abs(high)))
 
 
-def held(row: Any, noise: Noise) -> Held:
+def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
     """A bandit whose learner is not loaded yet."""
     definition = definitions.parsed(row.definition.encode())
+    if definition.privacy.trust == "local":
+        return local.held(row, definition)
     return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
 
 
-def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
+def refresh(connection: Connection, vault: Vault, held: Held | local.LocalHeld, row: Any) -> None:
     """Take over what other replicas have done since."""
+    if isinstance(held, local.LocalHeld):
+        local.refresh(connection, held, row)
+        return
     here = _here(row)
     sequence, key = connection.execute(_SEALED_WITH, here).one()
     found = (row.version, sequence, bytes(key or b""))
@@ -166,8 +178,10 @@ def refresh(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     held.version, held.sequence, held.key = found
 
 
-def guarantee(held: Held) -> Guarantee:
+def guarantee(held: Held | local.LocalHeld) -> Guarantee:
     """What the service promises: the learner's promise, and what a server adds to worry about."""
+    if isinstance(held, local.LocalHeld):
+        return local.guarantee(held)
     promise = held.learner.guarantee
     more = list(DISK)
     if held.definition.reward.default is not None:
@@ -189,6 +203,9 @@ def create(
     noise: Noise,
 ) -> None:
     """Store a new bandit whose first window is open."""
+    if definition.privacy.trust == "local":
+        local.create(connection, name, epoch, definition)
+        return
     learner = definitions.learner(definition, noise)
     learner.turn()
     connection.execute(
@@ -238,6 +255,9 @@ def reopen(
 ) -> None:
     """After a restore: the open window is discarded unread, and another opens in a new epoch."""
     definition = definitions.parsed(row.definition.encode())
+    if definition.privacy.trust == "local":
+        local.reopen(connection, row, epoch)
+        return
     learner = _loaded(connection, definition, row.name, noise)
     learner.discard()
     number = row.window + 1
