@@ -135,11 +135,12 @@ class Ledger(Stateful):
         trust: str = "central",
         unprotected: tuple[str, ...] = (),
         reference: str = "",
+        record: str = "round",
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         k = self.budget.contributions
         if k > 1:
-            limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+            limit = f"people in more than {k} {record}s (whoever calls must enforce that limit)"
             unprotected = (*unprotected, limit)
         return Guarantee(
             epsilon=self.budget.epsilon,
@@ -149,6 +150,7 @@ class Ledger(Stateful):
             releases=self.releases,
             unprotected=unprotected,
             reference=reference,
+            record=record,
         )
 
     def _begun(self) -> bool:

@@ -294,6 +294,7 @@ class PrivateRegressor:
                 *(IN_A_CLUSTER if distributed else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
+            record="row",
         )
 
     def _randomness(self) -> tuple[Noise, np.random.Generator]:
