@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BROWSER := tests/browser/node_modules/.made
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test lint bench papers clean
@@ -15,7 +16,7 @@ demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, played by simulated people
 	$(BIN)/discreet serve --demo
 
-test: $(VENV)/.develops lint  ## All checks and all tests
+test: $(VENV)/.develops lint $(BROWSER)  ## All checks and all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
@@ -50,6 +51,11 @@ papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(BROWSER): tests/browser/package-lock.json
+	@if command -v npm >/dev/null; then \
+		cd tests/browser && npm ci --no-audit --no-fund --silent && node chromium.js && touch node_modules/.made; \
+	else echo "no npm: tests in a browser are skipped"; fi
 
 $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)

@@ -46,7 +46,8 @@ def printed_elimination(stage: Stage) -> Policy:
 
     lam = sqrt(d log(1/delta) / N), W the root of the inverse Gram matrix, delta = 1/rounds.
     """
-    belief, d = stage.belief, len(stage.belief.mean)
+    belief = stage.belief
+    d = len(stage.belief.mean)
     rows = max(belief.effective_rows, 1.0)
     values, vectors = np.linalg.eigh(belief.gram / rows)
     lam = math.sqrt(d * math.log(max(stage.rounds, 2)) / rows)
@@ -85,7 +86,7 @@ def make(case: Case, seed: int):
 
 
 def regret(*, seed: int, **values) -> dict[str, np.ndarray]:
-    """Cumulative regret at the marks; every learner meets the same people with the same luck."""
+    """Cumulative regret at the marks; every learner meets the same people and reward noise."""
     case = Case(**values)
     world = linear_world(case.world, case.dim, noise=case.noise, seed=seed)
     played = play(make(case, seed), world, case.marks[-1], *generators(seed))

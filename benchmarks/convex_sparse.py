@@ -1,14 +1,14 @@
 """SparseBandit: regret against rounds, with and without privacy; what epsilon it takes; speed.
 
-    OMP_NUM_THREADS=1 python benchmarks/convex_sparse.py [curve] [reach] [speed] [--seeds 4]
+    OMP_NUM_THREADS=1 python benchmarks/convex_sparse.py [curve] [late] [speed] [--seeds 4]
 
 The world: 5 arms, d = 10,000, theta_i with 10 entries of +-.1, rewards <x, theta_i> + .1 z, cut to
 [-1, 1]. "signs" has contexts of +-1; "uniform" has them in [-1, 1], a third of the signal;
 "correlated" is +-1 with correlation 1/4 of all pairs. All learners of one seed meet the same people
-and the same luck. Regret is expected regret.
+and reward noise. Regret is expected regret.
 
 curve   T = 20,000: regret over time for epsilon = 1, 3, 10, inf and uniform play; the paper's step
-reach   epsilon and T: what fraction of the regret of uniform play is left in the last fifth
+late   epsilon and T: what fraction of the regret of uniform play is left in the last fifth
 speed   rounds a second, decide and learn, and the memory that the learner holds
 """
 
@@ -89,7 +89,7 @@ def every_round(seeds: range) -> None:
     CONSOLE.print(show)
 
 
-def reach(seeds: range) -> None:
+def late(seeds: range) -> None:
     epsilons = (0.5, 1.0, 2.0, 4.0, 8.0)
     kinds = ("signs", "uniform")
     horizons = (10_000, 20_000, 40_000)
@@ -133,12 +133,12 @@ def speed() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["curve", "reach", "speed"])
+    parser.add_argument("what", nargs="*", default=["curve", "late", "speed"])
     parser.add_argument("--seeds", type=int, default=4)
     asked = parser.parse_args()
     seeds = range(FIRST, FIRST + asked.seeds)
     for name in asked.what:
-        {"curve": lambda: curve(seeds), "reach": lambda: reach(seeds), "speed": speed}[name]()
+        {"curve": lambda: curve(seeds), "late": lambda: late(seeds), "speed": speed}[name]()
 
 
 if __name__ == "__main__":

@@ -47,7 +47,8 @@ class World:
         self.y = y[:T]
         self.test = X[T:]
         self.labels = y[T:]
-        self.best, self.none = self.risk(self.theta), self.risk(0 * self.theta)
+        self.best = self.risk(self.theta)
+        self.none = self.risk(0 * self.theta)
 
     def risk(self, theta: np.ndarray) -> float:
         """The mean squared error on the test set."""

@@ -23,7 +23,7 @@ def variance(parameters: np.ndarray, horizon: int) -> float:
     design = Buffered.of(horizon, w, q_gap)
     if not (np.isfinite(design.beta).all() and (design.p_gap < 1).all()):
         return 1e3
-    return 2 * math.log(design.reach(1) * float(design.std(np.array(horizon))))
+    return 2 * math.log(design.sensitivity(1) * float(design.std(np.array(horizon))))
 
 
 def fit() -> dict[int, np.ndarray]:

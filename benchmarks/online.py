@@ -34,8 +34,8 @@ class CappedFTRL(FTRL):
 
     def learning_rate(self, t: Any) -> Any:
         """The smaller of the two."""
-        deviation = self.deviation(np.maximum(np.asarray(t) - 1, 1))
-        return np.minimum(super().learning_rate(t), 1 / deviation)
+        std = self.std(np.maximum(np.asarray(t) - 1, 1))
+        return np.minimum(super().learning_rate(t), 1 / std)
 
 
 LEARNERS = {"FTRL": FTRL, "FTPL": FTPL, "capped": CappedFTRL}

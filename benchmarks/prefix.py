@@ -104,12 +104,12 @@ def long_streams() -> None:
     for column in ("T", "maximal variance", "square root", "loss"):
         table.add_column(column, justify="right")
     known = 2**22
-    head = PrefixSum(known, 1, BUDGET, sensitivity=1.0, mechanism="toeplitz")._plan.design
+    head = PrefixSum(known, 1, BUDGET, sensitivity=1.0, mechanism="toeplitz")._calibration.design
     total = float(np.sum(head.coefficients**2))
     for exponent in (22, 24, 27, 30, 35, 40):
         T = 2**exponent
         design = Buffered.fitted(T)
-        ours = (design.reach(1) * float(design.std(np.array(T)))) ** 2
+        ours = (design.sensitivity(1) * float(design.std(np.array(T)))) ** 2
         # c_k^2 = 1/(pi (k + 1/4)) up to 1/k^3
         root = (total + math.log((T - 0.25) / (known - 0.25)) / math.pi) ** 2
         table.add_row(f"2^{exponent}", f"{ours:.2f}", f"{root:.2f}", f"{ours / root - 1:.1%}")
@@ -164,7 +164,7 @@ def speed() -> None:
         table.add_row(name, "10", f"{ours:.2f} s", f"{ours / base:.0f} times")
     start = time.perf_counter()
     for _ in range(200):
-        Buffered.fitted(10**6).reach(1)
+        Buffered.fitted(10**6).sensitivity(1)
     table.add_row("blt parameters", "", f"{(time.perf_counter() - start) / 200 * 1e3:.3f} ms", "")
     CONSOLE.print(table)
 
@@ -184,7 +184,9 @@ def exact() -> None:
                 ("tree", "tree", SecureNoise()),
             )
         }
-        std = {name: sums._plan.unit * sums._plan.largest for name, sums in made.items()}
+        std = {
+            name: sums._calibration.unit * sums._calibration.largest for name, sums in made.items()
+        }
         x = np.full(10, 0.1)
         times = {}
         for name in ("blt", "tree"):  # the mean: a tree draws more in some rounds than in others

@@ -19,12 +19,15 @@ from discreet.bandits.local import bandit_guarantee
 from discreet.environments.linear import linear_world
 from discreet.local import Report
 
-PEOPLE, EPSILON, DIM = 5_000, 4.0, 3
+PEOPLE = 5_000
+EPSILON = 4.0
+DIM = 3
 
 
 def people() -> None:
     """The child: one person after the other, until the server has heard enough."""
-    world, rng = linear_world("sphere", DIM, seed=3), np.random.default_rng(0)
+    world = linear_world("sphere", DIM, seed=3)
+    rng = np.random.default_rng(0)
     policy = PublicPolicy.from_dict(_hear())
     regret = uniform = 0.0
     for person in range(PEOPLE):

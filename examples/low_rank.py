@@ -16,7 +16,9 @@ from discreet.domains import TraceNormBall
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import SeededNoise
 
-GROUPS, FILMS, DELTA = 8, 10, 1e-6
+GROUPS = 8
+FILMS = 10
+DELTA = 1e-6
 
 
 def main(ratings: int) -> None:

@@ -15,7 +15,8 @@ from discreet.domains import FlowPolytope
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
 
-SIDE, DELTA = 3, 1e-6
+SIDE = 3
+DELTA = 1e-6
 
 
 def streets(side: int) -> list[tuple[str, str]]:

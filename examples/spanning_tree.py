@@ -18,7 +18,9 @@ from discreet.online.ftpl import FTPL
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
 
-OFFICES, EPSILON, DELTA = 5, 1.0, 1e-6
+OFFICES = 5
+EPSILON = 1.0
+DELTA = 1e-6
 
 
 def main(rounds: int) -> None:

@@ -1,4 +1,4 @@
-"""Tools shared by the tests: tests of a noise law with stated false alarm rate and power."""
+"""Shared by the tests: tests of a distribution, with stated false alarm rate and power."""
 
 from collections.abc import Callable
 
@@ -10,12 +10,12 @@ from scipy import stats
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("repeatable")
 
-ALARM = 1e-6  # false alarm rate of each test of a law
+ALARM = 1e-6  # false alarm rate of each test of a distribution
 
 
 @pytest.fixture
-def assert_law() -> Callable[..., None]:
-    """Accepts samples of a law, and shows that 1.25 and 1/1.25 times them would be refused."""
+def assert_distribution() -> Callable[..., None]:
+    """Accepts samples of a distribution, and refuses 1.25 and 1/1.25 times them."""
 
     def check(samples: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]) -> None:
         flat = np.ravel(samples)

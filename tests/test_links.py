@@ -50,14 +50,16 @@ def test_link__slopes_and_range_are_the_extremes_over_an_interval(name, low, wid
     name=st.sampled_from(NAMES),
     bound=st.floats(0.1, 12),
     label_bound=st.sampled_from([1.0, 2.5, 20.0]),
-    share=st.floats(0, 1.5),
+    fraction=st.floats(0, 1.5),
 )
-def test_bounded_link__residual_and_slope_bounds_hold_everywhere(name, bound, label_bound, share):
+def test_bounded_link__residual_and_slope_bounds_hold_everywhere(
+    name, bound, label_bound, fraction
+):
     nu = link(name).within(bound, label_bound if name in ("identity", "poisson") else 1.0)
     least, most = nu.labels
-    t = np.linspace(-share * bound, share * bound, 501)
+    t = np.linspace(-fraction * bound, fraction * bound, 501)
     worst = np.maximum(np.abs(most - nu.mean(t)), np.abs(least - nu.mean(t)))
-    assert worst.max() <= nu.residual(share * bound) + 1e-12
+    assert worst.max() <= nu.residual(fraction * bound) + 1e-12
     np.testing.assert_allclose(nu.residuals(t), worst, atol=1e-12)
     assert nu.residuals(t).min() >= (most - least) / 2 - 1e-12
     assert nu.slope(t).max() <= nu.largest * (1 + 1e-12)

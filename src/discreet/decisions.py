@@ -41,12 +41,12 @@ class Decision:
     It holds the person's own features: guard it as you guard the data.
     """
 
-    round: int
+    round: int  # of the learner, from 0
     action: int  # -1 for a person whom `decide_many` refused
     row: Array = field(repr=False)  # (dim,), the chosen features in units of the norm bound
     learner: str = field(repr=False)  # whose decision this is
     offered: Array | None = field(default=None, repr=False)  # (actions, dim)
-    policy: Policy | None = field(default=None, repr=False)
+    policy: Policy | None = field(default=None, repr=False)  # that chose the action
 
     def __init__(
         self,
@@ -94,7 +94,8 @@ class Decision:
         needed = ("round", "action", "features", "learner", "probabilities")
         if not isinstance(record, dict) or not all(name in record for name in needed):
             raise ValueError(f"a decision record holds {', '.join(needed)}; use Decision.to_dict")
-        t, action = record["round"], record["action"]
+        t = record["round"]
+        action = record["action"]
         if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in (t, action)):
             raise ValueError("not a decision record: round and action must be integers from 0 on")
         row = finite("features", record["features"])
@@ -121,7 +122,7 @@ class Decisions:
     round: NDArray[np.int64]  # (n,)
     action: Indices  # (n,)
     rows: Array = field(repr=False)  # (n, dim)
-    learner: str = field(repr=False)
+    learner: str = field(repr=False)  # whose decisions these are
     offered: Sequence[Array] | Array = field(repr=False)  # n times (actions, dim)
     policies: tuple[tuple[int, Policy], ...] = field(repr=False)  # each from this place on
 
@@ -159,6 +160,8 @@ class Decisions:
 
 class RoundSet:
     """A set of rounds, one bit each: which decisions have had their feedback.
+
+    packed   one bit for each round, eight to a byte; None: the empty set
 
     >>> seen = RoundSet()
     >>> seen.add(3)

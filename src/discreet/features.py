@@ -22,6 +22,8 @@ from discreet.arrays import Array, one_of
 class Number:
     """A column of numbers with public bounds: [low, high] becomes [-1, 1], the rest is clipped.
 
+    low, high   public bounds of the column
+
     >>> Number(18, 100)
     Number(18.0, 100.0)
     """
@@ -63,6 +65,9 @@ class Category:
 
     A value that was not declared becomes zeros, or with `other=True` a column of its own.
 
+    categories   the declared values
+    other        give values that were not declared a column of their own
+
     >>> Category("basic", "gold", other=True)
     Category('basic', 'gold', other=True)
     """
@@ -73,7 +78,8 @@ class Category:
         self._codes = {value: code for code, value in enumerate(categories)}
         if not categories or len(self._codes) < len(categories):
             raise ValueError("Category needs at least one category, each of them once")
-        self.categories, self.other = categories, bool(other)
+        self.categories = categories
+        self.other = bool(other)
         self._unknown = len(categories) if other else -1
 
     def __repr__(self) -> str:
@@ -115,6 +121,12 @@ class FeatureMap:
     Guarantee  l2 norm at most 1 (up to rounding) for every input, reached when all numbers are
                at a bound and all categories declared; so always 1 if there are no numbers.
                `dim`, `names` and the scale come from the declaration; a row from its context.
+
+    context           columns of a context, by name and in order
+    actions           names, or names with attributes
+    action_features   columns of the attributes
+    blocks            "per-action", "shared", "both" or "auto"
+    intercept         add a constant column
 
     >>> phi = FeatureMap({"age": Number(20, 60), "plan": Category("basic", "gold")},
     ...                  actions=["email", "call"], intercept=False)
@@ -162,6 +174,9 @@ class FeatureMap:
         self._z: Array = z[:, :, None]  # (n_actions, parts, 1)
         pairs = [(c, z) for z in attributes.names + own for c in self._context.names]
         self.names = tuple(" * ".join(n for n in pair if n != "1") or "1" for pair in pairs)
+        self.parts = tuple(attributes.names + own)  # names of z, and of c: `names` are products
+        self.context_names = tuple(self._context.names)
+        self.scale = 1 / math.sqrt(squares)  # s: a weight times s is what a full column adds
         self.dim = len(self.names)
         if len(set(self.names)) < self.dim:
             raise ValueError("two columns of the map would have the same name: rename one")
@@ -187,6 +202,10 @@ class FeatureMap:
         table = self._context.table(contexts)
         rows: Array = z * table[:, None, None, :]
         return rows.reshape(len(table), len(z), self.dim)
+
+    def rows_of(self, columns: Array) -> Array:  # (context_names,) -> (n_actions, dim)
+        """Rows for a context that is given as its columns, such as an average of contexts."""
+        return np.asarray(self._z * columns).reshape(len(self.actions), self.dim)
 
     def _available(self, actions: Iterable[str] | None) -> Array:
         if actions is None:

@@ -35,13 +35,13 @@ class Link:
     (0.104..., 0.25)
     """
 
-    name: str
-    mean: Function
-    slope: Function
+    name: str  # as users give it
+    mean: Function  # nu(t)
+    slope: Function  # nu'(t)
     integral: Function  # N(t), N(0) arbitrary
-    inverse: Callable[[float], float]
-    steepest: float
-    reach: float  # |t| that suffices for useful models, in units of the label bound where linear
+    inverse: Callable[[float], float]  # nu^-1, +-inf outside its range
+    steepest: float  # t with the largest slope
+    predictor_bound: float  # default of |t|, in units of the label bound where linear
     signed: bool  # whether labels may be negative
     dispersion: float  # Var(y | x) <= dispersion * nu'(t), in units of the label bound if signed
 
@@ -65,13 +65,14 @@ class Link:
 
     def within(self, bound: float, label_bound: float = 1.0) -> "BoundedLink":
         """This link for |t| <= bound and labels in [0, label_bound] (or +-label_bound)."""
-        bound, unit = positive("bound", bound), positive("label_bound", label_bound)
+        bound = positive("bound", bound)
+        unit = positive("label_bound", label_bound)
         # A mean of labels lies in their range: no t beyond nu^-1 of that range can be right.
         low = max(-bound, self.inverse(-unit if self.signed else 0.0))
         high = min(bound, self.inverse(unit))
         if not low < high:
             raise ValueError(
-                f"with link={self.name!r} no mean in the range of labels is within reach; "
+                f"with link={self.name!r} no mean in the range of labels is attainable; "
                 "raise label_bound or coef_bound"
             )
         return BoundedLink(self, low, high, unit)
@@ -82,17 +83,17 @@ class Link:
 class BoundedLink:
     """nu / unit on [low, high], constant outside; labels are divided by unit too.
 
-    The loss it belongs to is convex on the whole line: beyond the domain it goes on linearly.
+    The loss it belongs to is convex on the real line: beyond the domain it is linear.
 
     >>> logistic = link("logistic").within(5.0)
     >>> logistic.residual(0.0), round(logistic.residual(), 3)  # nu = .5, and nu in [.007, .993]
     (0.5, 0.993)
     """
 
-    link: Link
-    low: float
-    high: float
-    unit: float
+    link: Link  # nu
+    low: float  # least t
+    high: float  # largest t
+    unit: float  # label bound, by which means and labels are divided
 
     def mean(self, t: Array) -> Array:
         """nu(t) / unit."""
@@ -130,10 +131,10 @@ class BoundedLink:
         mean = self.mean(t)
         return np.maximum(most - mean, mean - least)
 
-    def residual(self, reach: float = math.inf) -> float:
-        """r: |y - nu(t)| <= r for every label and every |t| <= reach."""
+    def residual(self, bound: float = math.inf) -> float:
+        """r: |y - nu(t)| <= r for every label and every |t| <= bound."""
         # A maximum of an increasing and a decreasing function is largest at an end.
-        return float(self.residuals(np.array([-reach, reach])).max())
+        return float(self.residuals(np.array([-bound, bound])).max())
 
     @property
     def dispersion(self) -> float:
@@ -167,7 +168,7 @@ LINKS = {
             integral=lambda t: t**2 / 2,
             inverse=float,
             steepest=0.0,
-            reach=3.0,
+            predictor_bound=3.0,
             signed=True,
             dispersion=1.0,
         ),
@@ -179,7 +180,7 @@ LINKS = {
             integral=lambda t: np.logaddexp(0.0, t),
             inverse=_logit,
             steepest=0.0,
-            reach=10.0,
+            predictor_bound=10.0,
             signed=False,
             dispersion=1.0,
         ),
@@ -191,7 +192,7 @@ LINKS = {
             integral=lambda t: t * ndtr(t) + _normal_density(t),
             inverse=_quantile,
             steepest=0.0,
-            reach=6.0,
+            predictor_bound=6.0,
             signed=False,
             dispersion=math.sqrt(2 * math.pi) / 4,
         ),
@@ -203,7 +204,7 @@ LINKS = {
             integral=np.exp,
             inverse=lambda p: math.log(p) if p > 0 else -math.inf,
             steepest=math.inf,
-            reach=5.0,
+            predictor_bound=5.0,
             signed=False,
             dispersion=1.0,
         ),

@@ -19,7 +19,8 @@ def digest() -> str:
     >>> digest().startswith(__version__), digest() == digest()
     (True, True)
     """
-    home, sha = Path(__file__).parent, hashlib.sha256()
+    home = Path(__file__).parent
+    sha = hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
         name = path.relative_to(home)
         if name.parts[0] not in ABOVE:

@@ -24,7 +24,7 @@ SURE = 0.9999
 
 def ceiling(sums: PrefixSum, move, size: float) -> float:
     """mu of the best linear attack on all sums so far, as a share of what was promised."""
-    plan = sums._plan
+    plan = sums._calibration
     assert not plan.pure
     mechanism = plan.design if isinstance(plan.design, Tree) else plan.mechanism
     reach = math.sqrt(float(np.cumsum(move) @ whitening(mechanism, move))) * size

@@ -27,8 +27,8 @@ def fraction_of_mu(sums, length, rounds, seen=None):
     seen = seen or sums.horizon
     move = np.zeros(seen)
     move[list(rounds)] = length
-    B = sums._plan.design.filter(seen).steps(np.eye(seen))
-    mu = np.linalg.norm(np.linalg.solve(B, np.cumsum(move))) / sums._plan.release.scale
+    B = sums._calibration.design.filter(seen).steps(np.eye(seen))
+    mu = np.linalg.norm(np.linalg.solve(B, np.cumsum(move))) / sums._calibration.release.scale
     return mu / CLAIM.mu
 
 

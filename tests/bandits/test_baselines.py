@@ -191,7 +191,7 @@ def test_continual_linucb__the_noise_of_sums_has_the_deviation_the_policy_uses()
         learner = continual(20, mechanism="blt", noise=SeededNoise(seed))
         learner.learn_many(learner.decide_many(zero), np.zeros(20))
         total.append(learner._sums.estimate)
-    ratio = np.mean(np.square(total)) / learner._sums.deviation(20) ** 2
+    ratio = np.mean(np.square(total)) / learner._sums.std(20) ** 2
     assert abs(ratio - 1) < 6 * math.sqrt(2 / 4500)
 
 

@@ -232,7 +232,7 @@ def test_guarantee__contributions_multiply_the_noise():
     assert scales[1] == pytest.approx(3 * scales[0])
 
 
-def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_law):
+def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_distribution):
     values, bandit = [], make(epsilon=1.0)
     while len(values) < 20:
         bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
@@ -244,7 +244,7 @@ def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_law):
         other.decide(np.zeros((1, D)))
         more.append(other.window.total.value)
     assert len({each[0] for each in values}) == 20
-    assert_law(np.concatenate(values + more), norm(scale=scale).cdf)
+    assert_distribution(np.concatenate(values + more), norm(scale=scale).cdf)
 
 
 @pytest.mark.parametrize("policy", POLICIES)

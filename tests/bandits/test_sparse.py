@@ -301,7 +301,7 @@ def test_peel__secure_noise_draws_the_same_law():
     assert stats.chisquare(counts, 1500 * np.array(law)).pvalue > 1e-6
 
 
-def test_measurements__noise_has_the_calibrated_deviation(assert_law):
+def test_measurements__noise_has_the_calibrated_deviation(assert_distribution):
     drawn = []
 
     class Watched(SeededNoise):
@@ -316,7 +316,7 @@ def test_measurements__noise_has_the_calibrated_deviation(assert_law):
         arms.advance(80)
     std = 0.2 * math.sqrt(4 * 17 + 16 / 4) / math.sqrt(2 * Budget(1.0, 1e-6).rho * (1 - SELECTING))
     assert {round(s, 9) for s, _ in drawn} == {round(std, 9)}
-    assert_law(np.concatenate([noise.ravel() for _, noise in drawn]) / std, stats.norm.cdf)
+    assert_distribution(np.concatenate([noise.ravel() for _, noise in drawn]) / std, stats.norm.cdf)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -51,7 +51,7 @@ def beliefs(rng, d, radius=1.0):
 
 
 def some_transform(rng, d, name="identity", limits=(-1.0, 1.0), unit=1.0):
-    radius = 1.0 if name == "identity" else link(name).reach
+    radius = 1.0 if name == "identity" else link(name).predictor_bound
     size, deviation = int(10 ** rng.uniform(0, 6)), float(rng.choice([0.0, 0.1, 12.0, 300.0]))
     belief = beliefs(rng, d, radius)
     return transform(belief, size, deviation, limits, bounded(link(name), unit))
@@ -211,7 +211,7 @@ def test_transform__weights_whitening_and_deviations_are_the_formulas():
 
 def test_transform__a_link_gives_the_row_its_slope():
     rng, logistic = np.random.default_rng(1), link("logistic")
-    belief = beliefs(rng, 3, logistic.reach)
+    belief = beliefs(rng, 3, logistic.predictor_bound)
     view = transform(belief, 500, 12.0, (0.0, 1.0), bounded(logistic, 1.0))
     phi = worst_rows(rng, view)[0]
     t = phi @ view.mean

@@ -4,7 +4,7 @@ The stand-ins are zeros, or what the mechanisms were given in a run on a third d
 releases look real. What comes out of a deaf mechanism says nothing about the people at hand: two
 data sets must give the same decisions, parameters and state, and whatever differs did not come
 through a release. The values that were meant to enter are written down (`Transcript`), so that two
-runs can be compared: `Transcript.spent` says which share of the budget one replaced person uses.
+runs can be compared: `Transcript.spent` says which fraction of the budget one replaced person uses.
 
 Everything that adds noise to data is in `deaf`; a new mechanism belongs there.
 """
@@ -127,7 +127,7 @@ class Transcript:
         )
 
     def spent(self, other: "Transcript", promise: Any) -> float:
-        """The share of a promise that the change from this run to the other costs.
+        """The fraction of a promise that the change from this run to the other costs.
 
         Both ran on the same releases. Gaussian: sum |a - b|^2/s^2 over mu^2 (2 rho in zCDP);
         selections: their bounded range, epsilon^2/8; pure noise and reports: sums of epsilon.
@@ -237,7 +237,7 @@ def deaf() -> Iterator[Transcript]:
         def generalized(kept: Any) -> Any:
             def add(self: Any, x: Any) -> Any:
                 out = kept(self, x)
-                # Two rows of l_r length at most D/(2 reach) are D/reach apart.
+                # Two rows of l_r length at most D/(2 s) are D/s apart, s the design's sensitivity.
                 depth = math.sqrt(self._tree.depth)
                 heard.note("row", x, self._ledger.releases[0].sensitivity / depth, self._r)
                 return out

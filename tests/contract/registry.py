@@ -206,7 +206,7 @@ class Contextual(Family):
         made = [learner.decide(x) for x in others]
         return {
             "others' actions": [each.action for each in made],
-            "others' laws": np.array([each.probabilities for each in made]),
+            "others' probabilities": np.array([each.probabilities for each in made]),
             "theta": getattr(learner, "theta", None),
             "rounds until release": learner.rounds_until_release,
             "rounds": learner.rounds,
@@ -235,7 +235,7 @@ class Sparse(Family):
         made = [learner.decide(x) for x in rng.uniform(-1, 1, (40, self.dim))]
         return {
             "others' actions": [each.action for each in made],
-            "others' laws": [each.probability for each in made],
+            "others' probabilities": [each.probability for each in made],
             "theta": learner.theta,
         }
 

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from registry import REGISTRY, Leader, Losses
 
-import discreet.online
 from discreet.bandits import SparseBandit
 from discreet.domains import Ball, Cube, LpBall, MatroidPolytope, Polytope, Simplex
 from discreet.environments.losses import expert_losses, linear_losses
@@ -33,7 +32,7 @@ from discreet.online import (
 )
 from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.optimization.baselines import LocalMD
 from discreet.privacy import SecureNoise, SeededNoise, Tree
 
 T, N = 60, 4
@@ -471,18 +470,6 @@ def test_guarantee__names_a_stolen_state_and_one_resumed_twice(name):
         assert "stolen state" in words
 
 
-CLASSES = [
-    *(getattr(discreet.online, name) for name in discreet.online.__all__),
-    *(SparseBandit, StreamingFrankWolfe, LocalMD, NoisySFW, NoisySGD),
-]
-
-
-@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-def test_docstring__names_every_constructor_parameter(kind):
-    words = set(inspect.getdoc(kind).replace(",", " ").split())
-    assert set(inspect.signature(kind).parameters) <= words
-
-
 # -- coins ----------------------------------------------------------------------------------------
 
 
@@ -742,25 +729,3 @@ def test_threads__each_round_is_taken_whole_in_some_order(name):
         sys.setswitchinterval(kept)
     assert not errors
     assert learner.rounds == 200
-
-
-# -- old places -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("module", "name"),
-    [
-        ("discreet.online", "StreamingFrankWolfe"),
-        ("discreet.online", "SparseBandit"),
-        ("discreet.online.streaming", "StreamingFrankWolfe"),
-        ("discreet.online.sparse", "SparseBandit"),
-        ("discreet.online.baselines", "NoisySFW"),
-        ("discreet.online.losses", "Loss"),
-    ],
-)
-def test_old_imports__work_and_warn(module, name):
-    import importlib
-
-    with pytest.warns(DeprecationWarning, match="has moved"):
-        found = getattr(importlib.import_module(module), name)
-    assert found.__name__ == name

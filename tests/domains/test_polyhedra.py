@@ -240,8 +240,8 @@ def test_inner_radius__ball_is_inside_and_not_needlessly_small(name):
     for x in np.vstack([worst, centre + radius * others @ hull.basis.T]):
         assert (case.A @ x <= case.b + 1e-9).all()
     largest = ((case.b - case.A @ centre)[sides] / lengths[sides]).min()
-    share = 1 - 1e-9 if any(word in name for word in EXACT_RADIUS) else 0.5
-    assert radius >= share * largest > 0
+    fraction = 1 - 1e-9 if any(word in name for word in EXACT_RADIUS) else 0.5
+    assert radius >= fraction * largest > 0
 
 
 @every
@@ -279,8 +279,8 @@ def test_contains__knows_inside_from_outside(name):
     assert domain.contains(centre)
     for x in vertices[:10]:
         assert domain.contains(x)
-    for shares in rng.dirichlet(np.full(len(vertices), 0.3), 5):
-        assert domain.contains(shares @ vertices)
+    for weights in rng.dirichlet(np.full(len(vertices), 0.3), 5):
+        assert domain.contains(weights @ vertices)
     for z in rng.standard_normal((5, hull.basis.shape[1])):
         far = centre + 10 * domain.diameter() * hull.basis @ z / max(np.linalg.norm(z), 1e-300)
         if hull.basis.size:

@@ -35,7 +35,7 @@ def test_flights__the_departure_tells_what_to_do():
     assert {tuple(row) for row in np.unique(each.means, axis=0)} == set(map(tuple, FLIGHT_REWARDS))
 
 
-def test_randhie__the_log_has_the_plans_and_their_shares():
+def test_randhie__the_log_has_the_plans_and_their_frequencies():
     log = logged("randhie")
     counts = np.bincount(log.actions)
     assert dict(zip(PLANS, counts.tolist(), strict=True)) == {

@@ -73,19 +73,19 @@ def test_world__each_is_what_its_line_says():
     assert 0.007 < odd.mean() < 0.013  # 1%, 6 deviations
     assert (rare[~odd][:, :, 3:] == 0).all()
     basis = features["basis"]
-    share = basis.mean(axis=(0, 1))
+    fraction = basis.mean(axis=(0, 1))
     assert ((basis == 0) | (basis == 1)).all()
-    assert np.allclose(share, [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16], atol=0.02)
+    assert np.allclose(fraction, [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 16], atol=0.02)
     for name, mean in (("half", 0.5), ("tenth", 0.1)):
         assert np.allclose(features[name][:, :, 0], 1 / np.sqrt(2))
         assert made(name)[1].means.mean() == pytest.approx(mean, abs=0.01)
 
 
-def test_world__noise_is_the_deviation_of_gaussian_rewards():
+def test_world__noise_is_the_std_of_gaussian_rewards():
     people = linear_world("short", 3, noise=0.3, seed=0).people(20_000, np.random.default_rng(0))
     first = np.zeros(20_000, dtype=int)
-    luck = people.rewards(first, np.random.default_rng(0)) - people.means[:, 0]
-    assert luck.std() == pytest.approx(0.3, rel=0.05)
+    noise = people.rewards(first, np.random.default_rng(0)) - people.means[:, 0]
+    assert noise.std() == pytest.approx(0.3, rel=0.05)
 
 
 @pytest.mark.parametrize(

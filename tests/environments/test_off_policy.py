@@ -33,8 +33,8 @@ def policy_of(people):
 
 @cache
 def truth():
-    crowd = world("half", dim=4, actions=4, seed=0).people(400_000, np.random.default_rng(7))
-    return np.einsum("na,na->n", policy_of(crowd), crowd.means).mean()
+    people = world("half", dim=4, actions=4, seed=0).people(400_000, np.random.default_rng(7))
+    return np.einsum("na,na->n", policy_of(people), people.means).mean()
 
 
 @cache
@@ -53,7 +53,7 @@ def trials(method, change=lambda log: log):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_evaluate__estimates_are_unbiased_and_their_intervals_cover(method):
-    # 400 logs: a share of 95% has deviation 1.1%; the mean miss is taken in its own deviations.
+    # 400 logs: a fraction of 95% has std 1.1%; the mean error is taken in units of its own std.
     scores, misses = trials(method)
     assert 0.91 < np.mean(np.abs(scores) < 1.96) < 0.985
     assert abs(misses.mean()) < 4.5 * misses.std() / np.sqrt(RUNS)

@@ -22,15 +22,15 @@ def test_people__regret_is_what_the_best_action_brings_beyond_the_chosen():
 
 @pytest.mark.parametrize("distribution", ["gaussian", "sign", "zero-one", "known"])
 def test_people__rewards_have_their_mean(distribution):
-    # 40,000 rewards of deviation at most 1: a mean within 6 deviations is within .03.
+    # 40,000 rewards of std at most 1: a mean within 6 deviations is within .03.
     people = some(distribution, noise=0.1)
     for action, mean in enumerate((0.2, 0.7, 0.4)):
         y = people.rewards(np.full(40_000, action), np.random.default_rng(action))
         assert y.mean() == pytest.approx(mean, abs=0.03)
-        deviation = {"gaussian": 0.1, "sign": (1 - mean**2) ** 0.5, "known": 0.0}.get(
+        std = {"gaussian": 0.1, "sign": (1 - mean**2) ** 0.5, "known": 0.0}.get(
             distribution, (mean * (1 - mean)) ** 0.5
         )
-        assert y.std() == pytest.approx(deviation, abs=0.02)
+        assert y.std() == pytest.approx(std, abs=0.02)
 
 
 def test_people__gaussian_rewards_are_cut_to_the_range():
@@ -70,3 +70,8 @@ def test_people__actions_that_are_not_offered_are_refused(actions):
         people.regret(actions)
     with pytest.raises(ValueError, match="actions must"):
         people.rewards(actions, np.random.default_rng(0))
+
+
+def test_people__an_unknown_distribution_is_refused_and_does_not_mean_known():
+    with pytest.raises(ValueError, match="distribution must be one of"):
+        some("poisson", n=2)

@@ -94,8 +94,8 @@ def test_play__a_context_for_all_arms_is_a_world_too():
     means = place.means(X)
     chosen = means[np.arange(50), [action for action, _ in learner.told]]
     np.testing.assert_allclose(played.regret, means.max(axis=1) - chosen)
-    luck = np.random.default_rng([2, 2])
-    expected = [min(max(m + 0.1 * luck.standard_normal(), -1.0), 1.0) for m in chosen]
+    reward_rng = np.random.default_rng([2, 2])
+    expected = [min(max(m + 0.1 * reward_rng.standard_normal(), -1.0), 1.0) for m in chosen]
     np.testing.assert_allclose([reward for _, reward in learner.told], expected)
 
 

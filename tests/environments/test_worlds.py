@@ -82,8 +82,8 @@ def test_gap__the_best_is_ahead_of_the_next_by_the_gap_for_everybody():
     assert np.allclose(ordered[:, -1], 0.5)
     assert np.allclose(ordered[:, -2], 0.15)
     assert np.allclose(np.linalg.norm(people.features, axis=2), 1)
-    shares = np.bincount(people.means.argmax(axis=1), minlength=6) / 3000
-    assert np.allclose(shares, 1 / 6, atol=0.05)  # 6 deviations are .041
+    fractions = np.bincount(people.means.argmax(axis=1), minlength=6) / 3000
+    assert np.allclose(fractions, 1 / 6, atol=0.05)  # 6 deviations are .041
 
 
 @pytest.mark.parametrize("link", ["logistic", "probit"])

@@ -1,11 +1,9 @@
-import importlib
 import json
 import math
 from pathlib import Path
 
 import pytest
 
-from discreet.experiments.bandit_forecast import Stream
 from discreet.experiments.experiment import Cell, Choice, Experiment, ExperimentError
 from discreet.experiments.experiment_file import line_of, read_experiment
 from discreet.experiments.tasks import TASKS, cells_of, check
@@ -190,14 +188,3 @@ def test_tasks__every_learner_says_what_it_is():
             assert entry.about
             assert entry.reference
             assert entry.trust in ("joint", "central", "local", "none")
-
-
-@pytest.mark.parametrize(
-    ("module", "old", "new"),
-    [("plan", "Plan", Experiment), ("bandit_planning", "Stream", Stream)],
-)
-def test_moved_names__still_work_and_warn(module, old, new):
-    moved = importlib.import_module(f"discreet.experiments.{module}")
-    with pytest.warns(DeprecationWarning, match=f"is now discreet.experiments.*{new.__name__}"):
-        assert getattr(moved, old) is new
-    assert not hasattr(moved, "Nothing")

@@ -56,18 +56,21 @@ def test_exp2__is_the_papers_algorithm_5():
         q /= q.sum()
 
 
-def test_exp2__draws_from_the_law_it_states():
+def test_exp2__draws_from_the_probabilities_it_states():
     plain = Exp2(3, rate=1.0, explore=0.1, seed=0)
     plain.learn(plain.decide(), 0.9)
     counts = np.zeros(3)
     for _ in range(20_000):
         arm = plain.decide()
         counts[arm.action] += 1
-    law = arm.probabilities
-    assert law.sum() == pytest.approx(1.0)
-    assert law.max() - law.min() > 0.1
+    probabilities = arm.probabilities
+    assert probabilities.sum() == pytest.approx(1.0)
+    assert probabilities.max() - probabilities.min() > 0.1
     # Five standard deviations: false alarm 2e-6; 2% of the mass elsewhere would be seen.
-    assert (np.abs(counts / 20_000 - law) < 5 * np.sqrt(law * (1 - law) / 20_000)).all()
+    assert (
+        np.abs(counts / 20_000 - probabilities)
+        < 5 * np.sqrt(probabilities * (1 - probabilities) / 20_000)
+    ).all()
 
 
 def test_exp2__stays_finite_with_huge_totals():
@@ -201,12 +204,12 @@ def test_past_the_horizon_the_policy_stays_and_losses_no_longer_count(trust):
     decisions = [bandit.decide() for _ in range(20)]
     assert bandit.learning
     assert bandit.learn(decisions[-1], 0.5), "the last round within the horizon counts"
-    law = bandit.decide().probabilities
+    probabilities = bandit.decide().probabilities
     assert not bandit.learning
     assert bandit.learn(decisions[-2], 0.5) is False
     for _ in range(50):
         late = bandit.decide()
-        assert np.array_equal(late.probabilities, law)
+        assert np.array_equal(late.probabilities, probabilities)
         assert bandit.learn(late, 0.0) is False
         with pytest.raises(ValueError, match="each counts once"):
             bandit.learn(late, 0.0)

@@ -73,7 +73,7 @@ def test_noise__is_fresh_in_every_restart():
         learner, drawn = Doubling(make, first=20), []
         for horizon in (20, 40):
             drawn.append(learner.learner.run(np.full((1, N), 0.5)))
-            drawn[-1] = learner.learner._sums.estimate / learner.learner.deviation(1)
+            drawn[-1] = learner.learner._sums.estimate / learner.learner.std(1)
             learner.run(np.full((horizon - 1, N), 0.5))
             learner._turn()
         return drawn

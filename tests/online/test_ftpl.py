@@ -36,7 +36,7 @@ def test_perturbation__tops_up_the_privacy_noise_and_no_more(epsilon, delta):
     T = 50_000
     learner = FTPL(Simplex(3), T, epsilon, delta, loss_bound=2.0, noise=SeededNoise(0))
     t = np.arange(2, T + 1)
-    held, added = learner.deviation(t - 1), learner.perturbation(t)
+    held, added = learner.std(t - 1), learner.perturbation(t)
     needed = 0.3 * 2.0 * np.sqrt(t)
     assert np.allclose(np.hypot(held, added), np.maximum(held, needed))
     assert (added > 0).any()

@@ -101,22 +101,22 @@ def test_ftrl__decides_from_the_sums_that_its_guarantee_counts(domain):
     L = losses(domain)
     learner.run(L)
     noisy = learner._sums.estimate + T * learner._centre
-    assert not np.allclose(noisy, L.sum(axis=0), atol=0.1 * learner.deviation(T))
-    assert np.abs(noisy - L.sum(axis=0)).max() < 6 * learner.deviation(T)
+    assert not np.allclose(noisy, L.sum(axis=0), atol=0.1 * learner.std(T))
+    assert np.abs(noisy - L.sum(axis=0)).max() < 6 * learner.std(T)
     assert learner.decide() == pytest.approx(
         domain.leader(noisy, learner.learning_rate(T + 1)), abs=1e-9
     )
 
 
-def test_noise__the_sums_behind_the_decisions_have_the_law_of_the_release(assert_law):
-    """sqrt(n) b/mu times the filter's reach in the first round (b_0 = 1). False alarm 1e-6."""
+def test_noise__the_sums_behind_the_decisions_have_the_noise_of_the_release(assert_distribution):
+    """sqrt(n) b/mu times the design's sensitivity in round 1 (b_0 = 1). False alarm 1e-6."""
     n = 4000
     learner = FTRL(Simplex(n), 3, 1.0, 1e-6, mechanism="blt", noise=SeededNoise(8))
     learner.learn(np.full(n, 0.5))
-    reach = learner._sums._plan.design.reach(1)
-    deviation = math.sqrt(n) / gaussian_mu(1.0, 1e-6) * reach
-    assert learner.deviation(1) == pytest.approx(deviation)
-    assert_law(learner._sums.estimate, stats.norm(0, deviation).cdf)
+    per_unit = learner._sums._calibration.design.sensitivity(1)
+    std = math.sqrt(n) / gaussian_mu(1.0, 1e-6) * per_unit
+    assert learner.std(1) == pytest.approx(std)
+    assert_distribution(learner._sums.estimate, stats.norm(0, std).cdf)
 
 
 @every
@@ -183,17 +183,17 @@ def test_sensitivity__no_two_losses_that_are_accepted_lie_further_apart(domain, 
         move = accepted[0] - accepted[1]
         order = {"l1": 1, "l2": 2, "linf": math.inf}[learner._sums.norm]
         assert np.linalg.norm(move, ord=order) <= learner._sums.sensitivity * (1 + 1e-9)
-        reach = math.sqrt(n) * b if domain.loss_set == "box" else 2 * b
-        assert np.linalg.norm(move) <= reach * (1 + 1e-9)
+        bound = math.sqrt(n) * b if domain.loss_set == "box" else 2 * b
+        assert np.linalg.norm(move) <= bound * (1 + 1e-9)
 
 
 def test_mechanism__the_paper_s_padded_binary_tree_is_there():
     tree = Tree(branching=2, balanced=False, padded=True)
     learner = FTRL(Simplex(4), T, 1.0, mechanism=tree, noise=SeededNoise(0))
     learner.run(losses(Simplex(4)))
-    assert learner.deviation(1) == learner.deviation(T)
+    assert learner.std(1) == learner.std(T)
     default = FTRL(Simplex(4), T, 1.0, noise=SeededNoise(0))
-    assert default.deviation(T) < learner.deviation(T) / 2
+    assert default.std(T) < learner.std(T) / 2
 
 
 def test_secure_noise__runs_and_says_how_it_draws():

@@ -156,14 +156,16 @@ def directions_of(which, n, count, batches=1):
 @pytest.mark.parametrize("which", ["independent", "frames"])
 @pytest.mark.parametrize("i", [0, 1, 4])
 def test_directions__each_is_uniform_on_the_sphere(which, i):
-    """<u, v> of a fixed v has the law of one coordinate: Beta((n-1)/2, (n-1)/2) on [-1, 1]."""
+    """<u, v> of a fixed v is distributed as one coordinate: Beta((n-1)/2, (n-1)/2) on [-1, 1]."""
     n, v = 4, np.array([0.5, -0.5, 0.5, -0.5])
     units = directions_of(which, n, 6, batches=4000)[:, i]
     np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1.0)
-    law = stats.beta((n - 1) / 2, (n - 1) / 2, loc=-1, scale=2)
+    distribution = stats.beta((n - 1) / 2, (n - 1) / 2, loc=-1, scale=2)
     for values in (units @ v, units[:, 2]):
-        assert stats.kstest(values, law.cdf).pvalue > 1e-6
-        assert stats.kstest(np.clip(values * 1.25, -1, 1), law.cdf).pvalue < 1e-6, "no power"
+        assert stats.kstest(values, distribution.cdf).pvalue > 1e-6
+        assert stats.kstest(np.clip(values * 1.25, -1, 1), distribution.cdf).pvalue < 1e-6, (
+            "no power"
+        )
 
 
 def test_frames__are_plus_and_minus_an_orthonormal_basis_and_sum_a_linear_loss_exactly():
@@ -247,10 +249,10 @@ def test_release__k_rows_that_are_rounded_to_the_lattice_are_paid_for():
     """With little epsilon the lattice is coarse: 1e-9 of a term here."""
     k, n = 7, 9
     sums = make(Cube(n), 10**7, 1e-3, contributions=k, noise=SecureNoise())._feedback.sums
-    plan, term = sums._plan, make(Cube(n), 10**7, 1e-3)._feedback.sums.sensitivity
+    plan, term = sums._calibration, make(Cube(n), 10**7, 1e-3)._feedback.sums.sensitivity
     assert plan.spacing > 1e-9 * term
-    reach = plan.design.reach(1)
-    assert plan.release.sensitivity >= k * (term + math.sqrt(n + 1) * plan.spacing) * reach
+    per_unit = plan.design.sensitivity(1)
+    assert plan.release.sensitivity >= k * (term + math.sqrt(n + 1) * plan.spacing) * per_unit
 
 
 def test_release__the_claim_is_n_over_zeta_times_the_range():
@@ -260,7 +262,7 @@ def test_release__the_claim_is_n_over_zeta_times_the_range():
     assert bandit._feedback.sums.norm == "l2"
 
 
-def test_release__noise_has_the_law_of_its_scale(assert_law):
+def test_release__noise_has_the_law_of_its_scale(assert_distribution):
     """With losses at the middle every term is zero: the first release is noise alone."""
     seen, bandit = [], make(Cube(20), 32)
     for seed in range(150):
@@ -270,8 +272,8 @@ def test_release__noise_has_the_law_of_its_scale(assert_law):
         seen.append(bandit._feedback.sums.estimate)
     sums = bandit._feedback.sums
     assert sums.rounds == 1
-    std = sums.deviation(1)
-    assert_law(np.ravel(seen), stats.norm(scale=std).cdf)
+    std = sums.std(1)
+    assert_distribution(np.ravel(seen), stats.norm(scale=std).cdf)
 
 
 def test_release__fewer_than_batches_and_none_after_the_last_batch():

@@ -247,7 +247,7 @@ def test_due__falls_on_exactly_as_many_rounds_as_are_paid_for(horizon, choices):
 
 
 @pytest.mark.parametrize("signed", [True, False])
-def test_vertex__has_the_law_of_the_exponential_mechanism(signed):
+def test_vertex__is_distributed_as_the_exponential_mechanism(signed):
     """Chi-squared over all vertices; false alarm 1e-6, and 1.25 times the scale is refused."""
     total, runs = np.array([1.0, -2.0, 0.5, 0.0, 3.0]), 60_000
     choice = VertexDirection(5, 1, Budget(2.0, 0.0), bound=1.0, signed=signed, noise=SeededNoise(3))
@@ -271,7 +271,7 @@ def test_vertex__has_the_law_of_the_exponential_mechanism(signed):
         assert counts[5:].sum() == 0
 
 
-def test_vertex__secure_noise_draws_the_same_law():
+def test_vertex__secure_noise_draws_from_the_same_distribution():
     pytest.importorskip("opendp")
     choice = VertexDirection(2, 1, Budget(2.0, 0.0), bound=1.0, noise=SecureNoise())
     total = np.array([2.0, -1.0])
@@ -282,27 +282,27 @@ def test_vertex__secure_noise_draws_the_same_law():
     assert stats.chisquare(seen, wanted).pvalue > 1e-6
 
 
-def test_sums__gaussian_noise_has_the_calibrated_deviation(assert_law):
+def test_sums__gaussian_noise_has_the_calibrated_std(assert_distribution):
     learner = StreamingFrankWolfe(
         Cube(4000), 8, 1.0, 1e-6, gradient_bound=1.0, mechanism="blt", noise=SeededNoise(5)
     )
     sums = learner._direction._sums
-    noise = np.concatenate([sums.add(np.zeros(4000)) / sums.deviation(t) for t in (1,)])
+    noise = np.concatenate([sums.add(np.zeros(4000)) / sums.std(t) for t in (1,)])
     (release,) = learner.guarantee.releases
-    assert_law(noise, stats.norm.cdf)
+    assert_distribution(noise, stats.norm.cdf)
     assert release.sensitivity / release.scale == pytest.approx(gaussian_mu(1.0, 1e-6))
     assert release.sensitivity >= 2.0
 
 
 @pytest.mark.parametrize("q", [3.0, math.inf])
-def test_generalized_gaussian__node_noise_has_its_law_and_cost(q, assert_law):
+def test_generalized_gaussian__node_noise_has_its_law_and_cost(q, assert_distribution):
     """|z|_r^2/(2 s^2) is Gamma(d/2)."""
     dim, budget = 60, Budget(1.0, 1e-6)
     sums = GeneralizedGaussianSum(8, dim, budget, bound=1.0, q=q, noise=SeededNoise(0))
     r = max(2.0, min(q, math.log(dim)))
     rows = sums._sum.draw(0, 1500)
     size = (np.abs(rows) ** r).sum(axis=1) ** (2 / r) / (2 * sums._scale**2)
-    assert_law(size, stats.gamma(dim / 2).cdf)
+    assert_distribution(size, stats.gamma(dim / 2).cdf)
     (release,) = sums.guarantee.releases
     levels = 4  # 8 rounds, binary: nodes of 1, 2, 4 and 8 rounds
     moved = 2 * dim ** (1 / r - 1 / q)

@@ -19,16 +19,18 @@ class Forbidden(SeededNoise):
 
 
 @pytest.mark.parametrize(("sensitivity", "mu"), [(1.0, 1.0), (2.0, 0.5), (3.0, 0.1)])
-def test_noisy_sum__holds_gaussian_noise_of_scale_sensitivity_over_mu(sensitivity, mu, assert_law):
+def test_noisy_sum__holds_gaussian_noise_of_scale_sensitivity_over_mu(
+    sensitivity, mu, assert_distribution
+):
     total = NoisySum(4000, sensitivity=sensitivity, mu=mu, noise=SeededNoise(1))
     assert total.release.scale == sensitivity / mu
     assert total.release.mu == pytest.approx(mu)
-    assert_law(total.value, stats.norm(scale=sensitivity / mu).cdf)
+    assert_distribution(total.value, stats.norm(scale=sensitivity / mu).cdf)
 
 
-def test_noisy_sum__secure_noise_has_the_same_law(assert_law):
+def test_noisy_sum__secure_noise_has_the_same_law(assert_distribution):
     total = NoisySum(6000, sensitivity=2.0, mu=0.5, noise=SecureNoise())
-    assert_law(total.value, stats.norm(scale=4.0).cdf)
+    assert_distribution(total.value, stats.norm(scale=4.0).cdf)
 
 
 def test_noisy_sum__the_noise_does_not_depend_on_the_terms_and_is_drawn_once():

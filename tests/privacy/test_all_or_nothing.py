@@ -240,7 +240,7 @@ def test_filter__interrupts_use_no_noise_twice(mechanism):
         interrupted(lambda: sums.add(0.0), at % 50)
         if sums.rounds > before:
             out.append(sums.estimate[0])
-    design, scale = sums._plan.design, sums._plan.release.scale
+    design, scale = sums._calibration.design, sums._calibration.release.scale
     z = np.linalg.solve(scale * design.filter(900).steps(np.eye(900)), np.array(out))
     drawn = np.concatenate(noise.drawn)
     assert len(drawn) > len(z)  # some were dropped

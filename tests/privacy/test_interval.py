@@ -151,7 +151,7 @@ def test_interval__reports_are_unbiased_with_the_stated_std(epsilon, value):
     spread = reports.std()
     assert abs(reports.mean() - value) < 5 * spread / math.sqrt(len(reports))  # 6e-7
     x = (value - 4.0) / 2
-    variance = channel.std**2 if channel.hybrid else channel.reach**2 - 4 * x * x
+    variance = channel.std**2 if channel.hybrid else channel.report_bound**2 - 4 * x * x
     assert spread == pytest.approx(math.sqrt(variance), rel=0.012)
     assert spread <= channel.std * 1.012
 
@@ -188,17 +188,17 @@ def test_hybrid__reports_follow_the_stated_probabilities(x):
     reports = channel.privatize(np.full(n, x), SeededNoise(5))
     two = np.abs(np.abs(reports) - channel._response.bound) < 1e-9
     cells = np.arange(-CELLS, CELLS + 1) * channel._piecewise.step
-    law = np.exp(channel.log_density(cells, x))
+    density = np.exp(channel.log_density(cells, x))
     ends = np.exp(channel.log_density(np.array([-1.0, 1.0]) * channel._response.bound, x))
-    assert law.sum() + ends.sum() == pytest.approx(1.0, abs=1e-9)
-    edges = np.linspace(-channel.reach * 1.001, channel.reach * 1.001, 41)
-    expected = n * np.histogram(cells, edges, weights=law)[0]
+    assert density.sum() + ends.sum() == pytest.approx(1.0, abs=1e-9)
+    edges = np.linspace(-channel.report_bound * 1.001, channel.report_bound * 1.001, 41)
+    expected = n * np.histogram(cells, edges, weights=density)[0]
     counts = np.histogram(reports[~two], edges)[0]
     keep = expected > 20
     assert (np.abs(counts - expected) / np.sqrt(np.maximum(expected, 1)))[keep].max() < 5
     assert abs(two.sum() - n * ends.sum()) < 5 * math.sqrt(n * ends.sum())
-    law_of_another = np.exp(channel.log_density(cells, 0.8 * x))  # power
-    other = n * np.histogram(cells, edges, weights=law_of_another)[0]
+    density_of_another = np.exp(channel.log_density(cells, 0.8 * x))  # power
+    other = n * np.histogram(cells, edges, weights=density_of_another)[0]
     assert (np.abs(counts - other) / np.sqrt(np.maximum(other, 1)))[keep].max() > 5
 
 
@@ -208,7 +208,7 @@ def test_hybrid__reports_follow_the_stated_probabilities(x):
 def test_numbers__reports_keep_to_the_stated_bound_and_second_moment(kind, epsilon, value):
     channel = kind(epsilon, low=-1.0, high=3.0)
     away = channel.privatize(np.full(20_000, value), SeededNoise(0)) - 1.0
-    assert np.abs(away).max() <= channel.reach * (1 + 1e-12)
+    assert np.abs(away).max() <= channel.report_bound * (1 + 1e-12)
     moment, error = (away**2).mean(), 5 * (away**2).std() / math.sqrt(len(away))  # 6e-7
     assert moment <= channel.second_moment * (1 + 1e-9) + error
     if value != 0.4:  # a bound of the interval reaches it

@@ -20,7 +20,7 @@ BUDGET = Budget(1.0, 1e-6)
 
 
 class LatticeNoise(SeededNoise):
-    """Reproducible lattice noise: numpy's normals, rounded; the law up to (spacing/std)^2."""
+    """Reproducible lattice noise: numpy's normals, rounded; normal up to (spacing/std)^2."""
 
     exact = SecureNoise.exact
     spacing = SecureNoise.spacing
@@ -67,7 +67,7 @@ def test_dyadic__coefficients_have_24_bits_and_the_same_noise(horizon):
             numerator, _ = float(value).as_integer_ratio()
             assert numerator.bit_length() <= 24
     at = np.array(horizon)
-    ratio = dyadic.reach(1) * dyadic.std(at) / (fitted.reach(1) * fitted.std(at))
+    ratio = dyadic.sensitivity(1) * dyadic.std(at) / (fitted.sensitivity(1) * fitted.std(at))
     assert ratio == pytest.approx(1, abs=1e-6)
 
 
@@ -79,7 +79,7 @@ def test_reach__is_the_exact_norm_of_the_dyadic_columns(k):
     assert all(a >= b >= 0 for a, b in itertools.pairwise(c))
     column = [sum(c[max(0, t - k + 1) : t + 1]) for t in range(horizon)]
     length = math.sqrt(sum(each**2 for each in column))
-    assert design.reach(k) == pytest.approx(length, rel=1e-13)
+    assert design.sensitivity(k) == pytest.approx(length, rel=1e-13)
 
 
 @settings(max_examples=25, deadline=None)
@@ -142,17 +142,17 @@ def test_sums__equal_float_blt_given_the_same_noise(contributions):
     assert (made[0].std(t) >= made[1].std(t) * (1 - 1e-6)).all()
 
 
-def test_sums__what_is_published_lies_on_the_lattice_and_has_the_law(assert_law):
+def test_sums__what_is_published_lies_on_the_lattice_and_has_the_distribution(assert_distribution):
     """C of the sums gives back C x + z: integers, and N(0, s^2) where x is zero."""
     T, dim = 12, 400
     sums = PrefixSum(T, dim, BUDGET, sensitivity=2.0, mechanism="blt", noise=SecureNoise())
     assert sums.guarantee.sampler == "exact lattice, OS entropy"
     out = sums.add_many(np.zeros((T, dim)))
-    calibration = sums._plan
+    calibration = sums._calibration
     z = np.linalg.solve(calibration.design.filter(T).steps(np.eye(T)), out)
     units = z / calibration.spacing
     assert np.abs(units - np.rint(units)).max() < 0.01
-    assert_law(z.ravel(), stats.norm(scale=calibration.release.scale).cdf)
+    assert_distribution(z.ravel(), stats.norm(scale=calibration.release.scale).cdf)
 
 
 def test_sums__the_sensitivity_covers_rounding_of_rows_and_of_what_is_published():
@@ -161,8 +161,8 @@ def test_sums__the_sensitivity_covers_rounding_of_rows_and_of_what_is_published(
         T, dim, BUDGET, sensitivity=2.0, mechanism="blt", noise=SecureNoise()
     ).guarantee.releases
     design = Buffered.fitted(T).dyadic()
-    spacing = SecureNoise().spacing("gaussian", 2.0 * design.reach(1) / BUDGET.mu)
-    rows = (2.0 + spacing * math.sqrt(dim)) * design.reach(1)
+    spacing = SecureNoise().spacing("gaussian", 2.0 * design.sensitivity(1) / BUDGET.mu)
+    rows = (2.0 + spacing * math.sqrt(dim)) * design.sensitivity(1)
     assert release.sensitivity == pytest.approx(
         rows + spacing * (1 + 1 / 256) * math.sqrt(T * dim), rel=1e-15
     )
@@ -172,8 +172,8 @@ def test_sums__the_sensitivity_covers_rounding_of_rows_and_of_what_is_published(
         4, dim, Budget(1.0, 1e-6, 10), sensitivity=2.0, mechanism="blt", noise=SecureNoise()
     ).guarantee.releases
     small = Buffered.fitted(4).dyadic()
-    spacing = SecureNoise().spacing("gaussian", 2.0 * small.reach(10) / BUDGET.mu)
-    rows = (2.0 + spacing * math.sqrt(dim)) * small.reach(10)
+    spacing = SecureNoise().spacing("gaussian", 2.0 * small.sensitivity(10) / BUDGET.mu)
+    rows = (2.0 + spacing * math.sqrt(dim)) * small.sensitivity(10)
     published = spacing * (1 + 1 / 256) * math.sqrt(4 * dim)
     assert twice.sensitivity == pytest.approx(rows + math.sqrt(3) * published, rel=1e-15)
 
@@ -187,7 +187,7 @@ def test_sums__any_size_of_rows_and_noise_is_exact(bound, epsilon):
     )
     X = np.random.default_rng(1).uniform(-bound, bound, (300, 1))
     assert np.allclose(sums.add_many(X), np.cumsum(X, axis=0), rtol=0, atol=300 * sums.std(1))
-    spacing = sums._plan.spacing
+    spacing = sums._calibration.spacing
     rounded = np.cumsum(to_lattice(X, spacing), axis=0)
     assert np.abs(sums.estimate - rounded[-1]).max() <= 2e-6 * sums.std(1) + 1e-9 * bound
 
@@ -269,7 +269,7 @@ def attack_scores(canary, *, factor=1.0, contributions=1):
         )
         assert isinstance(sums._sum, LatticeSum)
         out = sums.add_many(np.tile(sign * move[:, None], (1, runs)))
-        B = sums._plan.design.filter(T).steps(np.eye(T))
+        B = sums._calibration.design.filter(T).steps(np.eye(T))
         scores.append(np.cumsum(move) @ np.linalg.solve(B @ B.T, out))
     return scores
 

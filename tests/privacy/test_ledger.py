@@ -30,15 +30,15 @@ def selection(epsilon, scope=None):
 
 
 @given(st.lists(st.floats(0.05, 1.0), min_size=1, max_size=6))
-def test_ledger__shares_of_mu_squared_that_add_up_are_admitted_and_no_more(shares):
+def test_ledger__fractions_of_mu_squared_that_add_up_are_admitted_and_no_more(fractions):
     budget = Budget(1.0, 1e-6)
-    ledger, total = Ledger(budget), sum(shares)
-    for share in shares:
-        ledger.spend(gaussian(budget.mu * math.sqrt(share / total)))
+    ledger, total = Ledger(budget), sum(fractions)
+    for fraction in fractions:
+        ledger.spend(gaussian(budget.mu * math.sqrt(fraction / total)))
     assert ledger.spent() == pytest.approx(1.0)
     with pytest.raises(BudgetSpent, match=r"would cost 1.01 times the budget"):
         ledger.spend(gaussian(budget.mu * 0.1))
-    assert len(ledger.releases) == len(shares)
+    assert len(ledger.releases) == len(fractions)
 
 
 def test_ledger__disjoint_scopes_cost_the_dearest_and_common_rows_add_to_each():
@@ -164,8 +164,8 @@ def test_ledger__nonsense_costs_are_refused_and_do_not_disable_it():
 def test_guarantee__gaussian_releases_compose_exactly():
     ledger = Ledger(Budget(1.0, 1e-6))
     mu = Budget(1.0, 1e-6).mu
-    for share in (0.1, 0.4, 0.5):
-        ledger.spend(gaussian(mu * math.sqrt(share)))
+    for fraction in (0.1, 0.4, 0.5):
+        ledger.spend(gaussian(mu * math.sqrt(fraction)))
     guarantee = ledger.guarantee()
     assert guarantee.epsilon_at(1e-6) == pytest.approx(1.0, rel=1e-9)
     accountant = dp_accounting.pld.PLDAccountant(

@@ -58,7 +58,7 @@ def test_ball__density_is_a_density_and_reports_follow_it(dim, epsilon):
     sphere /= np.linalg.norm(sphere, axis=1, keepdims=True)
     density = np.exp(channel.log_density(channel.radius * sphere, v))
     assert density.mean() == pytest.approx(1.0, abs=0.02)
-    # The law of the first coordinate: weights of the uniform sphere against real reports.
+    # The distribution of the first coordinate: weights of the uniform sphere against real reports.
     reports = channel.privatize(np.tile(v, (40_000, 1)), SeededNoise(1))[:, 0] / channel.radius
     edges = np.linspace(-1, 1, 12) if dim > 1 else np.array([-1.5, 0.0, 1.5])
     expected = np.histogram(sphere[:, 0], edges, weights=density)[0]

@@ -23,36 +23,36 @@ from discreet.privacy.mechanisms import (
 N = 40_000
 
 
-def test_gaussian__noise_has_deviation_sensitivity_over_mu(assert_law):
+def test_gaussian__noise_has_std_sensitivity_over_mu(assert_distribution):
     value, release = gaussian(np.zeros(N), sensitivity=3.0, mu=0.5, noise=SeededNoise(1))
     assert (release.sensitivity, release.scale, release.mu) == (3.0, 6.0, 0.5)
-    assert_law(value, stats.norm(scale=6.0).cdf)
+    assert_distribution(value, stats.norm(scale=6.0).cdf)
 
 
-def test_gaussian_symmetric__isometric_noise(assert_law):
+def test_gaussian_symmetric__isometric_noise(assert_distribution):
     value, release = gaussian_symmetric(
         np.zeros((250, 250)), sensitivity=1.0, mu=0.25, noise=SeededNoise(2)
     )
     assert release.scale == 4.0
     assert np.array_equal(value, value.T)
-    assert_law(value[np.triu_indices(250, 1)], stats.norm(scale=4.0 / math.sqrt(2)).cdf)
+    assert_distribution(value[np.triu_indices(250, 1)], stats.norm(scale=4.0 / math.sqrt(2)).cdf)
     diagonals = [
         np.diag(gaussian_symmetric(np.zeros((50, 50)), sensitivity=1.0, mu=0.25,
                                    noise=SeededNoise(seed)).value)
         for seed in range(400)
     ]  # fmt: skip
-    assert_law(np.concatenate(diagonals), stats.norm(scale=4.0).cdf)
+    assert_distribution(np.concatenate(diagonals), stats.norm(scale=4.0).cdf)
 
 
-def test_laplace__noise_has_scale_sensitivity_over_epsilon(assert_law):
+def test_laplace__noise_has_scale_sensitivity_over_epsilon(assert_distribution):
     value, release = laplace(np.zeros(N), sensitivity=2.0, epsilon=0.5, noise=SeededNoise(3))
     assert (release.mechanism, release.epsilon, release.scale) == ("laplace", 0.5, 4.0)
-    assert_law(value, stats.laplace(scale=4.0).cdf)
+    assert_distribution(value, stats.laplace(scale=4.0).cdf)
 
 
 @pytest.mark.parametrize("norm", ["l2", "linf"])
 @pytest.mark.parametrize("dim", [1, 4, 30])
-def test_k_norm__radius_is_gamma_and_direction_uniform(norm, dim, assert_law):
+def test_k_norm__radius_is_gamma_and_direction_uniform(norm, dim, assert_distribution):
     noise = SeededNoise(4)
     rows = np.array([
         k_norm(np.zeros(dim), sensitivity=2.0, epsilon=0.5, norm=norm, noise=noise).value
@@ -67,14 +67,14 @@ def test_k_norm__radius_is_gamma_and_direction_uniform(norm, dim, assert_law):
     assert np.abs(np.mean(np.sign(rows), axis=0)).max() < 0.06
 
 
-def test_k_norm__in_one_dimension_every_norm_is_laplace(assert_law):
+def test_k_norm__in_one_dimension_every_norm_is_laplace(assert_distribution):
     for norm in ("l1", "l2", "linf"):
         noise = SeededNoise(5)
         draws = [
             k_norm([0.0], sensitivity=1.0, epsilon=1.0, norm=norm, noise=noise).value[0]
             for _ in range(12_000)
         ]
-        assert_law(np.array(draws), stats.laplace.cdf)
+        assert_distribution(np.array(draws), stats.laplace.cdf)
 
 
 def test_select__is_the_exponential_mechanism():
@@ -89,7 +89,7 @@ def test_select__is_the_exponential_mechanism():
         expected = 20_000 * weights / weights.sum()
         counts = np.bincount(picks, minlength=4)
         assert stats.chisquare(counts, expected).pvalue > 1e-6
-        # The planted bug: argmin(score + Gumbel) is another law, and this test sees it.
+        # The planted bug: argmin(score + Gumbel) is another distribution, and this test sees it.
         rng = np.random.default_rng(7)
         wrong = np.argmin(scores + rng.gumbel(0, 1.0, (20_000, 4)), axis=1)
         if minimize:
@@ -103,7 +103,7 @@ def test_select__costs_epsilon_bounded_range():
     assert release.rho == pytest.approx(0.8**2 / 8)
 
 
-def test_generalized_gaussian__squared_norm_is_gamma(assert_law):
+def test_generalized_gaussian__squared_norm_is_gamma(assert_distribution):
     dim, noise = 60, SeededNoise(8)
     r = math.log(dim)
     norms = []
@@ -112,34 +112,34 @@ def test_generalized_gaussian__squared_norm_is_gamma(assert_law):
             np.zeros(dim), sensitivity=0.1, q=math.inf, rho=0.5, noise=noise
         )
         norms.append(np.sum(np.abs(value) ** r) ** (2 / r))
-    assert_law(np.array(norms), stats.gamma(dim / 2, scale=2 * release.scale**2).cdf)
+    assert_distribution(np.array(norms), stats.gamma(dim / 2, scale=2 * release.scale**2).cdf)
     assert release.scale == pytest.approx(0.1 * dim ** (1 / r) * math.sqrt((r - 1) / (2 * 0.5)))
 
 
-def test_generalized_gaussian__at_q_2_is_gaussian(assert_law):
+def test_generalized_gaussian__at_q_2_is_gaussian(assert_distribution):
     noise = SeededNoise(9)
     rows = [
         generalized_gaussian(np.zeros(5), sensitivity=1.0, q=2, rho=0.125, noise=noise).value
         for _ in range(6000)
     ]
-    assert_law(np.array(rows), stats.norm(scale=2.0).cdf)  # mu = 1/2, rho = mu^2/2
+    assert_distribution(np.array(rows), stats.norm(scale=2.0).cdf)  # mu = 1/2, rho = mu^2/2
 
 
 @pytest.mark.parametrize("r", [2.0, 3.0, 6.0])
 @pytest.mark.parametrize("order", [1.5, 4.0])
 def test_generalized_gaussian__renyi_divergence_is_below_the_claimed_rho(r, order):
     # By quadrature in the plane, for density exp(-|z|_r^2 / 2) and moves of l_r length 1/2.
-    def energy(x, y):
+    def potential(x, y):
         return (abs(x) ** r + abs(y) ** r) ** (2 / r) / 2
 
-    total = integrate.dblquad(lambda y, x: math.exp(-energy(x, y)), -9, 9, -9, 9, epsabs=1e-9)[0]
+    total = integrate.dblquad(lambda y, x: math.exp(-potential(x, y)), -9, 9, -9, 9, epsabs=1e-9)[0]
     for angle in (0.0, 0.3, math.pi / 4):
         move = np.array([math.cos(angle), math.sin(angle)])
         move *= 0.5 / np.sum(np.abs(move) ** r) ** (1 / r)
 
         def integrand(y, x, move=move):
-            shifted = energy(x - move[0], y - move[1])
-            return math.exp(-order * energy(x, y) + (order - 1) * shifted)
+            shifted = potential(x - move[0], y - move[1])
+            return math.exp(-order * potential(x, y) + (order - 1) * shifted)
 
         moment = integrate.dblquad(integrand, -9, 9, -9, 9, epsabs=1e-9)[0] / total
         divergence = math.log(moment) / (order - 1)

@@ -23,16 +23,16 @@ SOURCES = [SeededNoise(0), SystemNoise(), SecureNoise()]
 
 
 @pytest.mark.parametrize("noise", SOURCES, ids=lambda noise: type(noise).__name__)
-def test_noise__laws(noise, assert_law):
+def test_noise__distributions(noise, assert_distribution):
     size = 20_000
-    assert_law(noise.gaussian(2.0, size), stats.norm(scale=2.0).cdf)
-    assert_law(noise.laplace(3.0, size), stats.laplace(scale=3.0).cdf)
-    assert_law(noise.normal(size), stats.norm.cdf)
-    assert_law(noise.gamma(2.5, size), stats.gamma(2.5).cdf)
+    assert_distribution(noise.gaussian(2.0, size), stats.norm(scale=2.0).cdf)
+    assert_distribution(noise.laplace(3.0, size), stats.laplace(scale=3.0).cdf)
+    assert_distribution(noise.normal(size), stats.norm.cdf)
+    assert_distribution(noise.gamma(2.5, size), stats.gamma(2.5).cdf)
     uniform = noise.uniform((100, 200))
     assert uniform.shape == (100, 200)
     assert 0 < uniform.min() <= uniform.max() < 1
-    assert_law(uniform, stats.uniform.cdf)
+    assert_distribution(uniform, stats.uniform.cdf)
 
 
 @pytest.mark.parametrize("noise", SOURCES, ids=lambda noise: type(noise).__name__)
@@ -133,7 +133,7 @@ def test_secure__tree_sums_are_exact_lattice_arithmetic():
     )
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (T, dim))
     out = sums.add_many(X)
-    spacing = sums._plan.spacing
+    spacing = sums._calibration.spacing
     assert spacing > 0
     units = out / spacing
     assert np.array_equal(units, np.rint(units))
@@ -172,7 +172,7 @@ def test_secure__long_batches_stay_exact():
     T = 2**21
     sums = PrefixSum(T, 1, Budget(1e-4, 1e-6), sensitivity=2.0, mechanism=Tree(5),
                      noise=LatticeNoise(0))  # fmt: skip
-    spacing = sums._plan.spacing
+    spacing = sums._calibration.spacing
     out = sums.add_many(np.zeros((T, 1)))[:, 0] / spacing
     assert np.abs(out).max() < 2**52
     odd = np.abs(np.diff(out)[-500_000:]) % 2

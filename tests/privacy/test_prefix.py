@@ -68,7 +68,7 @@ def test_prefix__no_privacy_is_the_plain_running_sum(mechanism, budget):
 
 
 @pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
-def test_prefix__noise_has_the_stated_deviation_at_every_round(mechanism, budget):
+def test_prefix__noise_has_the_stated_std_at_every_round(mechanism, budget):
     T, dim = 45, 900
     if isinstance(mechanism, str) and mechanism == "auto":
         dim = 901
@@ -116,7 +116,7 @@ def test_prefix__k_rounds_of_one_person_cost_at_most_the_budget_by_brute_force(
     sums = PrefixSum(T, 99, budget, sensitivity=1.0, mechanism=asked, noise=SeededNoise(0))
     assert sums.guarantee.releases[0].mechanism == "gaussian"
     scale = sums.guarantee.releases[0].scale
-    design = sums._plan.design
+    design = sums._calibration.design
     L = tree_outputs(design, T) if isinstance(design, Tree) else design.filter(T).steps(np.eye(T))
     covariance = scale**2 * L @ L.T
     worst = 0.0
@@ -155,7 +155,7 @@ def test_prefix__resumes_to_the_same_future(mechanism, budget, stop, tmp_path):
 
 
 @pytest.mark.parametrize("noise", [SystemNoise(), SecureNoise()], ids=["system", "secure"])
-def test_prefix__real_noise_resumes_in_law_and_saves_no_generator(noise, tmp_path):
+def test_prefix__real_noise_resumes_in_distribution_and_saves_no_generator(noise, tmp_path):
     sums = PrefixSum(50, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=noise)
     sums.add_many(rows(20, 2))
     state = sums.state_dict()

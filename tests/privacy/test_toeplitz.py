@@ -54,13 +54,13 @@ def test_reach__is_the_longest_sum_of_k_columns(index, k):
         assert k == 20
         two = np.linalg.norm(C[:, :2].sum(axis=1))
         longest = math.sqrt(2 * longest**2 + two**2)
-    assert design.reach(k) == pytest.approx(longest)
-    assert design.reach(k) <= k * design.reach(1) + 1e-12
+    assert design.sensitivity(k) == pytest.approx(longest)
+    assert design.sensitivity(k) <= k * design.sensitivity(1) + 1e-12
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 17, 300])
 @pytest.mark.parametrize("index", [0, 1])
-def test_deviation__is_the_length_of_rows(index, horizon):
+def test_std__is_the_length_of_rows(index, horizon):
     design = designs(horizon)[index]
     rows = np.linalg.norm(noise_matrix(design, horizon), axis=1)
     assert np.allclose(design.std(np.arange(1, horizon + 1)), rows)
@@ -83,7 +83,8 @@ def test_filters__many_steps_equal_single_steps(index):
 def test_buffered__within_one_percent_of_the_square_root(exponent):
     horizon = 2**exponent
     variances = [
-        (design.reach(1) * float(design.std(np.array(horizon)))) ** 2 for design in designs(horizon)
+        (design.sensitivity(1) * float(design.std(np.array(horizon)))) ** 2
+        for design in designs(horizon)
     ]
     assert variances[1] <= 1.01 * variances[0]
 
@@ -99,14 +100,15 @@ def square_root_variance(horizon):
 def test_buffered__long_streams_lose_what_the_docs_say(exponent, loss):
     horizon = 2**exponent
     design = Buffered.fitted(horizon)
-    variance = (design.reach(1) * float(design.std(np.array(horizon)))) ** 2
+    variance = (design.sensitivity(1) * float(design.std(np.array(horizon)))) ** 2
     assert 1 <= variance / square_root_variance(horizon) <= 1 + loss
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 31, 100, 1000, 12_345])
 def test_buffered__any_horizon_is_close_to_the_square_root(horizon):
     variances = [
-        (design.reach(1) * float(design.std(np.array(horizon)))) ** 2 for design in designs(horizon)
+        (design.sensitivity(1) * float(design.std(np.array(horizon)))) ** 2
+        for design in designs(horizon)
     ]
     assert variances[1] <= 1.01 * variances[0]
 
@@ -115,6 +117,6 @@ def test_buffered__parameters_take_less_than_a_millisecond():
     times = []
     for exponent in range(8, 40):
         start = time.perf_counter()
-        Buffered.fitted(2**exponent).reach(1)
+        Buffered.fitted(2**exponent).sensitivity(1)
         times.append(time.perf_counter() - start)
     assert np.median(times) < 1e-3

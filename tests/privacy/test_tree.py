@@ -72,12 +72,12 @@ def test_tree__reach_bounds_k_rounds_of_one_person_wherever_they_fall(asked, k):
     _, R = matrices(tree, horizon)
     moves = [R[:, list(rounds)].sum(axis=1) for rounds in itertools.combinations(range(horizon), k)]
     longest = max(np.linalg.norm(move) for move in moves)
-    assert longest <= tree.reach(k, pure=False) + 1e-12
-    assert tree.reach(k, pure=False) <= k * tree.reach(1, pure=False) + 1e-12
-    assert max(np.abs(move).sum() for move in moves) <= tree.reach(k, pure=True)
+    assert longest <= tree.sensitivity(k, pure=False) + 1e-12
+    assert tree.sensitivity(k, pure=False) <= k * tree.sensitivity(1, pure=False) + 1e-12
+    assert max(np.abs(move).sum() for move in moves) <= tree.sensitivity(k, pure=True)
     full = tree.base ** (tree.depth - 1)
     if k <= full <= horizon:  # the first k rounds are all inside nodes that exist
-        assert longest == pytest.approx(tree.reach(k, pure=False))
+        assert longest == pytest.approx(tree.sensitivity(k, pure=False))
 
 
 @pytest.mark.parametrize("asked", [Tree(2), Tree(5), Tree(4)])

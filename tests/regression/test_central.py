@@ -101,13 +101,13 @@ def test_statistics__one_replaced_row_moves_the_release_by_at_most_its_sensitivi
 @pytest.mark.parametrize("G", [0.0, 0.3, 0.5, 0.6, 1.0, 1.7, 1.8, 3.0, 40.0])
 def test_moves__are_the_largest_over_all_pairs_of_rows(G):
     """Every pair of directions in a plane, and every pair of lengths that the weights allow."""
-    shares = np.linspace(0, 1, 5)
+    fractions = np.linspace(0, 1, 5)
     worst = 0.0
     for angle in np.linspace(0, math.pi, 721):
         u, v = np.array([1.0, 0.0]), np.array([math.cos(angle), math.sin(angle)])
         moments = [np.sum((s * u - t * v) ** 2) for s in (-1, 0, 1) for t in (-1, 0, 1)]
         grams = [np.sum((s * np.outer(u, u) - t * np.outer(v, v)) ** 2)
-                 for s in shares for t in shares]  # fmt: skip
+                 for s in fractions for t in fractions]  # fmt: skip
         worst = max(worst, max(moments) + G * max(grams))
     assert worst <= _moves(G) + 1e-9
     assert worst == pytest.approx(_moves(G), rel=1e-4)
@@ -243,14 +243,14 @@ def test_information_weighted__skewed_labels_are_not_clipped_away():
     assert np.median(errors) < 0.012  # predicting zero: 0.028
 
 
-@pytest.mark.parametrize("share", [0.0, 0.01, 0.03])
-def test_information_weighted__a_direction_that_few_rows_have_stays_uncertain(share):
+@pytest.mark.parametrize("fraction", [0.0, 0.01, 0.03])
+def test_information_weighted__a_direction_that_few_rows_have_stays_uncertain(fraction):
     # theta lies along a direction that hardly anyone has; the other directions say nothing of it.
     inside, errors = [], []
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X = np.zeros((10_000, 4))
-        rare = rng.random(10_000) < share
+        rare = rng.random(10_000) < fraction
         X[:, 1:] = sphere(10_000, 3, seed)
         X[rare] = [1.0, 0.0, 0.0, 0.0]
         y = np.clip(0.9 * X[:, 0] + 0.1 * rng.standard_normal(10_000), -1, 1)
@@ -259,8 +259,8 @@ def test_information_weighted__a_direction_that_few_rows_have_stays_uncertain(sh
         inside.append(error <= 1.96 * math.sqrt(estimate.covariance[0, 0]))
         errors.append(error)
     assert np.mean(inside) >= 0.6
-    if share:
-        assert np.median(errors) < {0.01: 0.3, 0.03: 0.03}[share]
+    if fraction:
+        assert np.median(errors) < {0.01: 0.3, 0.03: 0.03}[fraction]
 
 
 @pytest.mark.parametrize("method", [information_weighted, single_pass])

@@ -94,9 +94,9 @@ def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short
         for x, y in ((0.08, 0.0), (0.02, 1.0))
     )
     moves_g, moves_H = sensitivities(model, weighting)
-    cost, share = glm_newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
+    cost, fraction = glm_newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
     assert np.linalg.norm(g - g2) == pytest.approx(moves_g)
-    assert 1 + 0.25 * cost < 1 + cost * share <= 1 + cost / 2
+    assert 1 + 0.25 * cost < 1 + cost * fraction <= 1 + cost / 2
 
 
 def test_newton__the_gradient_bound_is_reached_by_opposite_rows():
@@ -117,20 +117,20 @@ def test_papers__weighted_gram_and_directions_move_within_bounds(first, second, 
     assert np.linalg.norm(a - b) <= 2 * (1 + 1e-9)
 
 
-def descents(first, second, case, seed, reach, released, W):
+def descents(first, second, case, seed, bound, released, W):
     """Where the steps end with one row or the other, and the bound on their distance."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((12, DIM))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = rng.integers(0, 2, 12).astype(float)
     n, gamma = 12, 0.1
-    model = BoundedLink(link(case[0]), -reach, reach, case[1])
+    model = BoundedLink(link(case[0]), -bound, bound, case[1])
     root = glm_erm.power(W, 0.5)
     S = root @ released @ root
     firm = np.linalg.eigvalsh(S)[0]
     back = W @ glm_erm.power(S, -0.5)
     # By hand: |nu(t) - m t - y| on a grid of t and y, and curvature m firm.
-    t = np.linspace(-reach, reach, 1001)
+    t = np.linspace(-bound, bound, 1001)
     m = model.slope(t).min()
     worst = max(np.abs(model.mean(t) - m * t - label).max() for label in model.labels)
     kappa = glm_erm._kappa(W, gamma)
@@ -157,13 +157,13 @@ def descents(first, second, case, seed, reach, released, W):
     st.sampled_from([1, 2, 30, 1000]),
 )
 def test_erm__a_replaced_row_moves_every_number_of_steps_less_than_the_sensitivity(
-    first, second, case, seed, reach, more, steps
+    first, second, case, seed, bound, more, steps
 ):
     W = np.diag([1.0, 2.0, 3.0])
     released = np.linalg.inv(W) / 4 + np.diag([more, 0.0, 0.0])  # passes its test, just so
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(glm_erm, "MOST_STEPS", steps)
-        found, moves, _ = descents(first, second, case, seed, reach, released, W)
+        found, moves, _ = descents(first, second, case, seed, bound, released, W)
     assert np.linalg.norm(found[0] - found[1]) <= moves * (1 + 1e-9)
 
 
@@ -208,12 +208,12 @@ def test_erm__the_number_of_steps_depends_on_public_values_alone(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "unit"), [("logistic", 1), ("probit", 1), ("poisson", 6), ("identity", 2)]
 )
-@pytest.mark.parametrize("reach", [0.02, 1.0, 5.0])
-def test_erm__the_worst_residual_is_the_largest_on_a_grid(name, unit, reach):
-    model, t = BoundedLink(link(name), -reach, reach, unit), np.linspace(-reach, reach, 2001)
+@pytest.mark.parametrize("bound", [0.02, 1.0, 5.0])
+def test_erm__the_worst_residual_is_the_largest_on_a_grid(name, unit, bound):
+    model, t = BoundedLink(link(name), -bound, bound, unit), np.linspace(-bound, bound, 2001)
     slack = model.mean(t) - model.least * t
     largest = max(np.abs(slack - y).max() for y in np.linspace(*model.labels, 11))
-    assert glm_erm.worst_residual(model, reach) == pytest.approx(largest)
+    assert glm_erm.worst_residual(model, bound) == pytest.approx(largest)
 
 
 def test_erm__public_covariates_leave_their_part_of_the_budget_to_the_minimiser():
@@ -256,7 +256,7 @@ def test_glm__contributions_multiply_every_sensitivity(method):
     assert three.guarantee_.contributions == 3
 
 
-def test_newton__the_released_noise_has_the_stated_law(assert_law):
+def test_newton__the_released_noise_has_the_stated_distribution(assert_distribution):
     X, y, _ = world(50, d=8)
     model, weighting, theta = (
         link("logistic").within(10.0),
@@ -271,11 +271,11 @@ def test_newton__the_released_noise_has_the_stated_law(assert_law):
         rows.append(stage.information @ stage.theta - exact)  # H (H^-1 g) - g
     # sensitivity: 2 tau h = 1 for the gradient, and an eighth of its square for H
     scale = math.sqrt(1 + glm_newton.GRAM_COST / 2) / 0.2
-    assert_law(np.array(rows), stats.norm(0, scale).cdf)
+    assert_distribution(np.array(rows), stats.norm(0, scale).cdf)
 
 
 def audit(claimed):
-    """Scores of the gradient release on opposite rows, at a share of its true sensitivity."""
+    """Scores of the gradient release on opposite rows, at a fraction of its true sensitivity."""
     model, weighting, theta = (
         link("logistic").within(10.0),
         Weighting(Whitening.identity(DIM), 1.0),
@@ -319,10 +319,10 @@ def test_newton__without_noise_it_is_the_ridge_penalised_fit(name, top):
     mean = nu.mean(X @ theta)
     y = np.minimum(rng.poisson(mean), top) if name == "poisson" else rng.random(3000) < mean
     y = y.astype(float)
-    reach = nu.reach
+    bound = nu.predictor_bound
     model = PrivateGLM(math.inf, link=name, label_bound=top).fit(X, y)
-    bounded = nu.within(reach, top)
-    ridge = bounded.dispersion * 3 / reach**2
+    bounded = nu.within(bound, top)
+    ridge = bounded.dispersion * 3 / bound**2
 
     def loss(v):
         return bounded.loss(X @ v, y / top).sum() + ridge * v @ v / 2

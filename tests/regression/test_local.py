@@ -28,20 +28,20 @@ METHODS = [
 VECTOR_METHODS = METHODS[:4]
 
 
-def world(n, d=5, seed=0, deviation=0.1, scale=None):
+def world(n, d=5, seed=0, std=0.1, scale=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)) * (1.0 if scale is None else scale)
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1.0 if scale is not None else 0.0)
     theta = rng.standard_normal(d)
     theta /= np.linalg.norm(theta)
-    return X, np.clip(X @ theta + deviation * rng.standard_normal(n), -1, 1), theta
+    return X, np.clip(X @ theta + std * rng.standard_normal(n), -1, 1), theta
 
 
 def problem(X, y, epsilon=1.0, contributions=1, seed=0, public=None):
     ledger = Ledger(Budget(epsilon, 0.0, contributions), "pure")
-    coins = np.random.default_rng(seed + 7)
+    rng = np.random.default_rng(seed + 7)
     public = X[:2000] if public is None else public
-    return Problem(X, y, ledger, SeededNoise(seed), coins, public)
+    return Problem(X, y, ledger, SeededNoise(seed), rng, public)
 
 
 def some_state(kind, d, rng, epsilon=1.0):
@@ -203,7 +203,7 @@ def test_local__the_server_leaves_out_what_no_device_sends(name):
 
 def test_local__the_same_questions_are_asked_wherever_the_server_runs():
     """A whole fit through devices and JSON: nothing else is needed, and it learns."""
-    X, y, theta = world(4000, d=2, deviation=0.05)
+    X, y, theta = world(4000, d=2, std=0.05)
     server, person = Server(2, people=len(X), epsilon=8.0), 0
     while not server.done:
         record = json.dumps(server.ask().to_dict())
@@ -255,7 +255,7 @@ def test_local__the_covariance_is_that_of_the_error():
             estimate = method(problem(X, y, seed=seed))
             error = estimate.theta - theta
             squares.append(error @ np.linalg.solve(estimate.covariance, error) / 3)
-        # 72 degrees of freedom: the mean has deviation .17, so this allows for a factor of 1.3.
+        # 72 degrees of freedom: the mean has std .17: this allows a factor of 1.3.
         assert 1 / 1.3**2 - 0.34 < np.mean(squares) < 1.3**2 + 0.34, method.__name__
 
 
@@ -273,7 +273,7 @@ def test_local__without_privacy_phases_are_as_good_as_least_squares_on_the_last_
 def test_local__without_privacy_one_shot_solves_the_halves_normal_equations():
     X, y, _ = world(20_000)
     p, again = problem(X, y, epsilon=math.inf), problem(X, y, epsilon=math.inf)
-    order = again.coins.permutation(len(X))
+    order = again.rng.permutation(len(X))
     first, second = order[:10_000], order[10_000:]
     G, b = X[first].T @ X[first] / 10_000, X[second].T @ y[second] / 10_000
     assert np.allclose(local.one_shot(p).theta, np.linalg.solve(G, b), atol=0.01)
@@ -284,7 +284,7 @@ def test_local__without_privacy_descent_is_plain_batched_gradient_descent():
     p, again = problem(X, y, epsilon=math.inf), problem(X, y, epsilon=math.inf)
     found = local.descent(p).theta
     theta, steps = np.zeros(5), len(p.ledger.releases)
-    for rows in np.array_split(again.coins.permutation(len(X)), steps):
+    for rows in np.array_split(again.rng.permutation(len(X)), steps):
         residual = np.clip(X[rows] @ theta, -2, 2) - y[rows]
         theta = theta - X[rows].T @ residual / len(rows)
     assert steps > 5
@@ -295,7 +295,7 @@ def test_local__without_privacy_one_dimension_is_the_ratio_of_means():
     X, y, _ = world(2_000, d=1)
     X = X * np.random.default_rng(1).uniform(size=(2_000, 1))
     p, again = problem(X, y / 4, epsilon=math.inf), problem(X, y, epsilon=math.inf)
-    order = again.coins.permutation(2_000)
+    order = again.rng.permutation(2_000)
     top = np.mean(np.sign(X[order[:1000], 0]) * y[order[:1000]] / 4)
     bottom = np.mean(np.abs(X[order[1000:], 0]))
     assert local.one_dimensional(p).theta[0] == pytest.approx(np.clip(top / bottom, -1, 1))

@@ -163,7 +163,7 @@ def running_sum_scores(mechanism, canary, *, claimed=1.0, contributions=1, noise
             noise=noise or SeededNoise(seed),
         )
         out = sums.add_many(np.tile(sign * move[:, None], (1, RUNS)))
-        B = outputs_per_noise(sums._plan.design, T)
+        B = outputs_per_noise(sums._calibration.design, T)
         scores.append(np.cumsum(move) @ np.linalg.solve(B @ B.T, out))
     return scores
 
@@ -256,7 +256,7 @@ def test_audit__an_adaptive_stream_costs_no_more():
             x = 0.5 * np.sign(outputs[-1])
         # The attacker knows the rule, hence every input but the canary.
         known = np.cumsum(np.array(inputs) - np.eye(T)[:, :1] * sign, axis=0)
-        B = outputs_per_noise(sums._plan.design, T)
+        B = outputs_per_noise(sums._calibration.design, T)
         scores.append(np.ones(T) @ np.linalg.solve(B @ B.T, np.array(outputs) - known))
     assert gdp(*scores) <= EPSILON
     assert gdp(*scores, 0.95) >= 0.4 * EPSILON

@@ -42,7 +42,7 @@ def continual_linucb_scores(*, halved=False):
                 seen.append(learner._sums.estimate)
             outputs.append(seen)
         out = np.array(outputs)  # (runs, rounds, coordinates)
-        B = learner._sums._plan.design.filter(3).steps(np.eye(3))
+        B = learner._sums._calibration.design.filter(3).steps(np.eye(3))
         # Only the moment of coordinate 0 differs, by sqrt(2) 2; the best linear score over rounds.
         scores.append(out[:, :, 2] @ np.linalg.solve(B @ B.T, np.ones(3)))
     return scores

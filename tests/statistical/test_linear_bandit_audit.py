@@ -32,7 +32,7 @@ def bandit(run, **more):
 
 
 def term(view, row, reward):
-    """What a row adds to a window's sum under a lens; both are known to the attacker."""
+    """What a row adds to a window's sum under a transform; both are known to the attacker."""
     v, weight = view.rows(row, np.array([reward]))
     beside = totals(weight, np.array([reward]))[0]
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), beside)
@@ -69,8 +69,8 @@ def opposite_reward(run, which):
 def other_window(run, which):
     """One person's reward comes at once, or only after the first release: the worst pair of all.
 
-    The second window's lens depends on the first release, which the attacker has seen. What counts
-    is the likelihood ratio over both releases.
+    The second window's transform depends on the first release, which the attacker has seen. What
+    counts is the likelihood ratio over both releases.
     """
     learner = bandit(run)
     first, view, value = window(learner, reward=None if which else 1.0)

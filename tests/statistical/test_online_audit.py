@@ -44,7 +44,7 @@ def sums_scores(epsilon):
     log(x_2/x_1) = rate (L~_1 - L~_2)."""
     noise, scores = SeededNoise(1), []
     probe = FTRL(Simplex(2), T, epsilon, DELTA, mechanism="blt", noise=SeededNoise(0))
-    B = probe._sums._plan.design.filter(T).steps(np.eye(T))
+    B = probe._sums._calibration.design.filter(T).steps(np.eye(T))
     weights = np.linalg.solve(B @ B.T, np.ones(T)) / probe.learning_rate(np.arange(2, T + 2))
     for canary in ([0.0, 1.0], [1.0, 0.0]):
         X = [decisions(FTRL, Simplex(2), canary, epsilon, DELTA, "blt", noise) for _ in range(RUNS)]

@@ -30,7 +30,7 @@ CLIP = 0.2
 FORCED = {1: 40, 8: 5}  # long windows for one entry, short ones for eight: one choice in each
 
 
-def made(dim, noise_share=1.0):
+def made(dim, noise_fraction=1.0):
     arms = WindowArms(
         2,
         dim,
@@ -42,10 +42,10 @@ def made(dim, noise_share=1.0):
         radius=1.0,
         noise=SeededNoise(0),
     )
-    arms._rho /= noise_share**2  # the noise, by what the ledger would refuse
-    if noise_share != 1:
+    arms._rho /= noise_fraction**2  # the noise, by what the ledger would refuse
+    if noise_fraction != 1:
         arms._ledger._limit = math.inf
-    assert arms.entries(0) == 1 or noise_share != 1
+    assert arms.entries(0) == 1 or noise_fraction != 1
     arms.entries = lambda window: 1
     return arms
 
@@ -70,9 +70,9 @@ def thetas(*arguments, **options):
         yield arms.theta
 
 
-def selections(noise_share=1.0, tamper=None, arms=(0, 0), runs=2500):
+def selections(noise_fraction=1.0, tamper=None, arms=(0, 0), runs=2500):
     """Whether entry 0 of arm 0 was changed; the rows push it up and the others down, or back."""
-    unused, noise, x = made(8, noise_share), SeededNoise(2), -np.ones(8)
+    unused, noise, x = made(8, noise_fraction), SeededNoise(2), -np.ones(8)
     x[0] = 1.0
     sides = []
     for arm, y in zip(arms, (-1.0, 1.0), strict=True):
@@ -81,9 +81,9 @@ def selections(noise_share=1.0, tamper=None, arms=(0, 0), runs=2500):
     return sides
 
 
-def measurements(noise_share=1.0, tamper=None, arms=(0, 0), runs=2500):
+def measurements(noise_fraction=1.0, tamper=None, arms=(0, 0), runs=2500):
     """The measured slopes of one entry and along the last step, of the arms in question."""
-    unused, noise, sides = made(1, noise_share), SeededNoise(3), []
+    unused, noise, sides = made(1, noise_fraction), SeededNoise(3), []
     unused._step[:] = 1.0
     use, first = sorted(set(arms)), np.zeros((2, 1), dtype=int)
     for arm, y in zip(arms, (-1.0, 1.0), strict=True):
@@ -103,14 +103,14 @@ def test_selection__stays_below_its_price_and_half_the_noise_is_caught():
     seen = selections()
     assert proved(seen) <= SELECTION
     assert proved(seen, confidence=0.95) >= 0.5 * SELECTION
-    assert proved(selections(noise_share=0.5)) > SELECTION
+    assert proved(selections(noise_fraction=0.5)) > SELECTION
 
 
 def test_measurement__stays_below_its_price_and_half_the_noise_is_caught():
     seen = measurements()
     assert proved(seen, DELTA, "gdp") <= MEASUREMENT
     assert proved(seen, DELTA, "gdp", 0.95) >= 0.5 * MEASUREMENT
-    assert proved(measurements(noise_share=0.5), DELTA, "gdp") > MEASUREMENT
+    assert proved(measurements(noise_fraction=0.5), DELTA, "gdp") > MEASUREMENT
 
 
 @pytest.mark.parametrize("arms", [(0, 1), (1, 0)])

@@ -125,7 +125,7 @@ def best_scores(epsilon, mechanism, rounds, runs, rows=1, contributions=1):
             path[t] = learner.theta
         t = np.arange(1, rounds + 1)[:, None]
         sides.append(path[:-1] + np.diff(path, axis=0) * (t + 4) / 4)
-    plan = learner._direction._sums._plan
+    plan = learner._direction._sums._calibration
     assert plan.release.mechanism == "gaussian"
     B = mixing(plan.design, rounds)
     signal = np.minimum(np.arange(1, rounds + 1), rows)
@@ -194,10 +194,10 @@ def test_audit__catches_noise_drawn_at_every_read(mechanism, halved):
     rng = np.random.default_rng(0)
 
     def read(learner, label, rounds):
-        deviation, rate = learner._direction._sums.deviation(1), learner._direction._rate
+        std, rate = learner._direction._sums.std(1), learner._direction._rate
         g = learner._moment(np.ones(1), label, 1)
         learner.learn([1.0], label)
-        fresh = g[0] + deviation * rng.normal(size=64)
+        fresh = g[0] + std * rng.normal(size=64)
         return 0.8 * np.clip(-rate * fresh, -1, 1).mean(keepdims=True)
 
     assert bound(scores(EPSILON, mechanism, 1, 500, read), mechanism) > EPSILON
@@ -261,7 +261,7 @@ def exact_delta(tamper, n=8, rounds=24):
     """delta(epsilon = 1) of all choices of a run, over every pattern of "vertex 0 or another".
 
     The row in doubt moves S_0 by `moved` and all other entries by as much the other way, around
-    many offsets. That choices have this law is tested in tests/online/test_streaming.py.
+    many offsets. tests/optimization/test_frank_wolfe.py tests that choices are distributed so.
     """
     choice = VertexDirection(
         n, rounds, Budget(EPSILON, DELTA), bound=0.1, noise=SeededNoise(0), signed=False

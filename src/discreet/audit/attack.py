@@ -35,9 +35,9 @@ class Claim:
     0.2367
     """
 
-    epsilon: float
-    delta: float = 0.0
-    kind: str = "pure"
+    epsilon: float  # promised
+    delta: float = 0.0  # promised
+    kind: str = "pure"  # one of those above
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, KINDS)
@@ -71,13 +71,13 @@ class Attack:
     fraction of the runs asked for that a slow learner makes.
     """
 
-    name: str
-    room: str
-    claim: Claim
-    description: str
-    draw: Draw
-    attainable: float = 1.0
-    effort: float = 1.0
+    name: str  # in ATTACKS
+    room: str  # whose learner it attacks
+    claim: Claim  # what the learner promises
+    description: str  # what it does, in words
+    draw: Draw  # makes the scores
+    attainable: float = 1.0  # fraction of the claim
+    effort: float = 1.0  # fraction of the runs
 
     def __post_init__(self) -> None:
         one_of("room", self.room, ROOMS)

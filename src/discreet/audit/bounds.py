@@ -71,15 +71,15 @@ class AuditReport:
     0.62...
     """
 
-    lower_bound: float
-    delta: float
-    method: str
-    runs: int
-    confidence: float
-    version: str = __version__
-    attack: str = ""
-    claim: float = math.inf
-    p_value: float = math.nan
+    lower_bound: float  # of epsilon
+    delta: float  # at which epsilon is taken
+    method: str  # how the bound was computed
+    runs: int  # on both inputs together
+    confidence: float  # of the bound
+    version: str = __version__  # of discreet that ran
+    attack: str = ""  # its name
+    claim: float = math.inf  # epsilon promised
+    p_value: float = math.nan  # of the claim, at most
 
     @property
     def verdict(self) -> str:

@@ -147,7 +147,7 @@ def bounded(link: Link, scale: float) -> BoundedLink | None:
     if link.name == "identity":
         return None
     top = link.inverse(scale)
-    return link.within(link.reach + (abs(top) if math.isfinite(top) else 0.0), scale)
+    return link.within(link.predictor_bound + (abs(top) if math.isfinite(top) else 0.0), scale)
 
 
 def _intercept_shift(belief: Belief, largest: float) -> tuple[float, float]:

@@ -99,7 +99,8 @@ def _npy(stream: IO[bytes], path: Path, shape: Shape, rows: int) -> Iterator[Arr
     if dtype.kind not in "biuf" or (fortran and len(full) > 1) or full[1:] != shape or not full:
         expected = ", ".join(map(str, ("n", *shape)))
         raise ValueError(f"{path}: expected numbers of shape ({expected}) in C order, got {full}")
-    size, left = dtype.itemsize * math.prod(shape), full[0]
+    size = dtype.itemsize * math.prod(shape)
+    left = full[0]
     while left:
         some = min(rows, left)
         raw = stream.read(some * size)

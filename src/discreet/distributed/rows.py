@@ -45,7 +45,7 @@ KEPT_ROWS = 2**18  # choices of at most so many rows stay in the workers' memory
 class Refused:
     """Why a block was refused; no word of what is in it."""
 
-    message: str
+    message: str  # what was expected, without data
 
 
 UNSTABLE = Refused(
@@ -58,6 +58,10 @@ class Table:
     """Blocks of rows and labels, each a delayed pair that is checked against the first pass.
 
     `blocks` have the rows of the first pass in any order, `ordered` in the same order.
+
+    blocks    delayed pairs of rows and labels, for sums over rows
+    ordered   the same, refused where their order has changed, for choices of rows
+    lengths   rows of each block
     """
 
     def __init__(self, blocks: Sequence[Any], ordered: Sequence[Any], lengths: Places) -> None:
@@ -73,7 +77,8 @@ class Table:
         """
         name = places.tobytes()
         if name not in self._choices:
-            rows, ends = np.sort(places), np.cumsum(self.lengths)
+            rows = np.sort(places)
+            ends = np.cumsum(self.lengths)
             starts = ends - self.lengths
             cuts = np.searchsorted(rows, np.stack([starts, ends], axis=1))
             blocks = [
@@ -90,6 +95,9 @@ class Table:
 
 class Blocks:
     """Stands in for an array of rows: a shape, a choice of rows, and folds over them.
+
+    table     the blocks
+    columns   of a row; None stands in for the labels
 
     >>> import dask.array as da
     >>> X, y = da.ones((6, 2), chunks=(2, 2)), da.ones(6, chunks=2)

@@ -82,7 +82,11 @@ class Barrier(ABC):
 
 
 class LogBarrier(Barrier):
-    """-sum log(b - A z), nu = rows of A; `inside` is a point well inside."""
+    """-sum log(b - A z), nu = rows of A; `inside` is a point well inside.
+
+    A, b     the inequalities A z <= b
+    inside   a point well inside them
+    """
 
     def __init__(self, A: Array, b: Array, inside: Array) -> None:
         self.A = A
@@ -121,6 +125,8 @@ class CubeBarrier(Barrier):
 
     A product: every coordinate takes its step at once, each with its own sign, which saves a
     factor m of variance.
+
+    m   dimensions
     """
 
     def __init__(self, m: int) -> None:

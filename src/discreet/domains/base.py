@@ -22,15 +22,15 @@ _FAR = 1e-6  # the same where the distance comes from conditional gradient
 class LpShape(NamedTuple):
     """The lp ball of this radius around zero."""
 
-    p: float
-    radius: float
+    p: float  # of the norm
+    radius: float  # of the ball
 
 
 class AxisVertices(NamedTuple):
     """Vertices on the axes: radius e_j, and -radius e_j too if `signed`."""
 
-    radius: float
-    signed: bool
+    radius: float  # distance of the vertices from zero
+    signed: bool  # whether -radius e_j are vertices too
 
 
 class Domain(Described, ABC):

@@ -55,7 +55,8 @@ def nearest_point(
     >>> found.point.round(6) + 0.0, found.calls
     (array([0.6, 0.4, 0. ]), 3)
     """
-    goal, atoms = finite("target", target), _Atoms(finite("start", start))
+    goal = finite("target", target)
+    atoms = _Atoms(finite("start", start))
     if goal.shape != atoms.point.shape or goal.ndim != 1:
         raise ValueError(f"expected target and start (n,), got {goal.shape}, {atoms.point.shape}")
     positive("gap", gap)

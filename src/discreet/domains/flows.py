@@ -28,6 +28,10 @@ class FlowPolytope(Domain):
     exact for that point. Both of those and `affine_hull` (a dense matrix) are computed on first
     use; `linear_minimizer` needs none of them.
 
+    edges    pairs of nodes (from, to)
+    source   the node where the flow starts
+    sink     the node where it ends
+
     >>> roads = FlowPolytope([("home", "hill"), ("hill", "work"), ("home", "work")], "home", "work")
     >>> roads.linear_minimizer(np.array([1.0, 1.0, 3.0]))
     array([1., 1., 0.])

@@ -27,6 +27,10 @@ class MatroidPolytope(Domain):
     `affine_hull`, `interior_point` and `inner_radius` of the bases are found by some 10 n greedy
     choices on first use where the matroid is graphic or an oracle; otherwise they are closed forms.
 
+    n             elements
+    independent   whether a tuple of elements is independent, or a `Matroid`
+    bases         mixtures of bases only
+
     >>> trees = MatroidPolytope.graphic([(0, 1), (1, 2), (2, 0)], bases=True)
     >>> trees.linear_minimizer(np.array([5.0, 1.0, 2.0]))
     array([0., 1., 1.])
@@ -138,6 +142,9 @@ class BasePolytope(Domain):
     A greedy choice calls it n times. Whether f is submodular is checked on 100 random pairs of
     sets. `affine_hull`, `interior_point` and `inner_radius` take some 10 n greedy choices, on
     first use.
+
+    n   elements
+    f   frozenset of elements -> number, submodular
 
     >>> at_most_two = BasePolytope(3, lambda S: min(len(S), 2))
     >>> at_most_two.linear_minimizer(np.array([1.0, -2.0, 0.5]))

@@ -40,9 +40,9 @@ def sum_zero_basis(n: int) -> Array:  # (n, n - 1)
 class InnerBall(NamedTuple):
     """A flat, a point of the domain, and a radius: the ball around it lies in the domain."""
 
-    hull: AffineHull
-    centre: Array
-    radius: float
+    hull: AffineHull  # in which the ball lies
+    centre: Array  # a point of the domain
+    radius: float  # of the ball
 
 
 def inner_ball(linear_minimizer: Callable[[Array], Array], n: int) -> InnerBall:
@@ -67,7 +67,8 @@ def inner_ball(linear_minimizer: Callable[[Array], Array], n: int) -> InnerBall:
                 missed += [low, high]
         if not missed or rank == before:  # flat, or too thin to tell
             break
-        before, points = rank, np.vstack([points, missed])
+        before = rank
+        points = np.vstack([points, missed])
     hull = AffineHull(centre, axes[:rank].T)
     if rank == 0:
         return InnerBall(hull, centre, 0.0)

@@ -12,6 +12,10 @@ from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
 class LpBall(SolidDomain):
     """{x : |x|_p <= radius}, 1 <= p <= inf; losses are measured in l2.
 
+    p        of the norm
+    n        dimensions
+    radius   of the ball
+
     >>> ball = LpBall(1, 3, radius=2.0)
     >>> ball.linear_minimizer(np.array([1.0, -4.0, 2.0]))
     array([0., 2., 0.])

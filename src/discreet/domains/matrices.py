@@ -20,6 +20,9 @@ _SMALL = 24  # sides up to this: a whole decomposition is faster than Lanczos
 class TraceNormBall(SolidDomain):
     """Matrices whose singular values sum to at most radius: the convex hull of rank one.
 
+    rows, columns   of a matrix
+    radius          the largest sum of singular values
+
     >>> ball = TraceNormBall(2, 3)
     >>> (ball.linear_minimizer(np.array([0.0, 0, 0, 0, 5, 0])) + 0.0).reshape(2, 3)
     array([[ 0.,  0.,  0.],
@@ -68,6 +71,8 @@ class TraceNormBall(SolidDomain):
 
 class BirkhoffPolytope(Domain):
     """Doubly stochastic n x n matrices: mixtures of permutations.
+
+    n   rows and columns of a matrix
 
     >>> shifts = BirkhoffPolytope(2)
     >>> shifts.linear_minimizer(np.array([3.0, 1.0, 2.0, 4.0])).reshape(2, 2)

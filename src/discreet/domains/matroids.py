@@ -39,7 +39,11 @@ class Matroid(Described, ABC):
 
 
 class Oracle(Matroid):
-    """Any matroid, by a test of independence; n calls of the test for a greedy choice."""
+    """Any matroid, by a test of independence; n calls of the test for a greedy choice.
+
+    n             elements
+    independent   whether a tuple of elements is independent
+    """
 
     def __init__(self, n: int, independent: Callable[[tuple[int, ...]], bool]) -> None:
         self.n = integer("n", n)
@@ -63,7 +67,11 @@ class Oracle(Matroid):
 
 
 class Partition(Matroid):
-    """At most limits[j] elements of group j."""
+    """At most limits[j] elements of group j.
+
+    groups   (n,), the group of each element
+    limits   (groups,), elements that may be taken of each group
+    """
 
     def __init__(self, groups: ArrayLike, limits: ArrayLike) -> None:
         self.groups = _integers("groups", groups)
@@ -112,7 +120,11 @@ class Partition(Matroid):
 
 
 class Uniform(Partition):
-    """At most k of n elements."""
+    """At most k of n elements.
+
+    n   elements
+    k   the most that may be taken
+    """
 
     def __init__(self, n: int, k: int) -> None:
         n = integer("n", n)
@@ -123,7 +135,10 @@ class Uniform(Partition):
 
 
 class Graphic(Matroid):
-    """Edges of an undirected graph; independent without a cycle."""
+    """Edges of an undirected graph; independent without a cycle.
+
+    edges   pairs of nodes
+    """
 
     def __init__(self, edges: Iterable[tuple[Hashable, Hashable]]) -> None:
         self.edges = [(node_name(u), node_name(v)) for u, v in edges]

@@ -14,6 +14,8 @@ class Polytope(SolidDomain):
 
     `interior_point` is the centre of the largest ball inside.
 
+    A, b   the inequalities, (m, n) and (m,)
+
     >>> triangle = Polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])
     >>> triangle.linear_minimizer(np.array([-2.0, -1.0])).round(3) + 0.0
     array([1., 0.])

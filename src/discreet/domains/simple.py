@@ -15,6 +15,8 @@ from discreet.domains.hull import AffineHull, sum_zero_basis
 class Simplex(Domain):
     """Probability vectors; R is negative entropy.
 
+    n   dimensions
+
     >>> Simplex(3).leader(np.array([0.0, 0.0, 100.0]), 1.0).round(3)
     array([0.5, 0.5, 0. ])
     """
@@ -77,6 +79,8 @@ class Simplex(Domain):
 class Cube(SolidDomain):
     """[-1, 1]^n.
 
+    n   dimensions
+
     >>> Cube(2).linear_minimizer(np.array([3.0, -2.0]))
     array([-1.,  1.])
     """
@@ -112,6 +116,8 @@ class Cube(SolidDomain):
 
 class Ball(SolidDomain):
     """The unit ball of l2.
+
+    n   dimensions
 
     >>> Ball(2).project(np.array([3.0, 4.0]))
     array([0.6, 0.8])

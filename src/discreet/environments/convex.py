@@ -24,7 +24,7 @@ class ConvexLosses:
     `best` is the comparator of regret, a point of the domain.
     """
 
-    name: str
+    name: str  # for tables
     best: Array  # (n,)
     slopes: Array  # (k, n)
     which: NDArray[np.intp]  # (rounds,), the row of `slopes` of each round

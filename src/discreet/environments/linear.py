@@ -18,10 +18,10 @@ class LinearWorld:
     ((3, 10, 5), (3, 10))
     """
 
-    name: str
+    name: str  # for tables
     theta: Array  # (d,)
-    contexts: Draw
-    n_actions: int
+    contexts: Draw  # draws what people are offered, (n, actions, d)
+    n_actions: int  # actions of each person
     distribution: str = "gaussian"  # "gaussian" (cut to [-1, 1]), "sign" or "zero-one"
     noise: float = 0.1  # standard deviation of a Gaussian reward
 

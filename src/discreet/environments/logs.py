@@ -45,13 +45,13 @@ class Log:
     (3, 0.67)
     """
 
-    name: str
+    name: str  # for tables
     features: Rows  # (n, actions, dim)
     actions: NDArray[np.intp]  # (n,)
     rewards: Array  # (n,)
     propensities: Array  # (n,)
-    n_actions: int
-    reward_range: tuple[float, float] = (0.0, 1.0)
+    n_actions: int  # the most actions of a decision
+    reward_range: tuple[float, float] = (0.0, 1.0)  # public bounds of a reward
     all_propensities: Array | None = None  # (n, actions)
 
     def __post_init__(self) -> None:

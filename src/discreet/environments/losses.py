@@ -79,6 +79,8 @@ def regret(losses: Array, decisions: Array) -> float:  # (T, n), (T, n)
 class LeaderPunisher:
     """Gives loss 1 to the expert on which the decision puts most weight, 0 to the others.
 
+    n   experts
+
     >>> LeaderPunisher(3).loss([0.2, 0.7, 0.1])
     array([0., 1., 0.])
     """

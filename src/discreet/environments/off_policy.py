@@ -30,9 +30,9 @@ METHODS = ("dr", "ips", "snips")
 class Overlap:
     """How much of the log speaks about the policy."""
 
-    decisions: int
+    decisions: int  # in the log
     effective_sample_size: float  # (sum w)^2 / sum w^2: so many decisions of the policy itself
-    largest_weight: float
+    largest_weight: float  # largest probability ratio of a single decision
     unmatched: float  # fraction of logged decisions whose action the policy never takes
     unsupported: float | None  # probability of doing what the logger never does; None: not known
 
@@ -53,12 +53,12 @@ class Overlap:
 class Estimate:
     """The value of a policy with its standard error and an interval (normal approximation)."""
 
-    method: str
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    overlap: Overlap
+    method: str  # that made it
+    value: float  # mean reward of the policy
+    standard_error: float  # of the value
+    low: float  # end of the interval
+    high: float  # end of the interval
+    overlap: Overlap  # of log and policy
 
 
 def evaluate(

@@ -6,7 +6,7 @@ knows the expected rewards of the others, and so the regret.
     world = linear_world("sphere", seed=0)
     people = world.people(1000, rng)                    # features (1000, actions, dim)
     rewards = people.rewards(actions, rng)              # (1000,), of the chosen actions
-    regret = people.regret(actions)                     # (1000,), expected, no luck in it
+    regret = people.regret(actions)                     # (1000,), in expectation
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array
+from discreet.arrays import Array, one_of
 
 Draw = Callable[[int, np.random.Generator], Array]  # n -> features (n, actions, dim)
 DISTRIBUTIONS = ("gaussian", "sign", "zero-one", "known")
@@ -39,9 +39,12 @@ class People:
 
     features: Array  # (n, actions, dim), rows in the unit ball; or (n, dim), a context each
     means: Array  # (n, actions)
-    distribution: str = "known"
-    noise: float = 0.0
-    reward_range: tuple[float, float] = (-1.0, 1.0)
+    distribution: str = "known"  # of a reward around its mean
+    noise: float = 0.0  # std of a Gaussian reward
+    reward_range: tuple[float, float] = (-1.0, 1.0)  # public bounds of a reward
+
+    def __post_init__(self) -> None:
+        one_of("distribution", self.distribution, DISTRIBUTIONS)
 
     def __len__(self) -> int:
         return len(self.means)
@@ -64,7 +67,7 @@ class People:
         """Rewards of the chosen actions.
 
         One draw for each person, whatever the action: two learners that are given the same
-        generator meet the same luck.
+        generator meet the same reward noise.
         """
         means = self._chosen(actions)
         if self.distribution == "gaussian":

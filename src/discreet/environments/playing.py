@@ -70,10 +70,10 @@ def play(
 ) -> Played:
     """Play so many rounds of a world.
 
-    `context_rng` decides who comes and `reward_rng` their luck (`generators` makes both). People
-    are drawn in blocks of fixed size: learners that are given the same seed meet the same people
-    with the same luck. `clock` is told whose turn it is ("environment", "learner" or "runner"),
-    `progress` how many rounds were played since it was told last.
+    `context_rng` decides who comes and `reward_rng` the noise of their rewards (`generators` makes
+    both). People are drawn in blocks of fixed size: learners that are given the same seed meet the
+    same people with the same reward noise. `clock` is told whose turn it is ("environment",
+    "learner" or "runner"), `progress` how many rounds were played since it was told last.
 
     >>> from discreet.environments import linear_world
     >>> class First:

@@ -21,14 +21,14 @@ from discreet.environments.tables import table_world
 class About:
     """What a world or a log is, in words."""
 
-    name: str
-    make: Callable[..., Any] = field(repr=False)
-    person: str
-    actions: str
-    reward: str
-    size: str
-    source: str
-    licence: str
+    name: str  # by which it is asked for
+    make: Callable[..., Any] = field(repr=False)  # builds it from options
+    person: str  # who comes
+    actions: str  # what can be chosen
+    reward: str  # what is counted
+    size: str  # people and dimensions
+    source: str  # where the data come from
+    licence: str  # of the data
     extra: str  # pip install 'discreet[extra]'; empty: nothing to install
 
     @property

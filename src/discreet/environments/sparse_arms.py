@@ -31,9 +31,9 @@ class SparseArms:
 
     thetas: Array  # (arms, dim)
     entries: str = "signs"  # of a context: one of CONTEXTS
-    link: str = "identity"
+    link: str = "identity"  # "identity" or "logistic"
     noise: float = 0.1  # standard deviation of a reward under the identity link
-    name: str = "sparse arms"
+    name: str = "sparse arms"  # for tables
 
     @property
     def n_actions(self) -> int:

@@ -73,12 +73,12 @@ class GLMWorld:
     (True, True)
     """
 
-    name: str
-    link: str
+    name: str  # for tables
+    link: str  # nu, by name
     theta: Array  # (d,), of length `scale`
-    contexts: Draw
-    n_actions: int
-    reward_range: tuple[float, float] = (0.0, 1.0)
+    contexts: Draw  # draws what people are offered
+    n_actions: int  # actions of each person
+    reward_range: tuple[float, float] = (0.0, 1.0)  # bounds of a reward
 
     @property
     def dim(self) -> int:
@@ -117,14 +117,14 @@ class DriftingWorld:
     (True, False)
     """
 
-    name: str
-    dim: int
-    contexts: Draw
-    n_actions: int
-    period: int
-    noise: float
-    seed: int
-    reward_range: tuple[float, float] = (-1.0, 1.0)
+    name: str  # "drift" or "switch"
+    dim: int  # of a feature row
+    contexts: Draw  # draws what people are offered
+    n_actions: int  # actions of each person
+    period: int  # rounds, as above
+    noise: float  # std of a reward
+    seed: int  # of the parameters
+    reward_range: tuple[float, float] = (-1.0, 1.0)  # bounds of a reward
 
     def thetas(self, rounds: NDArray[np.int64]) -> Array:  # (n,) -> (n, dim)
         """The parameter of each round."""

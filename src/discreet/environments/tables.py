@@ -25,7 +25,8 @@ Declared = Number | Category | Mapping[str, Any]
 class FeatureTable:
     """Feature rows (n, actions, dim) of a table's people, built for those who are asked for.
 
-    phi builds the rows of one person; columns are the table's, by name, one entry for each person.
+    phi       builds the rows of one person
+    columns   the table's, by name, one entry for each person
 
     >>> phi = FeatureMap({"age": Number(20, 60)}, ["email", "call"])
     >>> table = FeatureTable(phi, {"age": [30, 50, 60]})
@@ -61,11 +62,11 @@ class TableWorld:
     ((5, 2, 4), {1.0})
     """
 
-    name: str
-    features: FeatureTable
+    name: str  # for tables of results
+    features: FeatureTable  # of each row
     means: Array  # (rows, actions)
-    reward_range: tuple[float, float] = (0.0, 1.0)
-    distribution: str = "known"
+    reward_range: tuple[float, float] = (0.0, 1.0)  # bounds of a reward
+    distribution: str = "known"  # of a reward, as in `People`
 
     @property
     def dim(self) -> int:

@@ -40,14 +40,14 @@ class Stream:
     a constant beside the features.
     """
 
-    features: Array | int
-    rounds: int
+    features: Array | int  # dimension, rows or action sets, as above
+    rounds: int  # decisions in all
     actions: int | None = None  # 10, or those of the sets
     noise: float | None = None  # std of a reward around its mean: 0.1, unless clicks
     delta: float = 1e-6  # under joint trust; local trust is pure
     contributions: int = 1  # rounds in which one person may appear
     gap: float | None = None  # the widest that there can be
-    clicks: float | None = None
+    clicks: float | None = None  # fraction of rewards that are 1
 
     def __post_init__(self) -> None:
         integer("rounds", self.rounds, least=100)
@@ -158,7 +158,7 @@ class Forecast:
     """Regret against rounds, in several runs; rewards in units of their bound."""
 
     trust: str  # "joint", "local", or "none" without privacy
-    epsilon: float
+    epsilon: float  # inf without privacy
     rounds: Array  # (k,), from 0 to the horizon
     regret: Array  # (runs, k), the sum so far
     uniform: float  # regret of a uniform choice, per round
@@ -231,7 +231,7 @@ def _marks(rounds: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 @dataclass(frozen=True)
 class _Recurring:
-    """A world in which the same people come again and again, with fresh luck.
+    """A world in which the same people come again and again, with fresh reward noise.
 
     Drawing new ones for every round would take longer than deciding.
     """

@@ -41,8 +41,8 @@ def place(path: Keys) -> str:
 class Choice:
     """An environment or a learner of an experiment: its name, its options, its title in tables."""
 
-    name: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str  # in the registry
+    options: Mapping[str, Any] = field(default_factory=dict)  # arguments beside the defaults
     title: str = ""  # by default the name with its options
 
     def __post_init__(self) -> None:
@@ -58,14 +58,14 @@ class Choice:
 class Cell:
     """One run: nothing but these values decides its numbers."""
 
-    task: str
-    environment: Choice
-    learner: Choice
-    epsilon: float
-    delta: float
-    rounds: int
-    points: int
-    seed: int
+    task: str  # by name
+    environment: Choice  # and its options
+    learner: Choice  # and its options
+    epsilon: float  # inf for one without privacy
+    delta: float  # 0 for a pure learner
+    rounds: int  # or rows
+    points: int  # of its curve
+    seed: int  # of people, learner and noise
     data: str = ""  # digest of the files that the environment is read from
 
     @property
@@ -91,15 +91,15 @@ class Experiment:
     ((1000, 1001, 1002), 'sphere (5)')
     """
 
-    environments: tuple[Choice, ...]
-    learners: tuple[Choice, ...]
-    epsilons: tuple[float, ...] = (0.3, 1.0, 3.0)
+    environments: tuple[Choice, ...]  # each on its own
+    learners: tuple[Choice, ...]  # each in every environment
+    epsilons: tuple[float, ...] = (0.3, 1.0, 3.0)  # budgets of private learners
     rounds: int = 20_000  # most rows, for regression
-    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + 10))
+    seeds: tuple[int, ...] = tuple(range(FIRST_SEED, FIRST_SEED + 10))  # one run for each
     delta: float = 1e-6  # of learners that are not pure
-    task: str = "bandits"
-    name: str = "What privacy costs"
-    points: int = POINTS
+    task: str = "bandits"  # "bandits", "online" or "regression"
+    name: str = "What privacy costs"  # title of the report
+    points: int = POINTS  # of each curve
     note: str = ""  # for readers of the report: how options were chosen, what the data are
 
     @classmethod

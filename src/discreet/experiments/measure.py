@@ -45,9 +45,9 @@ class Measurement:
     ({'side': 3}, 3000)
     """
 
-    measure: Measure
-    parameters: tuple[tuple[str, Any], ...]
-    seed: int
+    measure: Measure  # (**parameters, seed) -> numbers by name
+    parameters: tuple[tuple[str, Any], ...]  # sorted by name
+    seed: int  # of everything random
 
     @property
     def key(self) -> str:

@@ -34,8 +34,8 @@ class Answer:
     """One line of the table; errors are E|<phi, theta^ - theta>|, labels in [-1, 1]."""
 
     trust: str  # "central", "local", or "none" for least squares
-    epsilon: float
-    error: float
+    epsilon: float  # inf without privacy
+    error: float  # to be expected
     plain: float  # error of least squares
     price: float  # of privacy, tr(Sigma W^2)/d
     limit: float  # scale of the lower bound

@@ -21,11 +21,12 @@ LINE = ["environment", "learner", "epsilon"]  # what a line of a table is
 class Results:
     """The finished cells of an experiment.
 
-    experiment and found are the experiment, and its finished cells with their records.
-
     frame      one row for each cell and point: environment, learner, trust, epsilon (inf without
                privacy), delta, seed, n, value (less is better), blind (who learns nothing)
     summary()  one row for each environment, learner and epsilon: means over seeds at the end
+
+    experiment   that was run
+    found        finished cells, each with its record
     """
 
     def __init__(

@@ -36,8 +36,8 @@ def standard_error(values: Array) -> float:
 class Slope(NamedTuple):
     """Of log y against log x, and its standard error over seeds."""
 
-    value: float
-    error: float
+    value: float  # the mean slope
+    error: float  # its standard error
 
     def __str__(self) -> str:
         shown = f"{self.value:.2f}" + (f" ± {2 * self.error:.2f}" if self.error > 0.005 else "")

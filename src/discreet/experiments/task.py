@@ -23,10 +23,10 @@ from discreet.privacy import Guarantee
 class Learner:
     """An entry of a task's list of learners."""
 
-    make: Callable[..., Any]
+    make: Callable[..., Any]  # builds it
     trust: str  # "joint", "central", "local", or "none" for one without privacy
-    about: str
-    reference: str
+    about: str  # one line for a list
+    reference: str  # where it comes from
     given: tuple[str, ...]  # arguments that the task gives; an experiment may set the others
 
     @property
@@ -44,7 +44,7 @@ class Learner:
 class Clock:
     """Processor time by part: that of the learner, of the environment, and of the rest.
 
-    `part` is whose time counts first.
+    part   whose time counts first
 
     >>> clock = Clock("runner")
     >>> clock.to("learner")
@@ -73,7 +73,7 @@ class Outcome:
     n: Array  # (points,), rounds or rows so far
     value: Array  # (points,), less is better
     blind: Array  # (points,), of somebody who learns nothing
-    guarantee: Guarantee
+    guarantee: Guarantee  # of the learner, at the end
     seconds: Mapping[str, float] = field(default_factory=dict)  # processor time, by part
 
 

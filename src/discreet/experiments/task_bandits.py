@@ -89,7 +89,7 @@ class Bandits(Task):
         return entry.make(environment.dim, cell.rounds, **given, **options)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
-        """Every learner meets the same people with the same luck."""
+        """Every learner meets the same people and reward noise."""
         played = play(learner, environment, cell.rounds, *generators(cell.seed), clock=clock.to)
         n = marks(cell.rounds, cell.points)
         value = np.cumsum(played.regret)[n - 1]

@@ -28,8 +28,8 @@ class Rows:
 
     X: Array  # (n, d), in the unit ball
     y: Array  # (n,), in [-1, 1]
-    test_X: Array
-    test_y: Array
+    test_X: Array  # (m, d), in the unit ball
+    test_y: Array  # (m,), in [-1, 1]
 
 
 class Regression(Task):

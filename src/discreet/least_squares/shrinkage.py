@@ -25,16 +25,16 @@ def shrink(
     d = len(noisy)
     if target is None:
         target = max(float(np.trace(noisy)) / d, 0.0) * np.eye(d)
-    apart = noisy - target
-    values, vectors = np.linalg.eigh(target + kept(apart, noise_std) * apart)
+    difference = noisy - target
+    values, vectors = np.linalg.eigh(target + kept(difference, noise_std) * difference)
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
-def kept(apart: Array, noise_std: float) -> float:
-    """1 - E|noise|_F^2 / |apart|_F^2, at least 0: the part that is not noise."""
-    d = len(apart)
+def kept(difference: Array, noise_std: float) -> float:
+    """1 - E|noise|_F^2 / |difference|_F^2, at least 0: the part that is not noise."""
+    d = len(difference)
     noise = noise_std**2 * d * (d + 1) / 2
-    return 1 - min(1.0, noise / max(float(np.sum(apart**2)), 1e-300))
+    return 1 - min(1.0, noise / max(float(np.sum(difference**2)), 1e-300))
 
 
 def discounted_eigenvalues(values: Array, variances: Array | float, times: float) -> Array:
@@ -55,7 +55,7 @@ ENTRY_STD = 0.5  # of an entry around what was expected, relative to both its di
 OPEN = 0.2  # of an even part of the rows: may have come from directions that had none
 MOVED = 0.3  # of the rows: may have moved to the preferred direction
 DIFFER, VARY, LEAST = 0.3, 0.5, 0.03  # how much of these variances is used: prior mean, std, least
-LEFT = 0.05  # of what was expected, at least, where rows that were seen elsewhere leave less
+LEFT = 0.05  # of what was expected, at least, where rows in other directions leave less
 # Times the variance of an eigenvalue over it. Cautious: runs of fixed above 1,500 of 150 seeds
 # (differences of one or two are chance) and mean regret of sphere: 2: 2, 95; 4: 1, 98; 8: 3, 102.
 DISCOUNT, CAUTIOUS_DISCOUNT = 0.5, 3.0
@@ -134,10 +134,10 @@ def shrink_entries(
     known = np.ones((d, d), dtype=bool)
     known[-1, -1] = length == 0
     excess = float(np.sum(((N - T) ** 2 - noise)[known]))
-    whole = float(np.sum(prior[known]))
+    prior_total = float(np.sum(prior[known]))
     unsure = max(2 * float(np.sum((noise**2 * (2 - np.eye(d)))[known])), 1e-300)
-    certainty = 1 / VARY**2 + whole**2 / unsure
-    scale = (DIFFER / VARY**2 + excess * whole / unsure) / certainty
+    certainty = 1 / VARY**2 + prior_total**2 / unsure
+    scale = (DIFFER / VARY**2 + excess * prior_total / unsure) / certainty
     if cautious:  # a standard deviation more than what is likely
         scale += certainty**-0.5
     prior = min(max(scale, LEAST), 10.0) * prior

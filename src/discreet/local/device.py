@@ -22,11 +22,11 @@ from discreet.privacy.noise import source
 class Promise:
     """What a device keeps to: at most `contributions` reports, each of epsilon/contributions."""
 
-    dim: int
-    epsilon: float
-    contributions: int
-    norm_bound: float
-    outcome_range: tuple[float, float]
+    dim: int  # of a feature row
+    epsilon: float  # of all reports together
+    contributions: int  # the most reports
+    norm_bound: float  # of a feature row
+    outcome_range: tuple[float, float]  # of an outcome
 
     def check(self, state: PublicState) -> None:
         """Refuse a state that asks for more, or for something else."""

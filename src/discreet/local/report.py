@@ -23,9 +23,9 @@ class Report:
     'moment'
     """
 
-    window: int
-    question: str
-    values: Array = field(repr=False)
+    window: int  # in which it was asked
+    question: str  # its name
+    values: Array = field(repr=False)  # (n, ...), one answer each
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -72,10 +72,13 @@ def pieces(n: int, width: int) -> list[slice]:
 @value
 @dataclass
 class ReportSum:
-    """The number of reports, their sum and the sum of their squares: O(d^2) numbers."""
+    """The number of reports, their sum and the sum of their squares: O(d^2) numbers.
 
-    count: int = 0
-    total: Array = field(default_factory=lambda: np.zeros(()))
+    squares   sum of their squares, entry by entry
+    """
+
+    count: int = 0  # reports
+    total: Array = field(default_factory=lambda: np.zeros(()))  # their sum
     squares: Array = field(default_factory=lambda: np.zeros(()))
 
     def add(self, values: Array) -> None:

@@ -27,6 +27,9 @@ class Server(ABC, Generic[State, Belief]):
     A report of an earlier window, or such as no device sends, is left out alone and counted
     (`refused`): its sender must not answer again, which would spend the budget twice. A subclass
     says what is learned (`_learn`), from sums of reports and from nothing else.
+
+    state    what is asked first; None: no window is open
+    belief   what is known before any report
     """
 
     def __init__(self, state: State | None, belief: Belief) -> None:
@@ -117,7 +120,9 @@ def local_guarantee(
     One report answers one question, so the questions are disjoint scopes; k reports of one person
     run at epsilon/k each and add up to epsilon, whichever questions they answer.
     """
-    k, drawn, releases = state.contributions, source(noise), []
+    k = state.contributions
+    drawn = source(noise)
+    releases = []
     for question, channel in state.channels.items() if sent else ():
         (release,) = channel.guarantee.releases
         releases.append(

@@ -1,8 +1,6 @@
 """Online learning with losses, less is better: full information, adversarial and convex bandits."""
 
-from typing import Any
-
-from discreet.online._moved import moved
+from discreet.moved import moved_names
 from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
 from discreet.online.doubling import Doubling
@@ -21,11 +19,10 @@ __all__ = [
     "ProjectionFreeBandit",
 ]
 
-_MOVED = {
-    "SparseBandit": "discreet.bandits",
-    "StreamingFrankWolfe": "discreet.optimization",
-}
-
-
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name, _MOVED)
+__getattr__ = moved_names(
+    __name__,
+    {
+        "SparseBandit": "discreet.bandits:SparseBandit",
+        "StreamingFrankWolfe": "discreet.optimization:StreamingFrankWolfe",
+    },
+)

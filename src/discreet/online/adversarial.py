@@ -36,7 +36,7 @@ BATCH = 2 * math.sqrt(8)
 class Arm:
     """An arm, and the probabilities it was drawn with."""
 
-    action: int
+    action: int  # the arm played
     probabilities: Array  # (arms,)
     sign: ClassVar[int] = 1  # its loss enters a batch as it is
 
@@ -110,7 +110,8 @@ class Exp2(Stateful):
 
     def choice(self, record: dict[str, Any]) -> Arm:
         """The arm of a decision record."""
-        action, p = record["action"], finite("probabilities", record["probabilities"])
+        action = record["action"]
+        p = finite("probabilities", record["probabilities"])
         if isinstance(action, bool) or not isinstance(action, int) or p.shape != (self.n_arms,):
             raise ValueError(f"expected one of {self.n_arms} arms and their probabilities")
         if not (0 <= action < self.n_arms and p[action] > 0):
@@ -133,7 +134,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
                sqrt(N T log N/epsilon).
 
     n_arms          N
-    horizon         rounds in which it learns; it goes on deciding after that
+    horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is EXP2 itself
     trust           "local" or "central"
     contributions   rounds of one person
@@ -176,7 +177,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
         if trust == "local":
             moment = channel.second_moment  # of what EXP2 is fed, minus 1/2
-            largest = channel.reach
+            largest = channel.report_bound
         else:
             scale = contributions / (self.batch_size * self.epsilon)
             moment = 1 / 4 + 2 * scale**2

@@ -6,10 +6,10 @@
 SCRiBLe (Abernethy, Hazan, Rakhlin 2008, Algorithm 1): x_t minimises eta <L~, x> + R(x); play x_t
 plus or minus a step along a random eigenvector e of R's Hessian; N loss epsilon_t e/|step| is an
 unbiased estimate of the loss vector. Two changes keep it unbiased and lower its variance, where the
-domain's barrier knows how. The paper's step lambda^(-1/2) ends on the Dikin ellipsoid; ours goes on
-to the border of the domain. And the cube is a product: there every coordinate takes its step at
-once, each with its own sign, which saves a factor N (E |l~|^2 in the dual local norm: N loss^2
-instead of N^2 loss^2).
+domain's barrier knows how. The paper's step lambda^(-1/2) ends on the Dikin ellipsoid; ours
+continues to the border of the domain. And the cube is a product: there every coordinate takes its
+step at once, each with its own sign, which saves a factor N (E |l~|^2 in the dual local norm: N
+loss^2 instead of N^2 loss^2).
 
 Local trust: Agarwal and Singh (2017), Algorithm 4, with noise on the scalar loss. Central trust:
 centre and step are held for a batch, each round draws its own sign, and one noisy mean of
@@ -46,7 +46,7 @@ class SignedPoint:
     centre: Array  # (m,), coordinates of the affine hull
     step: Array  # (m,)
     weights: Array  # (m,)
-    sign: int
+    sign: int  # +1 or -1, equally likely
 
 
 class Scrible(Stateful):
@@ -129,7 +129,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
                32/epsilon rounds.
 
     domain          with a `barrier`: ball, cube, simplex, polytope, or one of your own
-    horizon         rounds in which it learns; it goes on deciding after that
+    horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is SCRiBLe itself
     trust           "local" or "central"
     loss_bound      of |<loss, point>|
@@ -179,7 +179,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         channel = BinaryChannel(epsilon, low=-bound, high=bound, contributions=contributions)
         if trust == "local" or self.budget.off:
             moment = channel.second_moment  # of the scalar that SCRiBLe is fed
-            largest = channel.reach
+            largest = channel.report_bound
         else:
             # For losses whose mean along the step is small. One that an adversary keeps aligned
             # with the step has a mean up to `bound`: there the rate is larger than Theorem 4.5's.

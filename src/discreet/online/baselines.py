@@ -1,15 +1,12 @@
-"""Moved to `discreet.optimization`; this module goes with the next release."""
+"""Moved to `discreet.optimization.baselines`; this module goes with the next release."""
 
-from typing import Any
+from discreet.moved import moved_names
 
-from discreet.online._moved import moved
-
-_MOVED = {
-    "NoisySFW": "discreet.optimization.baselines",
-    "NoisySGD": "discreet.optimization.baselines",
-    "LocalMD": "discreet.optimization.baselines",
-}
-
-
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name, _MOVED)
+__getattr__ = moved_names(
+    __name__,
+    {
+        "NoisySFW": "discreet.optimization.baselines:NoisySFW",
+        "NoisySGD": "discreet.optimization.baselines:NoisySGD",
+        "LocalMD": "discreet.optimization.baselines:LocalMD",
+    },
+)

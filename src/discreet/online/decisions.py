@@ -29,7 +29,12 @@ class LossDecision:
 
 
 class ArmDecision(LossDecision):
-    """A decision for an arm; under central trust it was drawn once for the whole batch."""
+    """A decision for an arm; under central trust it was drawn once for the whole batch.
+
+    round     of the learner, from 0
+    learner   whose decision this is
+    choice    the arm and its probabilities
+    """
 
     __slots__ = ()
 
@@ -50,7 +55,12 @@ class ArmDecision(LossDecision):
 
 
 class PointDecision(LossDecision):
-    """A decision for a point of the domain."""
+    """A decision for a point of the domain.
+
+    round     of the learner, from 0
+    learner   whose decision this is
+    choice    the point, and what its loss will be used for
+    """
 
     __slots__ = ()
 

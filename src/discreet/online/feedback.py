@@ -13,16 +13,13 @@ from typing import Any, Protocol
 
 from discreet.online.decisions import LossDecision
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
+from discreet.privacy.guarantee import ONE_PROCESS
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, value
 
 UNPROTECTED = ("that a loss came, and when", "the horizon and the public bounds")
-ONE_PROCESS = (
-    "the decision served, to whoever serves it",
-    "anything, against whoever runs this process: device and learner are one here",
-)
 RESUMED_TWICE = "losses that are told again from a state that is resumed twice: they cost twice"
 STOLEN_STATE = (
     "anything, against whoever sees a stolen state together with later decisions, or a state that "
@@ -115,8 +112,8 @@ class Reports(Feedback):
 class Batch:
     """Rounds that share one choice."""
 
-    index: int
-    choice: Any
+    index: int  # of the batch
+    choice: Any  # of the learner, for all its rounds
     total: float  # noise + sum of sign (loss - middle)
     count: int = 0  # losses that have come
 

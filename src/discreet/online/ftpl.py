@@ -63,7 +63,7 @@ class FTPL(PrivateLeader):
     def perturbation(self, t: Any) -> Any:
         """sigma_t: what the privacy noise in the sum of t - 1 losses lacks, t = 1, 2, ..."""
         needed = self._needed**2 * np.asarray(t, dtype=np.float64)
-        held = np.asarray(self._sums.deviation(np.maximum(np.asarray(t) - 1, 1)))
+        held = np.asarray(self._sums.std(np.maximum(np.asarray(t) - 1, 1)))
         return np.sqrt(np.maximum(needed - np.where(np.asarray(t) > 1, held, 0.0) ** 2, 0.0))
 
     def _leader(self, total: Array, t: Any) -> Array:

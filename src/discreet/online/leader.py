@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, numbers, public_bound, within
 from discreet.domains import Domain
+from discreet.moved import Renamed
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
@@ -22,7 +23,18 @@ _BLOCK = 1 << 14  # rounds per block in `run`: all its arrays stay in the cache
 
 
 class PrivateLeader(Stateful, ABC):
-    """decide, learn, run; a subclass says which point the sum of losses leads to."""
+    """decide, learn, run; a subclass says which point the sum of losses leads to.
+
+    domain          the decision set
+    horizon         the most rounds
+    epsilon         the privacy loss of all decisions; inf switches privacy off
+    delta           0 for pure privacy
+    loss_bound      public bound of a loss, in the units of `domain.loss_set`
+    mechanism       of the running sum, as in `PrefixSum`
+    contributions   rounds in which one person may appear
+    seed            of the learner's own randomness
+    noise           source of the privacy noise
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("_sums",)
     _reference: str
@@ -93,9 +105,11 @@ class PrivateLeader(Stateful, ABC):
         promise = self._sums.guarantee
         return dataclasses.replace(promise, reference=f"{self._reference}; {promise.reference}")
 
-    def deviation(self, t: ArrayLike) -> Any:
+    def std(self, t: ArrayLike) -> Any:
         """The standard deviation of the privacy noise in each coordinate of the sum of t losses."""
-        return self._sums.deviation(t)
+        return self._sums.std(t)
+
+    deviation = Renamed("std")
 
     def decide(self) -> Array:  # (n,)
         """The decision of the coming round; reads nothing but the private sum."""

@@ -1,15 +1,12 @@
-"""Moved to `discreet.optimization`; this module goes with the next release."""
+"""Moved to `discreet.optimization.losses`; this module goes with the next release."""
 
-from typing import Any
+from discreet.moved import moved_names
 
-from discreet.online._moved import moved
-
-_MOVED = {
-    "Loss": "discreet.optimization",
-    "MarginLoss": "discreet.optimization.losses",
-    "named_loss": "discreet.optimization.losses",
-}
-
-
-def __getattr__(name: str) -> Any:
-    return moved(__name__, name, _MOVED)
+__getattr__ = moved_names(
+    __name__,
+    {
+        "Loss": "discreet.optimization.losses:Loss",
+        "MarginLoss": "discreet.optimization.losses:MarginLoss",
+        "named_loss": "discreet.optimization.losses:named_loss",
+    },
+)

@@ -189,7 +189,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
     it shows noisy sums if delta = 0 (a tree), and everything if delta > 0.
 
     domain          any; only its linear minimiser is asked
-    horizon         rounds in which it learns; it goes on deciding after that
+    horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is the same algorithm without noise
     delta           0 is pure
     loss_range      public bounds of one loss
@@ -282,11 +282,11 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         # k rounds of one person may fall into one batch, which is one row of the running sum: the
         # row moves by k terms. (PrefixSum's own k supposes k different rows.)
         sums = running(k * term)
-        if k > 1 and (spacing := sums._plan.spacing):
+        if k > 1 and (spacing := sums._calibration.spacing):
             # k rows are rounded to the lattice of exact noise, sqrt(n+1) spacings each in l2, and
             # PrefixSum adds that for one row; twice, as the lattice grows with the noise.
             sums = running(k * (term + 2 * math.sqrt(n + 1) * spacing))
-        spread = float(sums.deviation(releases)) / term  # of the noise, in units of a term
+        spread = float(sums.std(releases)) / term  # of the noise, in units of a term
         descent = SmoothedDescent(
             domain,
             rate=D * radius / (n * M) / math.sqrt(n * (T / RATE**2 + spread**2)),

@@ -24,7 +24,13 @@ Made = TypeVar("Made", bound=LossDecision)
 
 
 class PrivateBandit(Stateful, Generic[Made]):
-    """decide and learn: a bandit that hears of losses through a private feedback only."""
+    """decide and learn: a bandit that hears of losses through a private feedback only.
+
+    bandit       the learner that is not private
+    feedback     how it hears of losses
+    horizon      rounds in which it learns; None: no limit
+    loss_range   public bounds of a loss
+    """
 
     _state = ("rounds", "_taken", "bandit", "_feedback")
     _decision: type[Made]
@@ -81,7 +87,8 @@ class PrivateBandit(Stateful, Generic[Made]):
     def decision(self, record: dict[str, Any]) -> Made:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
         try:
-            t, learner = record["round"], record["learner"]
+            t = record["round"]
+            learner = record["learner"]
             if isinstance(t, bool) or not isinstance(t, int) or t < 0:
                 raise ValueError("a round is an integer")
             return self._decision(t, str(learner), self.bandit.choice(record))

@@ -46,7 +46,7 @@ class RunningSum(Protocol):
     def add(self, x: Array) -> Array:
         """Take in one row; returns the private sum so far."""
 
-    def deviation(self, t: Any) -> Any:
+    def std(self, t: Any) -> Any:
         """The standard deviation of one coordinate of the sum of t rows."""
 
 
@@ -59,6 +59,10 @@ class SmoothedDirection(Stateful):
     level = a noise (horizon bound/(n noise))^0.6; the bracket is how far a gradient of size `bound`
     stands out of the noise in the end (a = .8 for p <= 2, .4 at infinity). Elsewhere, and without
     noise, v is the linear minimiser.
+
+    domain   the decision set
+    sums     private running sums of gradients
+    bound    the length of a typical gradient
     """
 
     _state = ("_sums",)
@@ -68,7 +72,7 @@ class SmoothedDirection(Stateful):
         self._sums = sums
         self._rate = 0.0
         rounds = np.unique(np.geomspace(1, sums.horizon, 64).astype(np.int64))
-        noise = float(np.max(sums.deviation(rounds)))
+        noise = float(np.max(sums.std(rounds)))
         n = domain.dim
         if domain.lp_shape is None or noise == 0:
             self._kind = "plain"

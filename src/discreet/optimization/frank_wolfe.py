@@ -220,7 +220,7 @@ class StreamingFrankWolfe(Stateful):
 
         rule = self.problem.typical / 20 * (1.0 if own else self.problem.typical_row)
         if not budget.off and self.gradient_bound is None:
-            signal = self.horizon / (n * float(running(1.0).deviation(self.horizon)))
+            signal = self.horizon / (n * float(running(1.0).std(self.horizon)))
             rule *= max(1.0, signal / 100) ** 0.25
         self.bound = self._bound(worst, rule)
         return SmoothedDirection(self.domain, running(self.bound), self.bound)

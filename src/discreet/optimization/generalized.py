@@ -25,7 +25,14 @@ from discreet.state import Stateful, damaged
 
 
 class GeneralizedNodeNoise(Stateful):
-    """Rows of density exp(-|z|_r^2/(2 s^2)), a stream for each level of the tree."""
+    """Rows of density exp(-|z|_r^2/(2 s^2)), a stream for each level of the tree.
+
+    levels   of the tree
+    dim      length of a row
+    r        of the norm
+    scale    s
+    noise    source of the noise
+    """
 
     _state = ("_streams",)
 
@@ -39,7 +46,9 @@ class GeneralizedNodeNoise(Stateful):
         """Noise for the next nodes of a level."""
         if self._scale == 0:
             return np.zeros((count, self._dim))
-        stream, r, shape = self._streams[level], self._r, (count, self._dim)
+        stream = self._streams[level]
+        r = self._r
+        shape = (count, self._dim)
         if r == 2:
             return np.asarray(self._scale * stream.normal(shape))
         # Direction by the cone measure of l_r; |z|_r^2 ~ 2 s^2 Gamma(d/2).
@@ -88,8 +97,8 @@ class GeneralizedGaussianSum(Stateful):
         # |x|_r <= d^(1/r - 1/q) |x|_q if r <= q, and |x|_r <= |x|_q if r > q; two rows of l_q norm
         # at most `bound` are 2 bound apart (replace-one).
         one_round = 2 * bound * dim ** max(0.0, 1 / r - 1 / q)
-        # Over the levels rho adds up: sum of squared moves = (one_round * reach)^2.
-        moved = one_round * self._tree.reach(budget.contributions, pure=False)
+        # Over the levels rho adds up: sum of squared moves = (one_round * sensitivity)^2.
+        moved = one_round * self._tree.sensitivity(budget.contributions, pure=False)
         self._scale = moved * math.sqrt((r - 1) / (2 * budget.rho))
         self._ledger = Ledger(budget, "zcdp")
         self._ledger.spend(
@@ -127,7 +136,7 @@ class GeneralizedGaussianSum(Stateful):
             reference="Bassily, Guzman and Nandi (2021)",
         )
 
-    def deviation(self, t: Any) -> Any:
+    def std(self, t: Any) -> Any:
         """About the standard deviation of a coordinate of the sum of t rounds: E|z|_r^2 = d s^2."""
         one = self._scale * self.dim ** (0.5 - 1 / self._r)
         return one * np.sqrt(self._tree.nodes(np.asarray(t)))

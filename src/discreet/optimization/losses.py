@@ -49,11 +49,11 @@ class MarginLoss:
     (-0.5, 3.0)
     """
 
-    name: str
-    slope: Callable[[float, float], float]
-    lipschitz: float
-    smoothness: float
-    labels: tuple[float, float]
+    name: str  # as users give it
+    slope: Callable[[float, float], float]  # derivative in m, of (m, y)
+    lipschitz: float  # largest |slope|
+    smoothness: float  # largest derivative of the slope
+    labels: tuple[float, float]  # their range
     typical: float  # a slope to expect, from public quantities
 
     def gradient(self, theta: Array, x: Array, y: float) -> Array:

@@ -19,6 +19,10 @@ class Problem:
     p is that of an lp ball, 1 if all vertices lie on the axes, else 2; 1/p + 1/q = 1. Longer rows
     are shortened and labels beyond the public bounds clipped, each by itself; what is not a number
     is refused, in words that do not quote it.
+
+    domain        of theta
+    loss          "squared", "logistic" or a `Loss`
+    label_bound   public bound of |y|
     """
 
     def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:
@@ -115,3 +119,10 @@ def _checked_loss(loss: Loss) -> Loss:
     if not 0 <= loss.smoothness < math.inf:
         raise ValueError(f"loss.smoothness must be at least 0, got {loss.smoothness!r}")
     return loss
+
+
+def projects(domain: Domain) -> Domain:
+    """The domain, if it has a projection."""
+    if not (isinstance(domain, Domain) and domain.projects):
+        raise ValueError(f"domain must have a projection, got {domain!r}")
+    return domain

@@ -28,6 +28,12 @@ class NoisySum(Stateful):
 
     what, scope   name the release and the rows that it saw
 
+    dim             length of the sum
+    sensitivity     l2 distance by which one person's terms move the sum
+    mu              the cost of publishing `value`; inf for no noise
+    noise           source of the noise
+    contributions   calls of `add` in which one person may take part
+
     >>> from discreet.privacy import SeededNoise
     >>> total = NoisySum(2, sensitivity=2.0, mu=0.5, noise=SeededNoise(0))
     >>> total.add(np.array([1.0, 0.0])); total.add(np.array([0.0, 1.0]))

@@ -28,9 +28,9 @@ class Budget:
     0.2367...
     """
 
-    epsilon: float
-    delta: float = 0.0
-    contributions: int = 1
+    epsilon: float  # the privacy loss; inf switches privacy off
+    delta: float = 0.0  # 0 for pure privacy
+    contributions: int = 1  # rounds in which one person may appear
 
     def __post_init__(self) -> None:
         set_ = object.__setattr__

@@ -20,27 +20,27 @@ from discreet.privacy.tree import Tree
 class Task:
     """The running sum that is asked for: `PrefixSum`'s public arguments."""
 
-    horizon: int
-    dim: int
-    budget: Budget
-    sensitivity: float
-    norm: str
-    bound: float
-    noise: Noise
+    horizon: int  # rounds
+    dim: int  # length of a row
+    budget: Budget  # of all sums together
+    sensitivity: float  # largest distance of two rows, in `norm`
+    norm: str  # "l1", "l2" or "linf"
+    bound: float  # largest norm of a row
+    noise: Noise  # source of the noise
 
 
 @dataclass(frozen=True)
 class Calibration:
     """A mechanism calibrated for one running sum."""
 
-    mechanism: str
-    design: Tree | SquareRoot | Buffered
-    release: Release
-    pure: bool
+    mechanism: str  # "tree", "toeplitz" or "blt"
+    design: Tree | SquareRoot | Buffered  # how noise is shared between the sums
+    release: Release  # what all sums cost together
+    pure: bool  # whether delta is 0
     unit: float  # std of one coordinate of one draw of noise
     largest: float  # growth at the worst round
-    spacing: float
-    reference: str
+    spacing: float  # of the lattice of exact noise; 0 for float noise
+    reference: str  # where the mechanism comes from
 
     @property
     def depth(self) -> int:
@@ -59,7 +59,8 @@ class Calibration:
 def best_calibration(task: Task, mechanism: str | Tree) -> Calibration:
     """The calibration with the least maximal std among those the caller allows."""
     if isinstance(mechanism, Tree):
-        family, tree = "tree", mechanism
+        family = "tree"
+        tree = mechanism
     else:
         family = one_of("mechanism", mechanism, ("auto", "blt", "toeplitz", "tree"))
         tree = Tree()
@@ -77,16 +78,18 @@ def best_calibration(task: Task, mechanism: str | Tree) -> Calibration:
 
 
 def _tree(task: Task, tree: Tree, *, pure: bool) -> Calibration:
-    budget, noise, dim = task.budget, task.noise, task.dim
+    budget = task.budget
+    noise = task.noise
+    dim = task.dim
     design = tree.fitted(task.horizon, pure=pure)
     nodes = design.most_nodes(task.horizon)
     # An exact source draws Laplace noise, for the l1 ball around the given one.
     norm = ("l1" if noise.exact else task.norm) if pure else "l2"
     name = k_norm_name(norm) if pure else "gaussian"
     one_round = task.sensitivity * stretch(task.norm, norm, dim)
-    reach = design.reach(budget.contributions, pure=pure)
+    of_design = design.sensitivity(budget.contributions, pure=pure)
     unit_budget = budget.epsilon if pure else budget.mu
-    scale = one_round * reach / unit_budget
+    scale = one_round * of_design / unit_budget
     # Exact as long as no sum needs more than 53 bits: the data, the nodes of one prefix, and the
     # running totals of node noise from which `add_many` takes differences.
     noisiest = 64 * scale * (nodes + math.sqrt(task.horizon * nodes))
@@ -96,8 +99,8 @@ def _tree(task: Task, tree: Tree, *, pure: bool) -> Calibration:
     shape = f"tree, branching {design.base}, {design.depth} levels"
     about: dict[str, Any] = {
         "what": f"{task.horizon} running sums ({shape})",
-        "sensitivity": one_round * reach,
-        "scale": one_round * reach / unit_budget,
+        "sensitivity": one_round * of_design,
+        "scale": one_round * of_design / unit_budget,
         "sampler": noise.sampler(name),
     }
     release = (
@@ -120,17 +123,18 @@ def _filter(task: Task, mechanism: str, design: SquareRoot | Buffered) -> Calibr
     budget = task.budget
     # k rounds of one person move C x by at most the sum of k columns, each of length one_round.
     one_round = task.sensitivity * stretch(task.norm, "l2", task.dim)
-    reach = design.reach(budget.contributions)
-    spacing, sampler = 0.0, task.noise.sampler("filtered gaussian")
+    of_design = design.sensitivity(budget.contributions)
+    spacing = 0.0
+    sampler = task.noise.sampler("filtered gaussian")
     if isinstance(design, Buffered) and "gaussian" in task.noise.exact and not budget.off:
         design = design.dyadic()
-        reach = design.reach(budget.contributions)
-        spacing = task.noise.spacing("gaussian", one_round * reach / budget.mu)
+        of_design = design.sensitivity(budget.contributions)
+        spacing = task.noise.spacing("gaussian", one_round * of_design / budget.mu)
         sampler = task.noise.sampler("gaussian")
     # Each row is rounded to the lattice, and so is each published number; k rounds that fill
     # several streams are as many releases, whose squares add up.
     streams = math.ceil(budget.contributions / task.horizon)
-    own = (one_round + spacing * math.sqrt(task.dim)) * reach
+    own = (one_round + spacing * math.sqrt(task.dim)) * of_design
     sensitivity = own + spacing * rounding(task.horizon, task.dim) * math.sqrt(streams)
     release = Release.gaussian(
         what=f"{task.horizon} running sums ({mechanism})",

@@ -44,7 +44,11 @@ def heads(odds: Fraction) -> int:
 
 
 class Channel:
-    """What the channels share: the budget of one report, and the promise."""
+    """What the channels share: the budget of one report, and the promise.
+
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
+    """
 
     mechanism: str
     reference: str

@@ -14,6 +14,7 @@ Gaussian mechanism; for zCDP, Canonne, Kamath, Steinke (2020).
 
 import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.special import erfcx, erfinv, log_expit, ndtri, ndtri_exp
@@ -87,12 +88,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(high, mu) > delta:
         low, high = high, 2 * high
-    for _ in range(100):
-        middle = (low + high) / 2
-        if gaussian_delta(middle, mu) > delta:
-            low = middle
-        else:
-            high = middle
+    _, high = bisected(lambda epsilon: gaussian_delta(epsilon, mu) > delta, low, high)
     return high * (1 + _ROUNDING) + _ROUNDING
 
 
@@ -139,12 +135,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon + 1.0
     while zcdp_delta(epsilon, high) <= delta:
         high *= 2
-    for _ in range(60):
-        middle = (low + high) / 2
-        if zcdp_delta(epsilon, middle) > delta:
-            high = middle
-        else:
-            low = middle
+    low, _ = bisected(lambda rho: zcdp_delta(epsilon, rho) <= delta, low, high)
     return low
 
 
@@ -156,13 +147,26 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     if math.isinf(rho):
         return math.inf
     low, high = 0.0, rho + 2 * math.sqrt(rho * math.log(1 / delta))
-    for _ in range(60):
+    _, high = bisected(lambda epsilon: zcdp_delta(epsilon, rho) > delta, low, high)
+    return high
+
+
+def bisected(below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
+    """Neighbouring floats (or the ends of 100 halvings): `below` holds at the first only.
+
+    >>> low, high = bisected(lambda x: x * x < 2, 0.0, 2.0)
+    >>> low <= math.sqrt(2) <= high
+    True
+    """
+    for _ in range(100):
         middle = (low + high) / 2
-        if zcdp_delta(middle, rho) > delta:
+        if not low < middle < high:
+            break
+        if below(middle):
             low = middle
         else:
             high = middle
-    return high
+    return low, high
 
 
 def _check_delta(delta: float) -> None:

@@ -39,6 +39,13 @@ class Report(Protocol):
         """Lower bound, method, number of runs, confidence, code version."""
 
 
+# What local privacy does not promise where device and learner are simulated together.
+ONE_PROCESS = (
+    "the decision served, to whoever serves it",
+    "anything, against whoever runs this process: device and learner are one here",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What a learner promises each person over its whole life, and what it has released so far.
@@ -48,16 +55,16 @@ class Guarantee:
     contributes: a round of a learner, or a row of a table.
     """
 
-    epsilon: float
-    delta: float
-    trust: str = "central"
-    contributions: int = 1
-    releases: tuple[Release, ...] = ()
-    unprotected: tuple[str, ...] = ()
-    reference: str = ""
-    neighbours: str = "replace-one"
-    audits: tuple[Mapping[str, Any], ...] = ()
-    record: str = "round"
+    epsilon: float  # bound on the privacy loss of everything, now and later
+    delta: float  # probability with which that bound may fail
+    trust: str = "central"  # "central", "joint" or "local"
+    contributions: int = 1  # rounds of one person that are covered
+    releases: tuple[Release, ...] = ()  # what was published so far
+    unprotected: tuple[str, ...] = ()  # what is not promised, in words
+    reference: str = ""  # where the method comes from
+    neighbours: str = "replace-one"  # which data sets are told apart
+    audits: tuple[Mapping[str, Any], ...] = ()  # results of audits
+    record: str = "round"  # what one person contributes: "round" or "row"
 
     def __post_init__(self) -> None:
         one_of("trust", self.trust, tuple(_TRUST))

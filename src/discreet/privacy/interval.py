@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, within
+from discreet.moved import Renamed
 from discreet.privacy.channel import COINS, Channel, draw_coins, heads, odds_below
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
@@ -111,9 +112,9 @@ class _Piecewise:
         start, left = self.start(x)
         start = np.minimum(start + (coins[0] < left * COINS), CELLS + 1 - self.plateau)
         within_plateau = start + _cell(coins[2], self.plateau)
-        elsewhere = _cell(coins[2], self.others) - CELLS
-        elsewhere = np.where(elsewhere < start, elsewhere, elsewhere + self.plateau)
-        cells = np.where(coins[1] < self.inside, within_plateau, elsewhere)
+        outside = _cell(coins[2], self.others) - CELLS
+        outside = np.where(outside < start, outside, outside + self.plateau)
+        cells = np.where(coins[1] < self.inside, within_plateau, outside)
         return np.asarray(cells * self.step)
 
     def variance(self, x: float) -> float:
@@ -158,15 +159,14 @@ class _NumberChannel(Channel):
     def std(self) -> float:
         """The largest root-mean-square error of a report."""
 
-    @property
-    def deviation(self) -> float:
-        """The same as `std`."""
-        return self.std
+    deviation = Renamed("std")
 
     @property
-    def reach(self) -> float:
+    def report_bound(self) -> float:
         """The largest distance of a report from the middle."""
         return self._bound * self._half
+
+    reach = Renamed("report_bound")
 
     @property
     def second_moment(self) -> float:
@@ -205,7 +205,9 @@ class _NumberChannel(Channel):
         """Which of these a device could have sent."""
         x = self._standard(reports)
         # Of rounding; also of a file that holds single precision.
-        slack = (2.0**-23 * self.reach + 1e-15 * max(abs(self.low), abs(self.high))) / self._half
+        slack = (
+            2.0**-23 * self.report_bound + 1e-15 * max(abs(self.low), abs(self.high))
+        ) / self._half
         with np.errstate(invalid="ignore"):  # a comparison with NaN is false
             if self.off:
                 return np.asarray(np.abs(x) <= 1 + slack)
@@ -233,6 +235,10 @@ class BinaryChannel(_NumberChannel):
 
     Guarantee  epsilon-DP as coded: of 2^52 equally likely coins either report has at most
     e^epsilon times as many for one value as for another.
+
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    low, high       the two values, or the ends of the interval
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> channel = BinaryChannel(1.0)
@@ -283,6 +289,10 @@ class IntervalChannel(_NumberChannel):
 
     Reference: Wang et al. (2019), "Collecting and analyzing multidimensional data with local
     differential privacy".
+
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    low, high       the ends of the interval
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> channel = IntervalChannel(1.0, low=0.0, high=1.0)

@@ -49,6 +49,12 @@ class LatticeSum(Stateful):
     """The running sum. `noise` must draw its Gaussian noise exactly, on a lattice.
 
     A round is taken in whole or not at all: noise is drawn first, and all changes are one step.
+
+    design    the filter, with dyadic weights
+    dim       length of a row
+    scale     std of the white noise
+    spacing   of the lattice; a power of two
+    noise     source of the noise
     """
 
     _state = ("rounds", "estimate", "_buffers", "_memory", "noise")
@@ -85,7 +91,8 @@ class LatticeSum(Stateful):
         if not len(X):
             return np.empty_like(X)
         Z = self.noise.gaussian(self.scale, X.shape, self.spacing)
-        buffers, published = self._buffers, np.empty_like(X)
+        buffers = self._buffers
+        published = np.empty_like(X)
         for row, x, z in zip(published, X, Z, strict=True):
             buffers, moved = self._step(buffers, self._units(x))
             row[:] = self._floats(moved + self._units(z))

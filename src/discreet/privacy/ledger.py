@@ -25,7 +25,7 @@ from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged, value
 
-_SLACK = 1 + 1e-12  # shares that add up to the budget must not fail by rounding
+_SLACK = 1 + 1e-12  # fractions that add up to the budget must not fail by rounding
 
 
 class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is what is wrong
@@ -37,10 +37,10 @@ class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is 
 class Account:
     """What has been released and what that costs: the common part, and each scope's own."""
 
-    releases: tuple[Release, ...] = ()
-    common: float = 0.0
-    scopes: dict[str, float] = field(default_factory=dict)
-    dearest: float = 0.0
+    releases: tuple[Release, ...] = ()  # in the order they were booked
+    common: float = 0.0  # cost of releases that saw all rows
+    scopes: dict[str, float] = field(default_factory=dict)  # cost of each scope beside that
+    dearest: float = 0.0  # the largest of them
 
     def cost_in(self, scope: str | None) -> float:
         """The cost of a scope, or of the dearest one, beyond what is common to all."""
@@ -90,8 +90,8 @@ class Ledger(Stateful):
         return self._account.releases
 
     def spent(self, scope: str | None = None) -> float:
-        """The share of the budget that is gone: in one scope, or at worst over all of them."""
-        return self._share(self._account.common + self._account.cost_in(scope))
+        """The fraction of the budget that is gone: in one scope, or at worst over all of them."""
+        return self._fraction(self._account.common + self._account.cost_in(scope))
 
     def check(self, release: Release) -> None:
         """Raise `BudgetSpent` if this release would cost more than is left; change nothing."""
@@ -120,10 +120,11 @@ class Ledger(Stateful):
         cost = self._cost(release)
         total = account.common + account.cost_in(release.scope) + cost
         if not (cost >= 0 and total <= self._limit * _SLACK):  # also refuses NaN
-            share = f"{self._share(total):.3g} times the budget"
+            price = f"{self._fraction(total):.3g} times the budget"
+            if not math.isfinite(cost):
+                price = f"more than any {self.accounting} budget"
             raise BudgetSpent(
-                f"releasing {release.what!r} would cost "
-                f"{share if math.isfinite(cost) else f'more than any {self.accounting} budget'} "
+                f"releasing {release.what!r} would cost {price} "
                 f"(epsilon={self.budget.epsilon:g}, delta={self.budget.delta:g}); "
                 "split the budget over the releases on the same rows"
             )
@@ -181,5 +182,5 @@ class Ledger(Stateful):
             return release.mu**2
         return release.epsilon if self.accounting == "pure" else release.rho
 
-    def _share(self, cost: float) -> float:
+    def _fraction(self, cost: float) -> float:
         return cost / self._limit if cost else 0.0

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, gammaln
 
 from discreet.arrays import Array, finite, integer, within
+from discreet.moved import Renamed
 from discreet.privacy.channel import GRID, Channel
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
@@ -36,6 +37,10 @@ class BallChannel(Channel):
 
     Guarantee  each report is epsilon-DP by itself; with contributions=k each of a person's k
     reports runs at epsilon/k.
+
+    dim             length of a vector
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> channel = BallChannel(3, epsilon=2.0)
@@ -71,14 +76,16 @@ class BallChannel(Channel):
         self._inside_p = self._inside_q / (self._inside_q + (1 - self._inside_q) * other)
 
     @property
+    def high(self) -> float:
+        """The fraction of the sphere that a record makes more likely, for `shuffled_delta`."""
+        return self._inside_q
+
+    @property
     def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
 
-    @property
-    def deviation(self) -> float:
-        """The same as `std`."""
-        return self.std
+    deviation = Renamed("std")
 
     def privatize(
         self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False
@@ -178,6 +185,10 @@ class SymmetricChannel:
     """Unbiased, pure epsilon-LDP reports of symmetric matrices of Frobenius norm at most 1.
 
     The isometric vector of the upper triangle through a `BallChannel` of d (d + 1) / 2 dimensions.
+
+    dim             rows (and columns) of a matrix
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
 
     >>> from discreet.privacy import SeededNoise
     >>> report = SymmetricChannel(4, epsilon=1.0).privatize(np.eye(4) / 2, SeededNoise(0))

@@ -31,8 +31,8 @@ NORMS = ("l1", "l2", "linf")
 class Released(NamedTuple):
     """A private value as published, and the record of its cost."""
 
-    value: Any
-    release: Release
+    value: Any  # as published
+    release: Release  # its cost
 
 
 def gaussian(
@@ -52,8 +52,10 @@ def gaussian(
     >>> release.scale, release.mu
     (4.0, 0.5)
     """
-    array, noise = finite("value", value), source(noise)
-    sensitivity, mu = positive("sensitivity", sensitivity), positive("mu", mu, allow_inf=True)
+    array = finite("value", value)
+    noise = source(noise)
+    sensitivity = positive("sensitivity", sensitivity)
+    mu = positive("mu", mu, allow_inf=True)
     spacing = noise.spacing("gaussian", sensitivity / mu)
     # Rounding two values to the lattice can move each coordinate apart by one spacing more.
     sensitivity += spacing * math.sqrt(array.size)
@@ -149,7 +151,8 @@ def k_norm(
     >>> release.mechanism, release.epsilon
     ('k-norm', 1.0)
     """
-    array, noise = finite("value", value), source(noise)
+    array = finite("value", value)
+    noise = source(noise)
     sensitivity = positive("sensitivity", sensitivity)
     epsilon = positive("epsilon", epsilon, allow_inf=True)
     mechanism = k_norm_name(norm)
@@ -193,7 +196,8 @@ def select(
     >>> select([0.0, 0.0, 90.0], sensitivity=1.0, epsilon=1.0, noise=SeededNoise(0)).value
     2
     """
-    array, noise = finite("scores", scores), source(noise)
+    array = finite("scores", scores)
+    noise = source(noise)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"scores must be a non-empty vector, got shape {array.shape}")
     sensitivity = positive("sensitivity", sensitivity)
@@ -236,7 +240,8 @@ def generalized_gaussian(
     >>> release.rho, release.norm
     (0.5, 'l3.91202')
     """
-    array, noise = finite("value", value), source(noise)
+    array = finite("value", value)
+    noise = source(noise)
     sensitivity = positive("sensitivity", sensitivity)
     rho = positive("rho", rho, allow_inf=True)
     if not q >= 2:
@@ -294,7 +299,8 @@ def draw_k_norm(
     # Volume grows like radius^dim: the radius is Gamma(dim + 1) for a point inside the ball,
     # Gamma(dim) for a point on its surface; a gamma variable is a sum of exponentials.
     uniforms = noise.uniform((count, 2 * dim + (norm == "linf")))
-    point, radius = uniforms[:, :dim], -scale * np.log(uniforms[:, dim:]).sum(axis=1)
+    point = uniforms[:, :dim]
+    radius = -scale * np.log(uniforms[:, dim:]).sum(axis=1)
     if norm == "linf":
         point = 2 * point - 1
     else:

@@ -8,16 +8,16 @@ Exploration coins and simulated worlds never draw from here; they have their own
 
 Float noise has gaps that depend on the value it is added to (Mironov 2012), so whoever sees all
 53 bits of an output can tell values apart. `SecureNoise` draws the discrete Gaussian or discrete
-Laplace law on a lattice, a power of two far below the noise; the value is rounded to the same
-lattice first and the sensitivity grows by that rounding (`mechanisms.py`). One addition of
-two lattice points in floating point is post-processing of their exact sum; longer sums stay below
-2^53 units of the lattice (`spacing`), where they are exact.
+Laplace distribution on a lattice, a power of two far below the noise; the value is rounded to the
+same lattice first and the sensitivity grows by that rounding (`mechanisms.py`). One addition of two
+lattice points in floating point is post-processing of their exact sum; longer sums stay below 2^53
+units of the lattice (`spacing`), where they are exact.
 
 How exact: discrete Laplace noise is epsilon-DP as it stands. The discrete Gaussian differs from
 a rounded Gaussian, which is mu-GDP by post-processing, by less than (spacing/std)^2 in total
 variation per coordinate: below 1e-23 at the default spacing, and below 1e-12 at the coarsest.
-Float sources also cut the tails (Laplace at 37 scales, normals at 8 deviations): a delta of about
-1e-16 per draw that no rounding of outputs removes.
+Float sources also cut the tails (Laplace at 37 scales, normals at 8 standard deviations): a delta
+of about 1e-16 per draw that no rounding of outputs removes.
 """
 
 import functools
@@ -97,6 +97,8 @@ class Noise(ABC):
 
 class SeededNoise(Noise):
     """Reproducible noise for simulation: anyone who knows the seed knows the noise.
+
+    seed   of the generator
 
     >>> SeededNoise(7).gaussian(1.0, 2).round(3) == SeededNoise(7).gaussian(1.0, 2).round(3)
     array([ True,  True])

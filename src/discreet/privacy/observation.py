@@ -25,8 +25,8 @@ class Observed(NamedTuple):
     """
 
     kind: str
-    value: Any
-    release: Release | None
+    value: Any  # a copy of what was published
+    release: Release | None  # the record of its cost, where it has one
 
 
 @contextmanager

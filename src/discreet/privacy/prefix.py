@@ -16,6 +16,7 @@ from discreet.arrays import (
     shortened,
     within,
 )
+from discreet.moved import Renamed
 from discreet.privacy.budget import Budget
 from discreet.privacy.calibration import Calibration, Task, best_calibration
 from discreet.privacy.guarantee import Guarantee
@@ -34,7 +35,12 @@ STOLEN_FILTER = "anything, against whoever sees a stolen state"
 
 
 class NodeNoise(Stateful):
-    """The noise of a tree's nodes: a stream for each level, and one for padding."""
+    """The noise of a tree's nodes: a stream for each level, and one for padding.
+
+    calibration   of the running sum
+    dim           length of a row
+    noise         source of the noise
+    """
 
     _state = ("_streams",)
 
@@ -45,8 +51,10 @@ class NodeNoise(Stateful):
 
     def __call__(self, level: int, count: int) -> Array:  # (count, dim)
         """Noise for the next nodes of a level."""
-        release, spacing = self._calibration.release, self._calibration.spacing
-        stream, dim = self._streams[level], self._dim
+        release = self._calibration.release
+        spacing = self._calibration.spacing
+        stream = self._streams[level]
+        dim = self._dim
         if release.scale == 0:
             return np.zeros((count, dim))
         if self._calibration.pure:
@@ -75,6 +83,16 @@ class PrefixSum(Stateful):
 
     Several threads may share one object: each round is taken in whole, in some order.
 
+    horizon       the most rounds; public
+    dim           length of a row
+    budget        what all sums together may cost
+    sensitivity   largest distance of any two rows, in `norm`
+    norm          "l1", "l2" or "linf"
+    mechanism     "auto", "blt", "toeplitz", "tree" or a `Tree`
+    noise         source of the noise; None draws floats from the operating system's entropy
+    bound         largest norm of a row; sensitivity/2 by default
+    clip          shorten rows beyond the bound instead of refusing them
+
     >>> from discreet.privacy import Budget, SeededNoise
     >>> sums = PrefixSum(1000, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0))
     >>> for _ in range(1000):
@@ -98,11 +116,9 @@ class PrefixSum(Stateful):
         bound: float | None = None,
         clip: bool = False,
     ) -> None:
-        self.horizon, self.dim, self.budget = (
-            integer("horizon", horizon),
-            integer("dim", dim),
-            budget,
-        )
+        self.horizon = integer("horizon", horizon)
+        self.dim = integer("dim", dim)
+        self.budget = budget
         self.sensitivity = positive("sensitivity", sensitivity)
         self.norm = one_of("norm", norm, NORMS)
         self.bound = public_bound("bound", self.sensitivity / 2 if bound is None else bound)
@@ -115,16 +131,18 @@ class PrefixSum(Stateful):
         self.noise = source(noise)
         self._asked = mechanism
         task = Task(horizon, dim, budget, self.sensitivity, norm, self.bound, self.noise)
-        self._plan = best_calibration(task, mechanism)
-        self._ledger = Ledger(budget, "pure" if self._plan.pure else None)
-        self._ledger.spend(self._plan.release)
+        self._calibration = best_calibration(task, mechanism)
+        self._ledger = Ledger(budget, "pure" if self._calibration.pure else None)
+        self._ledger.spend(self._calibration.release)
         self._sum = self._begin()
 
     def _begin(self) -> TreeSum | FilteredSum | LatticeSum:
-        plan, design = self._plan, self._plan.design
+        plan = self._calibration
+        design = self._calibration.design
         if isinstance(design, Tree):
             return TreeSum(design, self.horizon, self.dim, NodeNoise(plan, self.dim, self.noise))
-        scale, (stream,) = plan.release.scale, self.noise.spawn(1)
+        scale = plan.release.scale
+        (stream,) = self.noise.spawn(1)
         if isinstance(design, Buffered) and plan.spacing:
             return LatticeSum(design, self.dim, scale, plan.spacing, stream)
         return FilteredSum(design, self.dim, scale, stream)
@@ -137,7 +155,7 @@ class PrefixSum(Stateful):
     @property
     def mechanism(self) -> str:
         """The mechanism in use: "blt", "toeplitz" or "tree"."""
-        return self._plan.mechanism
+        return self._calibration.mechanism
 
     @property
     def estimate(self) -> Array:
@@ -154,7 +172,7 @@ class PrefixSum(Stateful):
                 "the public bounds",
                 STOLEN_NODES if self.mechanism == "tree" else STOLEN_FILTER,
             ),
-            reference=self._plan.reference,
+            reference=self._calibration.reference,
         )
 
     def add(self, x: ArrayLike) -> Array:
@@ -163,7 +181,7 @@ class PrefixSum(Stateful):
             self._room(1)
             row = self._checked([x] if isinstance(x, (int, float)) else x)
             estimate = self._sum.add(row).copy()
-            observe("sum", estimate, self._plan.release)
+            observe("sum", estimate, self._calibration.release)
             return estimate
 
     def add_many(self, X: ArrayLike) -> Array:  # (n, dim) -> (n, dim)
@@ -185,8 +203,8 @@ class PrefixSum(Stateful):
         rows = shortened(np.where(fine[:, None], rows, 0.0), self.bound, self.norm)
         with self._lock:
             self._room(len(rows))
-            estimates = self._sum.add_many(to_lattice(rows, self._plan.spacing))
-            observe("sum", estimates, self._plan.release)
+            estimates = self._sum.add_many(to_lattice(rows, self._calibration.spacing))
+            observe("sum", estimates, self._calibration.release)
             return estimates
 
     def accepts(self, X: ArrayLike) -> NDArray[np.bool_]:  # (n, dim) -> (n,)
@@ -201,16 +219,20 @@ class PrefixSum(Stateful):
         rounds = np.asarray(t)
         if rounds.size and not (rounds.min() >= 1 and rounds.max() <= self.horizon):
             raise ValueError(f"rounds must lie in 1..{self.horizon}")
-        growth = self._plan.growth(rounds)
-        return growth * self._plan.unit if rounds.ndim else float(growth) * self._plan.unit
+        growth = self._calibration.growth(rounds)
+        return (
+            growth * self._calibration.unit
+            if rounds.ndim
+            else float(growth) * self._calibration.unit
+        )
 
-    deviation = std  # its name in 0.2
+    deviation = Renamed("std")
 
     def _config(self) -> dict[str, Any]:
         return {**super()._config(), "mechanism": encode(self._asked)}
 
     def _validate(self) -> None:
-        if self._ledger.releases != (self._plan.release,):
+        if self._ledger.releases != (self._calibration.release,):
             raise damaged("the calibration")
 
     def _room(self, count: int) -> None:
@@ -225,7 +247,7 @@ class PrefixSum(Stateful):
         if row.shape != (self.dim,):
             raise ValueError(f"x must have shape {(self.dim,)}, got {row.shape}")
         row = within("x", row, self.bound, norm=self.norm, clip=self.clip)
-        return to_lattice(row, self._plan.spacing)
+        return to_lattice(row, self._calibration.spacing)
 
     def _batch(self, X: ArrayLike) -> Array:  # (n, dim)
         """The rows as floats; NaN in the place of one that is not made of `dim` numbers."""

@@ -26,16 +26,16 @@ class Release:
     noise's own parameter; `scope` names the rows it saw (None: all of them).
     """
 
-    what: str
-    mechanism: str
-    norm: str
-    sensitivity: float
-    scale: float
-    epsilon: float
-    mu: float
-    rho: float
-    sampler: str
-    scope: str | None = None
+    what: str  # was published, in words
+    mechanism: str  # that made it
+    norm: str  # in which `sensitivity` is measured
+    sensitivity: float  # how far one person can move the value
+    scale: float  # parameter of the noise
+    epsilon: float  # its cost as pure privacy; inf where it has none
+    mu: float  # its cost as Gaussian privacy; inf where it has none
+    rho: float  # its cost as zCDP; inf where it has none
+    sampler: str  # how the noise was drawn
+    scope: str | None = None  # the rows it saw; None: all
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "scale", "epsilon", "mu", "rho"):

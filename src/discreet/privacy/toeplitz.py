@@ -48,17 +48,20 @@ _BLOCK = 128  # rounds per matrix product in `add_many`
 
 
 class SquareRoot:
-    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2)."""
+    """Noise sum_k c_k z_{t-k}: C = B = A^(1/2).
+
+    horizon   rounds
+    """
 
     def __init__(self, horizon: int) -> None:
         self.horizon = horizon
         self.coefficients = _square_root(horizon)  # (horizon,)
 
-    def reach(self, contributions: int) -> float:
+    def sensitivity(self, contributions: int) -> float:
         """|sum of k columns of C|: adjacent at the start is the worst, as c is decreasing."""
-        return _over_streams(self._reach, contributions, len(self.coefficients))
+        return _over_streams(self._sensitivity, contributions, len(self.coefficients))
 
-    def _reach(self, k: int) -> float:
+    def _sensitivity(self, k: int) -> float:
         sums = np.cumsum(self.coefficients)
         sums[k:] -= sums[:-k].copy()
         return float(np.linalg.norm(sums))
@@ -80,12 +83,12 @@ class SquareRoot:
 class Buffered:
     """Noise alpha * (running sum of z) + sum_j beta_j * (filter of z with pole p_j)."""
 
-    horizon: int
-    w: Array
+    horizon: int  # rounds
+    w: Array  # weights of C's buffers
     q_gap: Array  # 1 - q, which keeps its digits when q is nearly 1
     p_gap: Array  # 1 - p
-    beta: Array
-    alpha: float
+    beta: Array  # weights of B's buffers
+    alpha: float  # weight of the plain running sum
 
     @classmethod
     def fitted(cls, horizon: int) -> "Buffered":
@@ -111,11 +114,11 @@ class Buffered:
         short = [values.astype(np.float32).astype(np.float64) for values in (self.w, self.q_gap)]
         return Buffered.of(self.horizon, *short)
 
-    def reach(self, contributions: int) -> float:
+    def sensitivity(self, contributions: int) -> float:
         """|sum of the first k columns of C| in closed form; no other k columns are longer."""
-        return _over_streams(self._reach, contributions, self.horizon)
+        return _over_streams(self._sensitivity, contributions, self.horizon)
 
-    def _reach(self, k: int) -> float:
+    def _sensitivity(self, k: int) -> float:
         T = self.horizon
         log_q = np.log1p(-self.q_gap)
         m = np.arange(k)[:, None]  # rows where some of the k columns have not begun
@@ -145,7 +148,11 @@ class Buffered:
 
 
 class Buffers:
-    """z -> running noise, in O(5 dim) memory: one row for each pole."""
+    """z -> running noise, in O(5 dim) memory: one row for each pole.
+
+    design   poles and weights
+    scale    std of the white noise z
+    """
 
     def __init__(self, design: Buffered, scale: float) -> None:
         # Row 0 is the plain running sum of z (pole 1, weight alpha), the others the buffers.
@@ -183,6 +190,8 @@ class History:
     """z -> running noise, remembering every z; blocks by fast Fourier transform.
 
     Rows of the memory from t on are room for what comes; whatever stands there is overwritten.
+
+    coefficients   (horizon,), c_0, c_1, ... times the std of the white noise
     """
 
     def __init__(self, coefficients: Array) -> None:
@@ -210,7 +219,11 @@ class History:
 
 
 class Filter:
-    """A kernel and its memory: z -> running noise."""
+    """A kernel and its memory: z -> running noise.
+
+    kernel   one step of the filter
+    dim      length of a row
+    """
 
     def __init__(self, kernel: Buffers | History, dim: int) -> None:
         self._kernel = kernel
@@ -234,6 +247,11 @@ class FilteredSum(Stateful):
     """The exact running sum plus filtered float noise.
 
     A round is taken in whole or not at all: noise is drawn first, and all changes are one step.
+
+    design   the filter
+    dim      length of a row
+    scale    std of the white noise; 0 for none
+    noise    source of the noise
     """
 
     _state = ("rounds", "estimate", "_total", "_memory", "noise")
@@ -297,13 +315,15 @@ def _with_room(memory: Array, t: int, count: int) -> Array:
     return longer
 
 
-def _over_streams(reach: Callable[[int], float], k: int, horizon: int) -> float:
-    """`reach` of k rounds that may lie in several streams of this length, one after another.
+def _over_streams(sensitivity: Callable[[int], float], k: int, horizon: int) -> float:
+    """The sensitivity to k rounds in several streams of this length, one after another.
 
     Costs add in squares over streams; filling one stream before the next is the worst.
     """
     full, rest = divmod(k, horizon)
-    squares = (full * reach(horizon) ** 2 if full else 0.0) + (reach(rest) ** 2 if rest else 0.0)
+    squares = (full * sensitivity(horizon) ** 2 if full else 0.0) + (
+        sensitivity(rest) ** 2 if rest else 0.0
+    )
     return math.sqrt(squares)
 
 

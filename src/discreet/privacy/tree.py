@@ -14,8 +14,9 @@ Privacy. The published sums are L (R x + z) with R x all node sums, z their nois
 one node of each level. A node that runs ahead of the data does no harm, nor do inputs chosen by
 looking at earlier outputs: given all outputs, the inputs of both neighbouring streams are fixed,
 and moving z by R (x - x') maps one run to the other; the density of z there changes by at most
-e^epsilon (pure noise). For Gaussian noise L z has the law of a lower triangular mechanism whose
-columns are no longer than R's, which is an adaptive composition (Denisov et al. 2022).
+e^epsilon (pure noise). For Gaussian noise L z is distributed as that of a lower triangular
+mechanism whose columns are no longer than R's, which is an adaptive composition (Denisov et al.
+2022).
 
 Snapshot. The state is a function of the node sums with their noise: one stolen state, by itself,
 is as private as the outputs. Together with later outputs it is not: they contain the same noise.
@@ -43,17 +44,17 @@ class Tree:
 
     branching=None chooses the branching with the least maximal variance for the horizon.
     balanced=False allows no subtraction. padded=True adds noise until every prefix carries that of
-    the same number of nodes, so that its law does not depend on t (an analysis device of Agarwal
-    and Singh 2017).
+    the same number of nodes, so that its distribution does not depend on t (an analysis device of
+    Agarwal and Singh 2017).
 
     >>> Tree(branching=2).fitted(2**10, pure=False)
     Tree(branching=2, balanced=True, padded=False, levels=11)
     """
 
-    branching: int | None = None
-    balanced: bool = True
-    padded: bool = False
-    levels: int | None = None
+    branching: int | None = None  # children of a node; None: the best
+    balanced: bool = True  # allow subtraction
+    padded: bool = False  # the same noise in every sum
+    levels: int | None = None  # None: those with the least variance
 
     def __post_init__(self) -> None:
         if self.branching is not None:
@@ -104,7 +105,9 @@ class Tree:
 
     def most_nodes(self, horizon: int) -> int:
         """The largest `nodes(t)` for t up to the horizon."""
-        base, back, digit = self.base, self.back, self.base - 1 - self.back
+        base = self.base
+        back = self.back
+        digit = self.base - 1 - self.back
 
         @functools.cache
         def most(level: int, last: int) -> int:  # over positions 0..last of this level
@@ -123,7 +126,7 @@ class Tree:
 
         return most(0, horizon)
 
-    def reach(self, contributions: int, *, pure: bool) -> float:
+    def sensitivity(self, contributions: int, *, pure: bool) -> float:
         """How far k rounds of one person move all node sums, for unit moves: l1 or l2 of the moves.
 
         Every round is in one node of each level. In l2 it matters how many share a node: packing
@@ -142,6 +145,11 @@ class TreeSum(Stateful):
     Each level draws from its own stream in the order of its nodes, so that many rounds at once
     and one round at a time see the same noise. A round is taken in whole or not at all: what a
     failed draw leaves behind is noise that nobody uses.
+
+    tree      its shape
+    horizon   rounds
+    dim       length of a row
+    draw      (level, count) -> rows of noise for the next nodes of a level
     """
 
     _state = ("rounds", "estimate", "_reached", "_open", "_ahead", "draw")
@@ -162,8 +170,11 @@ class TreeSum(Stateful):
 
     def add(self, x: Array) -> Array:
         """Take in one round and return the noisy prefix sum."""
-        tree, t = self.tree, self.rounds + 1
-        reached, open_, ahead = self._reached.copy(), self._open.copy(), list(self._ahead)
+        tree = self.tree
+        t = self.rounds + 1
+        reached = self._reached.copy()
+        open_ = self._open.copy()
+        ahead = list(self._ahead)
         for level in range(tree.depth):
             covered = t <= tree.position(t - 1, level) * tree.base**level
             (reached if covered else open_)[level] += x
@@ -185,13 +196,16 @@ class TreeSum(Stateful):
 
     def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
         """n rounds at once, level by level: the same sums as n calls of `add`."""
-        tree, before, after = self.tree, self.rounds, self.rounds + len(X)
+        tree = self.tree
+        before = self.rounds
+        after = self.rounds + len(X)
         if before == after:
             return np.empty((0, self.dim))
         data = np.concatenate([np.zeros((1, self.dim)), np.cumsum(X, axis=0)])
         above = np.empty((0, self.dim))  # noisy sums at the positions of the level above
         above_first = 0
-        reached, open_ = np.empty_like(self._reached), np.empty_like(self._open)
+        reached = np.empty_like(self._reached)
+        open_ = np.empty_like(self._open)
         ahead = list(self._ahead)
         for level in range(tree.depth - 1, -1, -1):
             first, last = tree.position(before, level), tree.position(after, level)
@@ -270,7 +284,9 @@ class TreeSum(Stateful):
 
 def _full_levels(tree: Tree, horizon: int) -> int:
     """The fewest levels that write every t up to the horizon with digits in range."""
-    digit, levels, largest = tree.base - 1 - tree.back, 1, tree.base - 1 - tree.back
+    digit = tree.base - 1 - tree.back
+    levels = 1
+    largest = digit
     while largest < horizon:
         largest += digit * tree.base**levels
         levels += 1

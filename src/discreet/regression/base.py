@@ -68,7 +68,7 @@ class Problem:
     y: Array  # (n,), in [-1, 1]
     ledger: Ledger  # asked before every release
     noise: Noise  # for releases
-    coins: np.random.Generator  # for everything else (order of rows)
+    rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
 
     @property
@@ -185,9 +185,9 @@ class PrivateRegressor:
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
         if distributed:
             self._check_by_sums(name)
-        noise, coins = self._randomness()
+        noise, rng = self._randomness()
         ledger = Ledger(budget, self._accounting())
-        self._estimate = available[name](Problem(rows, labels, ledger, noise, coins, public))
+        self._estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
         theta = self._estimate.theta
         self._scale = scale
         self._label_scale = label_bound
@@ -216,11 +216,11 @@ class PrivateRegressor:
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around <x, theta> that hold with this probability, at no privacy cost.
 
-        The noise's law is known, so its part is computed; the part of the labels' own randomness
-        uses the residual scale that was released inside the budget. It supposes that errors have
-        the same scale everywhere and are about symmetric beyond a few of them (one-sided tails
-        are detected once enough rows show them), and says little about directions that few rows
-        have.
+        The distribution of the noise is known, so its part is computed; the part of the labels' own
+        randomness uses the residual scale that was released inside the budget. It supposes that
+        errors have the same scale everywhere and are about symmetric beyond a few of them
+        (one-sided tails are detected once enough rows show them), and says little about directions
+        that few rows have.
         """
         if not 0 < coverage < 1:
             raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")
@@ -241,7 +241,8 @@ class PrivateRegressor:
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
-        rows, labels = checked_rows(X, None), checked_labels(y)
+        rows = checked_rows(X, None)
+        labels = checked_labels(y)
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
         norm_bound, label_bound = self._bounds(rows, labels)
@@ -259,7 +260,8 @@ class PrivateRegressor:
         from discreet.distributed.rows import open_blocks
 
         norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
-        d, intercept = int(X.shape[1]), self.fit_intercept
+        d = int(X.shape[1])
+        intercept = self.fit_intercept
         prepare = partial(_units, d, norm_bound, label_bound, intercept)
         rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
@@ -357,5 +359,6 @@ def _units(
     columns: int, norm_bound: float, label_bound: float, intercept: bool, X: Any, y: Any
 ) -> tuple[Array, Array]:
     """A block's rows and labels in their units, from public parameters alone."""
-    rows, labels = checked_rows(X, None, columns), checked_labels(np.asarray(y).reshape(len(y)))
+    rows = checked_rows(X, None, columns)
+    labels = checked_labels(np.asarray(y).reshape(len(y)))
     return unit_rows(rows, norm_bound, intercept), unit_labels(labels, label_bound)

@@ -63,7 +63,8 @@ class _BySums(_Baseline):
 class OLS(_BySums):
     """Ordinary least squares: no privacy, and the guarantee says so.
 
-    Parameters: norm_bound, label_bound and fit_intercept as in `PrivateLinearRegression`.
+    norm_bound, label_bound   bounds on |x| and |y|; what is beyond is clipped
+    fit_intercept             whether to add a constant
 
     >>> OLS().fit([[0.5], [1.0]], [0.25, 0.5]).coef_.round(3)
     array([0.5])
@@ -87,9 +88,14 @@ class SSP(_BySums):
     Eigenvalues are only kept positive: where the noise exceeds the signal it fails badly, which
     is why `AdaSSP` adds a ridge.
 
-    Parameters: epsilon, delta (None: 1e-6), norm_bound and label_bound (public bounds on |x| and
-    |y|; what is beyond is clipped), contributions (the most rows of one person), fit_intercept,
-    noise and random_state as in `PrivateLinearRegression`.
+    epsilon                   the privacy loss of the fit; inf switches privacy off
+    delta                     None: 1e-6
+    norm_bound, label_bound   public bounds on |x| and |y|; what is beyond is clipped
+    contributions             the most rows of one person
+    fit_intercept             whether to add a constant
+    noise                     source of the noise; None: by `random_state`, else the operating
+                              system's entropy
+    random_state              seed of a reproducible simulation
     """
 
     def _solve(self, problem: Problem) -> Estimate:
@@ -102,9 +108,14 @@ class AdaSSP(_BySums):
 
     A tenth of mu^2 is spent on the smallest eigenvalue; the ridge tops it up to the noise level.
 
-    Parameters: epsilon, delta (None: 1e-6), norm_bound and label_bound (public bounds on |x| and
-    |y|; what is beyond is clipped), contributions (the most rows of one person), fit_intercept,
-    noise and random_state as in `PrivateLinearRegression`.
+    epsilon                   the privacy loss of the fit; inf switches privacy off
+    delta                     None: 1e-6
+    norm_bound, label_bound   public bounds on |x| and |y|; what is beyond is clipped
+    contributions             the most rows of one person
+    fit_intercept             whether to add a constant
+    noise                     source of the noise; None: by `random_state`, else the operating
+                              system's entropy
+    random_state              seed of a reproducible simulation
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (50_000, 3))
@@ -114,7 +125,8 @@ class AdaSSP(_BySums):
     """
 
     def _solve(self, problem: Problem) -> Estimate:
-        budget, d = problem.budget, problem.X.shape[1]
+        budget = problem.budget
+        d = problem.X.shape[1]
         # Replacing a row moves the Gram matrix by aa' - bb', of operator norm at most 1.
         least, record = gaussian(
             np.linalg.eigvalsh(sums(_products, problem.X, problem.y)[0][:d, :d])[0],
@@ -133,9 +145,17 @@ class AdaSSP(_BySums):
 class DPGradientDescent(_Baseline):
     """Full-batch gradient descent with clipped gradients and Gaussian noise in every step.
 
-    Parameters: steps, gradient_clip (public bound on a row's gradient, in units of the bounds),
-    learning_rate (in units of 1/n); epsilon, delta, norm_bound, label_bound, contributions,
-    fit_intercept, noise and random_state as in `PrivateLinearRegression`.
+    epsilon                   the privacy loss of the fit; inf switches privacy off
+    delta                     None: 1e-6
+    steps                     of descent, each on all rows
+    gradient_clip             public bound on a row's gradient, in units of the bounds
+    learning_rate             in units of 1/n
+    norm_bound, label_bound   public bounds on |x| and |y|; what is beyond is clipped
+    contributions             the most rows of one person
+    fit_intercept             whether to add a constant
+    noise                     source of the noise; None: by `random_state`, else the operating
+                              system's entropy
+    random_state              seed of a reproducible simulation
     """
 
     def __init__(
@@ -168,7 +188,9 @@ class DPGradientDescent(_Baseline):
         self.learning_rate = learning_rate
 
     def _solve(self, problem: Problem) -> Estimate:
-        X, y, budget = problem.X, problem.y, problem.budget
+        X = problem.X
+        y = problem.y
+        budget = problem.budget
         n, d = X.shape
         clip = public_bound("gradient_clip", self.gradient_clip)
         theta = np.zeros(d)

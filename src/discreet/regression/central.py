@@ -61,11 +61,11 @@ ALL = slice(None)
 class StagePlan:
     """Which rows a stage and its sketch see, and their fractions of mu^2."""
 
-    rows: Rows
-    sketch_rows: Rows
-    fraction: float
-    sketch_fraction: float
-    scope: str | None = None
+    rows: Rows  # that the stage sees
+    sketch_rows: Rows  # that its sketch sees
+    fraction: float  # of mu^2, for the stage
+    sketch_fraction: float  # of mu^2, for the sketch
+    scope: str | None = None  # that pays; None: every row
     early: Places | None = None  # rows that have spent some of mu^2 in earlier stages, others none
 
     def sample(self, problem: Problem) -> Sample:
@@ -88,7 +88,7 @@ def information_weighted(problem: Problem) -> Estimate:
         return least_squares(problem)
     n = len(problem.X)
     mu = problem.budget.mu
-    some = np.sort(some_places(problem.coins, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
+    some = np.sort(some_places(problem.rng, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
     sketch = _sketch_fraction(len(some), mu)
     if n > MANY_ROWS:
         early = FRACTIONS[:-1]
@@ -108,7 +108,7 @@ def single_pass(problem: Problem) -> Estimate:
     n = len(problem.X)
     if n < 10 * len(FRACTIONS):
         raise ValueError(f"single-pass needs at least {10 * len(FRACTIONS)} rows, got {n}")
-    order = problem.coins.permutation(n)
+    order = problem.rng.permutation(n)
     ends = np.round(n * np.cumsum(FRACTIONS) / sum(FRACTIONS)).astype(int)
     plans = []
     for k, rows in enumerate(np.split(order, ends[:-1])):
@@ -134,7 +134,7 @@ def public_covariates(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    rows: Rows = some_places(problem.coins, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
+    rows: Rows = some_places(problem.rng, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
     sketch = _sketch_fraction(min(n, SKETCH_ROWS), problem.budget.mu)
     total = sum(PUBLIC_FRACTIONS) + sketch * (len(PUBLIC_FRACTIONS) - 1)
     plans = [StagePlan(ALL, rows, f / total, sketch / total) for f in PUBLIC_FRACTIONS]

@@ -39,7 +39,7 @@ def descent(problem: Problem) -> Estimate:
     theta = np.zeros(d)
     average = np.zeros(d)
     last = n // 4
-    for i, row in enumerate(problem.coins.permutation(n)):
+    for i, row in enumerate(problem.rng.permutation(n)):
         phi = X[row]
         residual = min(max(float(y[row] - phi @ theta), -CLIP), CLIP)
         theta += (step * residual) * phi

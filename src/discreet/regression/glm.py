@@ -3,7 +3,7 @@
     paper   nu       mu_nu, L_nu                 B                           ||theta|| <= 1
     here    link     least, largest slope        norm_bound                  coef_bound
 
-A method works on rows in the unit ball and theta in a ball of radius `reach`, the largest
+A method works on rows in the unit ball and theta in a ball of radius `radius`, the largest
 |<x, theta>| there can be; labels are divided by label_bound.
 """
 
@@ -114,8 +114,9 @@ class PrivateGLM(PrivateRegressor):
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around `predict(X)` that hold with this probability, row by row.
 
-        From the law of the privacy noise and the sampling error, Var(y | x) as large as the link
-        allows (for poisson: as large as the mean). An interval for <x, theta>, carried through nu.
+        From the distribution of the privacy noise and the sampling error, Var(y | x) as large as
+        the link allows (for poisson: as large as the mean). An interval for <x, theta>, carried
+        through nu.
         """
         t = super().predict(X)
         if self._estimate.covariance is None:
@@ -149,23 +150,23 @@ class PrivateGLM(PrivateRegressor):
                     f"got {label_bound!r}"
                 )
             label_bound = 1.0
-        self._domain = self._reach(kind, norm_bound, label_bound), label_bound
+        self._domain = self._radius(kind, norm_bound, label_bound), label_bound
         return norm_bound, label_bound
 
-    def _reach(self, kind: Link, norm_bound: float, label_bound: float) -> float:
+    def _radius(self, kind: Link, norm_bound: float, label_bound: float) -> float:
         """The largest |theta| for rows in the unit ball."""
         if self.coef_bound is None:
-            reach = kind.reach * (label_bound if kind.signed else 1.0)
+            radius = kind.predictor_bound * (label_bound if kind.signed else 1.0)
         else:
-            reach = public_bound("coef_bound", self.coef_bound) * norm_bound
-            public_bound("norm_bound * coef_bound", reach)
+            radius = public_bound("coef_bound", self.coef_bound) * norm_bound
+            public_bound("norm_bound * coef_bound", radius)
         # With an intercept b, rows are [x/norm_bound, 1]/sqrt(2) and theta is sqrt(2) times
-        # [norm_bound coef, b], of norm at most 2 reach if both parts are at most reach.
-        return 2 * reach if self.fit_intercept else reach
+        # [norm_bound coef, b], of norm at most 2 radius if both parts are at most radius.
+        return 2 * radius if self.fit_intercept else radius
 
     def _solve(self, solver: Solver, problem: Problem) -> Estimate:
-        reach, unit = self._domain
-        estimate = solver(problem, link(self.link).within(reach, unit), reach)
+        radius, unit = self._domain
+        estimate = solver(problem, link(self.link).within(radius, unit), radius)
         # `fit` multiplies by the label bound, as linear models need it; here it is in the link.
         covariance = estimate.covariance
         return Estimate(estimate.theta / unit, None if covariance is None else covariance / unit**2)

@@ -31,14 +31,14 @@ PRECISION = 1e-6  # of the way to the minimiser is left after the steps, unless 
 MOST_STEPS = 1000
 
 
-def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
+def erm(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """The minimiser, perturbed; 0 where the released H fails its test.
 
     Without noise: sum w loss + least/2 n lam |W^(-1/2) theta|^2 is minimised, lam = sqrt(d/n), the
-    loss continued beyond |<phi, theta>| <= reach with the least slope there.
+    loss continued beyond |<phi, theta>| <= radius with the least slope there.
     """
-    # Strong convexity needs a slope of at least mu_nu wherever |t| <= reach.
-    model = BoundedLink(model.link, -reach, reach, model.unit)
+    # Strong convexity needs a slope of at least mu_nu wherever |t| <= radius.
+    model = BoundedLink(model.link, -radius, radius, model.unit)
     n, d = problem.X.shape
     mu = problem.budget.mu
     k = problem.budget.contributions
@@ -65,7 +65,7 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
     # A row's gradient is w back' phi (s - y)/n, and |w back' phi| <= kappa / sqrt(firm): two rows
     # differ by at most twice kappa worst_residual / (sqrt(firm) n) (replace-one), which strong
     # convexity, or every step of `descend`, turns into a move of v: divided by mu_nu.
-    moves = 2 * worst_residual(model, reach) * kappa / (model.least * math.sqrt(firm) * n)
+    moves = 2 * worst_residual(model, radius) * kappa / (model.least * math.sqrt(firm) * n)
     objective = Objective(
         problem.X @ back,
         np.clip(problem.y, *model.labels),
@@ -84,10 +84,10 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         ledger=problem.ledger,
         what="minimiser",
     )
-    # theta + back N(0, s^2 I) was released; the prior N(0, reach^2/d I) draws back what is noise.
-    known = Posterior.unobserved(np.eye(d) * (d / reach**2))
+    # theta + back N(0, s^2 I) was released; the prior N(0, radius^2/d I) draws back what is noise.
+    known = Posterior.unobserved(np.eye(d) * (d / radius**2))
     theta = known.observe(np.eye(d), back @ v, record.scale**2 * back @ back.T).mean
-    theta *= min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
+    theta *= min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
     return Estimate(theta, None)
 
 
@@ -95,18 +95,18 @@ def erm(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
 class Objective:
     """f(v) = m |v|^2 / 2 + sum_i weight_i q(<a_i, v>, y_i),  m = mu_nu, q convex in t.
 
-    q' = s(t) - y with s(t) = nu(c) - m c, c = t clipped to +-reach: where |t| <= reach this is the
-    loss of the link, less a quadratic. In the coordinates v in which H~ is I, those quadratics of
-    all rows and the ridge that tops them up to m H~ add up to m |v|^2 / 2, whatever the rows are.
+    q' = s(t) - y with s(t) = nu(c) - m c, c = t clipped to +-radius: where |t| <= radius this is
+    the loss of the link, less a quadratic. In the coordinates v in which H~ is I, those quadratics
+    and the ridge that tops them up to m H~ add up to m |v|^2 / 2, whatever the rows are.
 
-    `largest` bounds weight_i |a_i|^2 n for every row there could be; it is public.
+    `largest` bounds weight_i |a_i|^2 n for every row in the public bounds.
     """
 
     rows: Array  # (n, d): a_i
-    y: Array
-    weight: Array
-    model: BoundedLink
-    largest: float
+    y: Array  # (n,), labels
+    weight: Array  # (n,)
+    model: BoundedLink  # the link
+    largest: float  # bound, as above
 
     def gradient(self, v: Array) -> Array:
         """The gradient of f."""
@@ -156,24 +156,25 @@ def spectral(phases: Sequence[Callable[[Array], Array]], d: int, lam: float) -> 
     return W
 
 
-def worst_residual(model: BoundedLink, reach: float) -> float:
-    """The largest |nu(t) - mu_nu t - y| over |t| <= reach and all labels y."""
+def worst_residual(model: BoundedLink, radius: float) -> float:
+    """The largest |nu(t) - mu_nu t - y| over |t| <= radius and all labels y."""
     # nu' >= mu_nu: nu(t) - mu_nu t increases, so both signs are largest at an end of t and of y.
-    ends, (least, most) = np.array([-reach, reach]), model.labels
+    ends = np.array([-radius, radius])
+    (least, most) = model.labels
     low, high = model.mean(ends) - model.least * ends
     return float(max(high - least, most - low))
 
 
-def project(w: Array, W: Array, reach: float) -> Array:
-    """The point of {w: |W w| <= reach} nearest to w: (I + c W^2)^-1 w, by bisection in log c."""
-    if np.linalg.norm(W @ w) <= reach:
+def project(w: Array, W: Array, radius: float) -> Array:
+    """The point of {w: |W w| <= radius} nearest to w: (I + c W^2)^-1 w, by bisection in log c."""
+    if np.linalg.norm(W @ w) <= radius:
         return w
     values, vectors = np.linalg.eigh(W)
     a = vectors.T @ w
     low, high = -80.0, 80.0
     for _ in range(100):
         middle = (low + high) / 2
-        inside = np.linalg.norm(values * a / (1 + math.exp(middle) * values**2)) <= reach
+        inside = np.linalg.norm(values * a / (1 + math.exp(middle) * values**2)) <= radius
         low, high = (low, middle) if inside else (middle, high)
     return np.asarray(vectors @ (a / (1 + math.exp(high) * values**2)))
 

@@ -14,7 +14,7 @@ h, half the range of labels, where nothing is known yet, and more where a label 
 Weights depend on phi and the public theta alone, so the equation g = 0 stays unbiased.
 
 Everything else is post-processing: the noise's distribution is known, H is shrunk, the stages are
-combined by their precision, and a prior N(0, reach^2/d I) takes over where the noise drowned the
+combined by their precision, and a prior N(0, radius^2/d I) takes over where the noise drowned the
 data.
 
 Compare Algorithms 13, 14 of the information-weighted regression paper (2025), which split the
@@ -46,8 +46,8 @@ SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the samp
 class Weighting:
     """Public coordinates u = M phi, and the length tau beyond which rows lose weight."""
 
-    whitening: Whitening
-    tau: float
+    whitening: Whitening  # M
+    tau: float  # in whitened units
 
     @property
     def cap(self) -> float:
@@ -67,22 +67,22 @@ class Weighting:
 class Stage:
     """What one stage says about the minimiser:  observed = design theta + N(0, noise I)."""
 
-    start: Array
+    start: Array  # where the step begins
     theta: Array  # start + M H^-1 g: where observed = design theta
     design: Array  # H M^-1
     observed: Array  # g + design start
-    noise: float
+    noise: float  # variance of each entry of `observed`
     information: Array  # M^-1 H M^-1: H in the coordinates of theta
     information_noise: Array  # covariance that the noise of H adds
 
 
-def newton(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
-    """theta with |theta| <= reach and the covariance of its error.
+def newton(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
+    """theta with |theta| <= radius and the covariance of its error.
 
-    Without noise this is the minimiser of sum loss + dispersion d/(2 reach^2) |theta|^2.
+    Without noise this is the minimiser of sum loss + dispersion d/(2 radius^2) |theta|^2.
     """
     n, d = problem.X.shape
-    prior = np.eye(d) * (d / reach**2)
+    prior = np.eye(d) * (d / radius**2)
     theta = np.zeros(d)
     stages = list[Stage]()
     mu = problem.budget.mu
@@ -99,7 +99,7 @@ def newton(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         stages.append(_stage(sample, model, weighting, theta, what))
         posterior = _posterior(stages, model, prior, n, problem.budget.off)
         theta = posterior.mean
-        theta = theta * min(1.0, reach / max(float(np.linalg.norm(theta)), 1e-300))
+        theta = theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
     return Estimate(theta, posterior.covariance + stages[-1].information_noise)
 
 

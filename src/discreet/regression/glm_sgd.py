@@ -35,9 +35,10 @@ Mean = Callable[[Array, float, str], Array]  # rows of norm <= bound, bound, sco
 Gram = Callable[[Array, str, Array], Array]  # rows, scope, U -> mean of U^.5 phi phi' U^.5/|U phi|
 
 
-def sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
+def sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """Batched SGD on noisy gradients: one Gaussian release for each batch of rows."""
-    mu, k = problem.budget.mu, problem.budget.contributions
+    mu = problem.budget.mu
+    k = problem.budget.contributions
 
     def gram(X: Array, scope: str, U: Array) -> Array:
         # |z|^2 <= |phi| |U phi| / |U phi| <= 1: sqrt(2)/n (replace-one, PSD terms).
@@ -68,12 +69,13 @@ def sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
         )
 
     size = WHITENING_FRACTION * len(problem.X) / PHASES
-    return _descend(problem, model, reach, gram, mean, 2 * k * math.sqrt(2) / (size * mu))
+    return _descend(problem, model, radius, gram, mean, 2 * k * math.sqrt(2) / (size * mu))
 
 
-def local_sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
+def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """Batched SGD on reports of single people: pure epsilon, one report each."""
-    d, budget = problem.X.shape[1], problem.budget
+    d = problem.X.shape[1]
+    budget = problem.budget
     matrices = SymmetricChannel(d, budget.epsilon, contributions=budget.contributions)
     vectors = BallChannel(d, budget.epsilon, contributions=budget.contributions)
 
@@ -105,7 +107,7 @@ def local_sgd(problem: Problem, model: BoundedLink, reach: float) -> Estimate:
 
     size = WHITENING_FRACTION * len(problem.X) / PHASES
     lam = 2 * matrices.vectors.std / math.sqrt(size)
-    return _descend(problem, model, reach, gram, mean, lam)
+    return _descend(problem, model, radius, gram, mean, lam)
 
 
 def directions(X: Array, U: Array) -> Array:
@@ -116,7 +118,7 @@ def directions(X: Array, U: Array) -> Array:
 def _descend(
     problem: Problem,
     model: BoundedLink,
-    reach: float,
+    radius: float,
     gram: Gram,
     mean: Mean,
     noise_level: float,
@@ -124,7 +126,7 @@ def _descend(
     n, d = problem.X.shape
     if n < 2 * (PHASES + STEPS):
         raise ValueError(f"method='sgd' needs at least {2 * (PHASES + STEPS)} rows, got {n}")
-    order = problem.coins.permutation(n)
+    order = problem.rng.permutation(n)
     X, y = problem.X[order], np.clip(problem.y[order], *model.labels)
     lam = max(1 / math.sqrt(n), noise_level * math.sqrt(d))
     if problem.public_X is not None:
@@ -146,7 +148,7 @@ def _descend(
         rows = directions(X[batch], U) * residuals[:, None]
         g = mean(rows, bound, f"batch {number + 1}") + lam * model.least * theta
         step = 1 / (model.largest * math.sqrt(1 + number / 8))
-        w = project(w - step * g, U, reach)
+        w = project(w - step * g, U, radius)
         if number >= BURN_IN:
             total += w
     theta = U @ (total / (STEPS - BURN_IN))

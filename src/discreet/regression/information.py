@@ -82,14 +82,15 @@ def price_of_privacy(
     >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
     910
     """
-    rows, n = _public(X), integer("n", n)
+    rows = _public(X)
+    n = integer("n", n)
     one_of("trust", trust, ("central", "local"))
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
         return 1.0
     if trust == "central":
         gamma = NOISE / (gaussian_mu(epsilon, delta) * math.sqrt(n))
     else:
-        channel = REPORT * BallChannel(rows.shape[1], epsilon).deviation
+        channel = REPORT * BallChannel(rows.shape[1], epsilon).std
         gamma = CLIP * channel / math.sqrt(PEOPLE[-1])
     lam = positive("label_noise", label_noise) / math.sqrt(n)
     squared = [float(np.sum((rows @ _solve(rows, g, lam, 1e-4)) ** 2)) for g in (gamma, 0.0)]
@@ -154,7 +155,8 @@ def error_limit(
     >>> error_limit(8, 20_000, epsilon=1.0) < expected_error(8, 20_000, epsilon=1.0)
     True
     """
-    rows, n = _public(X), integer("n", n)
+    rows = _public(X)
+    n = integer("n", n)
     sigma = positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
     one_of("trust", trust, ("central", "local"))
@@ -282,7 +284,7 @@ def _forecast(
     else:
         gamma = math.inf
         W = _solve(X, gamma, lam, 1e-3)
-        channel = REPORT * BallChannel(d, epsilon).deviation
+        channel = REPORT * BallChannel(d, epsilon).std
         stds = [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
     labels = sigma**2 / n * _weighted(X @ W, gamma, power=2)
     covariance: Array = np.eye(d) / d

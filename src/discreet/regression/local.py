@@ -36,7 +36,8 @@ def information_weighted(problem: Problem) -> Estimate:
     labels of mean .1 with 10^6 people, not with 10^5; of mean .03 not even then, and theta is 0.
     `one_shot` cuts nothing.
     """
-    budget, (n, d) = problem.budget, problem.X.shape
+    budget = problem.budget
+    (n, d) = problem.X.shape
     return _run(problem, Server(d, n, budget.epsilon, contributions=budget.contributions))
 
 
@@ -44,7 +45,8 @@ def known_covariates(problem: Problem) -> Estimate:
     """Phases in which nobody reports a Gram term: it is known from `public_X`."""
     if problem.public_X is None:
         raise ValueError("known_covariates needs public_X; use information_weighted without it")
-    budget, (n, d) = problem.budget, problem.X.shape
+    budget = problem.budget
+    (n, d) = problem.X.shape
     k = budget.contributions
     U = information_matrix(
         problem.public_X, gamma=math.inf, lam=max(1.0, k / budget.epsilon) / math.sqrt(n)
@@ -55,7 +57,8 @@ def known_covariates(problem: Problem) -> Estimate:
 
 def one_dimensional(problem: Problem) -> Estimate:
     """theta = E[sign(phi) y] / E|phi|, half of the people each."""
-    d, budget = problem.X.shape[1], problem.budget
+    d = problem.X.shape[1]
+    budget = problem.budget
     if d != 1:
         raise ValueError(f"one_dimensional needs one feature, got {d}; use information_weighted")
     _book(problem, "phase 1")
@@ -81,7 +84,8 @@ def one_dimensional(problem: Problem) -> Estimate:
 
 def one_shot(problem: Problem) -> Estimate:
     """Sufficient statistics: half of the people report phi phi^T, half phi y. The baseline."""
-    d, budget = problem.X.shape[1], problem.budget
+    d = problem.X.shape[1]
+    budget = problem.budget
     _book(problem, "phase 1")
     first, second = _halves(problem)
     k = budget.contributions
@@ -108,13 +112,14 @@ def descent(problem: Problem) -> Estimate:
     spectrum, and its noise at most (PREDICTION_BOUND + 1) s K/sqrt(n) for channels of standard
     deviation s: K balances them.
     """
-    (n, d), budget = problem.X.shape, problem.budget
+    (n, d) = problem.X.shape
+    budget = problem.budget
     channel = BallChannel(d, budget.epsilon, contributions=budget.contributions)
     # Without noise the error of a mean, about 1/sqrt(n / K), takes its place.
     noise = max((PREDICTION_BOUND + 1) * channel.std, 1.0)
     K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
     theta = np.zeros(d)
-    for k, batch in enumerate(np.array_split(problem.coins.permutation(n), K), start=1):
+    for k, batch in enumerate(np.array_split(problem.rng.permutation(n), K), start=1):
         _book(problem, f"batch {k}")
         total = np.zeros(d)
         # |<phi, theta>| <= |theta|, which the reports before have made public.
@@ -132,7 +137,9 @@ def descent(problem: Problem) -> Estimate:
 
 def _run(problem: Problem, server: Server) -> Estimate:
     """Both sides of the protocol, for people in public random order."""
-    order, start, booked = problem.coins.permutation(len(problem.X)), 0, -1
+    order = problem.rng.permutation(len(problem.X))
+    start = 0
+    booked = -1
     while not server.done:
         if server.phase != booked:
             booked = server.phase
@@ -166,5 +173,5 @@ def _book(problem: Problem, scope: str) -> None:
 
 
 def _halves(problem: Problem) -> tuple[Rows, Rows]:
-    order = problem.coins.permutation(len(problem.X))
+    order = problem.rng.permutation(len(problem.X))
     return order[: len(order) // 2], order[len(order) // 2 :]

@@ -80,7 +80,8 @@ class Server(LocalServer[PublicState, _Belief]):
         norm_bound: float = 1.0,
         label_range: tuple[float, float] = (-1.0, 1.0),
     ) -> None:
-        self.dim, self.people = integer("dim", dim), integer("people", people)
+        self.dim = integer("dim", dim)
+        self.people = integer("people", people)
         self._public = public_X
         self._clips = CLIP if public_X is None else CLIP_KNOWN
         first = np.eye(dim) if whitening is None else whitening / np.linalg.norm(whitening, 2)
@@ -156,7 +157,8 @@ class Server(LocalServer[PublicState, _Belief]):
         A heavy tail, say of 0/1 labels that are mostly 0, must not be cut: it may be one-sided.
         Then the clip holds 98% of the residuals, and what was learned with less is forgotten.
         """
-        belief, sums = self._belief, list(self._sums.values())
+        belief = self._belief
+        sums = list(self._sums.values())
         if all(reports.count > 1 for reports in sums):
             levels = np.append(LEVELS, 2.0)  # no residual is larger: nobody needs to report that
             fractions = _isotonic(np.array([*(reports.mean for reports in sums), 1.0]))
@@ -175,7 +177,8 @@ class Server(LocalServer[PublicState, _Belief]):
 
     def _fitted(self, phase: int) -> _Belief:
         """The posterior of w = whitening^-1 (theta* - theta) given  clip moment = H w + noise."""
-        belief, moments = self._belief, self._sums["moment"]
+        belief = self._belief
+        moments = self._sums["moment"]
         if phase == 0:
             belief = replace(belief, unclipped=(belief.theta, belief.covariance))
         grams = self._known() if self._public is not None else self._sums["gram"]
@@ -193,7 +196,8 @@ class Server(LocalServer[PublicState, _Belief]):
     def _known(self) -> ReportSum:
         """The Gram term of public covariates, in the open whitening."""
         assert self._public is not None
-        reports, everyone = ReportSum(), Question("gram", "gram", 1e6, 1.0)
+        reports = ReportSum()
+        everyone = Question("gram", "gram", 1e6, 1.0)
         for piece in pieces(len(self._public), self.dim**2):
             rows = self._public[piece]
             nothing = np.zeros(self.dim)
@@ -219,7 +223,8 @@ def fitted(prior: Array, grams: ReportSum, b: Array, noise: Array) -> Posterior:
 
 def _isotonic(values: Array) -> Array:
     """The closest non-decreasing sequence: the largest over starts of the least mean over ends."""
-    n, sums = len(values), np.concatenate([[0.0], np.cumsum(values)])
+    n = len(values)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
     return np.array(
         [
             max(

@@ -31,7 +31,9 @@ def reweighted(problem: Problem) -> Estimate:
     """Learn U by private spectral iterations, then solve the re-weighted normal equations."""
     if problem.budget.off:
         return least_squares(problem)
-    X, y, budget = problem.X, problem.y, problem.budget
+    X = problem.X
+    y = problem.y
+    budget = problem.budget
     n, d = X.shape
     k = budget.contributions
     U = np.eye(d)

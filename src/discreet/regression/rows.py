@@ -39,11 +39,11 @@ def compressed(X: Array, y: Array) -> tuple[Array, Array]:
     return triangle[:, :-1], triangle[:, -1]
 
 
-def some_places(coins: np.random.Generator, n: int, size: int) -> Places:
+def some_places(rng: np.random.Generator, n: int, size: int) -> Places:
     """The places of `size` of n rows, in public random order."""
     if n <= PERMUTED:
-        return coins.permutation(n)[:size]
-    return np.asarray(coins.choice(n, size, replace=False))
+        return rng.permutation(n)[:size]
+    return np.asarray(rng.choice(n, size, replace=False))
 
 
 def added(parts: Sequence[Parts]) -> Parts:

@@ -32,10 +32,10 @@ OTHER_SCOPE = "rows of the last stage only"
 class Sample:
     """Some rows of a problem, what one release on them may cost, and the scope that pays."""
 
-    problem: Problem
-    X: Array
-    y: Array
-    mu: float
+    problem: Problem  # whose rows these are
+    X: Array  # the rows
+    y: Array  # their labels
+    mu: float  # what a release on them may cost
     scope: str | None = None  # None: every row pays
     early: Places | None = None  # rows that pay in EARLY_SCOPE what they have not spent there
 
@@ -64,7 +64,8 @@ class Sample:
 
         `sensitivity` is how far everything one person has moves the packed sums, early or not.
         """
-        noise, ledger = self.problem.noise, self.problem.ledger
+        noise = self.problem.noise
+        ledger = self.problem.ledger
         total = pack(sums(query, self.X, self.y))
         if self.early is not None:
             some = pack(sums(query, self.problem.X[self.early], self.problem.y[self.early]))

@@ -49,7 +49,7 @@ class Predictive:
 class Stage:
     """The plan of a stage, how it weighs and clips; public, because it is made from releases."""
 
-    whitening: Whitening
+    whitening: Whitening  # of the rows
     clip: float  # c: residuals are cut at c standard deviations
     slope: float  # fraction of the residuals that are not cut
     noise: float  # nu / efficiency of the clipped residual
@@ -71,8 +71,8 @@ class Sketch:
     all lie on the other side of zero than the prediction: so both kinds of sides are counted.
     """
 
-    lengths: Array
-    levels: Array
+    lengths: Array  # fractions of the rows by |x|
+    levels: Array  # fractions by standardised |r|
     excess: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
     level_std: float = 0.0  # of the noise of each of the levels' fractions
 

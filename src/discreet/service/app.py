@@ -1,7 +1,6 @@
 """Routes and nothing else."""
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
@@ -24,7 +23,15 @@ from discreet.service import (
     personalizer,
     sweeping,
 )
-from discreet.service.errors import Problem, explained, invalid, not_found, unauthorized
+from discreet.service.dashboard.pages import Dashboard
+from discreet.service.errors import (
+    Problem,
+    explained,
+    invalid,
+    not_found,
+    unauthorized,
+    unexpected,
+)
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
@@ -38,7 +45,6 @@ from discreet.service.messages import (
 from discreet.service.server import Server
 from discreet.service.settings import Settings
 
-LOG = logging.getLogger("discreet.service")
 _DECIDE = msgspec.json.Decoder(DecideBody)
 _LEARN = msgspec.json.Decoder(LearnBody)
 _KEY = msgspec.json.Decoder(KeyBody)
@@ -86,6 +92,7 @@ def application(settings: Settings) -> Starlette:
         exception_handlers={404: _no_such_path, 405: _other_method},
     )
     app.state.server = server
+    app.state.dashboard = routes.dashboard
     app.often = {"decide": routes.decide, "learn": routes.learn}
     return app
 
@@ -125,6 +132,7 @@ class Routes:
         self.server = server
         self.decide = Often(server, "decide", self._decide)
         self.learn = Often(server, "learn", self._learn)
+        self.dashboard = Dashboard(server)
 
     def all(self) -> list[Route]:
         """The table of service.md."""
@@ -149,7 +157,7 @@ class Routes:
             self._route("GET", "/metrics", self.metrics),
             self._route("GET", "/openapi.json", self.openapi),
             self._route("GET", "/docs", self.docs),
-            self._route("GET", "/", self.front),
+            *self.dashboard.routes(),
         ]
         if self.server.settings.personalizer:
             made += [
@@ -357,10 +365,6 @@ class Routes:
         """The same, for people."""
         return documents.page(bool(self.server.settings.personalizer))
 
-    async def front(self, _: Request) -> Response:
-        """Where to go."""
-        return documents.front()
-
     # -- the retired service's API -----------------------------------------------------------------
 
     def _subscribed(self, request: Request, scope: str) -> None:
@@ -422,16 +426,7 @@ def _decoded(decoder: Any, body: bytes) -> Any:
 def _failed(error: Exception, call: str) -> Response:
     if isinstance(error, Problem):
         return problem(error)
-    # The kind of error only: messages may quote what was sent.
-    LOG.error("unexpected %s in %s", type(error).__name__, call)
-    return problem(
-        Problem(
-            500,
-            "unexpected",
-            "The server met an error that it did not expect.",
-            "Nothing was acknowledged. Tell the operator; a retry is safe.",
-        )
-    )
+    return problem(unexpected(error, call))
 
 
 async def _rest(body: bytes, receive: Receive, limit: int) -> bytes:

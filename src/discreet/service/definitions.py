@@ -89,6 +89,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     horizon: int | None = None
     link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
     policy: str = "auto"
+    baseline: str | None = None  # the action to compare with: what people would get without it
 
     def normalised(self) -> bytes:
         """The same bytes for every way to write the same definition."""
@@ -133,6 +134,8 @@ def _checked(definition: Definition) -> None:
         raise ValueError(f"a bandit has between 1 and {_MOST_ACTIONS} actions")
     if definition.actions is not None and any(not name for name in definition.actions):
         raise ValueError("an action needs a name")
+    if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
+        raise ValueError("baseline must be one of the declared actions")
     if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
         raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
     if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:

@@ -331,12 +331,3 @@ def _curl(method: str, path: str, example: Any) -> str:
     called = path.replace("{name}", "welcome")
     verb = "" if method == "post" else f"-X {method.upper()} "
     return f"curl -H \"Authorization: Bearer $KEY\" {verb}$URL{called} -d '{body}'"
-
-
-def front() -> Response:
-    """The front page."""
-    return _html(
-        "discreet",
-        "<h1>discreet</h1><p>A decision service that keeps a promise: from everything it shows to "
-        'others, nobody can tell what any one person did.</p><p><a href="/docs">The API</a></p>',
-    )

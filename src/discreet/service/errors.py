@@ -1,10 +1,12 @@
 """Errors as RFC 9457 problems: a stable type, a title, what to do; never a value that was sent."""
 
+import logging
 import re
 from typing import Any
 
 import msgspec
 
+LOG = logging.getLogger("discreet.service")
 BASE = "urn:discreet:problem:"
 
 
@@ -59,6 +61,17 @@ def not_found(what: str) -> Problem:
 def invalid(detail: str, **more: Any) -> Problem:
     """A request that can never succeed; `detail` names fields, never values."""
     return Problem(422, "invalid", "The request is not valid.", detail, **more)
+
+
+def unexpected(error: Exception, call: str) -> Problem:
+    """An error of ours; it is logged by its kind only, because messages may quote what was sent."""
+    LOG.error("unexpected %s in %s", type(error).__name__, call)
+    return Problem(
+        500,
+        "unexpected",
+        "The server met an error that it did not expect.",
+        "Nothing was acknowledged. Tell the operator; a retry is safe.",
+    )
 
 
 _QUOTES = (  # what msgspec would quote, and what is said instead

@@ -115,6 +115,10 @@ class Keys:
             raise unauthorized()
         return key
 
+    def get(self, key_id: str) -> Key | None:
+        """The key with this id, revoked or not; None if there is none."""
+        return self._by_id.get(key_id)
+
     def all(self) -> list[Key]:
         """Every key, revoked ones too."""
         return sorted(self._by_id.values(), key=lambda key: key.created)

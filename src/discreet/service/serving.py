@@ -11,6 +11,7 @@ from typing import TextIO
 import uvicorn
 
 from discreet.service.app import application
+from discreet.service.keys import ADMIN_ID
 from discreet.service.settings import Settings
 
 SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event loop
@@ -26,7 +27,10 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     server = app.state.server
     if server.first_admin_key is not None:
         print(f"admin key, shown once: {server.first_admin_key}", file=out)
-    print(f"discreet serves http://{settings.host}:{settings.port}/", file=out, flush=True)
+    if server.first_admin_key is not None or settings.demo or out.isatty():
+        link = app.state.dashboard.sessions.link(ADMIN_ID)
+        print(f"dashboard, a link that works once: {_address(settings)}enter/{link}", file=out)
+    print(f"discreet serves {_address(settings)}", file=out, flush=True)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -43,6 +47,11 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     with suppress(KeyboardInterrupt):  # raised again once everything is closed
         uvicorn.Server(config).run()
+
+
+def _address(settings: Settings) -> str:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"http://{host}:{settings.port}/"
 
 
 def check_port(settings: Settings) -> None:

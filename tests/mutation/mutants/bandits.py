@@ -194,7 +194,7 @@ def others_who_lose_their_reward() -> float:
 
 def running_sums() -> float:
     """The sum after each of three rounds; [phi; y] and [-phi; y] are at right angles."""
-    B = ContinualLinUCB(2, 3, EPSILON, DELTA, mechanism="blt")._sums._plan.design
+    B = ContinualLinUCB(2, 3, EPSILON, DELTA, mechanism="blt")._sums._calibration.design
     weights = best_linear_attack(B.filter(3).steps(np.eye(3)), np.ones(3))
     rows = np.array([[1.0, 0.0], [-1.0, 0.0]])
 

@@ -102,8 +102,8 @@ SIGNS = Edit(
 
 MUTANTS = [
     # -- the reviewer's six
-    exactly("NoisySFW", "NoisySFW", Leak("optimization.baselines:gaussian")),
-    exactly("NoisySGD", "NoisySGD", Leak("optimization.baselines:gaussian")),
+    exactly("NoisySFW", "NoisySFW", Leak("optimization.baselines.batch:gaussian")),
+    exactly("NoisySGD", "NoisySGD", Leak("optimization.baselines.batch:gaussian")),
     exactly(
         "LocalSGDBandit",
         "LocalSGDBandit",
@@ -118,7 +118,7 @@ MUTANTS = [
         "LocalMD",
         "LocalMD p = 2",
         Edit(
-            "optimization.baselines:LocalMD.learn",
+            "optimization.baselines.local:LocalMD.learn",
             "point = self._mirrored(total)",
             "total = self._total + self.bound * unit\n        point = self._mirrored(total)",
         ),

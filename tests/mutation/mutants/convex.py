@@ -17,7 +17,7 @@ from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, exact_mu, gaussian_p
 
 def cost_of_sums(sums: Any, move: Any) -> float:
     """The exact epsilon of a running sum whose first row moves so; no later row costs more."""
-    plan, length = sums._plan, float(np.linalg.norm(move))
+    plan, length = sums._calibration, float(np.linalg.norm(move))
     if isinstance(plan.design, Tree):  # one node of each level
         if plan.pure:
             return plan.design.depth * length / plan.release.scale
@@ -232,7 +232,7 @@ MUTANTS = [
         (
             Edit(
                 "optimization.generalized:GeneralizedGaussianSum.__init__",
-                "self._tree.reach(budget.contributions, pure=False)",
+                "self._tree.sensitivity(budget.contributions, pure=False)",
                 "math.sqrt(self._tree.depth - 1)",
             ),
         ),

@@ -98,7 +98,7 @@ def off_the_sphere() -> float:
 
 
 def off_the_lattice() -> float:
-    """The share of exact noisy values that are no multiples of the lattice: their bits tell."""
+    """The fraction of exact noisy values that are no multiples of the lattice: their bits tell."""
     noise = SecureNoise()
     spacing = noise.spacing("gaussian", 1 / MU)
     out = gaussian(np.full(40, 0.1), sensitivity=1.0, mu=MU, noise=noise).value
@@ -141,7 +141,7 @@ MUTANTS = [
     Mutant(
         "halved noise",
         "mechanisms",
-        "Gaussian noise has half the deviation that was booked.",
+        "Gaussian noise has half the std that was booked.",
         "audit",
         EPSILON,
         one_number,
@@ -288,7 +288,7 @@ MUTANTS = [
     Mutant(
         "the true half sphere too often",
         "local channels",
-        "The share of reports on the true side is squared odds: e^(2 epsilon) instead of "
+        "The fraction of reports on the true side is squared odds: e^(2 epsilon) instead of "
         "e^epsilon.",
         "audit",
         1.0,

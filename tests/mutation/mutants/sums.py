@@ -53,7 +53,7 @@ def noise_in_tree() -> Any:
 
 
 def noise_in_filter() -> Any:
-    design = made("blt", SeededNoise(0))._plan.design
+    design = made("blt", SeededNoise(0))._calibration.design
     assert not isinstance(design, Tree)
     steps = design.filter(T)
     return np.array([steps.step(row) for row in np.eye(T)])
@@ -149,11 +149,11 @@ MUTANTS = [
     Mutant(
         "contributions ignored by a tree",
         "PrefixSum, tree",
-        "The reach of three rounds of one person is that of one.",
+        "The sensitivity to three rounds of one person is that of one.",
         "audit",
         EPSILON,
         tree_one_person_three_rounds,
-        (Edit("privacy.tree:Tree.reach", "k = contributions", "k = 1"),),
+        (Edit("privacy.tree:Tree.sensitivity", "k = contributions", "k = 1"),),
         attack="prefix sum tree, three rounds of one user",
     ),
     Mutant(
@@ -165,9 +165,9 @@ MUTANTS = [
         filter_one_person_three_rounds,
         (
             Edit(
-                "privacy.toeplitz:Buffered.reach",
-                "_over_streams(self._reach, contributions, self.horizon)",
-                "_over_streams(self._reach, 1, self.horizon)",
+                "privacy.toeplitz:Buffered.sensitivity",
+                "_over_streams(self._sensitivity, contributions, self.horizon)",
+                "_over_streams(self._sensitivity, 1, self.horizon)",
             ),
         ),
         attack="prefix sum blt, three rounds of one user",

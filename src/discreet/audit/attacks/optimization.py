@@ -64,7 +64,7 @@ _SHOWN = math.sqrt(np.cumsum(SECOND) @ whitening("blt", SECOND, HORIZON))
     "streaming frank-wolfe blt, many rounds",
     room="optimization",
     kind="gaussian",
-    attainable=_SHOWN / Buffered.fitted(HORIZON).reach(1),
+    attainable=_SHOWN / Buffered.fitted(HORIZON).sensitivity(1),
 )
 def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The second row's label lies between two predictions of the path, or beyond both.

@@ -160,7 +160,7 @@ class ContinualLinUCB(Bandit):
 
     def _estimated(self) -> Ucb:
         total, d = vector_to_symmetric(self._sums.estimate), self.dim
-        s = self._sums.deviation(self._sums.rounds)  # on the diagonal; s / sqrt(2) off it
+        s = self._sums.std(self._sums.rounds)  # on the diagonal; s / sqrt(2) off it
         return ucb(
             total[:d, :d],
             total[:d, d],

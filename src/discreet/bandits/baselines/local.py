@@ -223,14 +223,14 @@ class LocalLinUCB(_LocalBaseline):
         if min(sums.moments, sums.grams) < 2:
             return sums, self._theta, self.policy
         # A symmetric Gaussian matrix of deviation s on the diagonal has norm about s sqrt(2 d).
-        noise = self._matrices.vectors.deviation * math.sqrt(2 * d / sums.grams)
+        noise = self._matrices.vectors.std * math.sqrt(2 * d / sums.grams)
         shift = SHIFT * noise + 1 / (sums.moments + sums.grams)
         values, vectors = np.linalg.eigh(sums.gram / sums.grams)
         values = np.maximum(values + shift, shift)
         inverse = (vectors / values) @ vectors.T
         mean = inverse @ (sums.moment / sums.moments)
         # |theta^ - theta|_A <= |noise of b|_{A^-1} + the shift's bias, in A = G + shift I.
-        largest = math.sqrt(d / sums.moments) * max(self._vectors.deviation, 1.0)
+        largest = math.sqrt(d / sums.moments) * max(self._vectors.std, 1.0)
         width = WIDTH * (largest / math.sqrt(shift) + math.sqrt(shift))
         return sums, mean, Ucb(mean, width * (vectors / np.sqrt(values)))
 

@@ -1,17 +1,10 @@
-"""Private optimisers to compare `StreamingFrankWolfe` with, calibrated from first principles.
+"""Optimisers that see all rows at once and release one theta.
 
-    NoisySFW   variance-reduced Frank-Wolfe, one pass in batches (Bassily, Guzman, Nandi 2021,
-               Algorithm 3): half the rows start the gradient, the others refine it
-    NoisySGD   noisy projected gradient descent, several passes (Bassily et al. 2020, Algorithm 2)
-    LocalMD    mirror descent under local privacy: every row is reported through `BallChannel`
-
-The first two see the whole data set and release one theta; the third learns row by row. They need
-delta > 0, and one row with NaN or infinity refuses the whole `fit`, which an onlooker would see:
-drop or impute such rows first.
+They need delta > 0, and one row with NaN or infinity refuses the whole `fit`, which an onlooker
+would see: drop or impute such rows first.
 """
 
 import math
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -20,18 +13,13 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Array, finite, integer, numbers, positive, public_bound
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss
-from discreet.optimization.problem import Problem, clipped
-from discreet.privacy import BallChannel, Budget, Guarantee
+from discreet.optimization.problem import Problem, clipped, projects
+from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import Released, gaussian
 from discreet.privacy.noise import Noise, source
 from discreet.privacy.release import Release
-from discreet.state import Stateful, damaged
-
-ONE_PROCESS = (
-    "the decision served, to whoever serves it",
-    "anything, against whoever runs this process: device and learner are one here",
-)
+from discreet.state import Stateful
 
 
 class _Batch(Stateful):
@@ -54,6 +42,7 @@ class _Batch(Stateful):
         label_bound: float = 1.0,
         gradient_bound: float | None = None,
         contributions: int = 1,
+        step: float = 1.0,
         noise: Noise | None = None,
     ) -> None:
         self.problem = Problem(domain, loss, label_bound)
@@ -65,6 +54,7 @@ class _Batch(Stateful):
         self.loss = loss
         self.label_bound = self.problem.label_bound
         self.gradient_bound = gradient_bound
+        self.step = positive("step", step)
         self.noise = source(noise)
         self._source = self.noise
         self._ledger = Ledger(self.budget)
@@ -150,31 +140,6 @@ class NoisySFW(_Batch):
 
     _reference = "Bassily, Guzman and Nandi (2021), Algorithm 3"
 
-    def __init__(
-        self,
-        domain: Domain,
-        epsilon: float,
-        delta: float = 1e-6,
-        *,
-        loss: str | Loss = "squared",
-        label_bound: float = 1.0,
-        gradient_bound: float | None = None,
-        contributions: int = 1,
-        step: float = 1.0,
-        noise: Noise | None = None,
-    ) -> None:
-        self.step = positive("step", step)
-        super().__init__(
-            domain,
-            epsilon,
-            delta,
-            loss=loss,
-            label_bound=label_bound,
-            gradient_bound=gradient_bound,
-            contributions=contributions,
-            noise=noise,
-        )
-
     def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
         """One pass over the rows in the order given."""
         n = len(rows)
@@ -250,7 +215,6 @@ class NoisySGD(_Batch):
         noise: Noise | None = None,
     ) -> None:
         self.passes = integer("passes", passes)
-        self.step = positive("step", step)
         super().__init__(
             domain,
             epsilon,
@@ -259,9 +223,10 @@ class NoisySGD(_Batch):
             label_bound=label_bound,
             gradient_bound=gradient_bound,
             contributions=contributions,
+            step=step,
             noise=noise,
         )
-        _projects(domain)
+        projects(domain)
 
     def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
         """`passes` steps, each on the noisy mean gradient of all rows."""
@@ -280,125 +245,3 @@ class NoisySGD(_Batch):
             kept.append(theta)
             releases.append(release)
         return np.mean(kept[self.passes // 2 :], axis=0), releases
-
-
-class LocalMD(Stateful):
-    """Mirror descent on gradients that leave each person's device through `BallChannel`.
-
-    Dual averaging with |.|_p^2/2 (p < 2) or |.|_2^2/2; theta is the average of the iterates.
-    Guarantee  epsilon (pure), local: every report by itself.
-
-    domain           with a projection
-    horizon          rows from which it learns; after that theta stays
-    epsilon          of one person; inf switches privacy off
-    loss             "squared", "logistic", "huber" or a `Loss` of your own
-    label_bound      public bound of the labels
-    gradient_bound   how long one gradient may be in l2; None is a public rule
-    contributions    rows of one person
-    step             in units of the rate of the regret bound
-    noise            None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
-
-    >>> from discreet.domains import LpBall
-    >>> from discreet.privacy import SeededNoise
-    >>> w = LocalMD(LpBall(2, 2), 5000, 4.0, noise=SeededNoise(0))
-    >>> rng = np.random.default_rng(0)
-    >>> for _ in range(5000):
-    ...     x = rng.normal(size=2); x /= np.linalg.norm(x)
-    ...     _ = w.learn(x, x @ [0.6, -0.4])
-    >>> bool(np.abs(w.theta - [0.6, -0.4]).max() < 0.2), w.guarantee.trust
-    (True, 'local')
-    """
-
-    _state = ("rounds", "_total", "_point", "_mean", "_source")
-
-    def __init__(
-        self,
-        domain: Domain,
-        horizon: int,
-        epsilon: float,
-        *,
-        loss: str | Loss = "squared",
-        label_bound: float = 1.0,
-        gradient_bound: float | None = None,
-        contributions: int = 1,
-        step: float = 1.0,
-        noise: Noise | None = None,
-    ) -> None:
-        _projects(domain)
-        self.problem = Problem(domain, loss, label_bound)
-        self.domain = domain
-        self.horizon = integer("horizon", horizon)
-        self._channel = BallChannel(domain.dim, epsilon, contributions=contributions)
-        self.epsilon = self._channel.epsilon
-        self.contributions = self._channel.contributions
-        self.loss = loss
-        self.label_bound = self.problem.label_bound
-        self.gradient_bound = gradient_bound
-        self.step = positive("step", step)
-        self.noise = source(noise)
-        worst = self.problem.loss.lipschitz * self.problem.stretch
-        rule = self.problem.typical / 4 * self.problem.typical_row
-        asked = rule if gradient_bound is None else public_bound("gradient_bound", gradient_bound)
-        self.bound = min(worst, asked)
-        # Regret D^2/(2 rate) + rate T G^2/2 with G the size of a report.
-        size = self.bound * (self._channel.deviation or 1.0) * math.sqrt(domain.dim)
-        self._rate = self.step * domain.diameter() / (size * math.sqrt(horizon))
-        self.rounds = 0
-        self._source = self.noise
-        self._total = np.zeros(domain.dim)
-        self._point = np.array(domain.interior_point, dtype=np.float64)
-        self._mean = self._point.copy()
-
-    @property
-    def theta(self) -> Array:
-        """The average of the iterates so far."""
-        return self._mean.copy()
-
-    @property
-    def learning(self) -> bool:
-        """Whether a row still counts; past the horizon theta stays."""
-        return self.rounds < self.horizon
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The promise for every report by itself."""
-        promise = self._channel.guarantee
-        return replace(promise, unprotected=(*promise.unprotected, *ONE_PROCESS))
-
-    def learn(self, x: ArrayLike, y: float) -> bool:  # (n,), a label
-        """Take one row; only its report is kept. Whether it counted."""
-        with self._lock:
-            row = self.problem.row(x)
-            label = self.problem.label(y)
-            if not self.learning:
-                return False
-            g = self.problem.gradient(self._point, row, label)
-            # The channel takes the unit ball: g/bound is in it, whatever the row.
-            unit = clipped(g, self.bound) / self.bound
-            total = self._total + self.bound * self._channel.privatize(
-                unit, self._source, clip=True
-            )
-            point = self._mirrored(total)
-            rounds = self.rounds + 1
-            mean = self._mean + (point - self._mean) / rounds
-            self._commit(rounds=rounds, _total=total, _point=point, _mean=mean)
-            return True
-
-    def _mirrored(self, total: Array) -> Array:
-        """argmin <S, v> + R(v)/rate over the domain."""
-        shape = self.domain.lp_shape
-        if shape is None or not 1 < shape.p < 2:
-            return self.domain.leader(total, self._rate)
-        far = self.domain.linear_minimizer(total)
-        # argmin <S, v> + |v|_p^2/(2 rate): |v|_p = rate |S|_q, and <S, far> = -radius |S|_q.
-        length = self._rate * -float(total.dot(far)) / shape.radius**2
-        return np.asarray(far * min(1.0, length))
-
-    def _validate(self) -> None:
-        if not 0 <= self.rounds <= self.horizon:
-            raise damaged("rounds")
-
-
-def _projects(domain: Domain) -> None:
-    if not (isinstance(domain, Domain) and domain.projects):
-        raise ValueError(f"domain must have a projection, got {domain!r}")

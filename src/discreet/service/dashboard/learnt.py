@@ -1,0 +1,184 @@
+"""What a bandit has learnt, in the words of its definition: all of it from released values.
+
+Weights and their errors come from the releases under a prior that is wide enough to say nothing,
+so that an interval shows what the data know and not what the learner assumes. A reward's mean in a
+window is the released sum over the released count; its error holds the noise of both and the spread
+that rewards can have at most.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from discreet.arrays import Array
+from discreet.bandits import LinearBandit
+from discreet.bandits.belief import Belief, prior_precision
+from discreet.features import FeatureMap
+from discreet.least_squares.posterior import root
+
+WIDE = 4.0  # |theta| of the prior, in units of the largest reward
+ERRORS = 2.58  # standard errors on each side of an interval: 99% if they were exactly right
+VISIBLE = 4.0  # standard deviations of its noise that a count must have to divide by it
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number and its standard error."""
+
+    value: float
+    error: float
+
+    @property
+    def low(self) -> float:
+        """The lower end of its interval."""
+        return self.value - ERRORS * self.error
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+        return self.value + ERRORS * self.error
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return not self.low <= 0.0 <= self.high
+
+    def minus(self, other: "Estimate") -> "Estimate":
+        """The difference of two that have independent errors."""
+        return Estimate(self.value - other.value, math.hypot(self.error, other.error))
+
+
+class Weights:
+    """theta of a bandit, from its releases alone, in the user's units."""
+
+    def __init__(self, learner: LinearBandit) -> None:
+        belief = learner._belief
+        assert isinstance(belief, Belief)
+        low, high = learner.reward_range
+        d = len(belief.mean)
+        constant = belief.constant
+        prior = prior_precision(d, WIDE, constant)
+        posterior = belief.cautious_posterior.with_prior(prior)
+        self.informed = belief.informed
+        self.gram = belief.gram
+        self._mean = posterior.mean
+        self._root = root(posterior.covariance)
+        self._constant = constant
+        self._shrunk = math.sqrt(1 - constant**2)
+        self._middle = (low + high) / 2 if constant else 0.0
+        self._unit = float(learner._unit)
+
+    def along(self, direction: Array, *, level: bool = False) -> Estimate:
+        """<direction, theta>; with `level`, and the intercept: a prediction."""
+        if self._constant:
+            last = self._constant if level else 0.0
+            direction = np.append(self._shrunk * direction, last)
+        value = self._unit * float(direction @ self._mean)
+        error = self._unit * float(np.linalg.norm(direction @ self._root))
+        return Estimate(value + self._middle * level, error)
+
+    def all(self, scale: float) -> list[Estimate]:
+        """Every weight, times `scale`."""
+        n = len(self._mean) - bool(self._constant)
+        values = self._unit * scale * self._shrunk * self._mean[:n]
+        errors = self._unit * scale * self._shrunk * np.linalg.norm(self._root[:n], axis=1)
+        pairs = zip(values.tolist(), errors.tolist(), strict=True)
+        return [Estimate(value, error) for value, error in pairs]
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    """How much a column changes the expected reward of an action."""
+
+    column: str  # of the context; "1" for the level
+    estimate: Estimate
+
+
+def coefficients(weights: Weights, feature_map: FeatureMap) -> dict[str, list[Coefficient]]:
+    """By action, or by attribute of actions: what each column of the context adds to the reward.
+
+    A number adds it at the top of its range and subtracts it at the bottom; a category adds it when
+    it applies.
+    """
+    estimates = iter(weights.all(feature_map.scale))
+    return {
+        part: [Coefficient(column, next(estimates)) for column in feature_map.context_names]
+        for part in feature_map.parts
+    }
+
+
+# -- what it is worth ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Window:
+    """One release, with the errors of what it says."""
+
+    number: int
+    rounds: int
+    at: float
+    count: Estimate
+    total: Estimate
+    mean: Estimate | None  # None where the count does not stand out of its noise
+    mu: float
+    epsilon: float | None  # at the bandit's delta; None without privacy
+
+
+def mean_reward(
+    count: Estimate, total: Estimate, reward_range: tuple[float, float]
+) -> Estimate | None:
+    """Released sum over released count, within the range of rewards."""
+    if count.value < max(VISIBLE * count.error, 1.0):
+        return None
+    low, high = reward_range
+    mean = min(max(total.value / count.value, low), high)
+    noise = math.hypot(total.error, mean * count.error) / count.value
+    spread = (high - mean) * (mean - low)  # no variance is larger at this mean
+    return Estimate(mean, math.sqrt(noise**2 + spread / count.value))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a choice that does not look at the context would be worth to the average visitor."""
+
+    name: str
+    value: Estimate
+    gain: Estimate  # of the bandit over it
+
+
+def comparisons(
+    weights: Weights, feature_map: FeatureMap, now: Estimate, baseline: str | None
+) -> list[Comparison]:
+    """The bandit's mean reward against choosing blindly, and against one action for everybody.
+
+    The average visitor stands in the released Gram matrix: a row holds its context times its
+    action's part z, so  sum phi phi'  has  s^2 sum z_0 c(x)  where z_0 is a constant or the one
+    action that was chosen.
+    """
+    visitor = _average_visitor(weights.gram, feature_map)
+    if visitor is None:
+        return []
+    worth = {}
+    rows = feature_map.rows_of(visitor)
+    worth["choosing blindly"] = rows.mean(axis=0)
+    if baseline is not None:
+        worth[f"always {baseline}"] = rows[feature_map.actions.index(baseline)]
+    found = []
+    for name, row in worth.items():
+        value = weights.along(row, level=True)
+        found.append(Comparison(name, value, now.minus(value)))
+    return found
+
+
+def _average_visitor(gram: Array, feature_map: FeatureMap) -> Array | None:  # (columns,)
+    """c(x) on average over recent visitors, as released; None if that is hidden by the noise."""
+    columns = len(feature_map.context_names)
+    starts = range(0, feature_map.dim, columns)
+    blocks = [gram[at, at : at + columns] for at in starts]
+    if feature_map.blocks != "per-action":
+        blocks = blocks[:1]  # of the constant
+    total = np.sum(blocks, axis=0)
+    if total[0] <= 0:
+        return None
+    return np.asarray(np.clip(total / total[0], -1.0, 1.0))

@@ -1,0 +1,510 @@
+"""Paths of the dashboard, and what each of them shows or does."""
+
+import json
+import math
+import mimetypes
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import cache
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl, quote
+
+import numpy as np
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from discreet.service import administration, definitions
+from discreet.service.dashboard import examples, reading
+from discreet.service.dashboard.forecasting import MOST_PEOPLE, Planner, Question, asked
+from discreet.service.dashboard.learnt import ERRORS
+from discreet.service.dashboard.sessions import HOURS, Session, Sessions, check_form, check_origin
+from discreet.service.errors import Problem, forbidden, not_found, unexpected
+from discreet.service.keys import ADMIN_ID, SCOPES, Key
+from discreet.service.messages import KeyBody
+from discreet.service.server import Server
+
+LONGEST_FORM = 64 * 1024  # bytes
+LOG_PAGE = 100  # entries
+MANY = 40  # coefficients that are shown at first
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
+        "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+_STATIC = ("style.css", "dashboard.js", "icon.svg", "uPlot.iife.min.js", "uPlot.min.css")
+
+Page = Callable[[Request, Session], Awaitable[Response]]
+
+
+class Dashboard:
+    """The pages of one server."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.sessions = Sessions(server)
+        self._planner = Planner()
+        self._templates = _environment()
+
+    def routes(self) -> list[Route]:
+        """All paths."""
+        get, post = self._shown, self._done
+        return [
+            get("/", self.overview),
+            Route("/login", self._open(self.login), methods=["GET"]),
+            Route("/login", self._open(self.log_in), methods=["POST"]),
+            Route("/enter/{token}", self._open(self.enter), methods=["GET"]),
+            post("/logout", self.log_out),
+            get("/bandits/{name}", self.bandit),
+            post("/bandits/{name}/try", self.try_context),
+            post("/bandits/{name}/retire", self.retire),
+            get("/keys", self.keys),
+            post("/keys", self.create_key),
+            post("/keys/{id}/rotate", self.rotate_key),
+            post("/keys/{id}/revoke", self.revoke_key),
+            get("/log", self.log),
+            get("/forecast", self.forecast),
+            Route("/static/{file}", _static, methods=["GET"]),
+        ]
+
+    # -- who asks ----------------------------------------------------------------------------------
+
+    def _open(self, page: Callable[[Request], Awaitable[Response]]) -> Any:
+        """A page for people who have not logged in."""
+
+        async def called(request: Request) -> Response:
+            try:
+                return await page(request)
+            except Exception as error:
+                return self._failed(error, None)
+
+        return called
+
+    def _shown(self, path: str, page: Page) -> Route:
+        """A page for those who have logged in; others are asked to."""
+
+        async def called(request: Request) -> Response:
+            session = self.sessions.current(request)
+            if session is None:
+                return self._page("login.html", None, after=_after(request), wrong=None)
+            try:
+                session.key.spend(time.monotonic())
+                _require_reading(session.key)
+                return await page(request, session)
+            except Exception as error:
+                return self._failed(error, session)
+
+        return Route(path, called, methods=["GET"])
+
+    def _done(self, path: str, page: Page) -> Route:
+        """A form that was sent by a page of this session."""
+
+        async def called(request: Request) -> Response:
+            session = self.sessions.current(request)
+            if session is None:
+                return RedirectResponse("/login", 303, HEADERS)
+            try:
+                session.key.spend(time.monotonic())
+                request.state.form = await _form(request)
+                check_form(request, session, request.state.form.get("form_token", ""))
+                return await page(request, session)
+            except Exception as error:
+                return self._failed(error, session)
+
+        return Route(path, called, methods=["POST"])
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def _page(
+        self, template: str, session: Session | None, status: int = 200, **values: Any
+    ) -> Response:
+        text = self._templates.get_template(template).render(session=session, **values)
+        return Response(text, status, HEADERS, "text/html")
+
+    def _failed(self, error: Exception, session: Session | None) -> Response:
+        if isinstance(error, ClientDisconnect):
+            return Response(status_code=400)
+        problem = error if isinstance(error, Problem) else unexpected(error, "a page")
+        headers = problem.more.get("headers", {})
+        response = self._page("problem.html", session, problem.status, problem=problem)
+        response.headers.update(headers)
+        return response
+
+    # -- logging in --------------------------------------------------------------------------------
+
+    async def login(self, request: Request) -> Response:
+        """The form."""
+        if self.sessions.current(request) is not None:
+            return RedirectResponse("/", 303, HEADERS)
+        return self._page("login.html", None, after="/", wrong=None)
+
+    async def log_in(self, request: Request) -> Response:
+        """Begin a session, if the key is right and may look."""
+        check_origin(request)
+        form = await _form(request)
+        after = form.get("after", "/")
+        try:
+            key = self.server.keys.authenticate(form.get("key", "").strip())
+            _require_reading(key)
+        except Problem as problem:
+            wrong = "This is not a key of this server, or it was revoked."
+            if problem.status == 403:
+                wrong = "This key may not look: the dashboard needs the scope read or admin."
+            return self._page("login.html", None, problem.status, after=after, wrong=wrong)
+        response = RedirectResponse(after if _is_own_path(after) else "/", 303, HEADERS)
+        self.sessions.begin(request, response, key)
+        return response
+
+    async def enter(self, request: Request) -> Response:
+        """Begin a session by a link that works once."""
+        key = self.sessions.redeemed(request.path_params["token"])
+        if key is None:
+            wrong = "This link was used or is too old. Log in with a key."
+            return self._page("login.html", None, 401, after="/", wrong=wrong)
+        response = RedirectResponse("/", 303, HEADERS)
+        self.sessions.begin(request, response, key)
+        return response
+
+    async def log_out(self, request: Request, _: Session) -> Response:
+        """Forget the session."""
+        response = RedirectResponse("/login", 303, HEADERS)
+        self.sessions.end(request, response)
+        return response
+
+    # -- looking -----------------------------------------------------------------------------------
+
+    async def overview(self, request: Request, session: Session) -> Response:
+        """All bandits, all populations."""
+        found = await administration.bandits(self.server, session.key)
+        populations = []
+        if session.key.bandits is None:
+            shown = await administration.populations(self.server)
+            populations = [reading.population_bar(each) for each in shown]
+        return self._page(
+            "overview.html",
+            session,
+            bandits=found,
+            alarms=[each for each in found if each["alarm"]],
+            populations=populations,
+            url=_url(request),
+        )
+
+    async def bandit(self, request: Request, session: Session) -> Response:
+        """One bandit."""
+        return await self._bandit(request, session)
+
+    async def try_context(self, request: Request, session: Session) -> Response:
+        """One bandit, with the probabilities of its actions in some context."""
+        return await self._bandit(request, session, request.state.form)
+
+    async def _bandit(
+        self, request: Request, session: Session, form: dict[str, str] | None = None
+    ) -> Response:
+        name = _bandit_name(request)
+        session.key.require("read", name)
+        view = await reading.view(self.server, name)
+        tried: list[tuple[str, float]] = []
+        wrong = None
+        if form is not None:
+            try:
+                tried = _probabilities(view, form)
+            except (ValueError, TypeError, OverflowError) as error:
+                wrong = str(error)
+        return self._page(
+            "bandit.html",
+            session,
+            422 if wrong else 200,
+            view=view,
+            name=name,
+            form=form or {},
+            tried=tried,
+            wrong=wrong,
+            errors=ERRORS,
+            everything="all" in request.query_params,
+            many=MANY,
+            calls=examples.calls(name, view.definition, _url(request)),
+        )
+
+    async def retire(self, request: Request, session: Session) -> Response:
+        """End a bandit's learning for good."""
+        name = _bandit_name(request)
+        session.key.require("admin")
+        if request.state.form.get("name") != name:
+            raise Problem(
+                422,
+                "not-confirmed",
+                "Nothing was changed.",
+                "To retire a bandit, type its name exactly as it is.",
+            )
+        await administration.retire(self.server, name, session.key.id)
+        return RedirectResponse(f"/bandits/{quote(name)}", 303, HEADERS)
+
+    # -- keys and the log --------------------------------------------------------------------------
+
+    async def keys(self, request: Request, session: Session) -> Response:
+        """All keys."""
+        session.key.require("admin")
+        await administration.reload_keys(self.server)
+        return await self._keys(session)
+
+    async def _keys(
+        self, session: Session, made: dict[str, Any] | None = None, wrong: str | None = None
+    ) -> Response:
+        listed = [key.public() for key in self.server.keys.all()]
+        everything = await administration.bandits(self.server, session.key)
+        return self._page(
+            "keys.html",
+            session,
+            422 if wrong else 200,
+            keys=[each for each in listed if each["revoked"] is None],
+            revoked=[each for each in listed if each["revoked"] is not None],
+            bandits=[each["name"] for each in everything],
+            scopes=SCOPES,
+            fixed=ADMIN_ID,
+            made=made,
+            wrong=wrong,
+        )
+
+    async def create_key(self, request: Request, session: Session) -> Response:
+        """A new key; its secret is on the page that answers, and nowhere else."""
+        session.key.require("admin")
+        form = request.state.form
+        rate = form.get("rate", "").strip()
+        limited = [word for word in form.get("bandits", "").replace(",", " ").split() if word]
+        try:
+            body = KeyBody(
+                form.get("name", "").strip(),
+                [scope for scope in SCOPES if f"scope-{scope}" in form],
+                limited or None,
+                float(rate) if rate else None,
+            )
+            made = await administration.create_key(self.server, body, session.key.id)
+        except (Problem, ValueError) as error:
+            if isinstance(error, Problem) and error.status != 422:
+                raise
+            detail = error.detail if isinstance(error, Problem) else "`rate` must be a number."
+            return await self._keys(session, wrong=detail)
+        return await self._keys(session, made)
+
+    async def rotate_key(self, request: Request, session: Session) -> Response:
+        """A new key with the rights of an old one, which lives until it is revoked."""
+        session.key.require("admin")
+        old = self.server.keys.get(request.path_params["id"])
+        if old is None or old.revoked is not None or old.id == ADMIN_ID:
+            raise not_found("key")
+        body = KeyBody(
+            old.name, sorted(old.scopes), sorted(old.bandits) if old.bandits else None, old.rate
+        )
+        made = await administration.create_key(self.server, body, session.key.id)
+        return await self._keys(session, {**made, "instead_of": old.id})
+
+    async def revoke_key(self, request: Request, session: Session) -> Response:
+        """End a key for good."""
+        session.key.require("admin")
+        await administration.revoke_key(self.server, request.path_params["id"], session.key.id)
+        return RedirectResponse("/keys", 303, HEADERS)
+
+    async def log(self, request: Request, session: Session) -> Response:
+        """What administrators did."""
+        session.key.require("admin")
+        text = request.query_params.get("before", "")
+        before = int(text) if text.isdigit() and len(text) < 18 else None
+        found = await reading.log(self.server, before, LOG_PAGE + 1)
+        names = {key.id: key.name for key in self.server.keys.all()}
+        older = found[LOG_PAGE - 1].id if len(found) > LOG_PAGE else None
+        return self._page(
+            "log.html", session, entries=found[:LOG_PAGE], names=names, older=older, before=before
+        )
+
+    # -- before a bandit is created ----------------------------------------------------------------
+
+    async def forecast(self, request: Request, session: Session) -> Response:
+        """How fast a bandit would learn."""
+        question, wrong = asked(request.query_params)
+        found = None
+        failed = None
+        if request.query_params and not wrong:
+            try:
+                found = await self._planner.answer(question)
+            except Problem as problem:
+                failed = problem
+        return self._page(
+            "forecast.html",
+            session,
+            failed.status if failed else (422 if wrong else 200),
+            question=question,
+            given=request.query_params,
+            limits=Question.LIMITS,
+            wrong=wrong,
+            found=found,
+            failed=failed,
+            most=MOST_PEOPLE,
+        )
+
+
+# -- requests --------------------------------------------------------------------------------------
+
+
+def _require_reading(key: Key) -> None:
+    if not key.scopes & {"read", "admin"}:
+        raise forbidden("read")
+
+
+def _bandit_name(request: Request) -> str:
+    name: str = request.path_params["name"]
+    if not definitions.NAME.fullmatch(name):
+        raise not_found("bandit")
+    return name
+
+
+async def _form(request: Request) -> dict[str, str]:
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LONGEST_FORM:
+            raise Problem(413, "too-large", "The form is too large.", "Send less at once.")
+    try:
+        pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000)
+    except (UnicodeDecodeError, ValueError):
+        raise Problem(400, "not-a-form", "The form cannot be read.", "Send it again.") from None
+    return dict(pairs)
+
+
+def _url(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
+def _after(request: Request) -> str:
+    query = request.url.query
+    return request.url.path + (f"?{query}" if query else "")
+
+
+def _is_own_path(path: str) -> bool:
+    """Whether a redirect to it stays here: browsers take // and /\\ for another host."""
+    return path[:1] == "/" and path[1:2] not in ("/", "\\") and path.isprintable()
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in _STATIC:
+        return Response("There is no such file.", 404, HEADERS, "text/plain")
+    kind = mimetypes.guess_type(name)[0] or "text/plain"
+    return Response(_content(name), 200, {**HEADERS, "Cache-Control": "max-age=3600"}, kind)
+
+
+@cache
+def _content(name: str) -> bytes:
+    return files(__package__).joinpath("static", name).read_bytes()
+
+
+# -- trying a context ------------------------------------------------------------------------------
+
+
+def _probabilities(view: reading.View, form: dict[str, str]) -> list[tuple[str, float]]:
+    """How likely each action is in the context of a form, by the public policy."""
+    made = view.features
+    if made is None:
+        assert view.definition.dim is not None
+        rows = definitions.raw_rows(_json(form, "features"), view.definition.dim)
+        offer = definitions.Offer(rows, [f"row {i}" for i in range(len(rows))])
+    elif isinstance(made, definitions.Declared):
+        columns = view.definition.context or {}
+        context = {name: _value(column, form, name) for name, column in columns.items()}
+        offer = made.offer(context, None)
+    else:
+        actions = _json(form, "actions") if form.get("actions", "").strip() else None
+        offer = made.offer(_json(form, "context"), actions)
+    found = view.policy.probabilities(np.asarray(offer.rows, dtype=float)[None])[0]
+    return [(str(name), float(each)) for name, each in zip(offer.names, found, strict=True)]
+
+
+def _value(column: definitions.Column, form: dict[str, str], name: str) -> Any:
+    text = form.get(f"column-{name}", "")
+    if column.number is not None:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be a number")
+        return value
+    assert column.category is not None
+    places = {str(i): each for i, each in enumerate(column.category)}
+    if text in places:
+        return places[text]
+    if column.other:
+        return ""  # a category that was not declared
+    raise ValueError(f"{name} must be one of its categories")
+
+
+def _json(form: dict[str, str], name: str) -> Any:
+    try:
+        return json.loads(form.get(name, ""))
+    except (ValueError, RecursionError):
+        raise ValueError(f"{name} must be JSON") from None
+
+
+# -- templates -------------------------------------------------------------------------------------
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "number": _number,
+        "signed": _signed,
+        "percent": _percent,
+        "when": _when,
+        "iso": _iso,
+        "duration": _duration,
+        "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+        "path": lambda value: quote(value, safe=""),
+    }
+    made.globals |= {"hours": HOURS}
+    return made
+
+
+def _number(value: float, digits: int = 3) -> str:
+    """Whole numbers with commas, others with so many digits that count."""
+    if value == int(value) and abs(value) >= 10 ** (digits - 1):
+        return f"{int(value):,}"
+    text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _signed(value: float, places: int = 3) -> str:
+    text = f"{value:+.{places}f}"
+    return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.0f}%" if value >= 0.1 or value == 0 else f"{100 * value:.1f}%"
+
+
+def _when(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+def _iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+
+
+def _duration(seconds: float) -> str:
+    """About how long, in the largest unit that fits."""
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= 1.5 * size:
+            return f"about {round(seconds / size)} {unit}s"
+    return "about a minute" if seconds >= 45 else "less than a minute"
