@@ -83,7 +83,7 @@ class Guarantee:
 
     @property
     def unit(self) -> str:
-        """What is hidden: a round or row, a user with a bounded number of them, a person with all."""
+        """What is hidden: a round or row, a user with some of them, a person with all."""
         if self.visits:
             return "person"
         k = self.contributions
