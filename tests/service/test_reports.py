@@ -3,6 +3,7 @@
 import json
 import math
 import secrets
+import sys
 import threading
 
 import numpy as np
@@ -12,11 +13,11 @@ from scipy.stats import norm
 from discreet.bandits import Device, LocalServer, PublicPolicy
 from discreet.local import Report
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, local
+from discreet.service import definitions, demo, local
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
 from discreet.service.restoring import backup, restore
-from tests.service.conftest import Running
+from tests.service.conftest import ADMIN, Running
 
 DEFINITION = {
     "context": {"age": {"number": [18, 90]}},
@@ -375,3 +376,27 @@ def test_learn__a_sealed_token_is_authority_enough_and_an_id_is_not(alone):
     forged = token[:-4] + "AAAA"
     assert learn({"decision": forged, "reward": 1}) == (200, {"status": "unknown"})
     assert running.request("POST", "/v1/bandits/joint/decide", b"{}", Authorization="")[0] == 401
+
+
+def test_demo__devices_report_like_everybody(made, capsys):
+    """Simulated devices of the demo fill a window of the bandit that /try shows."""
+    players = demo.Players(made.url, ADMIN, sys.stderr)
+    client = made.client()
+    client.create(demo.LOCAL_BANDIT, demo.LOCAL_DEFINITION)
+    size = client.bandit(demo.LOCAL_BANDIT)["window"]["rounds"]
+    for _ in range(size // demo.AT_ONCE + 1):
+        players._report()
+    shown = client.bandit(demo.LOCAL_BANDIT)
+    assert shown["policy"] == 2
+    assert shown["reports"] == {"taken": size, "refused": 0}
+    players._client.close()
+
+
+def test_dashboard__shows_a_bandit_under_local_trust(made):
+    token = made.app.state.dashboard.sessions.link("admin")
+    _, headers, _ = made.request("GET", f"/enter/{token}")
+    cookie = headers["set-cookie"].partition(";")[0]
+    for path in ("/", "/bandits/ads"):
+        status, _, page = made.request("GET", path, Cookie=cookie)
+        assert status == 200, page
+        assert b"ads" in page

@@ -31,6 +31,7 @@ from discreet.service.dashboard.learnt import (
 )
 from discreet.service.definitions import Definition
 from discreet.service.errors import not_found
+from discreet.service.local import LocalHeld
 from discreet.service.server import Server
 
 
@@ -101,10 +102,15 @@ async def view(server: Server, name: str) -> View:
     return shown
 
 
-def _view(row: Any, held: turning.Held, releases: list[dict[str, Any]], opened: float) -> View:
+def _view(
+    row: Any, held: turning.Held | LocalHeld, releases: list[dict[str, Any]], opened: float
+) -> View:
     definition = held.definition
-    learner = held.learner
     promise = turning.guarantee(held)
+    if isinstance(held, LocalHeld):  # sums of reports: neither coefficients nor counts of rewards
+        made, rule = definitions.features(definition), held.server.policy.rule
+        return View(summary(row), definition, made, rule, promise, [], opened, {}, [])
+    learner = held.learner
     windows = _windows(definition, promise, releases)
     made = definitions.features(definition)
     found: dict[str, list[Coefficient]] = {}
