@@ -96,6 +96,16 @@ def test_documents__files_they_name_exist(name):
     assert missing == []
 
 
+def test_contributing__the_map_names_every_room_and_only_files_that_exist():
+    drawn = re.search(r"^src/discreet/\n.*?^```", text("CONTRIBUTING.md"), re.M | re.S)[0]
+    source = ROOT / "src" / "discreet"
+    files = {path.name for path in source.rglob("*.py")}
+    assert sorted(set(re.findall(r"\b\w+\.py\b", drawn)) - files) == []
+    own = (path for path in source.iterdir() if path.suffix == ".py" or path.is_dir())
+    rooms = {path.name for path in own if not path.name.startswith("__")}
+    assert sorted(room for room in rooms if room not in drawn) == []
+
+
 @documents
 def test_documents__dotted_names_exist(name):
     tops = {module.split(".")[0] for module in rooms()}

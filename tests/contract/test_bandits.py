@@ -10,7 +10,6 @@ import json
 import math
 import pickle
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -664,10 +663,11 @@ def test_bandit__an_interrupted_decision_uses_one_round_or_none(make):
 
 
 @every
-def test_bandit__many_threads_share_one_learner(make):
+def test_bandit__many_threads_share_one_learner(make, in_threads):
     """Every round is decided once and every reward counts once, whoever calls and when."""
     learner, X = make(horizon=10_000), contexts(64)
-    decisions, counted, errors = [], [], []
+    decisions = []
+    counted = []
 
     def reward(decision):
         try:
@@ -676,31 +676,18 @@ def test_bandit__many_threads_share_one_learner(make):
             counted.append(False)
 
     def work(k):
-        try:
-            for t in range(40):
-                if t % 4:
-                    mine = [learner.decide(X[(k + t) % 64])]
-                    decisions.extend(mine)
-                    reward(mine[0])
-                else:
-                    many = learner.decide_many(X[:5])
-                    decisions.extend(many)
-                    counted.extend([True] * (5 - learner.learn_many(many, np.full(5, 0.25))))
-                reward(decisions[len(decisions) // 2])  # perhaps another thread's
-        except BaseException as error:
-            errors.append(error)
+        for t in range(40):
+            if t % 4:
+                mine = [learner.decide(X[(k + t) % 64])]
+                decisions.extend(mine)
+                reward(mine[0])
+            else:
+                many = learner.decide_many(X[:5])
+                decisions.extend(many)
+                counted.extend([True] * (5 - learner.learn_many(many, np.full(5, 0.25))))
+            reward(decisions[len(decisions) // 2])  # perhaps another thread's
 
-    switch = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    try:
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    finally:
-        sys.setswitchinterval(switch)
-    assert not errors
+    in_threads(work, 6)
     assert learner.rounds == len(decisions) == 6 * (30 + 10 * 5)
     assert sorted(each.round for each in decisions) == list(range(learner.rounds))
     assert sum(counted) == learner.rounds

@@ -109,6 +109,7 @@ def _summary(row: Any, held: int = 0) -> dict[str, Any]:
             "number": row.window,
             "rounds": size if size < 2**60 else None,
             "leased": row.next_round - row.window_start,
+            "decided": row.next_round - row.window_start - unused,
         },
     }
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief, prior_precision
 from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
@@ -54,22 +53,19 @@ class Estimate:
 class Weights:
     """theta of a bandit, from its releases alone, in the user's units."""
 
-    def __init__(self, learner: LinearBandit) -> None:
-        belief = learner._belief
-        assert isinstance(belief, Belief)
-        low, high = learner.reward_range
+    def __init__(self, belief: Belief, reward_range: tuple[float, float], unit: float) -> None:
+        low, high = reward_range
         d = len(belief.mean)
         constant = belief.constant
         prior = prior_precision(d, WIDE, constant)
         posterior = belief.cautious_posterior.with_prior(prior)
-        self.informed = belief.informed
         self.gram = belief.gram
         self._mean = posterior.mean
         self._root = root(posterior.covariance)
         self._constant = constant
         self._shrunk = math.sqrt(1 - constant**2)
         self._middle = (low + high) / 2 if constant else 0.0
-        self._unit = float(learner._unit)
+        self._unit = unit  # of the belief's predictions
 
     def along(self, direction: Array, *, level: bool = False) -> Estimate:
         """<direction, theta>; with `level`, and the intercept: a prediction."""

@@ -3,22 +3,23 @@
 The open noisy sum, the marks of rewarded rounds and waiting decisions are never looked at.
 """
 
+import asyncio
 import json
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from discreet.bandits.belief import Belief
 from discreet.bandits.window import VALUE
 from discreet.features import FeatureMap
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from discreet.service import definitions, turning
+from discreet.service import administration, definitions, turning
 from discreet.service import store as tables
-from discreet.service.administration import _run as run
-from discreet.service.administration import _summary as summary
 from discreet.service.dashboard.learnt import (
     Coefficient,
     Comparison,
@@ -30,9 +31,22 @@ from discreet.service.dashboard.learnt import (
     mean_reward,
 )
 from discreet.service.definitions import Definition
-from discreet.service.errors import not_found
 from discreet.service.local import LocalHeld
 from discreet.service.server import Server
+
+
+@dataclass(frozen=True)
+class Public:
+    """What the store and the learner say of a bandit: all of it public, none of it changes."""
+
+    row: Any
+    definition: Definition
+    belief: Any
+    unit: float  # of the belief's predictions
+    policy: Any
+    promise: Guarantee
+    releases: list[dict[str, Any]]
+    opened: float  # when the open window began
 
 
 @dataclass(frozen=True)
@@ -45,7 +59,7 @@ class View:
     policy: Any
     promise: Guarantee
     windows: list[Window]
-    opened: float  # when the open window began
+    opened: float
     coefficients: dict[str, list[Coefficient]]
     comparisons: list[Comparison]
 
@@ -55,7 +69,7 @@ class View:
         size = self.summary["window"]["rounds"]
         if size is None or not self.summary["learning"]:
             return None
-        return max(int(size) - int(self.summary["window"]["leased"]), 0)
+        return max(int(size) - int(self.summary["window"]["decided"]), 0)
 
     @property
     def pace(self) -> float | None:
@@ -74,69 +88,69 @@ class View:
 
 async def view(server: Server, name: str) -> View:
     """A bandit; raises `not-found`."""
-
-    def read() -> View:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            held = server.held_of(connection, row)
-            table = tables.windows
-            found = connection.execute(
-                sa.select(table.c.release)
-                .where(table.c.bandit == name, table.c.release.is_not(None))
-                .order_by(table.c.number)
-            )
-            releases = [json.loads(text) for text in found.scalars()]
-            policies = tables.policies
-            opened = connection.execute(
-                sa.select(policies.c.at).where(
-                    policies.c.bandit == name,
-                    policies.c.epoch == row.epoch,
-                    policies.c.version == row.version,
-                )
-            ).scalar_one()
-            return _view(row, held, releases, opened)
-
-    shown: View = await run(server, read)
-    return shown
+    found = await administration._with_bandit(server, name, partial(_public, server))
+    summary = administration._summary(found.row, administration._unused(server, found.row))
+    # Many features take a while: neither the writer nor the event loop waits for that.
+    return await asyncio.to_thread(_view, found, summary)
 
 
-def _view(
-    row: Any, held: turning.Held | LocalHeld, releases: list[dict[str, Any]], opened: float
-) -> View:
-    definition = held.definition
-    promise = turning.guarantee(held)
-    if isinstance(held, LocalHeld):  # sums of reports: neither coefficients nor counts of rewards
-        made, rule = definitions.features(definition), held.server.policy.rule
-        return View(summary(row), definition, made, rule, promise, [], opened, {}, [])
+def _public(server: Server, connection: Connection, row: Any) -> Public:
+    held = server.held_of(connection, row)
+    table, policies = tables.windows, tables.policies
+    releases = connection.execute(
+        sa.select(table.c.release)
+        .where(table.c.bandit == row.name, table.c.release.is_not(None))
+        .order_by(table.c.number)
+    ).scalars()
+    opened = connection.execute(
+        sa.select(policies.c.at).where(
+            policies.c.bandit == row.name,
+            policies.c.epoch == row.epoch,
+            policies.c.version == row.version,
+        )
+    ).scalar_one()
+    if isinstance(held, LocalHeld):  # sums of reports: no belief of rewards, no count of them
+        rule, promise = held.server.policy.rule, turning.guarantee(held)
+        return Public(row, held.definition, None, 1.0, rule, promise, [], opened)
     learner = held.learner
-    windows = _windows(definition, promise, releases)
-    made = definitions.features(definition)
-    found: dict[str, list[Coefficient]] = {}
-    compared: list[Comparison] = []
-    belief = learner._belief
-    feature_map = getattr(made, "map", None)
-    if isinstance(belief, Belief) and belief.informed:
-        weights = Weights(learner)
-        if isinstance(feature_map, FeatureMap):
-            found = coefficients(weights, feature_map)
-        else:
-            names = made.names if made else tuple(f"column {i}" for i in range(learner.dim))
-            each = zip(names, weights.all(1.0), strict=True)
-            found = {"columns": [Coefficient(name, estimate) for name, estimate in each]}
-        now = next((each.mean for each in reversed(windows) if each.mean), None)
-        if isinstance(feature_map, FeatureMap) and now and definition.link == "identity":
-            compared = comparisons(weights, feature_map, now, definition.baseline)
-    return View(
-        summary(row),
-        definition,
-        made,
+    return Public(
+        row,
+        held.definition,
+        learner._belief,
+        float(learner._unit) if isinstance(learner._belief, Belief) else 1.0,
         learner.policy,
-        promise,
-        windows,
+        turning.guarantee(held),
+        [json.loads(text) for text in releases],
         opened,
-        found,
+    )
+
+
+def _view(found: Public, summary: dict[str, Any]) -> View:
+    definition = found.definition
+    windows = _windows(definition, found.promise, found.releases)
+    features = definitions.features(definition)
+    learnt: dict[str, list[Coefficient]] = {}
+    compared: list[Comparison] = []
+    if isinstance(found.belief, Belief) and found.belief.informed:
+        weights = Weights(found.belief, definition.reward.range, found.unit)
+        feature_map = getattr(features, "map", None)
+        if isinstance(feature_map, FeatureMap):
+            learnt = coefficients(weights, feature_map)
+            now = next((each.mean for each in reversed(windows) if each.mean), None)
+            if now is not None and definition.link == "identity":
+                compared = comparisons(weights, feature_map, now, definition.baseline)
+        else:
+            each = enumerate(weights.all(1.0))
+            learnt = {"columns": [Coefficient(f"column {i}", estimate) for i, estimate in each]}
+    return View(
+        summary,
+        definition,
+        features,
+        found.policy,
+        found.promise,
+        windows,
+        found.opened,
+        learnt,
         compared,
     )
 
@@ -195,13 +209,11 @@ def population_bar(population: dict[str, Any]) -> dict[str, Any]:
 async def log(server: Server, before: int | None, most: int) -> list[Any]:
     """What administrators did, the newest first."""
 
-    def read() -> list[Any]:
+    def read(connection: Connection) -> list[Any]:
         table = tables.log
         query = sa.select(table).order_by(table.c.id.desc()).limit(most)
         if before is not None:
             query = query.where(table.c.id < before)
-        with server.store.transaction() as connection:
-            return list(connection.execute(query))
+        return list(connection.execute(query))
 
-    shown: list[Any] = await run(server, read)
-    return shown
+    return await administration._in_transaction(server, read)
