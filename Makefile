@@ -45,6 +45,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
+	$(BIN)/python benchmarks/devices.py
 	$(BIN)/python benchmarks/mutations.py
 
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
