@@ -47,7 +47,7 @@ def test_normals__are_normal_and_independent(assert_distribution):
 
 @pytest.mark.parametrize(("dim", "cap"), CAPS)
 @pytest.mark.parametrize("inside", [True, False])
-def test_cosine__has_the_law_of_one_coordinate_on_the_cap_and_on_the_rest(
+def test_cosine__is_distributed_as_one_coordinate_on_the_cap_and_on_the_rest(
     dim, cap, inside, assert_distribution
 ):
     """As normal scores, so that the check has its usual power against another spread."""

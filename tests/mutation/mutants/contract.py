@@ -184,8 +184,18 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit identity, own context",
     ),
-    exactly("LinearBandit, joint", "LinearBandit link logistic", *WINDOWS),
-    exactly("LinearBandit, joint", "LinearBandit link poisson", *WINDOWS),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit link logistic",
+        *WINDOWS,
+        attack="linear bandit logistic, own context",
+    ),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit link poisson",
+        *WINDOWS,
+        attack="linear bandit poisson, own context",
+    ),
     exactly(
         "LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.estimators:gaussian")
     ),

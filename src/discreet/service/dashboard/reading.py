@@ -6,6 +6,7 @@ The open noisy sum, the marks of rewarded rounds and waiting decisions are never
 import asyncio
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from sqlalchemy.engine import Connection
 from discreet.bandits.belief import Belief
 from discreet.bandits.window import VALUE
 from discreet.features import FeatureMap
+from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from discreet.service import administration, definitions, turning
@@ -41,8 +43,7 @@ class Public:
 
     row: Any
     definition: Definition
-    belief: Any
-    unit: float  # of the belief's predictions
+    weights: Callable[[], Weights] | None  # None before anything is known
     policy: Any
     promise: Guarantee
     releases: list[dict[str, Any]]
@@ -109,20 +110,35 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
             policies.c.version == row.version,
         )
     ).scalar_one()
-    if isinstance(held, LocalHeld):  # sums of reports: no belief of rewards, no count of them
-        rule, promise = held.server.policy.rule, turning.guarantee(held)
-        return Public(row, held.definition, None, 1.0, rule, promise, [], opened)
-    learner = held.learner
+    if isinstance(held, LocalHeld):
+        policy, weights = _of_devices(held)
+    else:
+        policy, weights = held.learner.policy, _of_windows(held)
     return Public(
         row,
         held.definition,
-        learner._belief,
-        float(learner._unit) if isinstance(learner._belief, Belief) else 1.0,
-        learner.policy,
+        weights,
+        policy,
         turning.guarantee(held),
         [json.loads(text) for text in releases],
         opened,
     )
+
+
+def _of_windows(held: turning.Held) -> Callable[[], Weights] | None:
+    belief = held.learner._belief
+    if not isinstance(belief, Belief) or not belief.informed:
+        return None
+    reward_range, unit = held.definition.reward.range, float(held.learner._unit)
+    return lambda: Weights.from_releases(belief, reward_range, unit)
+
+
+def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Weights] | None]:
+    policy, belief = held.server.policy, held.server._belief
+    if policy.window == 0:
+        return policy.rule, None
+    largest = max(map(abs, held.definition.reward.range))
+    return policy.rule, lambda: Weights(belief.theta, root(belief.covariance), unit=largest)
 
 
 def _view(found: Public, summary: dict[str, Any]) -> View:
@@ -131,8 +147,8 @@ def _view(found: Public, summary: dict[str, Any]) -> View:
     features = definitions.features(definition)
     learnt: dict[str, list[Coefficient]] = {}
     compared: list[Comparison] = []
-    if isinstance(found.belief, Belief) and found.belief.informed:
-        weights = Weights(found.belief, definition.reward.range, found.unit)
+    if found.weights is not None:
+        weights = found.weights()
         feature_map = getattr(features, "map", None)
         if isinstance(feature_map, FeatureMap):
             learnt = coefficients(weights, feature_map)
@@ -159,6 +175,14 @@ def _windows(
     definition: Definition, promise: Guarantee, releases: list[dict[str, Any]]
 ) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
+    if definition.privacy.trust == "local":
+        return [
+            Window(
+                each["window"], each["rounds"], each["at"], Estimate(each["count"], 0.0),
+                None, None, promise.epsilon / promise.contributions,
+            )
+            for each in releases
+        ]  # fmt: skip
     scopes: dict[str | None, list[Any]] = {}
     for release in promise.releases:
         scopes.setdefault(release.scope, []).append(release)
@@ -178,7 +202,6 @@ def _windows(
                 count,
                 total,
                 mean_reward(count, total, (low, high)),
-                mu,
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
