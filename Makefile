@@ -48,6 +48,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/dashboard.py
+	$(BIN)/python benchmarks/devices.py
 	$(BIN)/python benchmarks/mutations.py
 
 figures-check:  ## Numbers of README and docs against results files; runs nothing
@@ -61,7 +62,8 @@ clean:  ## Remove the environment and caches
 
 $(CLIENT): clients/js/package-lock.json
 	@if command -v npm >/dev/null; then \
-		cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.made; \
+		cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.made \
+			|| echo "npm cannot reach its registry: tests of the JavaScript client are skipped"; \
 	else echo "no npm: tests of the JavaScript client are skipped"; fi
 
 $(BROWSER): tests/browser/package-lock.json
