@@ -347,8 +347,8 @@ def _chosen(server: Server, live: Live, asked: Sequence[_Asked], first: int) -> 
     """(round, action, probability, policy version) for some requests under one policy."""
     policy, version = live.policy, live.version
     if len(asked) == 1:
-        return [(first, *policy.draw_one(asked[0].rows, float(live.rng.random())), version)]
-    coins = live.rng.random(len(asked))
+        return [(first, *policy.draw_one(asked[0].rows, float(live.coins(first, 1)[0])), version)]
+    coins = live.coins(first, len(asked))
     sizes = {len(each.rows) for each in asked}
     found: list[Any] = [None] * len(asked)
     for size in sizes:
