@@ -154,7 +154,7 @@ def every_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) ->
     return np.array([_visits(claim, noise, story, neighbour) for _ in range(runs)])
 
 
-# A row that is there or not moves a sum by sqrt(4.375) of the booked sqrt(8.5): .717, mean as above.
+# A row that is there or not moves a sum by sqrt(4.375) of the booked sqrt(8.5): .717 at most.
 @attack(
     "linear bandit, one person in other windows", room="bandits", kind="gaussian", attainable=0.634
 )
