@@ -8,6 +8,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
+from discreet.experiments import report
 
 COMMANDS = (
     "demo", "run", "report", "forecast", "audit", "datasets", "learners", "version",
@@ -47,6 +48,22 @@ def test_cli__demo_prints_a_table_and_writes_a_report(capsys, tmp_path):
     for word in ("<svg", "NO PRIVACY", "SIMULATION ONLY", "LinUCB", "How options were chosen"):
         assert word in page
     assert (out / "results.parquet").exists()
+
+
+def test_cli__demo_has_a_first_page_when_one_seed_is_through(capsys, tmp_path):
+    arguments = ["--rounds", "200", "--seeds", "2", "--workers", "1", "--out", str(tmp_path)]
+    pages = []
+    write = report.write_report
+
+    def kept(results, out):
+        pages.append(results.complete)
+        return write(results, out)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "write_report", kept)
+        assert main(["demo", *arguments]) == 0
+    assert pages == [False, True]
+    assert "First pictures, of one seed" in capsys.readouterr().out
 
 
 def test_cli__run_and_report(capsys, tmp_path, monkeypatch):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from discreet.service.demo import LOCAL_BANDIT, LOCAL_DEFINITION
 from tests.browser.running import run_node
 from tests.service.conftest import ADMIN, Running
 
@@ -47,3 +48,17 @@ def test_client__works_with_a_real_server(running, tmp_path):
 def test_client__in_chromium(running):
     """The same vectors bit by bit; IndexedDB and Web Locks in two tabs; what the network sees."""
     run_node(HERE / "device.browser.js", URL=running.url, KEY=ADMIN)
+
+
+def test_try__sends_a_private_report_and_nothing_else(tmp_path):
+    """In a real Chromium, which tells every request that the page makes."""
+    server = Running(tmp_path, demo=True)
+    try:
+        server.client().create(LOCAL_BANDIT, LOCAL_DEFINITION)
+        run_node(HERE / "try.browser.js", URL=server.url)
+    finally:
+        server.stop()
+
+
+def test_try__is_for_demos_only(running):
+    assert running.request("GET", "/try/private")[0] == 404

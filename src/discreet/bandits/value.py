@@ -22,7 +22,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from discreet.arrays import integer
 from discreet.state import value
@@ -176,7 +176,7 @@ def _mean(
 ) -> Interval | None:
     """The mean of rewards; None if there may have been no rewards at all."""
     low, high = reward_range
-    z = -float(ndtri(a / 2))
+    z = -float(scipy.special.ndtri(a / 2))
     fewest = count - z * math.sqrt(count_variance)
     most = count + z * math.sqrt(count_variance)
     if fewest < 1:

@@ -1,5 +1,6 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -19,7 +20,7 @@ from discreet.service.keys import Keys
 from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
 from discreet.service.store import SCHEMA, Store
-from discreet.service.tokens import RUN_BYTES, Sealed, Sealer, hashed_id, pseudonym
+from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
 from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
 from discreet.service.writer import Writer
@@ -42,6 +43,7 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
+            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
             self.held: dict[str, Any] = {}  # for learning, on the writer's thread
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()
@@ -271,27 +273,6 @@ class Server:
     def is_registered(self, run: bytes) -> bool:
         """Whether a run was registered before it was used."""
         return run in self._runs
-
-    def admit(self, connection: Connection, bandit: str, sealed: Sealed) -> bool:
-        """Whether this decision is the one that counts for its person: the first that was kept,
-        else the first whose reward came.
-        """
-        table = tables.people
-        found = connection.execute(
-            sa.select(table.c.round).where(
-                table.c.bandit == bandit,
-                table.c.epoch == self.epoch,
-                table.c.person == sealed.person,
-            )
-        ).scalar_one_or_none()
-        if found is None:
-            connection.execute(
-                sa.insert(table).values(
-                    bandit=bandit, epoch=self.epoch, person=sealed.person, round=sealed.round
-                )
-            )
-            return True
-        return bool(found == sealed.round)
 
     # -- alarms and the log ------------------------------------------------------------------------
 

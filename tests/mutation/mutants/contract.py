@@ -103,8 +103,8 @@ VERTEX = Edit(
 )
 SIGNS = Edit(
     "local.report:report_many",
-    "private = channel.privatize(values, noise, clip=True)",
-    "private = channel.privatize(values, noise, clip=True)\n"
+    "private = channel.send(values, noise)",
+    "private = channel.send(values, noise)\n"
     "            private = np.copysign(private, values) if values.ndim == 2 else private",
 )
 
