@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on
 BROWSER := tests/browser/node_modules/.made
+CLIENT := clients/js/node_modules/.made
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test lint bench figures-check papers clean
@@ -17,7 +18,7 @@ demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, played by simulated people
 	$(BIN)/discreet serve --demo
 
-test: $(VENV)/.develops lint $(BROWSER)  ## All checks and all tests
+test: $(VENV)/.develops lint $(BROWSER) $(CLIENT)  ## All checks and all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
@@ -46,6 +47,8 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/dashboard.py
+	$(BIN)/python benchmarks/devices.py
 	$(BIN)/python benchmarks/mutations.py
 
 figures-check:  ## Numbers of README and docs against results files; runs nothing
@@ -56,6 +59,12 @@ papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(CLIENT): clients/js/package-lock.json
+	@if command -v npm >/dev/null; then \
+		cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.made \
+			|| echo "npm cannot reach its registry: tests of the JavaScript client are skipped"; \
+	else echo "no npm: tests of the JavaScript client are skipped"; fi
 
 $(BROWSER): tests/browser/package-lock.json
 	@if command -v npm >/dev/null; then \

@@ -1,11 +1,12 @@
 """Attacks on everything: what they prove of each claim at epsilon = 1, and how fast.
 
     python benchmarks/audit.py [--full] [--workers 2] [--runs 10000] [--seed 0]
+    python benchmarks/audit.py --rooms regression --attacks "glm erm" "glm sgd"
     python benchmarks/audit.py --ideal     what perfect attacks would prove, over seeds
 
 10^4 runs a side; with --full 10^5 for attacks on Gaussian claims (slow learners less). All
-figures of docs/audits.md are from here: results are kept in out/, so that rooms can be attacked one
-by one; the last lines are the table of all of them, and the picture is written to docs/.
+figures of docs/audits.md are from here: results are kept in out/, so that rooms and attacks can be
+run one by one; the last lines are the table of all of them, and the picture is written to docs/.
 """
 
 import argparse
@@ -40,6 +41,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rooms", nargs="*", default=ROOMS)
+    parser.add_argument("--attacks", nargs="*", default=list(ATTACKS))
     parser.add_argument("--ideal", action="store_true")
     options = parser.parse_args()
     if options.ideal:
@@ -47,7 +49,7 @@ def main() -> None:
         return
     results: list[Audited] = []
     for room in options.rooms:
-        attacks = [each for each in ATTACKS.values() if each.room == room]
+        attacks = [ATTACKS[name] for name in options.attacks if ATTACKS[name].room == room]
         if options.full:
             attacks = [each for each in attacks if each.claim.kind == "gaussian"]
         start = time.perf_counter()

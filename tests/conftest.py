@@ -1,5 +1,7 @@
-"""Shared by the tests: tests of a distribution, with stated false alarm rate and power."""
+"""Shared by the tests: distributions with stated false alarm rate and power, threads that race."""
 
+import sys
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -24,3 +26,31 @@ def assert_distribution() -> Callable[..., None]:
         assert stats.kstest(flat / 1.25, cdf).pvalue < ALARM, "no power against 1/1.25 times"
 
     return check
+
+
+@pytest.fixture
+def in_threads() -> Callable[..., None]:
+    """`in_threads(work, count)` runs work(0), work(1), ... at once, switching all the time."""
+
+    def race(work: Callable[[int], object], count: int = 8) -> None:
+        failures = []
+
+        def guarded(i: int) -> None:
+            try:
+                work(i)
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            sys.setswitchinterval(before)
+        assert not failures
+
+    return race

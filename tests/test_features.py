@@ -136,7 +136,7 @@ def test_feature_map__a_subset_gives_its_rows_in_its_order(phi: FeatureMap) -> N
     np.testing.assert_array_equal(pair, phi.many([KNOWN, EXTREME])[:, [2, 0]])
 
 
-@pytest.mark.parametrize("actions", [[], ["fax"], [["email"]], "email", 3])
+@pytest.mark.parametrize("actions", [[], ["fax"], [["email"]], "email", 3, ["email", "email"]])
 def test_feature_map__refuses_a_subset_that_is_not_one(actions: Any) -> None:
     phi = make("shared")
     calls: list[Callable[[], Any]] = [
@@ -144,7 +144,7 @@ def test_feature_map__refuses_a_subset_that_is_not_one(actions: Any) -> None:
         lambda: phi.many([KNOWN], actions),
     ]
     for call in calls:
-        with pytest.raises(ValueError, match=r"phi\.actions"):
+        with pytest.raises(ValueError, match=r"declared action|named once"):
             call()
 
 

@@ -233,12 +233,12 @@ def test_integers_of_any_size_survive_a_file(tmp_path):
 
 
 def test_a_dict_that_looks_like_a_class_is_refused():
-    with pytest.raises(TypeError, match="cannot stand"):
+    with pytest.raises(TypeError, match="cannot be part"):
         encode({"@": "Place"})
 
 
 def test_two_classes_of_one_name_are_refused():
-    with pytest.raises(TypeError, match="has a Ledger already"):
+    with pytest.raises(TypeError, match="already has a Ledger"):
         type("Ledger", (Stateful,), {"__module__": "elsewhere"})
 
 

@@ -213,9 +213,11 @@ class FeatureMap:
         try:
             places = [self._index[name] for name in actions]
         except (KeyError, TypeError):
-            raise ValueError("actions must be a list of names among phi.actions") from None
+            raise ValueError("actions must be a list of names of declared actions") from None
         if not places:
-            raise ValueError("no action is available: pass at least one name of phi.actions")
+            raise ValueError("no action is available: pass at least one declared action")
+        if len(set(places)) < len(places):
+            raise ValueError("each available action must be named once")
         return self._z[places]
 
 

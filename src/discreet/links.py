@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import expit, ndtr, ndtri
 
 from discreet.arrays import Array, one_of, positive
 from discreet.state import register, value
@@ -150,7 +150,7 @@ def _normal_density(t: Array) -> Array:
 
 
 def _quantile(p: float) -> float:
-    return float(ndtri(p)) if 0 < p < 1 else math.copysign(math.inf, p - 0.5)
+    return float(scipy.special.ndtri(p)) if 0 < p < 1 else math.copysign(math.inf, p - 0.5)
 
 
 def _logit(p: float) -> float:
@@ -175,8 +175,8 @@ LINKS = {
         # Var(y) <= p (1 - p) = nu'(t) for labels in [0, 1].
         Link(
             name="logistic",
-            mean=expit,
-            slope=lambda t: expit(t) * expit(-t),
+            mean=lambda t: scipy.special.expit(t),
+            slope=lambda t: scipy.special.expit(t) * scipy.special.expit(-t),
             integral=lambda t: np.logaddexp(0.0, t),
             inverse=_logit,
             steepest=0.0,
@@ -187,9 +187,9 @@ LINKS = {
         # Phi (1 - Phi) / density is largest at 0, where it is sqrt(2 pi) / 4.
         Link(
             name="probit",
-            mean=ndtr,
+            mean=lambda t: scipy.special.ndtr(t),
             slope=_normal_density,
-            integral=lambda t: t * ndtr(t) + _normal_density(t),
+            integral=lambda t: t * scipy.special.ndtr(t) + _normal_density(t),
             inverse=_quantile,
             steepest=0.0,
             predictor_bound=6.0,

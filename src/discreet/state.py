@@ -21,6 +21,7 @@ Copying a live object is refused: two copies would publish the same noise with d
 the difference of the two is exact. For the same reason a state may be resumed only once.
 """
 
+import functools
 import inspect
 import io
 import json
@@ -69,7 +70,9 @@ def register_with_like(
     tag = name or cls.__name__
     for known, (other, _) in _ENCODERS.items():
         if other == tag and known.__module__ != cls.__module__ and _ours(known) and _ours(cls):
-            raise TypeError(f"{known.__module__} has a {tag} already; states name classes")
+            raise TypeError(
+                f"{known.__module__} already has a {tag}; states refer to classes by name"
+            )
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
 
@@ -113,7 +116,9 @@ def encode(item: Any) -> Any:
         if cls in _ENCODERS:
             name, to_plain = _ENCODERS[cls]
             return {"@": name, "of": to_plain(item)}
-    raise TypeError(f"a {type(item).__name__} cannot stand in a state; mark it with @value")
+    raise TypeError(
+        f"a {type(item).__name__} cannot be part of a state; mark its class with @value"
+    )
 
 
 def decode(plain: Any, like: Any = None) -> Any:
@@ -185,7 +190,9 @@ class Stateful:
         super().__init_subclass__(**more)
         known = _PARTS.get(cls.__name__, cls)
         if known.__module__ != cls.__module__ and _ours(known):
-            raise TypeError(f"{known.__module__} has a {cls.__name__} already; states name classes")
+            raise TypeError(
+                f"{known.__module__} already has a {cls.__name__}; states refer to classes by name"
+            )
         _PARTS[cls.__name__] = cls
 
     def __new__(cls, *arguments: Any, **more: Any) -> Self:
@@ -444,6 +451,7 @@ def _difference(saved: Any, own: dict[str, Any]) -> str:
     return ", ".join(n for n in names if _plain(saved.get(n)) != _plain(own.get(n)))
 
 
+@functools.cache  # finding it reads a file
 def _version() -> str:
     try:
         return version("discreet")

@@ -70,6 +70,17 @@ def test_audit__finds_low_scores_too_and_nothing_where_there_is_nothing():
     assert audit_scores(np.zeros(1000), np.ones(1000)).lower_bound > 4
 
 
+def test_audit__a_rare_event_is_not_taken_for_its_complement():
+    # 0 against 5 in 100 of the choosing runs is too rare to prove anything there, and as clear as
+    # its complement, of which nobody learns more than log(1/.95).
+    for hits in range(30, 45):
+        first, second = np.zeros(3000), np.zeros(3000)
+        first[1000] = 1.0
+        second[np.arange(0, 3000, 750)[:, None] + np.arange(hits)] = 1.0
+        for scores in ((first, second), (1 - first, 1 - second)):
+            assert audit_scores(*scores, confidence=0.9999).lower_bound > 0.5
+
+
 def test_audit__report_is_plain_and_complete():
     report = AuditReport(0.5, 1e-6, "exact test of two counts", 100, 0.95)
     plain = ["lower_bound", "delta", "method", "runs", "confidence", "version", "attack"]

@@ -142,7 +142,8 @@ def test_transform__even_a_row_outside_the_unit_ball_has_no_more_than_its_share(
     assert_bounded(*view.rows(first[None], np.array([-1.0])))
     for length in (1.5, 2.0, 1e3):
         assert_bounded(*view.rows(length * first[None], np.array([-1.0])))
-        one, weight = view.rows(length * first, -1.0)
+        one = np.empty(len(first) + 2)
+        weight = view.row(length * first, -1.0, one)
         assert_bounded(one[None], np.array([weight]))
 
 
@@ -154,7 +155,8 @@ def test_transform__one_row_at_a_time_is_the_same(seed, d, name):
     for rows, rewards in looked_at(rng, view, limits):
         v, weights = view.rows(rows, rewards)
         for i in range(len(rows)):
-            one, weight = view.rows(rows[i], float(rewards[i]))
+            one = np.empty(v.shape[1])
+            weight = view.row(rows[i], float(rewards[i]), one)
             assert_bounded(one[None], np.array([weight]))
             assert weight == pytest.approx(weights[i], rel=1e-9)
             assert np.allclose(one, v[i], rtol=1e-9, atol=1e-12)
@@ -372,6 +374,24 @@ def test_learned__a_window_without_rewards_leaves_the_belief_as_it_was(windows):
     assert kept >= 190  # the count stands out of its noise by THIN deviations in 1.2% of cases
 
 
+def test_learned__rows_whose_weights_are_tiny_are_rows():
+    # A whitening that stretches rows 8 times gives each the weight 1/64: the weighted count of
+    # 1,000 is lost in its noise, their plain number is not.
+    rng, d, n, std = np.random.default_rng(0), 5, 1000, 12.5
+    belief = replace(
+        Belief.prior(d, 0.1), windows=1, informative_windows=1,
+        gram=np.eye(d) / 1000, effective_rows=1.0,
+    )  # fmt: skip
+    view = transform(belief, n, std, (-1.0, 1.0), None)
+    rows = rng.standard_normal((n, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    assert view.rows(rows, np.zeros(n))[1].max() < 1 / 50
+    total = released(view, rows, rows @ np.full(d, 0.4))
+    for _ in range(20):
+        noisy = total + std * rng.standard_normal(len(total))
+        assert learned(belief, view, noisy, std, n).informative_windows == 2
+
+
 def test_bandit__without_any_reward_chooses_uniformly_for_ever():
     bandit = LinearBandit(5, 20_000, 1.0, seed=0, noise=SeededNoise(0))
     X = np.random.default_rng(0).standard_normal((20_000, 4, 5))
@@ -528,7 +548,8 @@ def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_mo
         assert_bounded(v, weight)
         assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
         for row, reward in zip(rows, rewards, strict=True):
-            one, single = view.rows(row, float(reward))
+            one = np.empty(v.shape[1])
+            single = view.row(row, float(reward), one)
             assert_bounded(one[None], np.array([single]))
             assert one @ one <= 2 + 1e-12
 

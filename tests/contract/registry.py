@@ -5,7 +5,8 @@ that it shows. The generic tests of this folder run on every entry, and `test_re
 a public class is missing, so that a new one cannot forget them. To add one, write a line here.
 
 A data set is a list of rounds. `data(0)` and `data(1)` lie inside the public bounds and have
-nothing in common but their shapes; `neighbour(t)` is `data(0)` with round t replaced.
+nothing in common but their shapes; `neighbour(t)` is `data(0)` with round t replaced, or all rounds
+of its person where a person is protected.
 """
 
 import json
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from discreet import domains
-from discreet.bandits import Device, LinearBandit, LocalServer, SparseBandit
+from discreet.bandits import Device, Holdout, LinearBandit, LocalServer, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES
 from discreet.links import LINKS
@@ -78,7 +79,8 @@ class Entry:
     def neighbour(self, t: int) -> list[Any]:
         """The first data set with another person in round t."""
         rounds = self.data(0)
-        rounds[t] = self.data(1)[t]
+        for each in self.family.replaced(rounds, t):
+            rounds[each] = self.data(1)[each]
         return rounds
 
     def steps(self, data: list[Any], delay: int = 0) -> list[Step]:
@@ -124,6 +126,10 @@ class Family:
     def contexts(self) -> list[Any]:
         """Contexts of one size for which a decision must use as many coins."""
         return []
+
+    def replaced(self, data: list[Any], t: int) -> list[int]:
+        """The rounds that neighbours do not share, if round t is one of them."""
+        return [t]
 
     def quiet(self, entry: "Entry") -> tuple[list[Any], list[Any]] | None:
         """Neighbours that differ in the first round as far as they can; nobody else says a word."""
@@ -191,7 +197,7 @@ class Contextual(Family):
             session.decisions[t] = session.subject.decide(data[t][0])
 
         def learn(t: int, session: Session) -> None:
-            session.subject.learn(session.decisions[t], data[t][1])
+            self.learn(session.subject, session.decisions[t], data[t])
 
         n = len(data)
         return interleaved(
@@ -199,6 +205,10 @@ class Contextual(Family):
             [("learn", t, partial(learn, t)) for t in range(n)],
             delay,
         )
+
+    def learn(self, learner: Any, decision: Any, record: Any) -> None:
+        """The reward of a round."""
+        learner.learn(decision, record[1])
 
     def shown(self, session: Session) -> dict[str, Any]:
         learner, rng = session.subject, np.random.default_rng(0)
@@ -208,9 +218,39 @@ class Contextual(Family):
             "others' actions": [each.action for each in made],
             "others' probabilities": np.array([each.probabilities for each in made]),
             "theta": getattr(learner, "theta", None),
+            "value": str(getattr(learner, "value", None)),
             "rounds until release": learner.rounds_until_release,
             "rounds": learner.rounds,
         }
+
+
+class Visiting(Contextual):
+    """learn(decision, reward, person): the same few people come again and again.
+
+    The people of two data sets have different names and come at the same times.
+    """
+
+    people = 7
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rounds = super().data(entry, which)
+        return [(*each, f"{which}-{t % self.people}") for t, each in enumerate(rounds)]
+
+    def replaced(self, data: list[Any], t: int) -> list[int]:
+        return [i for i, each in enumerate(data) if each[2] == data[t][2]]
+
+    def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
+        """The person of the first round comes in every other one, with the same reward."""
+        sides = []
+        for (features, reward, *_), *rest in super().quiet(entry):
+            mine = (features, reward, "canary")
+            sides.append(
+                [mine, *((*each, "nobody") if t % 2 else mine for t, each in enumerate(rest))]
+            )
+        return sides[0], sides[1]
+
+    def learn(self, learner: Any, decision: Any, record: Any) -> None:
+        learner.learn(decision, record[1], person=record[2])
 
 
 class Sparse(Family):
@@ -229,6 +269,7 @@ class Sparse(Family):
         return [(x, float(rng.choice([low, high]))) for x in X]
 
     steps = Contextual.steps
+    learn = Contextual.learn
 
     def shown(self, session: Session) -> dict[str, Any]:
         learner, rng = session.subject, np.random.default_rng(0)
@@ -447,6 +488,7 @@ class Served(LocalServer):
 # -- the table ------------------------------------------------------------------------------------
 
 STOLEN = ("window.theta", "window.average")  # the open window of gradient steps
+HASHES = ("visitors._key", "visitors._seen")  # of people whose reward has counted
 
 
 def _linear(**more: Any) -> Callable[[], Any]:
@@ -468,6 +510,21 @@ def _bandits() -> list[Entry]:
         make = _linear(link=name, horizon=200)
         entry(f"LinearBandit link {name}", LinearBandit, make, 40)
     entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
+    for baseline in (0, "uniform"):
+        make = _linear(holdout=Holdout(0.25, baseline))
+        entry(f"LinearBandit holdout {baseline}", LinearBandit, make, 40)
+    make = _linear(holdout=Holdout(0.25), unit="person", visits="all")
+    entry(
+        "LinearBandit holdout, all visits", LinearBandit, make, 40, clear=HASHES, family=Visiting()
+    )
+    for visits in ("first", "all"):
+        for horizon in (None, 60):
+            make = _linear(unit="person", visits=visits, horizon=horizon)
+            name = f"LinearBandit {visits} visits, horizon {horizon}"
+            entry(name, LinearBandit, make, 40, clear=HASHES, family=Visiting())
+    make = _linear(unit="person", visits="all", estimator="sgd", policy="greedy", horizon=193)
+    clear = (*HASHES, *STOLEN)
+    entry("LinearBandit all visits, sgd", LinearBandit, make, 193, clear=clear, family=Visiting())
     for policy in ("squarecb", "greedy"):
         # The last of four windows has one decision: late rewards are far more than that.
         make = _linear(estimator="sgd", policy=policy, reward_range=(-1.0, 1.0), horizon=193)

@@ -10,7 +10,6 @@ import json
 import math
 import pickle
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ import pytest
 from registry import REGISTRY, Contextual
 
 import discreet
-from discreet.bandits import Decision, LinearBandit
+from discreet.bandits import Decision, Holdout, LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES, policy_from
 from discreet.privacy import SeededNoise
@@ -31,6 +30,28 @@ def linear(**fixed):
     def make(**more):
         common = {"dim": DIM, "epsilon": 3.0, "seed": 1, "noise": SeededNoise(2)}
         return LinearBandit(**{**common, "reward_range": (0.0, 1.0), **fixed, **more})
+
+    return make
+
+
+class PersonalBandit(LinearBandit):
+    """Protects people, every round another one: so it must do all that the others do."""
+
+    def learn(self, decision, reward, person=None):
+        return super().learn(decision, reward, getattr(decision, "round", 0))
+
+    def learn_many(self, decisions, rewards, people=None):
+        numbers = getattr(decisions, "round", None)
+        if numbers is None:
+            numbers = [each.round for each in decisions]
+        return super().learn_many(decisions, rewards, [int(t) for t in numbers])
+
+
+def personal(visits):
+    def make(**more):
+        common = {"dim": DIM, "epsilon": 3.0, "seed": 1, "noise": SeededNoise(2)}
+        common |= {"unit": "person", "visits": visits, "reward_range": (0.0, 1.0)}
+        return PersonalBandit(**{**common, **more})
 
     return make
 
@@ -56,6 +77,9 @@ LEARNERS = {
     "LinearBandit poisson": linear(link="poisson"),
     "LinearBandit without privacy": linear(epsilon=math.inf),
     "LinearBandit, 3 contributions": linear(contributions=3),
+    "LinearBandit, holdout": linear(holdout=Holdout(0.2, 0)),
+    "LinearBandit, first visits": personal("first"),
+    "LinearBandit, all visits": personal("all"),
     "LinUCB": linucb,
     "ContinualLinUCB": baseline(ContinualLinUCB),
     "LinearBandit local": linear(trust="local"),
@@ -91,9 +115,10 @@ def play(learner, X, by=37):
 
 
 def plain(item):
-    """A state to compare: without the random names of objects."""
+    """A state to compare: without the random names of objects, and the keys of people's hashes."""
     if isinstance(item, dict):
-        return {name: plain(each) for name, each in item.items() if name != "run"}
+        random = ("run", "visitors")
+        return {name: plain(each) for name, each in item.items() if name not in random}
     if isinstance(item, list):
         return [plain(each) for each in item]
     return item.tolist() if isinstance(item, np.ndarray) else item
@@ -106,7 +131,8 @@ def assert_same(one, other):
 
 def test_learners__hold_every_bandit_of_the_registry():
     known = {e.of for e in REGISTRY.values() if isinstance(e.family, Contextual)}
-    assert known == {type(make()) for make in LEARNERS.values()}
+    tested = {type(make()) for make in LEARNERS.values()} - {PersonalBandit}
+    assert known == tested
 
 
 @every
@@ -369,10 +395,16 @@ def test_bandit__the_steps_taken_apart_are_decide_and_learn(make):
         one.learn_many(chosen, rewards(chosen.rows))
 
         apart.turn()
-        actions = apart.policy.choose(some, apart._rng.random(len(some)))
+        numbers = apart.rounds + np.arange(len(some))
+        coins = apart._rng.random(len(some))
+        held = ()
+        if apart.holdout is not None:
+            held = (apart.held_out(numbers),)
+            coins = apart.holdout.coins(*held, coins)
+        actions = apart.policy.choose(some, coins)
         rows = some[np.arange(len(some)), actions]
         assert np.array_equal(actions, chosen.action)
-        apart.window.fold(rows, rewards(rows))
+        apart.window.fold(rows, rewards(rows), *held)
         with pytest.raises(ValueError, match="to go"):
             apart.turn()
         apart.rounds += len(some)
@@ -427,9 +459,10 @@ def size_of(item, but=()):
 
 @every
 def test_bandit__state_does_not_grow_with_rounds(make):
-    # But for one bit a round, and a line of the ledger (an interval) for each window.
+    # But for one bit a round, a hash of each person, a line of the ledger for each window.
     def numbers(learner):
-        return size_of(learner.state_dict()["state"], ("_rewarded", "_ledger", "intervals"))
+        grows = ("_rewarded", "_ledger", "_totals", "intervals", "visitors")
+        return size_of(learner.state_dict()["state"], grows)
 
     learner = make(horizon=20_000)
     play(learner, contexts(500), by=250)
@@ -581,7 +614,10 @@ def test_bandit__a_turn_that_fails_shows_nothing_and_a_retry_is_as_if_it_had_not
         learner.turn()
         policies.append(plain(learner.policy.to_dict()))
         releases = learner.guarantee.releases
-        assert len({each.scope for each in releases}) == len(releases)
+        scopes = [each.scope for each in releases]
+        shared = getattr(learner, "visits", None) == "all"
+        assert scopes.count(None) == (len(scopes) if shared else 0)
+        assert shared or len(set(scopes)) == len(scopes)
     drawn_at_release = type(learner.window).__name__ == "DescentWindow"
     if not drawn_at_release and learner.guarantee.trust != "local":
         assert policies[0] == policies[1]
@@ -634,10 +670,11 @@ def test_bandit__an_interrupted_decision_uses_one_round_or_none(make):
 
 
 @every
-def test_bandit__many_threads_share_one_learner(make):
+def test_bandit__many_threads_share_one_learner(make, in_threads):
     """Every round is decided once and every reward counts once, whoever calls and when."""
     learner, X = make(horizon=10_000), contexts(64)
-    decisions, counted, errors = [], [], []
+    decisions = []
+    counted = []
 
     def reward(decision):
         try:
@@ -646,31 +683,18 @@ def test_bandit__many_threads_share_one_learner(make):
             counted.append(False)
 
     def work(k):
-        try:
-            for t in range(40):
-                if t % 4:
-                    mine = [learner.decide(X[(k + t) % 64])]
-                    decisions.extend(mine)
-                    reward(mine[0])
-                else:
-                    many = learner.decide_many(X[:5])
-                    decisions.extend(many)
-                    counted.extend([True] * (5 - learner.learn_many(many, np.full(5, 0.25))))
-                reward(decisions[len(decisions) // 2])  # perhaps another thread's
-        except BaseException as error:
-            errors.append(error)
+        for t in range(40):
+            if t % 4:
+                mine = [learner.decide(X[(k + t) % 64])]
+                decisions.extend(mine)
+                reward(mine[0])
+            else:
+                many = learner.decide_many(X[:5])
+                decisions.extend(many)
+                counted.extend([True] * (5 - learner.learn_many(many, np.full(5, 0.25))))
+            reward(decisions[len(decisions) // 2])  # perhaps another thread's
 
-    switch = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(6)]
-    try:
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-    finally:
-        sys.setswitchinterval(switch)
-    assert not errors
+    in_threads(work, 6)
     assert learner.rounds == len(decisions) == 6 * (30 + 10 * 5)
     assert sorted(each.round for each in decisions) == list(range(learner.rounds))
     assert sum(counted) == learner.rounds

@@ -12,7 +12,6 @@ import json
 import math
 import pickle
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -707,25 +706,12 @@ def test_interrupts__at_any_line_leave_a_round_that_counts_once_or_not_at_all(
 
 
 @pytest.mark.parametrize("name", ["FTRL simplex", "arms, central", "trees", "frank-wolfe p=2"])
-def test_threads__each_round_is_taken_whole_in_some_order(name):
-    learner, errors = EVERY[name](horizon=400), []
+def test_threads__each_round_is_taken_whole_in_some_order(name, in_threads):
+    learner = EVERY[name](horizon=400)
 
-    def work():
-        try:
-            for t in range(50):
-                told(name, learner, asked(name, learner, t), t)
-        except Exception as error:
-            errors.append(error)
+    def work(_):
+        for t in range(50):
+            told(name, learner, asked(name, learner, t), t)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    kept = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(kept)
-    assert not errors
+    in_threads(work, 4)
     assert learner.rounds == 200

@@ -331,7 +331,7 @@ def test_a_second_loss_and_a_strange_decision_are_refused_and_change_nothing():
     d, strange = bandit.decide(), other.decide()
     bandit.learn(d, 0.3)
     before = str(bandit.state_dict())
-    with pytest.raises(ValueError, match="has had its loss"):
+    with pytest.raises(ValueError, match="already has its loss"):
         bandit.learn(d, 0.3)
     with pytest.raises(ValueError, match="this learner made"):
         bandit.learn(strange, 0.3)

@@ -8,7 +8,6 @@ look whether the step counted (`rounds`, the ledger's releases, the sum), and re
 import copy
 import pickle
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -370,31 +369,8 @@ def test_live_object__cannot_be_copied(name, copying):
 # -- several threads -------------------------------------------------------------------------------
 
 
-def in_threads(work, count=8):
-    """Run `work(i)` in so many threads that switch as often as they can."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    failures = []
-
-    def guarded(i):
-        try:
-            work(i)
-        except Exception as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=guarded, args=(i,)) for i in range(count)]
-    try:
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(before)
-    assert not failures
-
-
 @pytest.mark.parametrize(("mechanism", "budget", "exact"), SUMS, ids=str)
-def test_threads__a_running_sum_counts_every_round_once(mechanism, budget, exact):
+def test_threads__a_running_sum_counts_every_round_once(mechanism, budget, exact, in_threads):
     outcomes = []
     for size in (0.5, 0.0):
         sums = PrefixSum(
@@ -413,14 +389,14 @@ def test_threads__a_running_sum_counts_every_round_once(mechanism, budget, exact
     assert np.allclose(outcomes[0] - outcomes[1], [400, -400], atol=1e-3)
 
 
-def test_threads__a_noisy_sum_holds_every_term():
+def test_threads__a_noisy_sum_holds_every_term(in_threads):
     total = NoisySum(2, sensitivity=1.0, mu=1.0, noise=SeededNoise(0))
     noise = total.value.copy()
     in_threads(lambda i: [total.add(np.ones(2)) for _ in range(500)])
     assert np.allclose(total.value - noise, 4000)
 
 
-def test_threads__a_ledger_never_overspends():
+def test_threads__a_ledger_never_overspends(in_threads):
     ledger = Ledger(Budget(1.0, 1e-6))
     mu = ledger.budget.mu
     release = discreet.privacy.Release.gaussian(
@@ -440,7 +416,7 @@ def test_threads__a_ledger_never_overspends():
     assert len(refused) == 220
 
 
-def test_threads__a_limiter_admits_nobody_twice():
+def test_threads__a_limiter_admits_nobody_twice(in_threads):
     limiter, admitted = ContributionLimiter(2), []
     in_threads(
         lambda i: admitted.extend(user for user in range(200) if limiter.admit(user)), count=6

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.privacy import BinaryChannel, IntervalChannel, SeededNoise, SystemNoise
-from discreet.privacy.channel import COINS, draw_coins
 from discreet.privacy.interval import CELLS, _cell, _Piecewise, _Response
+from discreet.privacy.portable import COINS, draw_coins
 
 getcontext().prec = 60
 EPSILONS = [0.3, 0.62, 1.0, 1.7, 4.0, 8.0, 25.0]
@@ -117,8 +117,7 @@ def _coins_of(i, n):
 )
 def test_hybrid__coins_lead_to_the_cell_that_the_proof_counts(epsilon, x, coins):
     piecewise = _Piecewise.of(epsilon)
-    drawn = piecewise.draw(np.array([x]), np.array(coins)[:, None])[0]
-    cell = round(drawn / piecewise.step)
+    cell = int(piecewise.draw(np.array([x]), np.array(coins)[:, None])[0])
     start, left = (part[0] for part in piecewise.start(np.array([x])))
     start = int(start) + (coins[0] < left * COINS)
     assert -CELLS <= start <= CELLS + 1 - piecewise.plateau

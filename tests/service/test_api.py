@@ -40,6 +40,61 @@ def test_create_is_201_then_200_and_another_definition_409(running):
     raised(409, "other-definition", lambda: client.create("b", DECLARED | {"horizon": 10}))
 
 
+def test_a_definition_is_compared_by_what_it_means(running):
+    """Defaults that are written out, other units of time, other orders: the same bandit."""
+    client = running.client()
+    waiting = DECLARED | {"reward": {"range": [0, 1], "wait": "168h", "default": 0}}
+    full = {
+        "policy": "auto",
+        "link": "identity",
+        "horizon": None,
+        "privacy": {"unit": "round", "trust": "joint", "delta": 1e-6, "epsilon": 1},
+        "reward": {"default": 0.0, "wait": "7d", "range": [0.0, 1.0]},
+        "actions": DECLARED["actions"],
+        "context": dict(reversed(DECLARED["context"].items())),
+    }
+    client.create("b", waiting)
+    assert running.request("PUT", "/v1/bandits/b", json.dumps(full).encode())[0] == 200
+    shown = client.bandit("b")["definition"]
+    assert {name: shown[name] for name in full} == full | {
+        "privacy": shown["privacy"] | full["privacy"]
+    }
+    people = RAW | {"privacy": {"epsilon": None, "unit": "person"}}
+    client.create("p", people)
+    people["privacy"] |= {"visits": "first"}
+    assert running.request("PUT", "/v1/bandits/p", json.dumps(people).encode())[0] == 200
+
+
+def test_rounds_are_those_that_were_decided(running):
+    client = running.client()
+    client.create("b", DECLARED)
+    for i in range(12):
+        assert client.bandit("b")["rounds"] == i
+        client.decide("b", PERSON)
+    client.decide_many("b", [PERSON] * 30)
+    assert client.call("GET", "/v1/bandits")["bandits"][0]["rounds"] == 42
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"contex": PERSON},
+        {"context": PERSON, "actoins": ["call"]},
+        {"context": PERSON, "actions": ["call", "call"]},
+        {"context": PERSON, "contexts": [PERSON]},
+        {"contexts": [PERSON], "requests": [{"context": PERSON}]},
+        {"requests": [{"context": PERSON, "actoins": ["call"]}]},
+        {"requests": [{"context": PERSON}], "actions": ["call"]},
+        {"contexts": [PERSON], "id": "one for all"},
+    ],
+)
+def test_a_request_to_decide_that_means_two_things_or_nothing_is_422(running, body):
+    client = running.client()
+    client.create("b", DECLARED)
+    raised(422, "invalid", lambda: client.call("POST", "/v1/bandits/b/decide", body))
+    assert client.bandit("b")["rounds"] == 0
+
+
 def test_a_definition_without_privacy_is_refused(running):
     definition = {name: each for name, each in DECLARED.items() if name != "privacy"}
     raised(422, "invalid", lambda: running.client().create("b", definition))
@@ -126,6 +181,18 @@ def test_a_bad_item_is_invalid_and_the_others_count(running):
     statuses = client.learn_many("b", items)
     assert statuses == ["counted", "invalid", "counted", "duplicate", "unknown"]
     assert client.learn("b", second, 0.3) == "counted"
+
+
+def test_an_item_that_is_no_object_is_invalid_alone(running):
+    client = running.client()
+    client.create("b", RAW)
+    made = client.decide("b", features=ROWS)
+    good = {"decision": made.decision, "reward": 0.5}
+    for bad in (4, None, "x", [good], {"decision": made.decision}):
+        body = {"rewards": [bad, good, bad]}
+        reply = client.call("POST", "/v1/bandits/b/learn", body)
+        assert reply["statuses"][::2] == ["invalid", "invalid"]
+        assert reply["statuses"][1] in ("counted", "duplicate")
 
 
 @pytest.mark.parametrize("reward", [2.0, "1", None, True, [1], 10**400])
@@ -300,6 +367,9 @@ def test_health_readiness_metrics_and_documents_need_no_key(running):
     assert client.call("GET", "/readyz") == {"status": "ok", "alarms": []}
     document = client.call("GET", "/openapi.json")
     assert "/v1/bandits/{name}/decide" in document["paths"]
+    status, headers, _ = running.request("GET", "/v1/bandits", Authorization="")
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert running.request("GET", "/v1/bandits/")[0] == 404  # one path for each thing
     for path in ("/metrics", "/docs", "/"):
         status, _, text = running.request("GET", path, Authorization="")
         assert status == 200

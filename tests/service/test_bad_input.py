@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from discreet.service import app
+from discreet.service import asgi
 from tests.service.conftest import ADMIN, Running
 
 with warnings.catch_warnings():
@@ -79,12 +79,13 @@ def test_a_body_that_is_too_large_is_413_before_it_is_read(shared):
         assert client.recv(100).startswith(b"HTTP/1.1 413")
 
 
-def test_a_slow_client_holds_nobody_up_and_is_given_up(shared, monkeypatch):
-    monkeypatch.setattr(app, "BODY_SECONDS", 0.5)
+@pytest.mark.parametrize("begun", [b"{", b""])
+def test_a_slow_client_holds_nobody_up_and_is_given_up(shared, monkeypatch, begun):
+    monkeypatch.setattr(asgi, "BODY_SECONDS", 0.5)
     with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as slow:
         slow.sendall(
             b"POST /v1/bandits/b/decide HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n"
-            b"Authorization: Bearer " + ADMIN.encode() + b"\r\n\r\n{"
+            b"Authorization: Bearer " + ADMIN.encode() + b"\r\n\r\n" + begun
         )
         began = time.monotonic()
         body = b'{"features": [[0.1, 0, 0]]}'

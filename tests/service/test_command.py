@@ -10,8 +10,10 @@ import time
 import pytest
 
 from discreet.cli import main
+from discreet.service import serving
 from discreet.service.client import Client, ServiceError
 from discreet.service.demo import BANDIT, DEFINITION, Players, visitors
+from discreet.service.settings import Settings
 from tests.service.conftest import ADMIN, Running
 from tests.service.conftest import free_port as free
 
@@ -89,6 +91,36 @@ def test_a_second_server_on_the_same_file_is_told_so(place, capsys):
         assert "--port" in said
     finally:
         server.stop()
+
+
+@pytest.mark.parametrize(
+    ("store", "says"),
+    [
+        ("nonsense", "sqlite:///FILE"),
+        ("mysql://somebody@somewhere/db", "sqlite:///FILE"),
+        ("sqlite:////no/such/folder/store.db", "does not exist"),
+        ("postgresql://somebody:swordfish@127.0.0.1:1/db", "cannot be reached"),
+        ("sqlite:///letter.txt", "damaged, or something else"),
+    ],
+)
+def test_a_store_that_cannot_be_used_is_refused_in_a_sentence(place, capsys, store, says):
+    (place / "letter.txt").write_text("not a database, and nothing here may change it")
+    said = refused(capsys, "serve", "--store", store, "--port", str(free()))
+    assert says in said
+    assert "swordfish" not in said
+    assert (place / "letter.txt").read_text().startswith("not a database")
+
+
+def test_a_secrets_folder_that_is_a_file_is_refused_in_a_sentence(place, capsys):
+    (place / "secrets").write_text("")
+    assert "--secrets" in refused(capsys, "serve", "--port", str(free()))
+
+
+def test_store_and_secrets_on_one_disk_are_warned_about(place):
+    found = serving._warnings(Settings.from_environment())
+    assert len(found) == 1
+    assert "another" in found[0]
+    assert serving._warnings(Settings(store="postgresql://db/discreet")) == []
 
 
 def test_a_backup_put_back_is_refused_until_restore(place, capsys):

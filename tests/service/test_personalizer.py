@@ -81,6 +81,18 @@ def test_a_deferred_event_counts_its_default_only_once_activated(client, served)
     assert release["count"] == pytest.approx(1, abs=1e-6)
 
 
-def test_errors_reach_the_client(client):
+def test_errors_reach_the_client_with_their_text(client, served):
     with pytest.raises(HttpOperationError):
         client.events.reward("no such event", value=1.0)
+    with pytest.raises(models.ErrorResponseException) as caught:
+        client.rank(request("e", excluded_actions=["sports", "politics", "weather"]))
+    assert caught.value.error.error.code == "invalid"
+    assert "excluded" in caught.value.error.error.message
+    with (
+        personalizer.PersonalizerClient(
+            served.url, CognitiveServicesCredentials("no key")
+        ) as other,
+        pytest.raises(models.ErrorResponseException) as caught,
+    ):
+        other.rank(request("e"))
+    assert "Ocp-Apim-Subscription-Key" in caught.value.error.error.message

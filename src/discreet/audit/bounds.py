@@ -318,11 +318,12 @@ def _chosen(a: Array, b: Array, curve: Curve, confidence: float) -> tuple[int, f
 def _promise(alarms: Counts, hits: Counts, runs: int, curve: Curve, confidence: float) -> Array:
     """How promising a test is; where the choosing runs prove nothing, the clearest is the best.
 
+    An event is as clear as its complement; of the two, the one with fewer alarms proves more.
     Choosing among many thresholds favours lucky tails: they are compared at a stricter confidence.
     """
     proved = split_bounds(alarms, hits, runs, curve, _strict(confidence))
     spread = np.sqrt(alarms * (1 - alarms / runs) + hits * (1 - hits / runs) + 1)
-    clearness = (hits - alarms) / spread
+    clearness = (hits - alarms) / spread * (1 - 1e-6 * alarms / runs)
     return np.where(proved > 0, proved, -1 / np.maximum(clearness, 1e-6))
 
 

@@ -20,7 +20,20 @@ from discreet.bandits.belief import Belief, Point
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
 from discreet.bandits.policies import POLICIES, Stage, Uniform
-from discreet.bandits.window import COUNT, SENSITIVITY, TOTALS, VALUE, Transform, bounded, transform
+from discreet.bandits.value import Totals
+from discreet.bandits.window import (
+    COUNT,
+    HELD,
+    HELD_SENSITIVITY,
+    HELD_SHARED_SENSITIVITY,
+    SENSITIVITY,
+    SHARED_SENSITIVITY,
+    TOTALS,
+    VALUE,
+    Transform,
+    bounded,
+    transform,
+)
 from discreet.decisions import Policy
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
@@ -30,6 +43,7 @@ from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
+SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
 # In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
 # than .5 costs the features too much.
@@ -44,6 +58,18 @@ UNPROTECTED = (
     "the public bounds",
     RESUMED_TWICE,
 )
+VISITORS = {  # what a person's many visits add to that
+    "first": (
+        "who has had a reward counted so far (keyed hashes, with their key), to whoever steals a "
+        "state",
+        "a person under several ids, as one person",
+    ),
+    "all": (
+        "who has had a reward counted in the open window (keyed hashes, with their key), to "
+        "whoever steals a state",
+        "a person under several ids, as one person",
+    ),
+}
 
 
 class EstimatorWindow(Stateful, ABC):
@@ -63,12 +89,19 @@ class EstimatorWindow(Stateful, ABC):
         return self
 
     @abstractmethod
-    def fold(self, rows: Array, rewards: Array) -> None:
-        """Add rewarded rows (n, d) in the unit ball with rewards (n,) in [-1, 1]."""
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+        """Add rewarded rows (n, d) in the unit ball with rewards (n,) in [-1, 1].
+
+        `held` (n,) says which of them are of held-out rounds, where there is a hold-out.
+        """
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
         self.fold(row[None], np.array([reward]))
+
+    def totals(self) -> Totals | None:
+        """What the release will say about rewards; None if it says nothing."""
+        return None
 
     @abstractmethod
     def close(self, belief: Any) -> tuple[Any, tuple[Release, ...]]:
@@ -78,6 +111,8 @@ class EstimatorWindow(Stateful, ABC):
 class Estimator(ABC):
     """How windows are made, and how long they are."""
 
+    budget: Budget
+    share: float | None  # of mu^2, about, that each window has; None: all, windows are disjoint
     prior: Any  # Belief or Point
     first: int  # decisions in the first window
     stolen: ClassVar[tuple[str, ...]] = ("a stolen state",)
@@ -92,29 +127,37 @@ class Estimator(ABC):
             )
 
     @abstractmethod
-    def open(self, belief: Any, size: int, noise: Noise) -> EstimatorWindow:
-        """A window of so many decisions."""
+    def open(
+        self, belief: Any, size: int, noise: Noise, share: float | None = None
+    ) -> EstimatorWindow:
+        """A window of so many decisions, which spends this share of mu^2; None: all of it."""
 
     def size(self, rounds: int, windows: int) -> int:
         """How many decisions the next window wants: at least the first, then a fraction of all."""
-        return max(self.first, math.ceil(GROWTH * rounds))
+        growth = GROWTH if self.share is None else SHARED_GROWTH
+        return max(self.first, math.ceil(growth * rounds))
+
+    def mu(self, share: float | None) -> float:
+        """What a window with this share of mu^2 spends."""
+        return self.budget.mu if share is None else math.sqrt(share) * self.budget.mu
 
     def policy(self, name: str, stage: Stage) -> Policy:
         """The policy of a window: uniform until something is known."""
         return POLICIES[name](stage) if stage.belief.informed else Uniform()
 
-    def guarantee(self, ledger: Ledger, noise: Noise) -> Guarantee:
+    def guarantee(self, ledger: Ledger, noise: Noise, visits: str = "") -> Guarantee:
         """The computed promise, from the windows so far."""
         return ledger.guarantee(
             trust="joint",
-            unprotected=(*UNPROTECTED, *self.stolen),
+            unprotected=(*UNPROTECTED, *VISITORS.get(visits, ()), *self.stolen),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6 and 17",
+            visits=visits,
         )
 
 
-def scope(belief: Any) -> str:
-    """The rows of the window that opens after this belief."""
-    return f"window {belief.windows + 1}"
+def scope(belief: Any, share: float | None) -> str | None:
+    """The rows of the window that opens after this belief; None if other windows see the same."""
+    return f"window {belief.windows + 1}" if share is None else None
 
 
 # -- information-weighted --------------------------------------------------------------------------
@@ -130,6 +173,8 @@ class InformationWeighted(Estimator):
     limits: tuple[float, float]  # of rewards, in units of the largest
     link: Link
     scale: float  # the largest reward
+    share: float | None = None
+    holdout: bool = False  # whether held-out rounds are counted apart
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
@@ -138,7 +183,8 @@ class InformationWeighted(Estimator):
     @property
     def first(self) -> int:  # type: ignore[override]
         """After so many rounds an estimate is about as large as its noise."""
-        return max(8, math.ceil(FIRST * self.dim * self.budget.contributions / self.budget.mu))
+        mu = self.mu(self.share) / self.budget.contributions
+        return max(8, math.ceil(FIRST * self.dim / mu))
 
     @property
     def prior(self) -> Belief:
@@ -154,19 +200,26 @@ class InformationWeighted(Estimator):
             constant=CONSTANT / math.hypot(1, CONSTANT) if has_intercept else 0.0,
         )
 
-    def open(self, belief: Belief, size: int, noise: Noise) -> "WeightedWindow":
+    def open(
+        self, belief: Belief, size: int, noise: Noise, share: float | None = None
+    ) -> "WeightedWindow":
         """A window whose sum holds its noise from now on."""
         # A row adds v v' with |v|^2 <= 2, COUNT times its weight, VALUE and VALUE times its reward,
         # in this window or another: replaced or moved, it changes all sums by at most SENSITIVITY
-        # (window.py), k rows by k.
+        # (window.py), k rows by k. A person with one row in each window changes each by at most
+        # SHARED_SENSITIVITY, and pays for each: those releases have no scope of their own.
         dim = len(belief.mean)
+        if self.holdout:
+            sensitivity = HELD_SENSITIVITY if share is None else HELD_SHARED_SENSITIVITY
+        else:
+            sensitivity = SENSITIVITY if share is None else SHARED_SENSITIVITY
         total = NoisySum(
-            (dim + 2) * (dim + 3) // 2 + TOTALS,
-            sensitivity=self.budget.contributions * SENSITIVITY,
-            mu=self.budget.mu,
+            (dim + 2) * (dim + 3) // 2 + TOTALS + 2 * self.holdout,
+            sensitivity=self.budget.contributions * sensitivity,
+            mu=self.mu(share),
             noise=noise,
             what="weighted Gram matrix, moment and residuals; count and sum of rewards",
-            scope=scope(belief),
+            scope=scope(belief, share),
             contributions=self.budget.contributions,
         )
         link = bounded(self.link, self.scale)
@@ -194,47 +247,78 @@ class WeightedWindow(EstimatorWindow):
         n = len(self.transform.mean) + 2
         self._upper = np.triu_indices(n)
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
+        self._v = np.empty(n)
         self._gathered = np.empty(len(self._isometry))
-        self._term = np.empty(len(self._isometry) + TOTALS)
-        self._products = self._term[:-TOTALS]
+        self._apart = estimator.holdout
+        self._term = np.zeros(len(self._isometry) + TOTALS + 2 * self._apart)
+        self._products = self._term[: len(self._isometry)]
         self._scale = estimator.scale
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Add the statistics of rows."""
         v, weights = self.transform.rows(rows, rewards)
         products = (v.T @ v)[self._upper]
+        sums = [len(rows), float(rewards.sum()), 0, 0.0]
+        if self._apart and held is not None:
+            apart = [int(np.sum(held)), float(rewards[held].sum())]
+            sums = [sums[0] - apart[0], sums[1] - apart[1], *apart]
         with self._lock:  # buffers are shared
-            self._add(products, float(weights.sum()), len(rows), float(rewards.sum()))
+            self._add(products, float(weights.sum()), sums)
 
     def fold_one(self, row: Array, reward: float) -> None:
-        """`fold` for one row."""
-        v, weight = self.transform.rows(row, reward)
+        """`fold` for one row, which is not held out."""
+        v = self._v
         first, second = self._upper
         with self._lock:
+            weight = self.transform.row(row, reward, v)
             # Into buffers, mode="clip" for speed only. (BLAS's dspr gains no more than .2
             # microseconds, and scipy.linalg takes 80 milliseconds to import.)
             v.take(first, out=self._gathered, mode="clip")
             v.take(second, out=self._products, mode="clip")
             np.multiply(self._gathered, self._products, out=self._gathered)
-            self._add(self._gathered, weight, 1, reward)
+            self._add(self._gathered, weight, (1, reward, 0, 0.0))
 
-    def _add(self, products: Array, weight: float, count: int, rewards: float) -> None:
+    def _add(self, products: Array, weight: float, sums: Any) -> None:
         np.multiply(products, self._isometry, out=self._products)
-        self._term[-3] = COUNT * weight
-        self._term[-2] = VALUE * count
-        self._term[-1] = VALUE * rewards
-        self.total.add(self._term)
+        term, n = self._term, len(products)
+        term[n] = COUNT * weight
+        term[n + 1] = VALUE * sums[0]
+        term[n + 2] = VALUE * sums[1]
+        if self._apart:
+            term[n + 3] = HELD * sums[2]
+            term[n + 4] = HELD * sums[3]
+        self.total.add(term)
+
+    def totals(self) -> Totals:
+        """Numbers and sums of rewards, in the user's units, as released: post-processing."""
+        n = len(self._isometry)
+        count, rewards = (self.total.value[n + 1 : n + 3] / VALUE).tolist()
+        held, held_rewards = 0.0, 0.0
+        std, held_std = self.total.release.scale / VALUE, 0.0
+        if self._apart:
+            held, held_rewards = (self.total.value[n + 3 :] / HELD).tolist()
+            held_std = self.total.release.scale / HELD
+        unit = self._scale
+        return Totals(
+            rounds=self.size,
+            count=count,
+            sum=unit * rewards,
+            held_count=held,
+            held_sum=unit * held_rewards,
+            variances=(std**2, (unit * std) ** 2, held_std**2, (unit * held_std) ** 2),
+        )
 
     def published(self) -> dict[str, float]:
-        """Number and sum of rewards, in the user's units, as released: post-processing."""
-        count, rewards = self.total.value[-2:] / VALUE
-        return {"count": float(count), "sum": float(self._scale * rewards)}
+        """Number and sum of all rewards, in the user's units, as released: post-processing."""
+        found = self.totals()
+        return {"count": found.count + found.held_count, "sum": found.sum + found.held_sum}
 
     def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale
-        return learned(belief, self.transform, self.total.publish(), std, self.size), ()
+        released = self.total.publish()[: len(self._isometry) + TOTALS]
+        return learned(belief, self.transform, released, std, self.size), ()
 
 
 # -- gradient steps --------------------------------------------------------------------------------
@@ -252,27 +336,30 @@ class Descent(Estimator):
     dim: int
     budget: Budget
     limits: tuple[float, float]
+    share: float | None = None
     policies: ClassVar[tuple[str, ...]] = ("squarecb", "greedy")
     where: ClassVar[str] = "estimator='sgd' (no confidence widths)"
 
     @property
     def first(self) -> int:  # type: ignore[override]
         """Enough rounds for noise to be smaller than 1."""
-        return max(64, math.ceil(16 * self.budget.contributions / self.budget.mu))
+        return max(64, math.ceil(16 * self.budget.contributions / self.mu(self.share)))
 
     @property
     def prior(self) -> Point:
         """theta = 0."""
         return Point(np.zeros(self.dim), 1.0)
 
-    def open(self, belief: Point, size: int, noise: Noise) -> "DescentWindow":
+    def open(
+        self, belief: Point, size: int, noise: Noise, share: float | None = None
+    ) -> "DescentWindow":
         """A window that begins at what is known."""
         start = belief.mean / max(float(np.linalg.norm(belief.mean)), 1.0)
-        return DescentWindow(size, start, self.step(size), self.limits, self.budget)
+        return DescentWindow(size, start, share)
 
-    def step(self, size: int) -> float:
+    def step(self, size: int, share: float | None = None) -> float:
         """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
-        mu = self.budget.mu / self.budget.contributions
+        mu = self.mu(share) / self.budget.contributions
         rho = self.limits[1] - self.limits[0]
         private = float((mu / (2 * rho * math.sqrt(size))) ** (2 / 3))
         return min(1 / math.sqrt(size), private, 1.0)
@@ -285,32 +372,28 @@ class DescentWindow(EstimatorWindow):
     has no weight, so that it cannot move what is released.
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken")
+    _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken", "share")
+    step: float
+    limits: tuple[float, float]
+    contributions: int
+    mu: float
 
-    def __init__(
-        self,
-        size: int,
-        start: Array,
-        step: float,
-        limits: tuple[float, float],
-        budget: Budget,
-    ) -> None:
+    def __init__(self, size: int, start: Array, share: float | None) -> None:
         self.size = size
         self.theta = start.copy()
         self.average = start.copy()
         self.taken = 0  # rows
-        self.step = step
-        self.limits = limits
-        self.budget = budget
+        self.share = share
 
     def attach(self, estimator: Any, noise: Noise) -> Self:
         """What bounds a row's influence comes from the learner's arguments, never from a state."""
-        self.step = estimator.step(self.size)
+        self.step = estimator.step(self.size, self.share)
         self.limits = estimator.limits
-        self.budget = estimator.budget
+        self.contributions = estimator.budget.contributions
+        self.mu = estimator.mu(self.share)
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """A step for each row, up to the length of the window."""
         with self._lock:
             self._fold(rows, rewards)
@@ -346,17 +429,17 @@ class DescentWindow(EstimatorWindow):
         low, high = self.limits
         rho = high - low
         move = max(2 * rho, math.sqrt(2) * (rho + 2 / (self.size * self.step)))
-        return self.budget.contributions * self.step * move
+        return self.contributions * self.step * move
 
     def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
         """Release the average with noise that is drawn now."""
         value, record = gaussian(
             self.average,
             sensitivity=self.sensitivity,
-            mu=self.budget.mu,
+            mu=self.mu,
             noise=self.noise,
             what="averaged iterate",
-            scope=scope(belief),
+            scope=scope(belief, self.share),
         )
         error = math.sqrt(record.scale**2 + 1 / (self.step * self.size))
         return Point(value, min(error, 1.0), belief.windows + 1), (record,)

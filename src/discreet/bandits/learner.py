@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, numbers, public_bound, within
+from discreet.bandits.value import Holdout
+from discreet.bandits.visitors import Person, Visitors
 from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
 from discreet.state import Stateful, damaged
@@ -41,7 +43,8 @@ class Bandit(Stateful, ABC):
 
     `decide` and `learn` are made of steps that a service may take apart: `policy` (immutable,
     public: how to choose until the window is full), `window` (`fold` adds rewarded rows to it; None
-    before the first decision and past the horizon) and `turn()`. One lock holds them together.
+    before the first decision and past the horizon) and `turn()`. Where a person is protected,
+    `visitors.admit` says whether a row may be folded. One lock holds them together.
 
     A subclass sets `policy`, says how long windows are (`_size`), what a turn changes (`_turned`)
     and what is promised (`guarantee`), and adds to `_state` what it has to remember.
@@ -49,6 +52,9 @@ class Bandit(Stateful, ABC):
 
     policy: Policy
     window: Window | None
+    visitors: Visitors | None = None  # whose reward has counted, where a person is protected
+    holdout: Holdout | None = None  # which rounds play a baseline
+    _held_key: int = 0
     _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
 
     def __init__(
@@ -72,6 +78,7 @@ class Bandit(Stateful, ABC):
         self.seed = None if seed is None else integer("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._ones = np.ones(self._shape[1])
+        self._expects = self._shape
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
         self._rng = np.random.default_rng(self.seed)
         self.rounds = 0  # decisions made
@@ -159,7 +166,7 @@ class Bandit(Stateful, ABC):
             if self.rounds >= self._end:
                 self.turn()
             t, policy = self.rounds, self.policy
-            action = policy.choose_one(offered, self._rng.random())
+            action = policy.choose_one(offered, self._coin(t))
             decision = Decision(t, action, offered[action], self._run, offered, policy)
             self.rounds = t + 1
         return decision
@@ -183,7 +190,7 @@ class Bandit(Stateful, ABC):
                     self.turn()
                 t, policy = self.rounds, self.policy
                 end = min(n, done + self._end - t)
-                coins = self._rng.random(end - done)
+                coins = self._coins(t, end - done)
                 actions[done:end] = _choose(policy, offered[done:end], coins)
                 rounds[done:end] = t + np.arange(end - done)
                 policies.append((done, policy))
@@ -196,6 +203,24 @@ class Bandit(Stateful, ABC):
         rows = rows.reshape(n, self.dim)
         actions[~usable] = REFUSED
         return Decisions(rounds, actions, rows, self._run, offered, tuple(policies))
+
+    def _coin(self, t: int) -> float:
+        """What decides round t."""
+        coin = self._rng.random()
+        return coin if self.holdout is None else float(self.holdout.coins(self.held_out(t), coin))
+
+    def _coins(self, t: int, n: int) -> Array:
+        """What decides n rounds from t on."""
+        coins = self._rng.random(n)
+        if self.holdout is None:
+            return coins
+        return np.asarray(self.holdout.coins(self.held_out(np.arange(t, t + n)), coins))
+
+    def held_out(self, rounds: Any) -> Any:
+        """Whether rounds play the baseline: known from their numbers alone."""
+        if self.holdout is None:
+            return np.zeros(np.shape(rounds), dtype=bool)
+        return self.holdout.holds(rounds, self._held_key)
 
     def decision(self, record: dict[str, Any]) -> Decision:
         """The decision of this learner that `Decision.to_dict` wrote, in any process."""
@@ -212,12 +237,13 @@ class Bandit(Stateful, ABC):
 
     # -- learning ---------------------------------------------------------------------------------
 
-    def learn(self, decision: Decision, reward: float) -> bool:
+    def learn(self, decision: Decision, reward: float, person: Person | None = None) -> bool:
         """Take the reward of a decision: any time later, in any order, once.
 
-        Returns whether it counted: not past the horizon. A reward that never comes is fine. A
-        second one, one outside `reward_range` (unless clip=True), NaN, or a decision of another
-        learner raises ValueError and changes nothing.
+        Returns whether it counted: not past the horizon, nor a second one of a `person` (with
+        unit="person": a str, bytes or int by which you know them). A reward that never comes is
+        fine. A second one of a decision, one outside `reward_range` (unless clip=True), NaN, or a
+        decision of another learner raises ValueError and changes nothing.
         """
         self._assert_mine(decision)
         t = decision.round
@@ -236,13 +262,31 @@ class Bandit(Stateful, ABC):
         with self._lock:
             if t in self._rewarded:
                 raise ValueError("this decision has had its reward; each counts once")
+            visitors = self.visitors
+            if visitors is not None or person is not None:
+                hashed = self._protecting_people(person is not None).pseudonym(person)  # type: ignore[arg-type]
             # Marked first: an interrupt may lose a reward, never count it twice.
             self._rewarded.add(t)
             window = self.window
-            if window is None:
+            if window is None or (visitors is not None and not visitors.admit_hash(hashed)):
                 return False
-            window.fold_one(decision.row, value / self._scale)
+            if self.holdout is None:
+                window.fold_one(decision.row, value / self._scale)
+            else:
+                self._fold_apart(decision.row[None], np.array([value / self._scale]), t)
         return True
+
+    def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
+        """Fold, held-out rounds apart."""
+        raise NotImplementedError(f"{type(self).__name__} has no hold-out")
+
+    def _protecting_people(self, named: bool) -> Visitors:
+        """The visitors, if people are named where they are protected and nowhere else."""
+        if self.visitors is None:
+            raise ValueError("this learner protects rounds: leave out people, or say unit='person'")
+        if not named:
+            raise ValueError("unit='person' needs to know whose reward this is: name the person")
+        return self.visitors
 
     def _assert_mine(self, decision: Decision) -> None:
         """Refuse what this learner did not decide."""
@@ -256,15 +300,23 @@ class Bandit(Stateful, ABC):
         if not row.dot(row) <= LONGEST:
             raise ValueError("this decision record is damaged: its features are too long")
 
-    def learn_many(self, decisions: Decisions | Sequence[Decision], rewards: ArrayLike) -> int:
+    def learn_many(
+        self,
+        decisions: Decisions | Sequence[Decision],
+        rewards: ArrayLike,
+        people: Sequence[Person] | NDArray[Any] | None = None,
+    ) -> int:
         """Take many rewards; those that `learn` would refuse are left out alone.
 
         Returns how many were left out. NaN means that the reward has not come: it may still come
-        later. Past the horizon rewards are taken and do not count, as with `learn`.
+        later. Past the horizon rewards are taken and do not count, as with `learn`; so are those of
+        `people` (with unit="person") who have had one counted.
         """
         values = _each("rewards", rewards)
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
+        if people is not None and len(people) != len(values):
+            raise ValueError(f"expected {len(values)} people, got {len(people)}")
         low, high = self.reward_range
         if self.clip:
             values = np.clip(values, low, high)
@@ -273,18 +325,30 @@ class Bandit(Stateful, ABC):
             fine &= (values >= low) & (values <= high)
             fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
             fine[fine] = ~self._rewarded.contains(rounds[fine])
+            hashes: list[bytes | None] = []
+            if people is not None or self.visitors is not None:
+                visitors = self._protecting_people(people is not None)
+                hashes = visitors.pseudonyms(people, fine)  # type: ignore[arg-type]
+                fine &= [each is not None for each in hashes]
             if not (rounds[1:] > rounds[:-1]).all():  # one may come twice: its first counts
                 (places,) = np.nonzero(fine)
                 _, first = np.unique(rounds[places], return_index=True)
                 fine = np.zeros(len(values), dtype=bool)
                 fine[places[first]] = True
-            all_fine = bool(fine.all())
-            self._rewarded.update(rounds if all_fine else rounds[fine])
-            if self.window is not None and fine.any():
-                if not all_fine:
-                    rows, values = rows[fine], values[fine]
-                self.window.fold(rows, values / self._scale)
-        return int(len(fine) - fine.sum())
+            taken = int(fine.sum())
+            self._rewarded.update(rounds if taken == len(fine) else rounds[fine])
+            if self.window is not None:
+                if self.visitors is not None:
+                    for i in np.nonzero(fine)[0]:
+                        fine[i] = self.visitors.admit_hash(hashes[i])  # type: ignore[arg-type]
+                if not fine.all():
+                    rows, values, rounds = rows[fine], values[fine], rounds[fine]
+                if len(rows):
+                    if self.holdout is None:
+                        self.window.fold(rows, values / self._scale)
+                    else:
+                        self._fold_apart(rows, values / self._scale, rounds)
+        return len(fine) - taken
 
     def _records(
         self, decisions: Decisions | Sequence[Decision]
@@ -368,13 +432,18 @@ class Bandit(Stateful, ABC):
             return None
 
     def _check_shape(self, features: Array, ndim: int) -> None:
-        actions, dim = self._shape
+        actions, dim = self._expects
         shape = features.shape
-        if len(shape) != ndim or shape[-1] != dim or shape[-2] != (actions or shape[-2] or -1):
+        least = 1 if self.holdout is None else self.holdout.actions  # the baseline is one of them
+        if (
+            len(shape) != ndim
+            or shape[-1] != dim
+            or shape[-2] != (actions or max(shape[-2], least))
+        ):
             expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
             raise ValueError(
-                f"features must have shape ({', '.join(expected)}) with at least one action, "
-                f"got {shape}"
+                f"features must have shape ({', '.join(expected)}) with at least {least} "
+                f"action{'s' * (least > 1)}, got {shape}"
             )
 
     def _fits(self, features: Array) -> bool:

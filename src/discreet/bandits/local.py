@@ -83,7 +83,7 @@ class LocalReports(Stateful, Estimator):
         """What the server publishes: devices decide by it."""
         return self.server.policy.rule
 
-    def guarantee(self, ledger: Ledger, noise: Noise) -> Guarantee:
+    def guarantee(self, ledger: Ledger, noise: Noise, visits: str = "") -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
         promise = bandit_guarantee(self.server.policy, noise, sent=self.server.taken > 0)
         here = "anything, against whoever runs this process: devices and server are one here"
@@ -93,7 +93,9 @@ class LocalReports(Stateful, Estimator):
         """As many people as the server wants."""
         return self.server.size(windows)
 
-    def open(self, belief: Point, size: int, noise: Noise) -> "LocalWindow":
+    def open(
+        self, belief: Point, size: int, noise: Noise, share: float | None = None
+    ) -> "LocalWindow":
         """The server's policy says what is asked."""
         return LocalWindow(size)
 
@@ -116,7 +118,7 @@ class LocalWindow(EstimatorWindow):
         self.estimator = estimator
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers one question."""
         self.estimator.report(rows, rewards, self.noise)
 

@@ -6,9 +6,8 @@ from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linprog
-from scipy.sparse import csr_array, hstack
 
 from discreet.arrays import Array
 from discreet.domains.base import Domain, node_name, power
@@ -100,10 +99,10 @@ class FlowPolytope(Domain):
         supply = np.zeros(rows.shape[0])
         supply[0] = 1.0
         count = rows.shape[1]
-        even = csr_array(rows @ np.ones((count, 1)))
-        both: Any = hstack([rows, even])  # flow = tau + the rest, rest >= 0
+        even = scipy.sparse.csr_array(rows @ np.ones((count, 1)))
+        both: Any = scipy.sparse.hstack([rows, even])  # flow = tau + the rest, rest >= 0
         cost = np.append(np.zeros(count), -1.0)
-        answer = linprog(cost, A_eq=both, b_eq=supply, method="highs")
+        answer = scipy.optimize.linprog(cost, A_eq=both, b_eq=supply, method="highs")
         best = np.asarray(answer.x)
         flow = np.zeros(self.dim)
         flow[self.live] = np.maximum(best[:-1], 0.0) + best[-1]
@@ -150,7 +149,7 @@ class FlowPolytope(Domain):
             np.concatenate([row[tail], row[head][into]]),
             np.concatenate([columns, columns[into]]),
         )
-        return csr_array((values, places), shape=(len(inner) + 1, len(tail)))
+        return scipy.sparse.csr_array((values, places), shape=(len(inner) + 1, len(tail)))
 
     def _on_paths(self, order: list[int], nodes: int) -> NDArray[np.bool_]:
         """Which edges are on a path from source to sink."""

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy
 
 from discreet.arrays import Array, integer, positive
 from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
@@ -107,6 +107,8 @@ def _shrink(size: Array, p: float) -> Array:
                 break
         return z if p > 2 else np.asarray(z**steep)
 
-    lam = brentq(lambda lam: float(_norm(entries(lam), p)) - 1, 0.0, most * (1 + 1e-12))
+    lam = scipy.optimize.brentq(
+        lambda lam: float(_norm(entries(lam), p)) - 1, 0.0, most * (1 + 1e-12)
+    )
     near = entries(lam)
     return np.asarray(near / max(1.0, float(_norm(near, p))))

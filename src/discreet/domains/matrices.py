@@ -4,9 +4,8 @@ import functools
 import math
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import linear_sum_assignment
-from scipy.sparse.linalg import svds
 
 from discreet.arrays import Array, integer, positive
 from discreet.domains.base import Domain, SolidDomain, power
@@ -51,7 +50,7 @@ class TraceNormBall(SolidDomain):
         if min(G.shape) <= _SMALL:
             u, _, vt = np.linalg.svd(G, full_matrices=False)
         else:
-            u, _, vt = svds(G, k=1, v0=self._start)
+            u, _, vt = scipy.sparse.linalg.svds(G, k=1, v0=self._start)
         return np.asarray(-self.radius * np.outer(u[:, 0], vt[0])).ravel()
 
     def project(self, y: Array) -> Array:
@@ -95,7 +94,7 @@ class BirkhoffPolytope(Domain):
         if g.ndim > 1:
             return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         best = np.zeros((self.side, self.side))
-        best[linear_sum_assignment(g.reshape(best.shape))] = 1.0
+        best[scipy.optimize.linear_sum_assignment(g.reshape(best.shape))] = 1.0
         return best.ravel()
 
     @functools.cached_property

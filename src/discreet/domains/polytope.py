@@ -1,8 +1,8 @@
 """Polytopes by their sides."""
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.optimize import linprog, nnls
 
 from discreet.arrays import Array, finite
 from discreet.domains.barriers import LogBarrier
@@ -76,7 +76,7 @@ class Polytope(SolidDomain):
         E = np.vstack([-self.A.T, excess / size])
         f = np.zeros(self.dim + 1)
         f[-1] = 1.0
-        u, _ = nnls(E, f)
+        u, _ = scipy.optimize.nnls(E, f)
         r = E @ u - f
         return np.asarray(y - size * r[:-1] / r[-1])
 
@@ -85,7 +85,9 @@ class Polytope(SolidDomain):
         return float(np.linalg.norm(self.high - self.low, power(p)))
 
     def _solve(self, cost: Array, rows: Array) -> Array:
-        answer = linprog(cost, A_ub=rows, b_ub=self.b, bounds=(None, None), method="highs")
+        answer = scipy.optimize.linprog(
+            cost, A_ub=rows, b_ub=self.b, bounds=(None, None), method="highs"
+        )
         if not answer.success:
             raise ValueError("A x <= b must be bounded and not empty; add the missing rows")
         return np.asarray(answer.x)

@@ -17,8 +17,8 @@ References: Horvitz and Thompson (1952); Swaminathan and Joachims (2015); Dudik,
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from discreet.arrays import Array, finite, integer, one_of, positive
 from discreet.environments.logs import Log, distributions
@@ -108,7 +108,7 @@ def evaluate(
         terms = np.einsum("na,na->n", chances, q) + weights * (log.rewards - q[taken])
     value = float(terms.mean())
     error = float(terms.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    half = float(ndtri((1 + confidence) / 2)) * error
+    half = float(scipy.special.ndtri((1 + confidence) / 2)) * error
     return Estimate(method, value, error, value - half, value + half, overlap(log, chances))
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from discreet.arrays import Array, integer
 from discreet.environments.logs import Log
@@ -46,7 +46,7 @@ class Replay:
         if len(self.rewards) < 2:
             return float("nan"), float("nan")
         error = float(self.rewards.std(ddof=1)) / np.sqrt(len(self.rewards))
-        half = float(ndtri((1 + confidence) / 2)) * error
+        half = float(scipy.special.ndtri((1 + confidence) / 2)) * error
         return self.value - half, self.value + half
 
 

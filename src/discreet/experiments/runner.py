@@ -78,7 +78,7 @@ def load(out: Path) -> Results:
         experiment = Experiment.from_dict(json.loads(text))
     except (OSError, ValueError):
         raise ValueError(
-            f"{out} is no folder of a run; try: discreet run experiment.toml"
+            f"{out} is not the folder of a run; try: discreet run experiment.toml"
         ) from None
     cells = cells_of(experiment)
     found = ((cell, read_record(out / "cells" / f"{cell.key}.json")) for cell in cells)

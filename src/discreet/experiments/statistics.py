@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from discreet.arrays import Array
 
@@ -20,7 +20,7 @@ def interval(values: Array) -> tuple[float, float]:
     mean = float(np.mean(values))
     if len(values) < 2:
         return mean, math.nan
-    return mean, float(stdtrit(len(values) - 1, 0.975)) * standard_error(values)
+    return mean, float(scipy.special.stdtrit(len(values) - 1, 0.975)) * standard_error(values)
 
 
 def standard_error(values: Array) -> float:

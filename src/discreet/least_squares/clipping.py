@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from discreet.arrays import Array
 
@@ -24,26 +24,32 @@ def bounded_rows(x: Array, residual: Any, clip: float, limit: float) -> tuple[Ar
     >>> v.round(3), float(w)
     (array([0.6, 0.8, 0.1, 0. ]), 0.04)
     """
-    # In operators that floats and arrays share, so that one row is as fast as floats are. There is
-    # no branch on private values: times tell nothing.
     square = squares(x)
     if x.ndim == 1:
         residual = float(residual)
-    weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)
+    weight, kept, rest = weight_and_parts(square, residual, clip, limit)
     root = weight**0.5
+    v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
+    entries = v.T
+    np.multiply(x.T, root, out=entries[:-2])
+    entries[-2] = root * kept
+    entries[-1] = root * rest
+    return v, weight
+
+
+def weight_and_parts(square: Any, residual: Any, clip: float, limit: float) -> tuple[Any, Any, Any]:
+    """w, f/R and g/E of a row with |x|^2 = `square`; floats, or arrays of many."""
+    # In operators that floats and arrays share, so that one row is as fast as floats are. There is
+    # no branch on private values: times tell nothing.
+    weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)
     size = abs(residual)
     size = (size <= limit) * size + (size > limit) * limit
     sign = (residual > 0) * 1.0 - (residual < 0) * 1.0
     near = size / limit**2
     curve = 1 / clip**2 + 1 / limit**2
-    far = (near + abs(near**2 + curve * (1 - (size / limit) ** 2)) ** 0.5) / curve
+    far = (near + abs(near * near + curve * (1 - near * size)) ** 0.5) / curve
     kept = (size <= clip) * size + (size > clip) * far
-    v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
-    entries = v.T
-    np.multiply(x.T, root, out=entries[:-2])
-    entries[-2] = (root / clip) * sign * kept
-    entries[-1] = (root / limit) * sign * (size - kept)
-    return v, weight
+    return weight, sign * kept / clip, sign * (size - kept) / limit
 
 
 def squares(rows: Array) -> Any:
@@ -58,13 +64,10 @@ def clipped_normal(clip: Any) -> tuple[Any, Any]:
     >>> f"{slope:.4f} {second:.4f}"
     '0.6827 0.5161'
     """
-    tail = ndtr(-clip)
+    tail = scipy.special.ndtr(-clip)
     slope = 1 - 2 * tail
     density = np.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
     return slope, slope - 2 * clip * density + 2 * clip**2 * tail
-
-
-_SLOPE, _SECOND = clipped_normal(CLIPS)
 
 
 def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
@@ -77,5 +80,6 @@ def least_error_clip(noise_std: float, rows_per_dimension: float) -> float:
     >>> least_error_clip(1.0, 1e6), least_error_clip(100.0, 1e2)
     (4.0, 0.5)
     """
-    cost = ((noise_std * CLIPS) ** 2 + _SECOND * rows_per_dimension) / _SLOPE**2
+    slope, second = clipped_normal(CLIPS)
+    cost = ((noise_std * CLIPS) ** 2 + second * rows_per_dimension) / slope**2
     return float(CLIPS[np.argmin(cost)])

@@ -94,14 +94,19 @@ class Posterior:
         return self.with_prior(np.asarray((vectors / variances) @ vectors.T))
 
     def log_evidence(self) -> float:
-        """log p(observations), up to what the prior does not change (Bishop 3.86).
+        """log p(observations), up to what the prior does not change."""
+        return float(log_evidence(self.prior[None], self.precision, self.weighted)[0])
 
-        (weighted' S_N weighted + log |S_0^-1| - log |S_N^-1|) / 2
-        """
-        both = self.precision + self.prior
-        fit = float(self.weighted @ np.linalg.solve(both, self.weighted))
-        sizes = np.linalg.slogdet(self.prior)[1] - np.linalg.slogdet(both)[1]
-        return (fit + float(sizes)) / 2
+
+def log_evidence(priors: Array, precision: Array, weighted: Array) -> Array:  # (n, d, d) -> (n,)
+    """log p(observations) under each prior, up to what no prior changes (Bishop 3.86).
+
+    (weighted' S_N weighted + log |S_0^-1| - log |S_N^-1|) / 2
+    """
+    both = precision + priors
+    fit = np.linalg.solve(both, np.broadcast_to(weighted[:, None], (len(both), len(weighted), 1)))
+    sizes = np.linalg.slogdet(priors)[1] - np.linalg.slogdet(both)[1]
+    return np.asarray((fit[..., 0] @ weighted + sizes) / 2)
 
 
 def root(covariance: Array) -> Array:

@@ -43,7 +43,7 @@ class Promise:
             )
         for name in ("dim", "norm_bound", "outcome_range"):
             if getattr(state, name) != getattr(self, name):
-                raise ValueError(f"this device was promised another {name}; it keeps its state")
+                raise ValueError(f"this device was promised another {name}; the state is refused")
 
 
 class Device:
@@ -127,7 +127,9 @@ class Device:
         _expect_state(state)
         self.promise.check(state)
         if state.window < self._state.window:
-            raise ValueError("expected a newer state: windows count up; this device keeps its own")
+            raise ValueError(
+                "expected a newer state: window numbers only grow; the state is refused"
+            )
         self._state = state
 
     def answer(self, features: ArrayLike, outcome: float) -> Report:  # (d,)
@@ -158,8 +160,7 @@ class Device:
         question = state.questions[int(state.asked(self._rng.random()))]
         y = scaled_outcomes([outcome], self.promise.outcome_range)
         values = answer(row, y, question, state.theta, state.whitening)
-        # clip=True shortens what rounding made longer than 1; nothing else is.
-        private = state.channels[question.name].privatize(values, self._noise, clip=True)
+        private = state.channels[question.name].send(values, self._noise)
         return Report(state.window, question.name, private)
 
     def __reduce_ex__(self, protocol: Any) -> Never:

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.arrays import Array, one_of, row_norms
+from discreet.arrays import Array, one_of
 from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, SymmetricChannel
+from discreet.privacy.portable import dot
 from discreet.state import value
 
 Channel = BallChannel | BinaryChannel | IntervalChannel | SymmetricChannel
@@ -106,16 +107,20 @@ def answer(
 def _answer(
     rows: Array, outcomes: Array, question: Question, theta: Array, whitening: Array
 ) -> Array:
+    # The same bits in every language (portable.py): no product of the platform's library.
     X, y = np.clip(rows, -1.0, 1.0), np.clip(outcomes, -1.0, 1.0)  # no change inside the bounds
-    residual = y - X @ theta
+    residual = y - dot(X, theta)
     if question.kind == "within":
         return np.where(np.isnan(residual), np.nan, np.abs(residual) <= question.clip)
     if question.kind == "square":
-        return np.asarray(np.minimum((residual / question.clip) ** 2, 1.0))
-    z = X @ whitening
+        ratio = residual / question.clip
+        return np.asarray(np.minimum(ratio * ratio, 1.0))
+    z = X[:, :1] * whitening[0]
+    for column in range(1, X.shape[1]):
+        z = z + X[:, column : column + 1] * whitening[column]
     largest = np.abs(z).max(axis=1)[:, None]
     unit = z / np.where(largest == 0, 1.0, largest)  # squares of tiny numbers would lose digits
-    length = row_norms(unit, "l2")
+    length = np.sqrt(dot(unit, unit))
     unit /= np.where(length == 0, 1.0, length)[:, None]  # 0 at z = 0
     length *= largest[:, 0]
     ratio = residual / (question.clip * np.maximum(length, 1.0))

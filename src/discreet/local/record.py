@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array
+from discreet.privacy.portable import dot
 
 
 def numbers(value: ArrayLike) -> Array:
@@ -38,7 +39,7 @@ def scaled_rows(features: ArrayLike, dim: int, bound: float) -> Array:  # (n, di
         largest = np.abs(rows).max(axis=1)[:, None]
         usable = np.isfinite(largest) & (largest > 0)
         units = np.where(usable, rows / np.where(usable, largest, 1.0), 0.0)
-        norms = np.sqrt(np.einsum("ij,ij->i", units, units))[:, None]  # 1 to sqrt(dim), or 0
+        norms = np.sqrt(dot(units, units))[:, None]  # 1 to sqrt(dim), or 0
         size = np.minimum(largest / bound, 1 / np.maximum(norms, 1.0))
         return np.where(usable, units * size, 0.0)
 

@@ -58,8 +58,7 @@ def report_many(
         for piece in pieces(len(people), state.dim**2):
             some = people[piece]
             values = answer(rows[some], outcomes[some], question, state.theta, state.whitening)
-            # clip=True shortens what rounding made longer than 1; nothing else is.
-            private = channel.privatize(values, noise, clip=True)
+            private = channel.send(values, noise)
             yield Report(state.window, question.name, private)
 
 

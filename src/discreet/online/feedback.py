@@ -119,7 +119,7 @@ class Batch:
 
     def plus(self, term: float) -> "Batch":
         """With one more loss."""
-        return replace(self, total=self.total + term, count=self.count + 1)
+        return Batch(self.index, self.choice, self.total + term, self.count + 1)
 
 
 class Batches(Feedback):
@@ -206,13 +206,13 @@ class Batches(Feedback):
     def accept(self, bandit: BatchBandit, decision: LossDecision, report: float) -> bool:
         """Add a loss to its batch, unless the batch has been released."""
         index = decision.round // self.size
-        if all(batch.index != index for batch in self._open):
-            return False
         term = report if decision.choice.sign > 0 else -report
-        self._commit(
-            _open=tuple(batch.plus(term) if batch.index == index else batch for batch in self._open)
-        )
-        return True
+        for place, batch in enumerate(self._open):
+            if batch.index == index:
+                after = (*self._open[:place], batch.plus(term), *self._open[place + 1 :])
+                self._commit(_open=after)
+                return True
+        return False
 
     def guarantee(self, *, taken: bool) -> Guarantee:
         """The ledger's."""

@@ -3,19 +3,15 @@
 import math
 from fractions import Fraction
 
-import numpy as np
-from numpy.typing import NDArray
-
-from discreet.arrays import Array, integer, positive
+from discreet.arrays import integer, positive
 from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.noise import Noise, Size, source
+from discreet.privacy.noise import Noise, source
+from discreet.privacy.portable import COINS
 from discreet.privacy.release import Release
 
 # The last bits of a float report show how it was computed, and so whose it is. Reports on a sphere
 # are rounded to a public grid, far finer than their noise and far coarser than those bits.
 GRID = 2.0**-20  # of the sphere's radius
-
-COINS = 2**52  # equally likely outcomes of one draw: every source of noise has at least 52 bits
 
 # Running a channel at a smaller epsilon than was asked for is always allowed. Coins have 52 bits:
 # they cannot be arbitrarily one-sided, and the rounding of their bias must cost no privacy.
@@ -26,11 +22,6 @@ _SMALLEST = 1e-10  # below, a report is 10^10 times as wide as what it reports
 def _spendable(epsilon: float) -> float:
     epsilon = min(epsilon, _LARGEST)
     return max(epsilon - 4e-15 * (1 + math.exp(epsilon)), epsilon / 2)
-
-
-def draw_coins(noise: Noise, size: Size) -> NDArray[np.int64]:
-    """Integers, uniform on 0 ... 2^52 - 1: scaling by a power of two loses no bit."""
-    return np.asarray(np.floor(noise.uniform(size) * COINS), dtype=np.int64)
 
 
 def odds_below(epsilon: float) -> Fraction:
@@ -87,10 +78,6 @@ class Channel:
             unprotected=("that a report was sent, and when", "the public bounds"),
             reference=self.reference,
         )
-
-    def _rounded(self, reports: Array, radius: float) -> Array:
-        step = GRID * radius
-        return np.asarray(np.rint(reports / step) * step)
 
     def _source(self, noise: Noise | None) -> Noise:
         noise = source(noise)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfcx, erfinv, log_expit, ndtri, ndtri_exp
+import scipy  # and scipy.special when it is first used: it takes longer to load than this package
 
 from discreet.arrays import positive
 
@@ -38,7 +38,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         return math.inf
     # delta(mu) <= Phi(-a), so the root of Phi(-a) = delta lies left of ours. log delta is concave
     # and increasing in log mu: Newton from the left climbs to the root and never passes it.
-    z = -float(ndtri(delta))
+    z = -float(scipy.special.ndtri(delta))
     root = math.sqrt(z * z + 2 * epsilon)
     mu = 2 * epsilon / (z + root) if z > 0 else root - z
     for _ in range(60):
@@ -107,9 +107,9 @@ def bounded_range_mu(width: float) -> float:
         return max(width, 0.0)
     # -2 Phi^-1(1 / (1 + e^(width / 2))), without cancellation at either end
     if width < 1:
-        mu = 2 * math.sqrt(2) * float(erfinv(math.tanh(width / 4)))
+        mu = 2 * math.sqrt(2) * float(scipy.special.erfinv(math.tanh(width / 4)))
     else:
-        mu = -2 * float(ndtri_exp(log_expit(-width / 2)))
+        mu = -2 * float(scipy.special.ndtri_exp(scipy.special.log_expit(-width / 2)))
     return mu * (1 + _ROUNDING)
 
 
@@ -139,6 +139,7 @@ def zcdp_rho(epsilon: float, delta: float) -> float:
     return low
 
 
+@functools.lru_cache(maxsize=256)
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """An epsilon for which rho-zCDP implies (epsilon, delta)-DP; by bisection on `zcdp_delta`."""
     _check_delta(delta)
@@ -196,4 +197,4 @@ def _delta_and_density(epsilon: float, mu: float) -> tuple[float, float]:
 
 def _mills(x: float) -> float:
     """(1 - Phi(x)) / phi(x)."""
-    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
+    return math.sqrt(math.pi / 2) * float(scipy.special.erfcx(x / math.sqrt(2)))

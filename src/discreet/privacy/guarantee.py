@@ -15,6 +15,10 @@ _TRUST = {
     "joint": "Everything shown to everybody except the person concerned",
     "local": "Every report that leaves a device",
 }
+_VISITS = {
+    "first": "the first reward of each person counts",
+    "all": "one reward of each person in each window counts",
+}
 _RECORDS = {  # what one person contributes: one of it, and what is in it
     "round": "one round: its features and its feedback, whatever they were",
     "row": "one row: its features and its label, whatever they were",
@@ -65,10 +69,12 @@ class Guarantee:
     reference: str = ""  # where the method comes from
     neighbours: str = "replace-one"  # which data sets are told apart
     audits: tuple[Mapping[str, Any], ...] = ()  # results of audits
+    visits: str = ""  # of a person, that count: "first" or "all"; "" where a record is protected
     record: str = "round"  # what one person contributes: "round" or "row"
 
     def __post_init__(self) -> None:
         one_of("trust", self.trust, tuple(_TRUST))
+        one_of("visits", self.visits, ("", *_VISITS))
         one_of("record", self.record, tuple(_RECORDS))
 
     @property
@@ -78,7 +84,9 @@ class Guarantee:
 
     @property
     def unit(self) -> str:
-        """What is hidden: a round or row, or a user with all of a bounded number of them."""
+        """What is hidden: a round or row, a user with some of them, a person with all."""
+        if self.visits:
+            return "person"
         k = self.contributions
         return self.record if k == 1 else f"user, at most {k} {self.record}s"
 
@@ -181,6 +189,11 @@ class Guarantee:
         )
 
     def _protected(self) -> str:
+        if self.visits:
+            return (
+                "Protected: one person with everything they did in any number of visits, all of it "
+                f"replaced; {_VISITS[self.visits]} (neighbours: {self.neighbours})."
+            )
         k = self.contributions
         did = "everything they did in" if self.record == "round" else "all of their data in"
         who = _RECORDS[self.record] if k == 1 else f"one person with {did} up to {k} {self.record}s"

@@ -18,11 +18,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, within
 from discreet.moved import Renamed
-from discreet.privacy.channel import COINS, Channel, draw_coins, heads, odds_below
+from discreet.privacy.channel import Channel, heads, odds_below
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
+from discreet.privacy.portable import COINS, draw_coins
 
 CELLS = 2**20  # on each side of 0: reports of the piecewise mechanism are -CELLS ... CELLS steps
+RESPONSE = CELLS + 1  # on the wire: the larger of the two reports of randomised response
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class _Response:
         wanted = np.rint(COINS / 2 * (1 + x / self.bound))
         return np.clip(wanted.astype(np.int64), COINS - self.likely, self.likely)
 
-    def draw(self, x: Array, coin: NDArray[np.int64]) -> Array:
-        return np.where(coin < self.coins_up(x), self.bound, -self.bound)
+    def draw(self, x: Array, coin: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.where(coin < self.coins_up(x), RESPONSE, -RESPONSE)
 
     def variance(self, x: float) -> float:
         return self.bound**2 - x * x
@@ -108,14 +110,13 @@ class _Piecewise:
         first = np.clip(np.floor(wanted), -CELLS, CELLS + 1 - self.plateau)
         return first.astype(np.int64), np.clip(wanted - first, 0.0, 1.0)
 
-    def draw(self, x: Array, coins: NDArray[np.int64]) -> Array:  # three coins for each x
+    def draw(self, x: Array, coins: NDArray[np.int64]) -> NDArray[np.int64]:  # 3 coins for each x
         start, left = self.start(x)
         start = np.minimum(start + (coins[0] < left * COINS), CELLS + 1 - self.plateau)
         within_plateau = start + _cell(coins[2], self.plateau)
         outside = _cell(coins[2], self.others) - CELLS
         outside = np.where(outside < start, outside, outside + self.plateau)
-        cells = np.where(coins[1] < self.inside, within_plateau, outside)
-        return np.asarray(cells * self.step)
+        return np.where(coins[1] < self.inside, within_plateau, outside)
 
     def variance(self, x: float) -> float:
         middle = (x * self.furthest) ** 2 + (self.plateau**2 - 1) / 12
@@ -183,11 +184,13 @@ class _NumberChannel(Channel):
         """One report for each value, in the shape of `values`."""
         x = self._standard(finite("values", values))
         x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
-        if not self.off:
-            x = self._draw(x, self._source(noise))
-        sent = np.asarray(self._middle + self._half * x)
+        sent = self._middle + self._half * x if self.off else self._sent(x, self._source(noise))
         observe("report", sent)
-        return sent
+        return np.asarray(sent)
+
+    def send(self, values: Array, noise: Noise) -> Array:
+        """`privatize`, for values that are known to lie in [low, high] up to rounding."""
+        return self.privatize(values, noise, clip=True)
 
     def report(self, value: float, noise: Noise) -> float:
         """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
@@ -197,9 +200,27 @@ class _NumberChannel(Channel):
         if not self._samplers:
             self._source(noise)
         x = min(max((value - self._middle) / self._half, -1.0), 1.0)
-        sent = self._middle + self._half * float(self._draw(np.array(x), noise))
+        sent = float(self._sent(np.array(x), noise))
         observe("report", sent)
         return sent
+
+    def _sent(self, x: Array, noise: Noise) -> Array:
+        return self.decode(self._draw(x, noise))
+
+    def decode(self, codes: NDArray[np.int64]) -> Array:
+        """Reports from integers: +-(CELLS + 1) is randomised response, others are cells."""
+        response = np.where(codes > 0, self._response.bound, -self._response.bound)
+        x = np.where(np.abs(codes) == RESPONSE, response, codes * self._step)
+        return np.asarray(self._middle + self._half * x)
+
+    def encode(self, reports: Array) -> NDArray[np.int64]:
+        """The integers that `decode` makes these reports of."""
+        x = self._standard(reports)
+        two = np.abs(np.abs(x) - self._response.bound) <= 1e-6 * (self._step or 1.0)
+        cells = np.rint(x / (self._step or 1.0))
+        return np.where(two, np.where(x > 0, RESPONSE, -RESPONSE), cells).astype(np.int64)
+
+    _step = 0.0  # the width of a cell; 0: there are no cells
 
     def possible(self, reports: Array) -> NDArray[np.bool_]:
         """Which of these a device could have sent."""
@@ -217,8 +238,8 @@ class _NumberChannel(Channel):
         return np.asarray((values - self._middle) / self._half)
 
     @abstractmethod
-    def _draw(self, x: Array, noise: Noise) -> Array:
-        """Reports of x in [-1, 1]; how many coins are drawn depends on the shape alone."""
+    def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
+        """Reports of x in [-1, 1] as integers; the number of coins depends on the shape alone."""
 
     @abstractmethod
     def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
@@ -268,8 +289,13 @@ class BinaryChannel(_NumberChannel):
         return _log_response(self._response, self._standard(finite("reports", reports)),
                              self._standard(np.asarray(value)))  # fmt: skip
 
-    def _draw(self, x: Array, noise: Noise) -> Array:
+    def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
         return self._response.draw(x, draw_coins(noise, x.shape))
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What a device in another language needs to draw the same reports."""
+        return {"likely": self._response.likely}
 
     def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
         return np.asarray(np.abs(np.abs(x) - self._bound) <= slack)
@@ -310,6 +336,7 @@ class IntervalChannel(_NumberChannel):
         if self._worst_variance(self._mixture) >= self._worst_variance(0):
             self._mixture = 0
         self.hybrid = self._mixture > 0
+        self._step = self._piecewise.step if self.hybrid else 0.0
         if self.hybrid and not self.off:
             self._bound = max(CELLS * self._piecewise.step, self._bound)
         self.mechanism = "hybrid channel" if self.hybrid else "randomized response"
@@ -345,7 +372,15 @@ class IntervalChannel(_NumberChannel):
         piecewise = np.log(a * self._piecewise.probability(cells, float(x)))
         return np.asarray(np.where(two, math.log1p(-a) + response, piecewise))
 
-    def _draw(self, x: Array, noise: Noise) -> Array:
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What a device in another language needs to draw the same reports."""
+        found: dict[str, float] = {"likely": self._response.likely, "mixture": self._mixture}
+        if self.hybrid:
+            found |= {"inside": self._piecewise.inside, "plateau": self._piecewise.plateau}
+        return found
+
+    def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
         if not self.hybrid:
             return self._response.draw(x, draw_coins(noise, x.shape))
         which, first, *others = draw_coins(noise, (4, *x.shape))

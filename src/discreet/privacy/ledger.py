@@ -136,6 +136,7 @@ class Ledger(Stateful):
         trust: str = "central",
         unprotected: tuple[str, ...] = (),
         reference: str = "",
+        visits: str = "",
         record: str = "round",
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
@@ -151,6 +152,8 @@ class Ledger(Stateful):
             releases=self.releases,
             unprotected=unprotected,
             reference=reference,
+            neighbours="replace-one-person" if visits else "replace-one",
+            visits=visits,
             record=record,
         )
 

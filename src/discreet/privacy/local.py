@@ -8,19 +8,25 @@ rather than splitting epsilon.
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, gammaln
 
 from discreet.arrays import Array, finite, integer, within
 from discreet.moved import Renamed
-from discreet.privacy.channel import GRID, Channel
+from discreet.privacy.channel import GRID, Channel, heads, odds_below
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
+from discreet.privacy.portable import COINS, CapCosine, dot, draw_coins, normals
+
+# A device in another language checks that cap and coin keep the promise; it computes the cap's part
+# of the sphere by a series, within 1e-10. So this much of epsilon is not spent (or a hundredth).
+CHECKED = 1e-9
 
 __all__ = ["BallChannel", "BinaryChannel", "IntervalChannel", "SymmetricChannel"]
 
@@ -65,15 +71,22 @@ class BallChannel(Channel):
         q = self._fraction(caps)
         # One coordinate u of a uniform direction has
         # E[u; u >= cap] = Gamma(d/2) (1 - cap^2)^((d-1)/2) / (2 sqrt(pi) Gamma((d+1)/2)).
-        constant = math.exp(gammaln(self.dim / 2) - gammaln((self.dim + 1) / 2))
+        constant = math.exp(
+            scipy.special.gammaln(self.dim / 2) - scipy.special.gammaln((self.dim + 1) / 2)
+        )
         partial = constant * (1 - caps**2) ** ((self.dim - 1) / 2) / (2 * math.sqrt(math.pi))
         # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon).
         other = math.exp(-self.report_epsilon)
-        mean = -math.expm1(-self.report_epsilon) * partial / (q + (1 - q) * other)
-        best = int(np.argmax(mean))
-        self.cap, self.radius = float(caps[best]), float(1 / mean[best])
-        self._inside_q = float(q[best])
-        self._inside_p = self._inside_q / (self._inside_q + (1 - self._inside_q) * other)
+        best = int(np.argmax(partial / (q + (1 - q) * other)))
+        self.cap = float(caps[best])
+        self._inside_q = inside = float(q[best])
+        # p (1 - q) / ((1 - p) q) <= e^epsilon: p is rounded down to coins.
+        odds = odds_below(self.report_epsilon - min(CHECKED, self.report_epsilon / 100))
+        self._likely = heads(odds * Fraction(inside) / (1 - Fraction(inside)))
+        self._inside_p = self._likely / COINS
+        mean = (self._inside_p / inside - (1 - self._inside_p) / (1 - inside)) * partial[best]
+        self.radius = float(1 / mean)
+        self._cosine = None if self.dim == 1 else CapCosine(self.dim, self.cap)
 
     @property
     def high(self) -> float:
@@ -92,35 +105,52 @@ class BallChannel(Channel):
     ) -> Array:  # (n, dim) -> (n, dim)
         """One report for each row; a single vector gives a single report."""
         rows = self._rows("V", V, clip)
-        sent = rows if self.off else self._drawn(rows, self._source(noise))
-        observe("report", sent.reshape(np.shape(V)))
-        return sent.reshape(np.shape(V)).copy()
+        return self.send(rows, self._source(noise)).reshape(np.shape(V))
 
-    def _drawn(self, rows: Array, noise: Noise) -> Array:  # (n, dim) -> (n, dim)
-        units = noise.normal(rows.shape)
-        coin, inside, level = noise.uniform((len(rows), 3)).T
+    def send(self, rows: Array, noise: Noise) -> Array:  # (n, dim) -> (n, dim)
+        """`privatize`, for rows that are known to be no longer than 1, up to rounding."""
+        sent = rows.copy() if self.off else self.decode(self._drawn(rows, self._source(noise)))
+        observe("report", sent)
+        return sent
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What a device in another language needs to draw the same reports."""
+        return {"cap": self.cap, "likely": self._likely}
+
+    def decode(self, codes: NDArray[np.int64]) -> Array:
+        """Reports from integers: steps of the grid."""
+        return np.asarray(self.radius * (codes * GRID))
+
+    def encode(self, reports: Array) -> NDArray[np.int64]:
+        """The integers that `decode` makes these reports of."""
+        return np.rint(reports / self.radius / GRID).astype(np.int64)
+
+    def _drawn(self, rows: Array, noise: Noise) -> NDArray[np.int64]:  # (n, dim) -> (n, dim)
+        """In steps of the grid. Only arithmetic that is the same in every language: portable.py."""
+        sign, inside = draw_coins(noise, (len(rows), 2)).T
         # Scaled by the largest entry first: squares of tiny numbers would lose their digits, and
         # a report off the sphere would betray them.
         largest = np.abs(rows).max(axis=1)
         zero = largest == 0
         direction = rows / np.where(zero, 1.0, largest)[:, None]
-        norms = np.sqrt(np.einsum("ij,ij->i", direction, direction))
-        sign = np.where(coin < (1 + largest * norms) / 2, 1.0, -1.0)
-        direction *= (sign / np.where(zero, 1.0, norms))[:, None]
-        along, across = self._cosine(inside < self._inside_p, level)
+        norms = np.sqrt(dot(direction, direction))
+        away = np.where(sign < (1.0 + largest * norms) * (COINS / 2), 1.0, -1.0)
+        direction *= (away / np.where(zero, 1.0, norms))[:, None]
+        units = normals(noise, len(rows), self.dim)
+        if self._cosine is None:  # in one dimension there are two values
+            along = np.where(inside < self._likely, 1.0, -1.0)
+            ends = np.where(zero[:, None], np.where(units < 0, -1.0, 1.0), along[:, None])
+            return np.rint(np.where(zero[:, None], ends, ends * direction) / GRID).astype(np.int64)
+        along, across = self._cosine.draw(inside < self._likely, noise)
         # No direction: the normalised normal vector is the uniform report.
         along[zero], across[zero] = 0.0, 1.0
-        if self.dim > 1:  # complete a unit vector by the normal vector's part across the direction
-            for _ in range(2):  # again, for the digits of a vector that is nearly along it
-                units -= np.einsum("ij,ij->i", units, direction)[:, None] * direction
-            length = np.sqrt(np.einsum("ij,ij->i", units, units))
-            units *= (across / length)[:, None]
-        else:
-            units = np.where(zero[:, None], np.sign(units), 0.0)
-        units += along[:, None] * direction
-        if self.dim > 1:  # in one dimension there are two values
-            units = self._rounded(units, 1.0)
-        return self.radius * units
+        # Complete a unit vector by the normal vector's part across the direction.
+        for _ in range(2):  # again, for the digits of a vector that is nearly along it
+            units = units - dot(units, direction)[:, None] * direction
+        length = np.sqrt(dot(units, units))
+        units = units * (across / np.where(length == 0, 1.0, length))[:, None]
+        return np.rint((units + along[:, None] * direction) / GRID).astype(np.int64)
 
     def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, ...) -> (n,)
         """Which of these a device could have sent: on the sphere, up to the grid.
@@ -159,26 +189,7 @@ class BallChannel(Channel):
         """P(u >= cap) for one coordinate u of a uniform direction."""
         if self.dim == 1:
             return np.full(caps.shape, 0.5)
-        return np.asarray(0.5 * betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
-
-    def _cosine(self, inside: NDArray[np.bool_], level: Array) -> tuple[Array, Array]:
-        """<u, direction> for u uniform on the cap or on the rest, and the length across it.
-
-        The inverse of `_fraction`. Whichever of the two is small is computed, not subtracted from
-        1: how reports are spread must not depend on the direction, not even in the last digits.
-        """
-        if self.dim == 1:
-            return np.where(inside, 1.0, -1.0), np.zeros(level.shape)
-        q, a = self._inside_q, (self.dim - 1) / 2
-        tail = np.where(inside, level * q, q + level * (1 - q))
-        both = 2 * np.minimum(tail, 1 - tail)  # the fraction of the sphere that is further from 0
-        polar = both <= 0.5
-        square = np.empty(level.shape)
-        square[polar] = betaincinv(a, 0.5, both[polar])
-        square[~polar] = betaincinv(0.5, a, 1 - both[~polar])
-        root, rest = np.sqrt(square), np.sqrt(1 - square)
-        along = np.copysign(np.where(polar, rest, root), 0.5 - tail)
-        return along, np.where(polar, root, rest)
+        return np.asarray(0.5 * scipy.special.betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
 
 
 class SymmetricChannel:
@@ -215,6 +226,23 @@ class SymmetricChannel:
             raise ValueError(f"expected matrices of shape (..., {self.dim}, {self.dim})")
         vectors = symmetric_to_vector(array)
         return vector_to_symmetric(self.vectors.privatize(vectors, noise, clip=clip))
+
+    def send(self, matrices: Array, noise: Noise) -> Array:  # (n, dim, dim) -> (n, dim, dim)
+        """`privatize`, for matrices that are known to be no longer than 1, up to rounding."""
+        return vector_to_symmetric(self.vectors.send(symmetric_to_vector(matrices), noise))
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What a device in another language needs to draw the same reports."""
+        return self.vectors.thresholds
+
+    def decode(self, codes: NDArray[np.int64]) -> Array:  # (n, dim (dim + 1) / 2)
+        """Reports from integers: steps of the grid, for the upper triangle."""
+        return vector_to_symmetric(self.vectors.decode(codes))
+
+    def encode(self, reports: Array) -> NDArray[np.int64]:
+        """The integers that `decode` makes these reports of."""
+        return self.vectors.encode(symmetric_to_vector(reports))
 
     def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, dim, dim) -> (n,)
         """Which of these a device could have sent: symmetric, and on the sphere."""

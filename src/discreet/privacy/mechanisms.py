@@ -16,8 +16,8 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy.special import ndtri
 
 from discreet.arrays import Array, finite, one_of, positive
 from discreet.privacy.ledger import Ledger
@@ -304,7 +304,7 @@ def draw_k_norm(
     if norm == "linf":
         point = 2 * point - 1
     else:
-        point = ndtri(point)
+        point = scipy.special.ndtri(point)
         point /= np.linalg.norm(point, axis=1, keepdims=True)
     return np.asarray(radius[:, None] * point)
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
-from scipy.special import gammaincinv, ndtri
+import scipy
 
 from discreet.arrays import Array, integer
 from discreet.state import register_with_like
@@ -75,7 +75,7 @@ class Noise(ABC):
 
     def gamma(self, shape: float, size: Size) -> Array:
         """Standard gamma floats, one uniform each."""
-        return np.asarray(gammaincinv(shape, self.uniform(size)))
+        return np.asarray(scipy.special.gammaincinv(shape, self.uniform(size)))
 
     def gaussian(self, std: float, size: Size, spacing: float = 0.0) -> Array:
         """N(0, std^2), on the lattice of this spacing (0 for float sources)."""
@@ -172,7 +172,7 @@ class SystemNoise(Noise):
 
     def normal(self, size: Size) -> Array:
         """Standard normal floats, by inversion."""
-        return np.asarray(ndtri(self.uniform(size)))
+        return np.asarray(scipy.special.ndtri(self.uniform(size)))
 
     def spawn(self, count: int) -> list[Self]:
         """The operating system serves all."""

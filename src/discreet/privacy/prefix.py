@@ -210,7 +210,7 @@ class PrefixSum(Stateful):
     def accepts(self, X: ArrayLike) -> NDArray[np.bool_]:  # (n, dim) -> (n,)
         """Which rows `add` would take, and `add_many` does not count as zeros; changes nothing.
 
-        It looks at private rows: tell each person about the own row only.
+        It looks at private rows: tell each person about their own row only.
         """
         return self._fine(self._batch(X))
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from discreet.arrays import (
     LARGEST_BOUND,
@@ -103,7 +103,7 @@ class PrivateRegressor:
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         """The methods for this trust model, by name."""
-        raise TypeError("a regressor lists its methods")
+        raise TypeError("a regressor must define _methods")
 
     def _by_sums(self) -> tuple[str, ...]:
         """The methods that see rows through sums only, and so run on blocks of dask collections."""
@@ -111,7 +111,7 @@ class PrivateRegressor:
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         """What method="auto" means, from public quantities only."""
-        raise TypeError("a regressor chooses its method")
+        raise TypeError("a regressor must define _choose")
 
     # -- scikit-learn's conventions ---------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class PrivateRegressor:
         if self.fit_intercept:
             rows = np.column_stack([rows, np.full(len(rows), 1 / math.sqrt(2))])
         variance = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        quantile = float(ndtri((1 + coverage) / 2))
+        quantile = float(scipy.special.ndtri((1 + coverage) / 2))
         return np.asarray(quantile * self._label_scale * np.sqrt(np.maximum(variance, 0.0)))
 
     # -- inside -----------------------------------------------------------------------------------

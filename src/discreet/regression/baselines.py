@@ -46,7 +46,7 @@ class _Baseline(PrivateRegressor):
         self.random_state = random_state
 
     def _solve(self, problem: Problem) -> Estimate:
-        raise TypeError("a baseline says how it solves")
+        raise TypeError("a baseline must define how it solves")
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         return {"auto": lambda p: least_squares(p) if p.budget.off else self._solve(p)}

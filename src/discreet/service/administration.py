@@ -2,22 +2,52 @@
 
 import json
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+import msgspec
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
+from discreet.privacy import Guarantee
 from discreet.service import budgets, keys, turning
 from discreet.service import store as tables
 from discreet.service.definitions import NAME, Definition
-from discreet.service.errors import Problem, invalid, not_found
+from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
+from discreet.service.local import LocalHeld
 from discreet.service.messages import KeyBody, PopulationBody
-from discreet.service.server import Server
+from discreet.service.server import Server, returned
+
+T = TypeVar("T")
 
 
-async def _run(server: Server, work: Any) -> Any:
+async def _run(server: Server, work: Callable[[], T]) -> T:
     """Do something on the writer's thread, by itself."""
-    return await server.writer.do(object(), lambda _: [work()], None)
+    result: T = await server.writer.do(object(), lambda _: [work()], None)
+    return result
+
+
+async def _in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
+    """Do something in a transaction of its own."""
+
+    def read() -> T:
+        with server.store.transaction() as connection:
+            return work(connection)
+
+    return await _run(server, read)
+
+
+async def _with_bandit(server: Server, name: str, work: Callable[[Connection, Any], T]) -> T:
+    """Read something of a bandit under its lock; a problem if there is none."""
+
+    def read(connection: Connection) -> T:
+        row = server.store.lock_bandit(connection, name)
+        if row is None:
+            raise not_found("bandit")
+        return work(connection, row)
+
+    return await _in_transaction(server, read)
 
 
 # -- bandits ---------------------------------------------------------------------------------------
@@ -25,8 +55,7 @@ async def _run(server: Server, work: Any) -> Any:
 
 async def create(server: Server, name: str, definition: Definition, who: str) -> bool:
     """Create a bandit; False if it was there with the same definition."""
-    created: bool = await _run(server, lambda: server.create(name, definition, who))
-    return created
+    return await _run(server, lambda: server.create(name, definition, who))
 
 
 async def retire(server: Server, name: str, who: str) -> None:
@@ -37,39 +66,41 @@ async def retire(server: Server, name: str, who: str) -> None:
 async def bandit(server: Server, name: str) -> dict[str, Any]:
     """One bandit."""
 
-    def read() -> dict[str, Any]:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            held = server.held_of(connection, row)
-            promise = turning.guarantee(held)
-            return {**_summary(row), "guarantee": promise.to_dict()}
+    def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, dict[str, Any]]:
+        held = server.held_of(connection, row)
+        more = held.shown() if isinstance(held, LocalHeld) else {}
+        return row, turning.guarantee(held), more
 
-    shown: dict[str, Any] = await _run(server, read)
-    return shown
+    row, promise, more = await _with_bandit(server, name, read)
+    return {**_summary(row, _unused(server, row)), "guarantee": promise.to_dict(), **more}
 
 
 async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
     """All bandits that a key may see."""
 
-    def read() -> list[dict[str, Any]]:
-        with server.store.transaction() as connection:
-            rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
-            return [_summary(row) for row in rows if key.bandits is None or row.name in key.bandits]
+    def read(connection: Connection) -> list[Any]:
+        rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
+        return [row for row in rows if key.bandits is None or row.name in key.bandits]
 
-    shown: list[dict[str, Any]] = await _run(server, read)
-    return shown
+    rows = await _in_transaction(server, read)
+    return [_summary(row, _unused(server, row)) for row in rows]
 
 
-def _summary(row: Any) -> dict[str, Any]:
-    """Definition and progress: all of it public."""
+def _unused(server: Server, row: Any) -> int:
+    """Numbers of the open window that this replica holds; asked on the event loop."""
+    live = server.live.get(row.name)
+    return live.unused if live is not None and live.window == row.window else 0
+
+
+def _summary(row: Any, held: int = 0) -> dict[str, Any]:
+    """Definition and progress: all of it public; `held` round numbers are leased and not used."""
+    unused = held + sum(end - first for first, end in returned(row))
     size = row.window_end - row.window_start
     return {
         "name": row.name,
         "definition": json.loads(row.definition),
         "created": row.created,
-        "rounds": row.next_round,
+        "rounds": row.next_round - unused,
         "policy": row.version,
         "learning": bool(row.learning and not row.retired and not row.alarm),
         "retired": row.retired,
@@ -78,6 +109,7 @@ def _summary(row: Any) -> dict[str, Any]:
             "number": row.window,
             "rounds": size if size < 2**60 else None,
             "leased": row.next_round - row.window_start,
+            "decided": row.next_round - row.window_start - unused,
         },
     }
 
@@ -85,59 +117,57 @@ def _summary(row: Any) -> dict[str, Any]:
 async def releases(server: Server, name: str) -> list[dict[str, Any]]:
     """What was published, window by window."""
 
-    def read() -> list[dict[str, Any]]:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            table = tables.windows
-            found = connection.execute(
-                sa.select(table.c.release)
-                .where(table.c.bandit == name, table.c.release.is_not(None))
-                .order_by(table.c.number)  # not by the clock, which may step back
-            )
-            return [json.loads(text) for text in found.scalars()]
+    def read(connection: Connection, _: Any) -> list[dict[str, Any]]:
+        table = tables.windows
+        found = connection.execute(
+            sa.select(table.c.release)
+            .where(table.c.bandit == name, table.c.release.is_not(None))
+            .order_by(table.c.number)  # not by the clock, which may step back
+        )
+        return [json.loads(text) for text in found.scalars()]
 
-    shown: list[dict[str, Any]] = await _run(server, read)
-    return shown
+    return await _with_bandit(server, name, read)
 
 
 async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
     """The public policy and its ETag."""
 
-    def read() -> tuple[str, dict[str, Any]]:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            table = tables.policies
-            raw = connection.execute(
-                sa.select(table.c.policy).where(
-                    table.c.bandit == name,
-                    table.c.epoch == row.epoch,
-                    table.c.version == row.version,
-                )
-            ).scalar_one()
-            tag = f'"{row.epoch}-{row.version}"'
-            return tag, {"epoch": row.epoch, "version": row.version, **json.loads(raw)}
+    def read(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
+        table = tables.policies
+        raw = connection.execute(
+            sa.select(table.c.policy).where(
+                table.c.bandit == name,
+                table.c.epoch == row.epoch,
+                table.c.version == row.version,
+            )
+        ).scalar_one()
+        tag = f'"{row.epoch}-{row.version}"'
+        return tag, {"epoch": row.epoch, "version": row.version, **json.loads(raw)}
 
-    shown: tuple[str, dict[str, Any]] = await _run(server, read)
-    return shown
+    return await _with_bandit(server, name, read)
+
+
+async def local_policy(server: Server, name: str) -> tuple[str, bytes] | None:
+    """The public policy of a bandit under local trust, as ETag and JSON; None for others."""
+
+    def read(connection: Connection) -> bool:
+        row = server.store.lock_bandit(connection, name)
+        return row is not None and isinstance(server.held_of(connection, row), LocalHeld)
+
+    if not await _in_transaction(server, read):
+        return None
+    tag, shown = await policy(server, name)
+    return tag, msgspec.json.encode(shown)
 
 
 async def guarantee(server: Server, name: str) -> dict[str, Any]:
     """The promise, with its statement."""
 
-    def read() -> dict[str, Any]:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            promise = turning.guarantee(server.held_of(connection, row))
-            return {**promise.to_dict(), "statement": promise.statement()}
+    def read(connection: Connection, row: Any) -> dict[str, Any]:
+        promise = turning.guarantee(server.held_of(connection, row))
+        return {**promise.to_dict(), "statement": promise.statement()}
 
-    shown: dict[str, Any] = await _run(server, read)
-    return shown
+    return await _with_bandit(server, name, read)
 
 
 # -- populations -----------------------------------------------------------------------------------
@@ -150,7 +180,7 @@ async def set_population(server: Server, name: str, body: PopulationBody, who: s
     if not (math.isfinite(body.epsilon) and math.isfinite(body.delta)):
         raise invalid("`epsilon` and `delta` must be finite numbers.")
 
-    def change(connection: Any) -> tuple[bool, dict[str, Any]]:
+    def change(connection: Connection) -> tuple[bool, dict[str, Any]]:
         created = budgets.set_limit(connection, name, body.epsilon, body.delta, body.unit)
         server.note(connection, who, "limit", name)
         about = {"population": name, "epsilon": body.epsilon, "delta": body.delta}
@@ -163,29 +193,23 @@ async def set_population(server: Server, name: str, body: PopulationBody, who: s
 async def population(server: Server, name: str) -> dict[str, Any]:
     """One population."""
 
-    def read() -> dict[str, Any]:
-        with server.store.transaction() as connection:
-            row = budgets.row_of(connection, name)
-            if row is None:
-                raise not_found("population")
-            return budgets.shown(connection, row)
+    def read(connection: Connection) -> dict[str, Any]:
+        row = budgets.row_of(connection, name)
+        if row is None:
+            raise not_found("population")
+        return budgets.shown(connection, row)
 
-    shown: dict[str, Any] = await _run(server, read)
-    return shown
+    return await _in_transaction(server, read)
 
 
 async def populations(server: Server) -> list[dict[str, Any]]:
     """All populations."""
 
-    def read() -> list[dict[str, Any]]:
-        with server.store.transaction() as connection:
-            rows = connection.execute(
-                sa.select(tables.populations).order_by(tables.populations.c.name)
-            )
-            return [budgets.shown(connection, row) for row in list(rows)]
+    def read(connection: Connection) -> list[dict[str, Any]]:
+        rows = connection.execute(sa.select(tables.populations).order_by(tables.populations.c.name))
+        return [budgets.shown(connection, row) for row in list(rows)]
 
-    shown: list[dict[str, Any]] = await _run(server, read)
-    return shown
+    return await _in_transaction(server, read)
 
 
 # -- keys ------------------------------------------------------------------------------------------
@@ -204,23 +228,27 @@ async def create_key(server: Server, body: KeyBody, who: str) -> dict[str, Any]:
     if body.rate is not None and not 0 < body.rate < math.inf:
         raise invalid("`rate` must be a positive number of requests a second.")
 
-    def make() -> dict[str, Any]:
-        with server.store.transaction() as connection:
-            key_id, secret = keys.insert(
-                connection, body.name, body.scopes, body.bandits, body.rate
-            )
-            server.note(connection, who, "create key", key_id)
-            server.keys.reload(connection)
-            return {"id": key_id, "secret": secret}
+    def make(connection: Connection) -> tuple[str, str]:
+        made = keys.insert(connection, body.name, body.scopes, body.bandits, body.rate)
+        server.note(connection, who, "create key", made[0])
+        server.keys.reload(connection)
+        return made
 
-    made: dict[str, Any] = await _run(server, make)
-    return {**made, "name": body.name, "scopes": sorted(set(body.scopes)), "bandits": body.bandits}
+    key_id, secret = await _in_transaction(server, make)
+    return {
+        "id": key_id,
+        "secret": secret,
+        "name": body.name,
+        "scopes": sorted(set(body.scopes)),
+        "bandits": body.bandits,
+        "rate": body.rate,
+    }
 
 
 async def revoke_key(server: Server, key_id: str, who: str) -> None:
     """Revoke a key for good."""
 
-    def change(connection: Any) -> tuple[None, dict[str, Any]]:
+    def change(connection: Connection) -> tuple[None, dict[str, Any]]:
         if key_id == keys.ADMIN_ID:
             raise invalid("The admin key is replaced by DISCREET_ADMIN_KEY, not revoked.")
         if not NAME.fullmatch(key_id) or not keys.revoke(connection, key_id):
@@ -234,28 +262,18 @@ async def revoke_key(server: Server, key_id: str, who: str) -> None:
 
 async def reload_keys(server: Server) -> None:
     """Take over keys that other replicas made or revoked."""
-
-    def read() -> None:
-        with server.store.transaction() as connection:
-            server.keys.reload(connection)
-
-    await _run(server, read)
+    await _in_transaction(server, server.keys.reload)
 
 
 # -- readiness -------------------------------------------------------------------------------------
 
 
-async def ready(server: Server) -> tuple[bool, dict[str, Any]]:
-    """Whether the store answers, and alarms."""
+async def ready(server: Server) -> dict[str, Any]:
+    """Alarms, if the store answers; a problem if it does not."""
 
-    def read() -> list[str]:
-        with server.store.transaction() as connection:
-            table = tables.bandits
-            found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
-            return list(found.scalars())
+    def read(connection: Connection) -> list[str]:
+        table = tables.bandits
+        found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
+        return list(found.scalars())
 
-    try:
-        alarms = await _run(server, read)
-    except Problem:
-        return False, {"status": "store unavailable", "alarms": []}
-    return True, {"status": "ok", "alarms": alarms}
+    return {"status": "ok", "alarms": await _in_transaction(server, read)}

@@ -1,7 +1,6 @@
 """Routes and nothing else."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -15,30 +14,29 @@ from starlette.types import Receive, Scope, Send
 
 from discreet.service import (
     administration,
+    asgi,
     deciding,
     definitions,
     documents,
     learning,
+    leasing,
     metrics,
     personalizer,
+    reports,
     sweeping,
+    tokens,
+    trying,
 )
+from discreet.service.asgi import Often, answer, decoded, problem
 from discreet.service.dashboard.pages import Dashboard
-from discreet.service.errors import (
-    Problem,
-    explained,
-    invalid,
-    not_found,
-    unauthorized,
-    unexpected,
-)
+from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
     DecisionsReply,
     KeyBody,
-    LearnBody,
     PopulationBody,
+    ReportBody,
     StatusesReply,
     StatusReply,
 )
@@ -46,24 +44,12 @@ from discreet.service.server import Server
 from discreet.service.settings import Settings
 
 _DECIDE = msgspec.json.Decoder(DecideBody)
-_LEARN = msgspec.json.Decoder(LearnBody)
 _KEY = msgspec.json.Decoder(KeyBody)
 _POPULATION = msgspec.json.Decoder(PopulationBody)
-_ENCODER = msgspec.json.Encoder()
-BODY_SECONDS = 30.0  # a client may take to send a request
+_REPORT = msgspec.json.Decoder(ReportBody)
+POLICY_SECONDS = 5  # for which caches may hold the policy of local trust
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-def answer(content: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    """JSON."""
-    return Response(_ENCODER.encode(content), status, headers, "application/json")
-
-
-def problem(found: Problem) -> Response:
-    """application/problem+json."""
-    headers = found.more.pop("headers", None)
-    return Response(found.body(), found.status, headers, "application/problem+json")
 
 
 def application(settings: Settings) -> Starlette:
@@ -83,7 +69,7 @@ def application(settings: Settings) -> Starlette:
                 await chores
             for live in list(server.live.values()):
                 with suppress(Exception):
-                    await deciding.give_back(server, live)
+                    await leasing.give_back(server, live)
             server.close()
 
     app = Application(
@@ -91,16 +77,17 @@ def application(settings: Settings) -> Starlette:
         lifespan=lifespan,
         exception_handlers={404: _no_such_path, 405: _other_method},
     )
+    app.router.redirect_slashes = False
     app.state.server = server
     app.state.dashboard = routes.dashboard
-    app.often = {"decide": routes.decide, "learn": routes.learn}
+    app.often = {"decide": routes.decide, "learn": routes.learn, "reports": routes.reports}
     return app
 
 
 class Application(Starlette):
     """Starlette; the two calls that come often go to their handlers without a detour."""
 
-    often: dict[str, "Often"]
+    often: dict[str, Often]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Any request; a framework's request and routing would cost as much as deciding."""
@@ -119,10 +106,9 @@ async def _no_such_path(_: Request, __: Exception) -> Response:
 
 
 async def _other_method(_: Request, error: Exception) -> Response:
-    found = Problem(405, "other-method", "This path takes another method.", "See /docs.")
-    response = problem(found)
-    response.headers.update(getattr(error, "headers", None) or {})
-    return response
+    allowed = getattr(error, "headers", None)
+    title = "This path takes another method."
+    return problem(Problem(405, "other-method", title, "See /docs.", headers=allowed))
 
 
 class Routes:
@@ -131,7 +117,8 @@ class Routes:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.decide = Often(server, "decide", self._decide)
-        self.learn = Often(server, "learn", self._learn)
+        self.learn = Often(server, "learn", self._learn, keyless=self._learn_by_token)
+        self.reports = Often(server, "report", self._report, keyless=self._report)
         self.dashboard = Dashboard(server)
 
     def all(self) -> list[Route]:
@@ -144,6 +131,7 @@ class Routes:
             self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
             Route("/v1/bandits/{name}/decide", self.decide, methods=["POST"]),
             Route("/v1/bandits/{name}/learn", self.learn, methods=["POST"]),
+            Route("/v1/bandits/{name}/reports", self.reports, methods=["POST"]),
             self._route("GET", "/v1/bandits/{name}/policy", self.get_policy),
             self._route("GET", "/v1/bandits/{name}/guarantee", self.get_guarantee),
             self._route("PUT", "/v1/populations/{name}", self.put_population),
@@ -159,50 +147,42 @@ class Routes:
             self._route("GET", "/docs", self.docs),
             *self.dashboard.routes(),
         ]
+        if self.server.settings.demo:
+            made += trying.routes()
         if self.server.settings.personalizer:
             made += [
-                self._route("POST", "/personalizer/v1.0/rank", self.rank),
-                self._route("POST", "/personalizer/v1.0/events/{id}/reward", self.reward),
-                self._route("POST", "/personalizer/v1.0/events/{id}/activate", self.activate),
+                self._route("POST", f"{personalizer.PATH}/rank", self.rank),
+                self._route("POST", f"{personalizer.PATH}/events/{{id}}/reward", self.reward),
+                self._route("POST", f"{personalizer.PATH}/events/{{id}}/activate", self.activate),
             ]
         return made
 
     def _route(self, method: str, path: str, endpoint: Endpoint) -> Route:
+        call = f"{method} {path}"
+
         async def called(request: Request) -> Response:
             try:
                 return await endpoint(request)
             except ClientDisconnect:
                 return Response(status_code=400)
             except Exception as error:
-                return _failed(error, f"{method} {path}")
+                found = asgi.explained_to_callers(error, call)
+                if path.startswith(personalizer.PATH):
+                    found = personalizer.explained_to_clients(found)
+                return problem(found)
 
         return Route(path, called, methods=[method])
 
     # -- who asks, and what ------------------------------------------------------------------------
 
     def _allowed(self, request: Request, scope: str, bandit: str | None = None) -> Key:
-        return _allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
+        return asgi.allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
 
     async def _body(self, request: Request) -> bytes:
-        limit = self.server.settings.body_limit
-        stated = request.headers.get("content-length", "0")
-        if stated.isdigit() and int(stated) > limit:
-            raise too_large(limit)
-        body = bytearray()
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                async for piece in request.stream():
-                    body += piece
-                    if len(body) > limit:
-                        raise too_large(limit)
-        except TimeoutError:
-            raise Problem(
-                408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
-            ) from None
-        return bytes(body)
+        return await asgi.body_of(self.server, request.headers.raw, request.receive)
 
     async def _decoded(self, request: Request, decoder: Any) -> Any:
-        return _decoded(decoder, await self._body(request))
+        return decoded(decoder, await self._body(request))
 
     def _name(self, request: Request) -> str:
         name: str = request.path_params["name"]
@@ -225,19 +205,10 @@ class Routes:
 
     async def get_bandits(self, request: Request) -> Response:
         """All that the key may see."""
-        key = self._allowed_some(request, "read")
+        key = asgi.authenticated(self.server, request.headers.get("authorization", ""))
+        some = next(iter(key.bandits)) if key.bandits else None  # perhaps for some bandits only
+        self._allowed(request, "read", some)
         return answer({"bandits": await administration.bandits(self.server, key)})
-
-    def _allowed_some(self, request: Request, scope: str) -> Key:
-        """A key with this scope, perhaps for some bandits only."""
-        header = request.headers.get("authorization", "")
-        kind, _, secret = header.partition(" ")
-        if kind.lower() != "bearer" or not secret:
-            raise unauthorized()
-        key = self.server.keys.authenticate(secret.strip())
-        key.require(scope, next(iter(key.bandits)) if key.bandits else None)
-        key.spend(time.monotonic())
-        return key
 
     async def get_bandit(self, request: Request) -> Response:
         """Definition, rounds, policy version, guarantee, progress."""
@@ -259,14 +230,22 @@ class Routes:
         return answer({"releases": await administration.releases(self.server, name)})
 
     async def get_policy(self, request: Request) -> Response:
-        """The public policy; its ETag is epoch and version."""
+        """The public policy; its ETag is epoch and version. Under local trust it needs no key."""
         name = self._name(request)
-        self._allowed(request, "read", name)
-        tag, policy = await administration.policy(self.server, name)
-        headers = {"ETag": tag, "Cache-Control": "no-cache"}
-        if request.headers.get("if-none-match") == tag:
+        key = request.headers.get("authorization", "")
+        if key:
+            self._allowed(request, "read", name)
+        found = await reports.public_policy(self.server, name)
+        headers = asgi.EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
+        if found is None:
+            if not key:
+                raise unauthorized()
+            tag, policy = await administration.policy(self.server, name)
+            found, headers = (tag, msgspec.json.encode(policy)), {"Cache-Control": "no-cache"}
+        headers["ETag"] = found[0]
+        if request.headers.get("if-none-match") == found[0]:
             return Response(status_code=304, headers=headers)
-        return answer(policy, headers=headers)
+        return Response(found[1], 200, headers, "application/json")
 
     async def get_guarantee(self, request: Request) -> Response:
         """The promise, for machines and in words."""
@@ -278,29 +257,40 @@ class Routes:
 
     async def _decide(self, name: str, raw: bytes) -> Any:
         """One decision or many."""
-        body: DecideBody = _decoded(_DECIDE, raw)
+        body: DecideBody = decoded(_DECIDE, raw)
         live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
+        if body.requests is None and body.contexts is None:
+            return await deciding.decide_one(self.server, live, body)
+        body.assert_one_way()
         if body.requests is not None:
             return DecisionsReply(await deciding.decide(self.server, live, body.requests))
-        if body.contexts is not None:
-            made = await deciding.decide_contexts(self.server, live, body.contexts, body.actions)
-            return DecisionsReply(made)
-        return (await deciding.decide(self.server, live, [body]))[0]
+        assert body.contexts is not None
+        made = await deciding.decide_contexts(self.server, live, body.contexts, body.actions)
+        return DecisionsReply(made)
 
     async def _learn(self, name: str, raw: bytes) -> Any:
         """One reward or many."""
-        body: LearnBody = _decoded(_LEARN, raw)
+        body = learning.read(raw)
         live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
         if body.rewards is not None:
-            items = [
-                learning.prepared(self.server, live, each.decision, each.reward)
-                for each in body.rewards
-            ]
+            items = learning.prepared(self.server, live, body.rewards)
             return StatusesReply(await learning.learn(self.server, name, items))
-        item = learning.prepared(self.server, live, body.decision, body.reward)
-        if item is None:
-            raise learning.refuse_single(live, body.decision, body.reward)
-        return StatusReply((await learning.learn(self.server, name, [item]))[0])
+        return StatusReply(await learning.learn_one(self.server, live, body))
+
+    async def _learn_by_token(self, name: str, raw: bytes) -> Any:
+        """Without a key: a sealed token is the authority for its own reward; an id is none."""
+        body = learning.read(raw)
+        items = [body] if body.rewards is None else body.rewards
+        if any(not isinstance(i.decision, str) or i.decision[:4] != tokens.PREFIX for i in items):
+            raise unauthorized()
+        return await self._learn(name, raw)
+
+    async def _report(self, name: str, raw: bytes) -> Any:
+        """One private report or many."""
+        body: ReportBody = decoded(_REPORT, raw)
+        if body.reports is not None:
+            return StatusesReply(await reports.take(self.server, name, body.reports))
+        return StatusReply((await reports.take(self.server, name, [body]))[0])
 
     # -- populations and keys ----------------------------------------------------------------------
 
@@ -350,8 +340,7 @@ class Routes:
 
     async def readyz(self, _: Request) -> Response:
         """The store answers; alarms are shown but do not fail it: decisions go on."""
-        ready, body = await administration.ready(self.server)
-        return answer(body, 200 if ready else 503)
+        return answer(await administration.ready(self.server))
 
     async def metrics(self, _: Request) -> Response:
         """Prometheus."""
@@ -368,12 +357,7 @@ class Routes:
     # -- the retired service's API -----------------------------------------------------------------
 
     def _subscribed(self, request: Request, scope: str) -> None:
-        secret = request.headers.get("ocp-apim-subscription-key", "")
-        if not secret:
-            raise unauthorized()
-        key = self.server.keys.authenticate(secret)
-        key.require(scope, self.server.settings.personalizer)
-        key.spend(time.monotonic())
+        personalizer.allowed(self.server, request.headers, scope)
 
     async def rank(self, request: Request) -> Response:
         """Rank."""
@@ -393,114 +377,3 @@ class Routes:
         self._subscribed(request, "learn")
         await personalizer.activate(self.server, request.path_params["id"])
         return Response(status_code=204)
-
-
-def too_large(limit: int) -> Problem:
-    """A body beyond the limit."""
-    return Problem(
-        413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
-    )
-
-
-def _allowed(server: Server, header: str, scope: str, bandit: str | None) -> Key:
-    kind, _, secret = header.partition(" ")
-    if kind.lower() != "bearer" or not secret:
-        raise unauthorized()
-    key = server.keys.authenticate(secret.strip())
-    key.require(scope, bandit)
-    key.spend(time.monotonic())
-    return key
-
-
-def _decoded(decoder: Any, body: bytes) -> Any:
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise invalid(explained(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise Problem(
-            400, "not-json", "The body is not JSON.", "Send a JSON object in UTF-8."
-        ) from None
-
-
-def _failed(error: Exception, call: str) -> Response:
-    if isinstance(error, Problem):
-        return problem(error)
-    return problem(unexpected(error, call))
-
-
-async def _rest(body: bytes, receive: Receive, limit: int) -> bytes:
-    """A body that comes in pieces: all of it, soon."""
-    pieces = bytearray(body)
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            more = True
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                pieces += message.get("body", b"")
-                more = message.get("more_body", False)
-                if len(pieces) > limit:
-                    raise too_large(limit)
-    except TimeoutError:
-        raise Problem(
-            408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
-        ) from None
-    return bytes(pieces)
-
-
-class Often:
-    """A call that comes often: JSON in, JSON out, for one bandit, straight on ASGI.
-
-    scope  that a key needs
-    work   from the bandit's name and the body to the reply
-    """
-
-    def __init__(
-        self, server: Server, scope: str, work: Callable[[str, bytes], Awaitable[Any]]
-    ) -> None:
-        self._server, self._scope, self._work = server, scope, work
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As a route of Starlette."""
-        await self.handle(scope["path_params"]["name"], scope, receive, send)
-
-    async def handle(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, whatever comes."""
-        try:
-            content = await self._answer(name, scope["headers"], receive)
-        except ClientDisconnect:
-            return
-        except Exception as error:
-            await _failed(error, self._scope)(scope, receive, send)
-            return
-        if content is None:  # the caller went away
-            return
-        length = b"%d" % len(content)
-        headers = [(b"content-length", length), (b"content-type", b"application/json")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
-
-    async def _answer(
-        self, name: str, headers: list[tuple[bytes, bytes]], receive: Receive
-    ) -> bytes | None:
-        if not definitions.NAME.fullmatch(name):
-            raise not_found("name")
-        found = dict(reversed(headers))  # the first of a kind counts
-        _allowed(
-            self._server, found.get(b"authorization", b"").decode("latin-1"), self._scope, name
-        )
-        limit = self._server.settings.body_limit
-        stated = found.get(b"content-length", b"0")
-        if stated.isdigit() and int(stated) > limit:
-            raise too_large(limit)
-        message = await receive()
-        if message.get("more_body"):
-            message["body"] = await _rest(message["body"], receive, limit)
-        if message["type"] == "http.disconnect":
-            return None
-        body = message.get("body", b"")
-        if len(body) > limit:
-            raise too_large(limit)
-        return _ENCODER.encode(await self._work(name, body))

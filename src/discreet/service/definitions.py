@@ -12,27 +12,30 @@ JSON.
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits import LinearBandit
+from discreet.bandits import Holdout, LinearBandit, LocalServer
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
 from discreet.privacy import Noise
-from discreet.privacy.gaussian import gaussian_mu
-from discreet.service.errors import explained, invalid
+from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
+from discreet.service.errors import explained, invalid, not_json
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
 _WAIT = re.compile(r"(\d{1,9})(s|m|h|d)")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _LONGEST_WAIT = 10 * 366 * 86400
 _MOST_DIM = 512
+_MOST_LOCAL_DIM = 128
 _MOST_ACTIONS = 10_000
 
 
-class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A column with public bounds: a number in [low, high], or one of some categories."""
 
     number: tuple[float, float] | None = None
@@ -49,14 +52,14 @@ class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         return Category(*self.category, other=self.other)
 
 
-class Hashed(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Hashed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Any JSON, hashed into so many columns."""
 
     hashed: int
     number_bound: float = 1.0
 
 
-class Reward(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In which range rewards lie, how long to wait for one, and what counts if none comes."""
 
     range: tuple[float, float] = (0.0, 1.0)
@@ -64,19 +67,19 @@ class Reward(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     default: float | None = None
 
 
-class Privacy(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is promised to whom; epsilon null switches privacy off."""
 
     epsilon: float | None
     delta: float = 1e-6
     trust: Literal["joint", "local"] = "joint"
     unit: Literal["round", "person"] = "round"
-    visits: Literal["first", "all"] | None = None  # "all" is refused for now
+    visits: Literal["first", "all"] | None = None  # unit "person": "first" unless stated
     contributions: int = 1
     population: str | None = None
 
 
-class Definition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bandit: what it sees, what it may do, what it learns from, what it promises."""
 
     privacy: Privacy
@@ -90,32 +93,44 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True)
     link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
     policy: str = "auto"
     baseline: str | None = None  # the action to compare with: what people would get without it
+    holdout: float | None = None  # fraction of decisions that get it (or any), to measure the gain
 
     def normalised(self) -> bytes:
-        """The same bytes for every way to write the same definition."""
-        return msgspec.json.encode(self, order="sorted")
+        """The same bytes for every way to write the same definition: every field, in order.
+
+        >>> short = parsed(b'{"dim": 2, "reward": {"wait": "60s"}, "privacy": {"epsilon": 1}}')
+        >>> long = (b'{"privacy": {"delta": 1e-6, "epsilon": 1.0}, "policy": "auto", '
+        ...         b'"reward": {"range": [0, 1], "wait": "1m"}, "dim": 2, "horizon": null}')
+        >>> parsed(long).normalised() == short.normalised()
+        True
+        """
+        reward = msgspec.structs.replace(self.reward, wait=_spelled(wait(self)))
+        privacy = self.privacy
+        if privacy.unit == "person" and privacy.visits is None:
+            privacy = msgspec.structs.replace(privacy, visits="first")
+        same = msgspec.structs.replace(self, reward=reward, privacy=privacy)
+        return msgspec.json.encode(same, order="sorted")
 
 
+@lru_cache(maxsize=256)
 def parsed(raw: bytes) -> Definition:
     """A definition that can be served, or a problem that says what is wrong with it."""
     try:
         definition = msgspec.json.decode(raw, type=Definition)
-    except msgspec.DecodeError as error:
-        raise invalid(_explained(error)) from None
+    except msgspec.ValidationError as error:
+        raise invalid(explained(error)) from None
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        raise not_json() from None
     try:
         _checked(definition)
         features(definition)
-        learner(definition)
+        if definition.privacy.trust == "local":
+            local_server(definition)
+        else:
+            learner(definition)
     except (ValueError, TypeError, OverflowError) as error:
         raise invalid(str(error)) from None
     return definition
-
-
-def _explained(error: msgspec.DecodeError) -> str:
-    """msgspec names fields and types, not values; a JSON error names a place."""
-    if isinstance(error, msgspec.ValidationError):
-        return explained(error)
-    return "The body must be a JSON object in UTF-8."
 
 
 def _checked(definition: Definition) -> None:
@@ -136,6 +151,11 @@ def _checked(definition: Definition) -> None:
         raise ValueError("an action needs a name")
     if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
         raise ValueError("baseline must be one of the declared actions")
+    if definition.holdout is not None:
+        if not 0 < definition.holdout <= 0.5:
+            raise ValueError("holdout must be a fraction of decisions, between 0 and 1/2")
+        if privacy.trust == "local":
+            raise ValueError("trust 'local' has no holdout: devices decide by themselves")
     if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
         raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
     if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:
@@ -159,17 +179,32 @@ def _checked(definition: Definition) -> None:
         raise ValueError("privacy.contributions must be a positive number")
     if privacy.unit == "round" and privacy.visits is not None:
         raise ValueError("privacy.visits belongs to unit 'person'")
-    if privacy.visits == "all":
-        raise ValueError(
-            "privacy.visits 'all' is not served yet: it needs a budget that is split over windows; "
-            "use 'first', which learns from one reward of each person"
-        )
     if privacy.unit == "person" and privacy.contributions != 1:
         raise ValueError("unit 'person' covers all visits: leave out contributions")
     if privacy.trust == "local":
-        raise ValueError("trust 'local' is not served yet: use trust 'joint'")
+        _checked_local(definition)
     if privacy.population is not None and not NAME.fullmatch(privacy.population):
         raise ValueError("privacy.population must be a short name of letters, digits, . _ -")
+
+
+def _checked_local(definition: Definition) -> None:
+    """Devices decide, count and answer by themselves: what only a server could do is refused."""
+    privacy, reward = definition.privacy, definition.reward
+    if privacy.epsilon is None:
+        raise ValueError("trust 'local' needs an epsilon: without one devices would send records")
+    if privacy.delta != Privacy(epsilon=None).delta:
+        raise ValueError("trust 'local' is pure: leave out privacy.delta, it is 0")
+    if privacy.unit == "person":
+        raise ValueError(
+            "trust 'local' protects people by contributions: leave out privacy.unit; each device "
+            "sends at most that many reports, which together cost epsilon"
+        )
+    if definition.features is not None:
+        raise ValueError("trust 'local' takes context and actions, or dim; not features.hashed")
+    if reward.wait is not None or reward.default is not None:
+        raise ValueError("trust 'local': devices report when they like; leave out reward.wait")
+    if definition.horizon is not None or definition.link != "identity":
+        raise ValueError("trust 'local' takes no horizon, and no link but 'identity'")
 
 
 def wait(definition: Definition) -> float:
@@ -186,11 +221,21 @@ def wait(definition: Definition) -> float:
     return float(seconds)
 
 
+def _spelled(seconds: float) -> str | None:
+    """A time in its largest unit: "168h" and "7d" are the same."""
+    if math.isinf(seconds):
+        return None
+    unit = max((u for u, size in _SECONDS.items() if seconds % size == 0), key=_SECONDS.__getitem__)
+    return f"{int(seconds) // _SECONDS[unit]}{unit}"
+
+
 def mu_squared(definition: Definition) -> float:
     """What the bandit costs each person over its whole life, as mu^2; inf without privacy."""
     privacy = definition.privacy
     if privacy.epsilon is None:
         return math.inf
+    if privacy.trust == "local":
+        return bounded_range_mu(2 * privacy.epsilon) ** 2  # of any pure epsilon
     return gaussian_mu(privacy.epsilon, privacy.delta) ** 2
 
 
@@ -207,6 +252,12 @@ class Offer:
         self.names = names
 
 
+def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:
+    """Held-out decisions get the baseline by its place among the declared actions."""
+    if actions is not None and None not in (definition.holdout, definition.baseline):
+        raise ValueError("this bandit holds out decisions for its baseline: leave out actions")
+
+
 class Declared:
     """Declared context and actions."""
 
@@ -219,21 +270,30 @@ class Declared:
         self.map = FeatureMap(context, definition.actions, action_features=extra or None)
         self.dim = self.map.dim
         self.names = self.map.names
+        self.definition = definition
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for the available actions."""
+        _assert_baseline_is_offered(self.definition, actions)
         if not isinstance(context, dict):
             context = {}
         names = self.map.actions if actions is None else actions
         return Offer(self.map(context, actions), names)
 
-    def offers(self, contexts: list[Any], actions: list[Any] | None) -> list[Offer]:
-        """The same for many contexts with the same actions, at once."""
+    def offers(
+        self, contexts: Sequence[Any], actions: list[Any] | None
+    ) -> tuple[Array, Sequence[Any]]:
+        """Rows (n, actions, dim) for many contexts with the same actions, and their names."""
+        _assert_baseline_is_offered(self.definition, actions)
         names = self.map.actions if actions is None else actions
-        many = [context if isinstance(context, dict) else {} for context in contexts]
-        if not many or not self.map.columns:
-            return [self.offer(context, actions) for context in many]
-        return [Offer(rows, names) for rows in self.map.many(many, actions)]
+        if not self.map.columns:
+            one = self.map({}, actions)
+            return np.broadcast_to(one, (len(contexts), *one.shape)), names
+        try:
+            table = {name: [each[name] for each in contexts] for name in self.map.columns}
+        except (KeyError, TypeError):
+            raise ValueError("each context must be an object with every declared column") from None
+        return self.map.many(table, actions), names
 
 
 class AnyJson:
@@ -244,17 +304,22 @@ class AnyJson:
         hashed = definition.features
         self.map = HashedFeatures(hashed.hashed, number_bound=hashed.number_bound)
         self.actions = None if definition.actions is None else list(definition.actions)
+        self.definition = definition
         self.dim = self.map.dim
         self.names = tuple(f"column {i}" for i in range(self.dim))
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for actions that are strings, or objects with an "id"."""
+        _assert_baseline_is_offered(self.definition, actions)
         given = self.actions if actions is None else actions
         if not given:
             raise ValueError("this bandit has no fixed list of actions: send actions")
         if len(given) > _MOST_ACTIONS:
             raise ValueError(f"send at most {_MOST_ACTIONS} actions")
-        return Offer(self.map(context, given), [_called(each) for each in given])
+        names = [_called(each) for each in given]
+        if len(set(names)) < len(names):
+            raise ValueError("each action must have an id of its own")
+        return Offer(self.map(context, given), names)
 
 
 def _called(action: Any) -> Any:
@@ -295,14 +360,43 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         estimator="information-weighted",  # its sum holds its noise from the start
         reward_range=definition.reward.range,
         contributions=privacy.contributions,
+        unit=privacy.unit,
+        visits=privacy.visits,
+        holdout=held_out(definition),
         noise=noise,
+    )
+
+
+def held_out(definition: Definition) -> Holdout | None:
+    """Which decisions are held out, and what they get."""
+    if definition.holdout is None:
+        return None
+    if definition.baseline is None:
+        return Holdout(definition.holdout)
+    assert definition.actions is not None
+    return Holdout(definition.holdout, list(definition.actions).index(definition.baseline))
+
+
+def local_server(definition: Definition) -> LocalServer:
+    """The server of a definition under local trust, new."""
+    privacy = definition.privacy
+    assert privacy.epsilon is not None
+    if dim(definition) > _MOST_LOCAL_DIM:
+        raise ValueError(
+            f"this definition has {dim(definition)} features; {_MOST_LOCAL_DIM} is the most under "
+            "local trust, where a report can have as many numbers as their square"
+        )
+    return LocalServer(
+        dim(definition),
+        privacy.epsilon,
+        policy="thompson" if definition.policy == "auto" else definition.policy,
+        reward_range=definition.reward.range,
+        contributions=privacy.contributions,
     )
 
 
 def raw_rows(rows: Any, columns: int) -> Array:
     """Rows that a caller sent, (actions, columns) of finite numbers, shortened to the unit ball."""
-    import numpy as np
-
     if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_ACTIONS:
         raise ValueError("features must be a list of rows, one for each action")
     if any(not isinstance(row, list) or len(row) != columns for row in rows):

@@ -68,6 +68,21 @@ _CALLS: list[dict[str, Any]] = [
         "also": {503: "The store is away; nothing was acknowledged"},
     },
     {
+        "path": "/v1/bandits/{name}/reports",
+        "method": "post",
+        "scope": "report",
+        "summary": "Local trust: private reports of devices; no key is needed, a retry never hurts",
+        "body": messages.ReportBody,
+        "example": {
+            "id": "0123456789abcdef0123456789abcdef",
+            "policy": "the-tag-of-the-policy",
+            "question": "scale",
+            "values": [1048577],
+        },
+        "reply": (messages.StatusReply, messages.StatusesReply),
+        "also": {409: "Not a bandit under local trust", 503: "The store is away"},
+    },
+    {
         "path": "/v1/bandits/{name}/releases",
         "method": "get",
         "scope": "read",
@@ -77,7 +92,7 @@ _CALLS: list[dict[str, Any]] = [
         "path": "/v1/bandits/{name}/policy",
         "method": "get",
         "scope": "read",
-        "summary": "The public policy; its ETag changes with it",
+        "summary": "The public policy; its ETag changes with it; local trust needs no key",
         "also": {304: "Not changed"},
     },
     {
@@ -233,11 +248,6 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
             responses[str(code)] = {"description": text}
             if code == 201:
                 responses["201"]["content"] = {"application/json": {"schema": {"type": "object"}}}
-        elif call["path"] == "/readyz":
-            responses[str(code)] = {
-                "description": text,
-                "content": {"application/json": {"schema": {"type": "object"}}},
-            }
         else:
             responses[str(code)] = {"description": text, "content": content}
     operation: dict[str, Any] = {"summary": call["summary"], "responses": responses}

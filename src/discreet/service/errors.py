@@ -13,8 +13,18 @@ BASE = "urn:discreet:problem:"
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
     """An answer other than success."""
 
-    def __init__(self, status: int, kind: str, title: str, detail: str = "", **more: Any) -> None:
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str = "",
+        *,
+        headers: dict[str, str] | None = None,
+        **more: Any,
+    ) -> None:
         super().__init__(f"{title} {detail}".strip())
+        self.headers = headers
         self.status = status
         self.kind = kind
         self.title = title
@@ -33,13 +43,14 @@ class StoreBusy(RuntimeError):  # noqa: N818 - it states a fact
     """Another server holds the store."""
 
 
-def unauthorized() -> Problem:
+def unauthorized(detail: str = "Send it as `Authorization: Bearer <key>`.") -> Problem:
     """No key, an unknown one or a revoked one."""
     return Problem(
         401,
         "unauthorized",
         "A valid API key is needed.",
-        "Send it as `Authorization: Bearer <key>`.",
+        detail,
+        headers={"WWW-Authenticate": "Bearer"},
     )
 
 
@@ -61,6 +72,11 @@ def not_found(what: str) -> Problem:
 def invalid(detail: str, **more: Any) -> Problem:
     """A request that can never succeed; `detail` names fields, never values."""
     return Problem(422, "invalid", "The request is not valid.", detail, **more)
+
+
+def not_json() -> Problem:
+    """A body that cannot be parsed."""
+    return Problem(400, "not-json", "The body is not JSON.", "Send a JSON object in UTF-8.")
 
 
 def unexpected(error: Exception, call: str) -> Problem:

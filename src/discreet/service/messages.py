@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
+from discreet.service.errors import invalid
 
-class DecideRequest(msgspec.Struct, omit_defaults=True):
+
+class DecideRequest(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """What is known about one person, and what may be chosen."""
 
     context: Any = None
@@ -15,11 +17,23 @@ class DecideRequest(msgspec.Struct, omit_defaults=True):
     id: str | None = None
 
 
-class DecideBody(DecideRequest, omit_defaults=True):
-    """One request, or many."""
+class DecideBody(DecideRequest, omit_defaults=True, forbid_unknown_fields=True):
+    """One request; or many, as `requests`, or as `contexts` that all have the same `actions`."""
 
     requests: list[DecideRequest] | None = None
     contexts: list[Any] | None = None
+
+    def assert_one_way(self) -> None:
+        """Raise unless many requests are sent in one way only."""
+        own = (self.context, self.features, self.person, self.id)
+        given = [each for each in own if each is not None]
+        if self.requests is not None and self.actions is not None:
+            given.append(self.actions)
+        if given or (self.requests is not None and self.contexts is not None):
+            raise invalid(
+                "send one request; or `requests`, each with its own fields; or `contexts`, "
+                "with `actions` for all of them"
+            )
 
 
 class DecisionReply(msgspec.Struct):
@@ -44,12 +58,31 @@ class RewardItem(msgspec.Struct):
     reward: Any = None
 
 
-class LearnBody(msgspec.Struct):
+class LearnBody(RewardItem):
     """One reward, or many."""
 
-    decision: Any = None
-    reward: Any = None
     rewards: list[RewardItem] | None = None
+
+
+class ReportItem(msgspec.Struct):
+    """A device's report: a random id, the policy and the question that it answers, integers."""
+
+    id: Any = None
+    policy: Any = None
+    question: Any = None
+    values: Any = None
+
+
+class ReportBody(ReportItem):
+    """One report, or many."""
+
+    reports: list[ReportItem] | None = None
+
+
+class AnyRewards(msgspec.Struct):
+    """Many rewards, some of which are not even objects."""
+
+    rewards: list[Any]
 
 
 class StatusReply(msgspec.Struct):

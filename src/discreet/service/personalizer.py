@@ -7,6 +7,8 @@ activate  a deferred event counts its default reward only once it is activated
 """
 
 import secrets
+import time
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,14 +16,32 @@ import sqlalchemy as sa
 
 from discreet.service import deciding, learning
 from discreet.service import store as tables
-from discreet.service.errors import Problem, invalid, not_found
-from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest
+from discreet.service.errors import Problem, invalid, not_found, unauthorized
+from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
 from discreet.service.server import Server
+from discreet.service.tokens import PREFIX
 from discreet.service.turning import Live
 
+PATH = "/personalizer/v1.0"
 RANK = msgspec.json.Decoder(RankRequest)
 REWARD = msgspec.json.Decoder(PersonalizerReward)
 _MOST_ACTIONS = 50
+
+
+def allowed(server: Server, headers: Mapping[str, str], scope: str) -> None:
+    """Raise unless the header `Ocp-Apim-Subscription-Key` holds a key that may do that."""
+    try:
+        key = server.keys.authenticate(headers.get("ocp-apim-subscription-key", ""))
+    except Problem:
+        raise unauthorized("Send it as `Ocp-Apim-Subscription-Key: <key>`.") from None
+    key.require(scope, server.settings.personalizer)
+    key.spend(time.monotonic())
+
+
+def explained_to_clients(problem: Problem) -> Problem:
+    """A problem with the member in which the published clients look for its text."""
+    problem.more["error"] = {"code": problem.kind, "message": str(problem)}
+    return problem
 
 
 async def _bandit(server: Server) -> Live:
@@ -70,10 +90,9 @@ async def rank(server: Server, body: RankRequest) -> dict[str, Any]:
 async def reward(server: Server, event: str, value: float) -> None:
     """Take an event's reward; a second one changes nothing."""
     live = await _bandit(server)
-    item = learning.prepared(server, live, event, value)
-    if item is None or item.id is None:
-        raise invalid(learning.reason(live, event, value))
-    (status,) = await learning.learn(server, live.name, [item])
+    if event.startswith(PREFIX):
+        raise not_found("event")
+    status = await learning.learn_one(server, live, RewardItem(event, value))
     if status == learning.UNKNOWN:
         raise not_found("event")
 

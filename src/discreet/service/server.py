@@ -1,5 +1,6 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -19,8 +20,8 @@ from discreet.service.keys import Keys
 from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
 from discreet.service.store import SCHEMA, Store
-from discreet.service.tokens import RUN_BYTES, Sealed, Sealer, hashed_id, pseudonym
-from discreet.service.turning import Held, Live
+from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
+from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
 from discreet.service.writer import Writer
 
@@ -34,7 +35,7 @@ class Server:
         self.settings = settings
         self.store = Store(settings.store)
         try:
-            self.store.create_tables()
+            self.store.prepare()
             self.vault = Vault(settings.secrets)
             self.buckets = Buckets(settings.secrets)
             self.keys = Keys()
@@ -42,7 +43,9 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
-            self.held: dict[str, Held] = {}  # for learning, on the writer's thread
+            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
+            self.held: dict[str, Any] = {}  # for learning, on the writer's thread
+            self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()
             self._begin()
         except BaseException:
@@ -99,7 +102,9 @@ class Server:
         with self.store.transaction() as connection:
             found = connection.execute(
                 sa.select(window.c.bandit, window.c.sequence, window.c.sum).where(
-                    window.c.epoch == self.epoch, window.c.sum.is_not(None)
+                    window.c.epoch == self.epoch,
+                    window.c.key.is_not(None),
+                    window.c.sum.is_not(None),
                 )
             ).all()
         for name, sequence, sealed in found:
@@ -190,7 +195,8 @@ class Server:
         def change(connection: Connection) -> tuple[bool, dict[str, Any] | None]:
             row = self.store.lock_bandit(connection, name)
             if row is not None:
-                if row.definition == text:
+                known = definitions.parsed(row.definition.encode())  # perhaps by an older version
+                if known.normalised().decode() == text:
                     return False, None
                 raise conflict(
                     "other-definition",
@@ -226,7 +232,7 @@ class Server:
 
         self.fenced("retire", change)
 
-    def held_of(self, connection: Connection, row: Any) -> Held:
+    def held_of(self, connection: Connection, row: Any) -> Any:
         """What the writer knows of a bandit, brought up to date under its lock."""
         if row.epoch != self.epoch:
             raise rolled_back()
@@ -267,27 +273,6 @@ class Server:
     def is_registered(self, run: bytes) -> bool:
         """Whether a run was registered before it was used."""
         return run in self._runs
-
-    def admit(self, connection: Connection, bandit: str, sealed: Sealed) -> bool:
-        """Whether this decision is the one that counts for its person: the first that was kept,
-        else the first whose reward came.
-        """
-        table = tables.people
-        found = connection.execute(
-            sa.select(table.c.round).where(
-                table.c.bandit == bandit,
-                table.c.epoch == self.epoch,
-                table.c.person == sealed.person,
-            )
-        ).scalar_one_or_none()
-        if found is None:
-            connection.execute(
-                sa.insert(table).values(
-                    bandit=bandit, epoch=self.epoch, person=sealed.person, round=sealed.round
-                )
-            )
-            return True
-        return bool(found == sealed.round)
 
     # -- alarms and the log ------------------------------------------------------------------------
 

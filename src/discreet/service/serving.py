@@ -6,6 +6,7 @@ import logging
 import socket
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TextIO
 
 import uvicorn
@@ -75,12 +76,28 @@ def _warnings(settings: Settings) -> list[str]:
         found.append(
             f"{settings.host} can be reached from outside: put TLS in front, keys travel in clear"
         )
-    if settings.store.startswith("sqlite") and not settings.demo:
+    if not settings.demo and _on_one_disk(settings):
         found.append(
-            f"store and secrets ({settings.secrets}) should lie on different disks: a thief of "
-            "both can read the last batch of rewards"
+            f"store and secrets ({settings.secrets}) lie on the same disk: a thief of both can "
+            "read the last batch of rewards; choose --secrets on another"
         )
     return found
+
+
+def _on_one_disk(settings: Settings) -> bool:
+    """Whether an SQLite store and the secrets are (or will be) on one device."""
+    if not settings.store.startswith("sqlite:///"):
+        return False
+    store = Path(settings.store.removeprefix("sqlite:///"))
+    with suppress(OSError):
+        return _existing(store).stat().st_dev == _existing(settings.secrets).stat().st_dev
+    return False
+
+
+def _existing(path: Path) -> Path:
+    """The path, or the nearest folder above it that exists."""
+    path = path.absolute()
+    return path if path.exists() or path == path.parent else _existing(path.parent)
 
 
 def _is_loopback(host: str) -> bool:

@@ -104,6 +104,12 @@ people = sa.Table(
     sa.Column("person", sa.LargeBinary, primary_key=True),  # pseudonym
     sa.Column("round", _BIG, nullable=False),  # of the decision that counts
 )
+reports = sa.Table(
+    "reports",  # local trust: ids of those that counted in the open window
+    metadata,
+    sa.Column("bandit", sa.Text, primary_key=True),
+    sa.Column("id", sa.LargeBinary, primary_key=True),
+)
 populations = sa.Table(
     "populations",
     metadata,
@@ -158,11 +164,22 @@ PAUSED = 10_000  # milliseconds after which PostgreSQL takes its locks from a re
 BLOCK = 4096  # rounds in a row of `marks`
 
 
+_ADDRESS = (
+    "the store must be sqlite:///FILE (four slashes begin an absolute path) or "
+    "postgresql://USER:PASSWORD@HOST/DATABASE"
+)
+
+
 class Store:
     """Connections to one database, and one transaction at a time per process."""
 
     def __init__(self, url: str) -> None:
-        self.url = make_url(url)
+        try:
+            self.url = make_url(url)
+        except sa.exc.ArgumentError:
+            raise ValueError(_ADDRESS) from None
+        if self.url.get_backend_name() not in ("sqlite", "postgresql"):
+            raise ValueError(_ADDRESS)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._lock = threading.RLock()
         self._owner = self._own() if self.is_sqlite else None
@@ -180,6 +197,10 @@ class Store:
         """One server for each file: hold a lock beside it as long as this process lives."""
         if self.path is None:
             return None
+        if not self.path.parent.is_dir():
+            raise ValueError(
+                f"the folder {self.path.parent} does not exist; make it, or choose another --store"
+            )
         handle = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -268,11 +289,22 @@ class Store:
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(836000)"))
 
-    def create_tables(self) -> None:
-        """Make the tables of an empty database."""
-        with self.transaction() as connection:
-            self.lock_start(connection)
-            metadata.create_all(connection)
+    def prepare(self) -> None:
+        """Make the tables of an empty database; a store that cannot be used is a `ValueError`."""
+        shown = self.url.render_as_string(hide_password=True)
+        try:
+            with self.transaction() as connection:
+                self.lock_start(connection)
+                metadata.create_all(connection)
+        except Problem:
+            raise ValueError(
+                f"the store {shown} cannot be reached: start it, or check --store"
+            ) from None
+        except sa.exc.DatabaseError:
+            raise ValueError(
+                f"the store {shown} is damaged, or something else than a database of this service: "
+                "choose another --store, or put a backup there and run `discreet restore`"
+            ) from None
 
 
 def unavailable() -> Problem:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet.service import administration, deciding, learning
+from discreet.service import administration, asgi, learning, leasing
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -26,7 +26,8 @@ async def forever(server: Server) -> None:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
         try:
-            await deciding.give_back_idle(server)
+            asgi.give_up_slow_clients(server)
+            await leasing.give_back_idle(server)
             if now - swept > SWEEP_EVERY:
                 swept = now
                 await sweep(server)

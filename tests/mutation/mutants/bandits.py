@@ -88,8 +88,8 @@ def longest_row() -> float:
     window: Any = learner.window
     longest = 0.0
     for angle in np.linspace(0, math.pi, 64):
-        v, _ = window.transform.rows(np.array([math.cos(angle), math.sin(angle)]), 1.0)
-        longest = max(longest, math.sqrt(2) * float(v @ v))
+        v, _ = window.transform.rows(np.array([[math.cos(angle), math.sin(angle)]]), np.ones(1))
+        longest = max(longest, math.sqrt(2) * float(v[0] @ v[0]))
     return longest / SENSITIVITY
 
 
@@ -247,7 +247,7 @@ MUTANTS = [
         longest_row,
         (
             Edit(
-                "bandits.window:bounded_rows",
+                "least_squares.clipping:weight_and_parts",
                 "weight = 1 / ((square <= 1) * 1.0 + (square > 1) * square)",
                 "weight = 1 / (1.0 + 0 * square)",
             ),

@@ -95,8 +95,8 @@ VERTEX = Edit(
 )
 SIGNS = Edit(
     "local.report:report_many",
-    "private = channel.privatize(values, noise, clip=True)",
-    "private = channel.privatize(values, noise, clip=True)\n"
+    "private = channel.send(values, noise)",
+    "private = channel.send(values, noise)\n"
     "            private = np.copysign(private, values) if values.ndim == 2 else private",
 )
 
@@ -184,8 +184,18 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit identity, own context",
     ),
-    exactly("LinearBandit, joint", "LinearBandit link logistic", *WINDOWS),
-    exactly("LinearBandit, joint", "LinearBandit link poisson", *WINDOWS),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit link logistic",
+        *WINDOWS,
+        attack="linear bandit logistic, own context",
+    ),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit link poisson",
+        *WINDOWS,
+        attack="linear bandit poisson, own context",
+    ),
     exactly(
         "LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.estimators:gaussian")
     ),

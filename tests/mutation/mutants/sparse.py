@@ -195,6 +195,6 @@ MUTANTS = [
                 "math.sqrt(8 * self._rho / t)",
             ),
         ),
-        tried="sparse bandit every round",
+        attack="sparse bandit every round",
     ),
 ]

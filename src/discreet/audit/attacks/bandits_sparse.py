@@ -21,6 +21,7 @@ from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 
 ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
+STEPS = 31  # of each arm that the paper's method makes
 RIVALS = 12  # entries that the canary pushes down while it pushes one up
 
 
@@ -123,13 +124,13 @@ def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
 @attack("sparse bandit every round", room="bandits", kind="pure", attainable=rare_share())
 def every_round(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The paper's step: was the vertex -e_1 chosen first, as the canary's gradient asks?"""
-    # n = 31 choices for each arm, epsilon_m = sqrt(8 rho/(m H_n)): the first costs the claim.
-    rho = claim.epsilon**2 / 8 * sum(1 / m for m in range(1, 32))
+    # n choices for each arm, epsilon_m = sqrt(8 rho/(m H_n)): the first costs the claim.
+    rho = claim.epsilon**2 / 8 * sum(1 / m for m in range(1, STEPS + 1))
     seen = []
     for _ in range(runs):
-        bandit = _made(2, rho, noise, forced=1, horizon=32, method="every-round")
-        # Gumbel scale of the first choice: 2 D/epsilon, D = 2 clip.
-        others = rare_vertex(4 * CLIP / claim.epsilon)
+        bandit = _made(2, rho, noise, forced=1, horizon=STEPS + 1, method="every-round")
+        # The guarantee states the scale of the last choice; scales grow as the root of m.
+        others = rare_vertex(bandit.guarantee.releases[0].scale / math.sqrt(STEPS))
         staged(bandit, {"_arms._each.0.direction._total": others})
         bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * neighbour)
         bandit.decide([0.0, 0.0])  # the release

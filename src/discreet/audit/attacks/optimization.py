@@ -165,13 +165,13 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
             # Above epsilon = 8 it would make five; less is promised then than is claimed.
             rho = choices * min(claim.epsilon, 8.0) ** 2 / 8
             budget = (zcdp_epsilon(rho, DELTA), DELTA)
-        # Gumbel scale of a choice: 2 D/epsilon, D = 2 clip.
-        others = rare_vertex(4 * CLIP / min(claim.epsilon, 8.0 if choices > 1 else math.inf))
         seen = []
         for _ in range(runs):
             learner = StreamingFrankWolfe(
                 LpBall(1, 2), rounds, *budget, gradient_bound=CLIP, noise=noise
             )
+            # The guarantee states the scale: others are as many as make the vertex rare under it.
+            others = rare_vertex(learner.guarantee.releases[0].scale)
             staged(learner, {"_direction._total": others})
             learner.learn([1.0, -1.0], 1.0 - 2.0 * neighbour)
             seen.append(learner.theta[0] < 0)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief, prior_precision
 from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
@@ -24,20 +23,22 @@ VISIBLE = 4.0  # standard deviations of its noise that a count must have to divi
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its standard error."""
+    """A number, its standard error, and bounds that it keeps to in any case."""
 
     value: float
     error: float
+    least: float = -math.inf
+    most: float = math.inf
 
     @property
     def low(self) -> float:
         """The lower end of its interval."""
-        return self.value - ERRORS * self.error
+        return max(self.value - ERRORS * self.error, self.least)
 
     @property
     def high(self) -> float:
         """The upper end."""
-        return self.value + ERRORS * self.error
+        return min(self.value + ERRORS * self.error, self.most)
 
     @property
     def clear(self) -> bool:
@@ -50,24 +51,48 @@ class Estimate:
 
 
 class Weights:
-    """theta of a bandit, from its releases alone, in the user's units."""
+    """theta of a bandit, from what was released, in the user's units.
 
-    def __init__(self, learner: LinearBandit) -> None:
-        belief = learner._belief
-        assert isinstance(belief, Belief)
-        low, high = learner.reward_range
-        d = len(belief.mean)
-        constant = belief.constant
-        prior = prior_precision(d, WIDE, constant)
-        posterior = belief.cautious_posterior.with_prior(prior)
-        self.informed = belief.informed
-        self.gram = belief.gram
-        self._mean = posterior.mean
-        self._root = root(posterior.covariance)
+    mean, root   of theta: its covariance is root root'
+    constant     the last entry of every row, if there is an intercept
+    middle       what is added to predictions in this case
+    unit         of predictions
+    gram         sum of phi phi' over recent rows; None if that is not known
+    """
+
+    def __init__(
+        self,
+        mean: Array,
+        root: Array,
+        *,
+        constant: float = 0.0,
+        middle: float = 0.0,
+        unit: float = 1.0,
+        gram: Array | None = None,
+    ) -> None:
+        self.gram = gram
+        self._mean = mean
+        self._root = root
         self._constant = constant
         self._shrunk = math.sqrt(1 - constant**2)
-        self._middle = (low + high) / 2 if constant else 0.0
-        self._unit = float(learner._unit)
+        self._middle = middle
+        self._unit = unit
+
+    @classmethod
+    def from_releases(
+        cls, belief: Belief, reward_range: tuple[float, float], unit: float
+    ) -> "Weights":
+        """What the releases of windows say under a prior that is wide."""
+        prior = prior_precision(len(belief.mean), WIDE, belief.constant)
+        posterior = belief.cautious_posterior.with_prior(prior)
+        return cls(
+            posterior.mean,
+            root(posterior.covariance),
+            constant=belief.constant,
+            middle=sum(reward_range) / 2 if belief.constant else 0.0,
+            unit=unit,
+            gram=belief.gram,
+        )
 
     def along(self, direction: Array, *, level: bool = False) -> Estimate:
         """<direction, theta>; with `level`, and the intercept: a prediction."""
@@ -103,9 +128,15 @@ def coefficients(weights: Weights, feature_map: FeatureMap) -> dict[str, list[Co
     """
     estimates = iter(weights.all(feature_map.scale))
     return {
-        part: [Coefficient(column, next(estimates)) for column in feature_map.context_names]
+        _called(part): [
+            Coefficient(column, next(estimates)) for column in feature_map.context_names
+        ]
         for part in feature_map.parts
     }
+
+
+def _called(part: str) -> str:
+    return "every action" if part == "1" else part.removeprefix("action=")
 
 
 # -- what it is worth ------------------------------------------------------------------------------
@@ -119,10 +150,9 @@ class Window:
     rounds: int
     at: float
     count: Estimate
-    total: Estimate
+    total: Estimate | None  # None under local trust, where devices answer other questions
     mean: Estimate | None  # None where the count does not stand out of its noise
-    mu: float
-    epsilon: float | None  # at the bandit's delta; None without privacy
+    epsilon: float | None  # what it costs, at the bandit's delta; None without privacy
 
 
 def mean_reward(
@@ -135,7 +165,7 @@ def mean_reward(
     mean = min(max(total.value / count.value, low), high)
     noise = math.hypot(total.error, mean * count.error) / count.value
     spread = (high - mean) * (mean - low)  # no variance is larger at this mean
-    return Estimate(mean, math.sqrt(noise**2 + spread / count.value))
+    return Estimate(mean, math.sqrt(noise**2 + spread / count.value), low, high)
 
 
 @dataclass(frozen=True)
@@ -156,7 +186,7 @@ def comparisons(
     action's part z, so  sum phi phi'  has  s^2 sum z_0 c(x)  where z_0 is a constant or the one
     action that was chosen.
     """
-    visitor = _average_visitor(weights.gram, feature_map)
+    visitor = None if weights.gram is None else _average_visitor(weights.gram, feature_map)
     if visitor is None:
         return []
     worth = {}

@@ -29,6 +29,7 @@ from discreet.service.server import Server
 
 LONGEST_FORM = 64 * 1024  # bytes
 LOG_PAGE = 100  # entries
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MANY = 40  # coefficients that are shown at first
 HEADERS = {
     "Content-Security-Policy": (
@@ -133,9 +134,8 @@ class Dashboard:
         if isinstance(error, ClientDisconnect):
             return Response(status_code=400)
         problem = error if isinstance(error, Problem) else unexpected(error, "a page")
-        headers = problem.more.get("headers", {})
         response = self._page("problem.html", session, problem.status, problem=problem)
-        response.headers.update(headers)
+        response.headers.update(problem.headers or {})
         return response
 
     # -- logging in --------------------------------------------------------------------------------
@@ -478,9 +478,17 @@ def _environment() -> Environment:
 
 
 def _number(value: float, digits: int = 3) -> str:
-    """Whole numbers with commas, others with so many digits that count."""
-    if value == int(value) and abs(value) >= 10 ** (digits - 1):
+    """Whole numbers with commas, others with so many digits that count, tiny ones by powers.
+
+    >>> _number(20120), _number(0.23671), _number(1e-6), _number(2.5e-7)
+    ('20,120', '0.237', '10⁻⁶', '2.5·10⁻⁷')
+    """
+    if value == int(value):
         return f"{int(value):,}"
+    if 0 < abs(value) < 1e-3:
+        mantissa, exponent = f"{value:.2g}".split("e")
+        power = "10" + str(int(exponent)).translate(_RAISED)
+        return power if mantissa == "1" else f"{mantissa}·{power}"
     text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
     return text.replace("-", "\N{MINUS SIGN}")
 

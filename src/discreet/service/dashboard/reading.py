@@ -3,22 +3,25 @@
 The open noisy sum, the marks of rewarded rounds and waiting decisions are never looked at.
 """
 
+import asyncio
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from discreet.bandits.belief import Belief
-from discreet.bandits.window import VALUE
+from discreet.bandits.value import Totals, Value
 from discreet.features import FeatureMap
+from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from discreet.service import definitions, turning
+from discreet.service import administration, definitions, turning
 from discreet.service import store as tables
-from discreet.service.administration import _run as run
-from discreet.service.administration import _summary as summary
 from discreet.service.dashboard.learnt import (
     Coefficient,
     Comparison,
@@ -30,8 +33,23 @@ from discreet.service.dashboard.learnt import (
     mean_reward,
 )
 from discreet.service.definitions import Definition
-from discreet.service.errors import not_found
+from discreet.service.local import LocalHeld
 from discreet.service.server import Server
+
+
+@dataclass(frozen=True)
+class Public:
+    """What the store and the learner say of a bandit: all of it public, none of it changes."""
+
+    row: Any
+    definition: Definition
+    weights: Callable[[], Weights] | None  # None before anything is known
+    policy: Any
+    promise: Guarantee
+    releases: list[dict[str, Any]]
+    totals: Sequence[Totals]  # of rewards, as released; none under local trust
+    value: Value | None  # against the hold-out
+    opened: float  # when the open window began
 
 
 @dataclass(frozen=True)
@@ -44,9 +62,10 @@ class View:
     policy: Any
     promise: Guarantee
     windows: list[Window]
-    opened: float  # when the open window began
+    opened: float
     coefficients: dict[str, list[Coefficient]]
     comparisons: list[Comparison]
+    value: Value | None
 
     @property
     def left(self) -> int | None:
@@ -54,7 +73,7 @@ class View:
         size = self.summary["window"]["rounds"]
         if size is None or not self.summary["learning"]:
             return None
-        return max(int(size) - int(self.summary["window"]["leased"]), 0)
+        return max(int(size) - int(self.summary["window"]["decided"]), 0)
 
     @property
     def pace(self) -> float | None:
@@ -73,96 +92,127 @@ class View:
 
 async def view(server: Server, name: str) -> View:
     """A bandit; raises `not-found`."""
-
-    def read() -> View:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            held = server.held_of(connection, row)
-            table = tables.windows
-            found = connection.execute(
-                sa.select(table.c.release)
-                .where(table.c.bandit == name, table.c.release.is_not(None))
-                .order_by(table.c.number)
-            )
-            releases = [json.loads(text) for text in found.scalars()]
-            policies = tables.policies
-            opened = connection.execute(
-                sa.select(policies.c.at).where(
-                    policies.c.bandit == name,
-                    policies.c.epoch == row.epoch,
-                    policies.c.version == row.version,
-                )
-            ).scalar_one()
-            return _view(row, held, releases, opened)
-
-    shown: View = await run(server, read)
-    return shown
+    found = await administration._with_bandit(server, name, partial(_public, server))
+    summary = administration._summary(found.row, administration._unused(server, found.row))
+    # Many features take a while: neither the writer nor the event loop waits for that.
+    return await asyncio.to_thread(_view, found, summary)
 
 
-def _view(row: Any, held: turning.Held, releases: list[dict[str, Any]], opened: float) -> View:
-    definition = held.definition
-    learner = held.learner
-    promise = turning.guarantee(held)
-    windows = _windows(definition, promise, releases)
-    made = definitions.features(definition)
-    found: dict[str, list[Coefficient]] = {}
-    compared: list[Comparison] = []
-    belief = learner._belief
-    feature_map = getattr(made, "map", None)
-    if isinstance(belief, Belief) and belief.informed:
-        weights = Weights(learner)
-        if isinstance(feature_map, FeatureMap):
-            found = coefficients(weights, feature_map)
-        else:
-            names = made.names if made else tuple(f"column {i}" for i in range(learner.dim))
-            each = zip(names, weights.all(1.0), strict=True)
-            found = {"": [Coefficient(name, estimate) for name, estimate in each]}
-        now = next((each.mean for each in reversed(windows) if each.mean), None)
-        if isinstance(feature_map, FeatureMap) and now and definition.link == "identity":
-            compared = comparisons(weights, feature_map, now, definition.baseline)
-    return View(
-        summary(row),
-        definition,
-        made,
-        learner.policy,
-        promise,
-        windows,
+def _public(server: Server, connection: Connection, row: Any) -> Public:
+    held = server.held_of(connection, row)
+    table, policies = tables.windows, tables.policies
+    releases = connection.execute(
+        sa.select(table.c.release)
+        .where(table.c.bandit == row.name, table.c.release.is_not(None))
+        .order_by(table.c.number)
+    ).scalars()
+    opened = connection.execute(
+        sa.select(policies.c.at).where(
+            policies.c.bandit == row.name,
+            policies.c.epoch == row.epoch,
+            policies.c.version == row.version,
+        )
+    ).scalar_one()
+    if isinstance(held, LocalHeld):
+        policy, weights = _of_devices(held)
+    else:
+        policy, weights = held.learner.policy, _of_windows(held)
+    return Public(
+        row,
+        held.definition,
+        weights,
+        policy,
+        turning.guarantee(held),
+        [json.loads(text) for text in releases],
+        () if isinstance(held, LocalHeld) else held.learner._totals,
+        None if isinstance(held, LocalHeld) else held.learner.value,
         opened,
-        found,
-        compared,
     )
 
 
-def _windows(
-    definition: Definition, promise: Guarantee, releases: list[dict[str, Any]]
-) -> list[Window]:
+def _of_windows(held: turning.Held) -> Callable[[], Weights] | None:
+    belief = held.learner._belief
+    if not isinstance(belief, Belief) or not belief.informed:
+        return None
+    reward_range, unit = held.definition.reward.range, float(held.learner._unit)
+    return lambda: Weights.from_releases(belief, reward_range, unit)
+
+
+def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Weights] | None]:
+    policy, belief = held.server.policy, held.server._belief
+    if policy.window == 0:
+        return policy.rule, None
+    largest = max(map(abs, held.definition.reward.range))
+    return policy.rule, lambda: Weights(belief.theta, root(belief.covariance), unit=largest)
+
+
+def _view(found: Public, summary: dict[str, Any]) -> View:
+    definition = found.definition
+    windows = _windows(found)
+    features = definitions.features(definition)
+    learnt: dict[str, list[Coefficient]] = {}
+    compared: list[Comparison] = []
+    if found.weights is not None:
+        weights = found.weights()
+        feature_map = getattr(features, "map", None)
+        if isinstance(feature_map, FeatureMap):
+            learnt = coefficients(weights, feature_map)
+            now = next((each.mean for each in reversed(windows) if each.mean), None)
+            if now is not None and definition.link == "identity":
+                compared = comparisons(weights, feature_map, now, definition.baseline)
+        else:
+            each = enumerate(weights.all(1.0))
+            learnt = {"columns": [Coefficient(f"column {i}", estimate) for i, estimate in each]}
+    return View(
+        summary,
+        definition,
+        features,
+        found.policy,
+        found.promise,
+        windows,
+        found.opened,
+        learnt,
+        compared,
+        found.value if definition.holdout is not None else None,
+    )
+
+
+def _windows(found: Public) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
+    promise = found.promise
+    if found.definition.privacy.trust == "local":
+        each_costs = promise.epsilon / promise.contributions
+        return [
+            Window(
+                r["window"], r["rounds"], r["at"], Estimate(r["count"], 0.0), None, None, each_costs
+            )
+            for r in found.releases
+        ]
     scopes: dict[str | None, list[Any]] = {}
     for release in promise.releases:
         scopes.setdefault(release.scope, []).append(release)
-    low, high = definition.reward.range
-    largest = max(abs(low), abs(high))
-    found = []
-    for published, booked in zip(releases, scopes.values(), strict=False):
-        std = math.fsum(each.scale for each in booked) / VALUE
+    windows = []
+    for published, total, booked in zip(
+        found.releases,
+        found.totals,
+        scopes.values(),
+        strict=False,  # one more is open
+    ):
         mu = math.sqrt(math.fsum(each.mu**2 for each in booked))
-        count = Estimate(published["count"], std)
-        total = Estimate(published["sum"], largest * std)
-        found.append(
+        count = Estimate(total.count, math.sqrt(total.variances[0]))
+        rewards = Estimate(total.sum, math.sqrt(total.variances[1]))
+        windows.append(
             Window(
                 published["window"],
                 published["rounds"],
                 published["at"],
                 count,
-                total,
-                mean_reward(count, total, (low, high)),
-                mu,
+                rewards,
+                mean_reward(count, rewards, found.definition.reward.range),
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
-    return found
+    return windows
 
 
 # -- everybody's ----------------------------------------------------------------------------------
@@ -189,13 +239,11 @@ def population_bar(population: dict[str, Any]) -> dict[str, Any]:
 async def log(server: Server, before: int | None, most: int) -> list[Any]:
     """What administrators did, the newest first."""
 
-    def read() -> list[Any]:
+    def read(connection: Connection) -> list[Any]:
         table = tables.log
         query = sa.select(table).order_by(table.c.id.desc()).limit(most)
         if before is not None:
             query = query.where(table.c.id < before)
-        with server.store.transaction() as connection:
-            return list(connection.execute(query))
+        return list(connection.execute(query))
 
-    shown: list[Any] = await run(server, read)
-    return shown
+    return await administration._in_transaction(server, read)

@@ -14,6 +14,15 @@
     return rows.length ? rows[0].map((_, i) => rows.map((row) => row[i])) : [];
   }
 
+  // 1, 2, 5, 10, 20, ... between the ends of a logarithmic axis
+  function steps(_, __, low, high) {
+    const found = [];
+    for (let power = 1; power <= high; power *= 10) {
+      found.push(...[1, 2, 5].map((digit) => digit * power).filter((step) => low <= step && step <= high));
+    }
+    return found;
+  }
+
   function draw(figure) {
     const data = columns(figure);
     figure.querySelector(".plot")?.remove();
@@ -53,10 +62,10 @@
         height: 260,
         series,
         bands: interval ? [{ series: [3, 2], fill: css("--accent") + "2e" }] : [],
-        scales: { x: { time: false, distr: 3 }, y: { range } },
-        axes: [{ ...axis, label: figure.dataset.x }, { ...axis, label: figure.dataset.y, size: 46 }],
+        scales: { x: { time: false, distr: 3, range: [Math.min(...data[0]), Math.max(...data[0])] }, y: { range } },
+        axes: [{ ...axis, size: 34, label: figure.dataset.x, splits: steps, filter: (_, ticks) => ticks, values: (_, ticks) => ticks.map((tick) => digits(_, tick)) }, { ...axis, label: figure.dataset.y, size: 46 }],
         cursor: { drag: { x: false, y: false } },
-        legend: { live: true },
+        legend: { show: !interval, live: false },
       },
       data,
       place,

@@ -1,0 +1,255 @@
+// discreet-client: decisions of a server, and devices that report in private. See README.md.
+import { best, chances, check, offered, report, unit, words } from "./law.js";
+
+const TRIES = 5;
+const PAUSE = 100; // milliseconds before the second try; doubles, with jitter
+
+/** An answer other than success: its status, a stable kind, and what to do. */
+export class ServiceError extends Error {
+  constructor(status, problem = {}) {
+    super(`${problem.title ?? `HTTP status ${status}.`} ${problem.detail ?? ""}`.trim());
+    this.name = "ServiceError";
+    this.status = status;
+    this.kind = (problem.type ?? "http").split(":").pop();
+  }
+}
+
+const address = (url, bandit, call) =>
+  `${url.replace(/\/+$/, "")}/v1/bandits/${encodeURIComponent(bandit)}/${call}`;
+
+/** A request with the same bytes each time, tried again where nothing was acknowledged. */
+async function send(url, options) {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const reply = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options });
+      if (reply.ok) return await reply.json();
+      const problem = await reply.json().catch(() => undefined);
+      const error = new ServiceError(reply.status, problem);
+      if (attempt === TRIES || ![429, 502, 503, 504].includes(reply.status)) throw error;
+    } catch (error) {
+      if (attempt === TRIES || error instanceof ServiceError) throw error;
+    }
+    const wait = PAUSE * 2 ** (attempt - 1) * (0.5 + unit(words()()));
+    await new Promise((done) => setTimeout(done, wait));
+  }
+}
+
+/** Decides and learns through a server: under joint trust, which sees contexts and rewards. */
+export class Client {
+  #url;
+  #key;
+
+  constructor(url, key) {
+    this.#url = url;
+    this.#key = key;
+  }
+
+  decide(bandit, context, options = {}) {
+    return this.#call(bandit, "decide", { context, ...options });
+  }
+
+  async decideMany(bandit, contexts, options = {}) {
+    return (await this.#call(bandit, "decide", { contexts, ...options })).decisions;
+  }
+
+  /** The status, such as "counted" or "duplicate"; "sent" while the page closes, when nobody waits. */
+  async learn(bandit, decision, reward) {
+    const body = { decision: decision.decision ?? decision, reward };
+    // The sealed token is the authority: a beacon carries no key, and the page need not hold one.
+    const closing = globalThis.document?.visibilityState === "hidden";
+    if (closing && String(body.decision).startsWith("dt1.") && navigator.sendBeacon) {
+      if (navigator.sendBeacon(address(this.#url, bandit, "learn"), JSON.stringify(body))) return "sent";
+    }
+    return (await this.#call(bandit, "learn", body)).status;
+  }
+
+  async learnMany(bandit, pairs) {
+    const rewards = pairs.map(([each, reward]) => ({ decision: each.decision ?? each, reward }));
+    return (await this.#call(bandit, "learn", { rewards })).statuses;
+  }
+
+  #call(bandit, call, body) {
+    return send(address(this.#url, bandit, call), {
+      method: "POST",
+      body: JSON.stringify(body),
+      headers: this.#key ? { Authorization: `Bearer ${this.#key}` } : {},
+      keepalive: call === "learn",
+    });
+  }
+}
+
+// -- local trust -----------------------------------------------------------------------------------
+
+const KEPT = "discreet"; // the name of all that is kept, and of the lock around it
+
+/** IndexedDB, flushed to disk before a write is done; one lock for all tabs. */
+function browserStorage() {
+  if (!globalThis.indexedDB || !globalThis.navigator?.locks)
+    throw new Error("this device has nowhere to keep its count: pass `storage` (see README)");
+  const run = async (mode, work) => {
+    const database = await new Promise((done, failed) => {
+      const opening = indexedDB.open(KEPT, 1);
+      opening.onupgradeneeded = () => opening.result.createObjectStore(KEPT);
+      opening.onsuccess = () => done(opening.result);
+      opening.onerror = () => failed(opening.error);
+    });
+    try {
+      return await new Promise((done, failed) => {
+        const change = database.transaction(KEPT, mode, { durability: "strict" });
+        const request = work(change.objectStore(KEPT));
+        change.oncomplete = () => done(request.result);
+        change.onabort = () => failed(change.error);
+      });
+    } finally {
+      database.close();
+    }
+  };
+  return {
+    get: () => run("readonly", (store) => store.get(KEPT)),
+    set: (value) => run("readwrite", (store) => store.put(value, KEPT)),
+    lock: (work) => navigator.locks.request(KEPT, work),
+  };
+}
+
+/** Chooses by the public policy, keeps the record to itself, and reports each round once. */
+export class Device {
+  #url;
+  #bandit;
+  #promise;
+  #total;
+  #storage;
+  #policy;
+
+  constructor(url, bandit, { epsilon, contributions = 1, total = epsilon, storage } = {}) {
+    if (!(epsilon > 0 && epsilon < Infinity)) throw new RangeError("epsilon: a positive number");
+    if (!(Number.isInteger(contributions) && contributions > 0))
+      throw new RangeError("contributions: a positive integer");
+    this.#url = url;
+    this.#bandit = bandit;
+    this.#promise = { epsilon, contributions };
+    this.#total = total;
+    this.#storage = storage ?? browserStorage();
+  }
+
+  get #name() {
+    return address(this.#url, this.#bandit, "");
+  }
+
+  /** Read what is kept, change it, write it down, all under the lock. */
+  #change(work) {
+    return this.#storage.lock(async () => {
+      const kept = (await this.#storage.get()) ?? {};
+      const before = JSON.stringify(kept);
+      const result = work((kept[this.#name] ??= { sent: 0, waiting: [], reported: {} }), kept);
+      if (JSON.stringify(kept) !== before) await this.#storage.set(kept);
+      return result;
+    });
+  }
+
+  /** The policy of now, checked; the promise is pinned at first sight. */
+  async policy() {
+    const policy = await send(address(this.#url, this.#bandit, "policy"), {
+      cache: "no-store", // no tag of the server's choice stays on the device
+      redirect: "error",
+    });
+    check(policy, this.#promise);
+    const bounds = JSON.stringify([policy.theta.length, policy.norm_bound, policy.outcome_range]);
+    await this.#change((own, kept) => {
+      if (own.epsilon === undefined) {
+        const others = Object.values(kept).reduce((sum, each) => sum + (each.epsilon ?? 0), 0);
+        if (others + this.#promise.epsilon > this.#total)
+          throw new RangeError(
+            `this device has promised epsilon=${others} to others: state \`total\` if it may be more`
+          );
+        Object.assign(own, this.#promise, { bounds });
+      }
+      const { epsilon, contributions } = this.#promise;
+      if (
+        epsilon > own.epsilon ||
+        contributions > own.contributions ||
+        epsilon / contributions > own.epsilon / own.contributions
+      )
+        throw new RangeError(
+          `this device promised epsilon=${own.epsilon} in ${own.contributions} report(s) at first`
+        );
+      if (bounds !== own.bounds) throw new RangeError("this device was promised other bounds");
+    });
+    return (this.#policy = policy);
+  }
+
+  /** An action for a context (or for rows of features); nothing of it leaves the device. */
+  async decide(context, { actions } = {}) {
+    if (!this.#policy) {
+      await this.policy();
+      this.flush().catch(() => {}); // what an earlier page could not send
+    }
+    const [names, rows] = offered(this.#policy, context, actions);
+    const law = chances(this.#policy, rows);
+    let coin = unit(words()());
+    let index = law.findIndex((chance) => (coin -= chance) < 0);
+    if (index < 0) index = best(law);
+    return { id: randomId(), action: names[index], probability: law[index], row: rows[index] };
+  }
+
+  /**
+   * One private report of a decision's reward. Its status, "waiting" if the server is away, or
+   * "spent" if this device has sent all that it will. Report every decision, also one that brought
+   * nothing: a missing report would tell.
+   */
+  async report(decision, reward) {
+    const most = this.#promise.contributions;
+    const known = await this.#change((own) => own.reported[decision.id] ?? own.sent >= most);
+    if (known === true) return "spent";
+    const id = known || (await this.#draw(decision, reward, await this.policy()));
+    return (await this.flush())[id] ?? (id ? "duplicate" : "spent");
+  }
+
+  #draw(decision, reward, policy) {
+    if (decision.row.length !== policy.theta.length) throw new TypeError("another bandit's decision");
+    return this.#change((own) => {
+      if (own.reported[decision.id]) return own.reported[decision.id];
+      if (own.sent >= this.#promise.contributions) return undefined;
+      const id = randomId();
+      const tag = `${policy.epoch}-${policy.version}`;
+      const made = report(policy, decision.row, reward, words());
+      own.waiting.push({ id, body: JSON.stringify({ id, policy: tag, ...made }) });
+      own.reported[decision.id] = id;
+      own.sent += 1; // counted, and kept, before it is sent
+      return id;
+    });
+  }
+
+  /** Send what has had no answer, the same bytes again; statuses by id of the report. */
+  async flush() {
+    const statuses = {};
+    for (const { id, body } of await this.#change((own) => [...own.waiting])) {
+      try {
+        const reply = await send(address(this.#url, this.#bandit, "reports"), {
+          method: "POST",
+          body,
+          headers: { "Content-Type": "text/plain" },
+          cache: "no-store",
+          redirect: "error",
+          keepalive: body.length < 60000,
+        });
+        statuses[id] = String(reply.status);
+        await this.#change((own) => {
+          own.waiting = own.waiting.filter((each) => each.id !== id);
+        });
+      } catch {
+        statuses[id] = "waiting";
+      }
+    }
+    return statuses;
+  }
+
+  /** What this device has promised, and how many reports it has sent. */
+  kept() {
+    return this.#change(({ epsilon, contributions, sent, waiting }) => ({
+      epsilon, contributions, sent, waiting: waiting.map(({ body }) => body),
+    }));
+  }
+}
+
+const randomId = () =>
+  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");

@@ -1,0 +1,237 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { Device } from "../discreet-client.js";
+import * as law from "../law.js";
+import { honest, serve, storage } from "./server.js";
+
+const PROMISE = { epsilon: 1, contributions: 2 };
+const ROWS = [[0.6, 0.123456789, 0], [0, 0.987654321, -0.5]];
+
+/** A server that publishes `policy` and counts reports. */
+const fair = (policy = honest()) => ({ method }) => [200, method === "GET" ? policy : { status: "counted" }];
+const posts = (seen) => seen.filter(({ method }) => method === "POST");
+
+test("a device decides by itself and sends one private report, and nothing else", async (t) => {
+  const { seen, url } = await serve(t, fair());
+  const device = new Device(url, "ads", { ...PROMISE, storage: storage(t).kept });
+  const decision = await device.decide(ROWS);
+  assert.ok([0, 1].includes(decision.action));
+  assert.ok(decision.probability > 0);
+  assert.equal(await device.report(decision, 0.31415926), "counted");
+  assert.deepEqual(seen.map(({ method, url: path }) => `${method} ${path}`), [
+    "GET /v1/bandits/ads/policy", "GET /v1/bandits/ads/policy", "POST /v1/bandits/ads/reports",
+  ]);
+  const { id, policy, question, values, ...more } = JSON.parse(seen[2].body);
+  assert.deepEqual(more, {});
+  assert.match(id, /^[0-9a-f]{32}$/);
+  assert.equal(policy, "e-1");
+  assert.ok(values.every(Number.isInteger));
+  assert.ok(["gram", "moment", "scale"].includes(question));
+  for (const { headers, url: path, method, body } of seen) {
+    const bytes = JSON.stringify([headers, path, method, body]);
+    for (const secret of ["123456789", "987654321", "31415926"]) assert.ok(!bytes.includes(secret));
+    for (const name of ["cookie", "authorization", "referer"]) assert.equal(headers[name], undefined);
+  }
+});
+
+test("the count and the report are on disk before a byte of it is sent; a retry sends the same", async (t) => {
+  const { path, kept } = storage(t);
+  const states = [];
+  let failures = 2;
+  const { seen, url } = await serve(t, ({ method }) => {
+    if (method === "GET") return [200, honest()];
+    states.push(JSON.parse(readFileSync(path, "utf8")));
+    if (failures-- > 0) return failures ? undefined : [503, {}];
+    return [200, { status: "counted" }];
+  });
+  const device = new Device(url, "ads", { ...PROMISE, storage: kept });
+  assert.equal(await device.report(await device.decide(ROWS), 1), "counted");
+  const bodies = posts(seen).map(({ body }) => body);
+  assert.equal(bodies.length, 3);
+  assert.equal(new Set(bodies).size, 1);
+  for (const state of states) {
+    const own = state[`${url}/v1/bandits/ads/`];
+    assert.equal(own.sent, 1);
+    assert.deepEqual(own.waiting.map(({ body }) => body), [bodies[0]]);
+  }
+  assert.deepEqual(await device.kept(), { ...PROMISE, sent: 1, waiting: [] });
+});
+
+test("a device that was interrupted sends the same bytes after a restart, and counts them once", async (t) => {
+  const { kept } = storage(t);
+  let up = false;
+  const { seen, url } = await serve(t, ({ method }) =>
+    method === "GET" ? [200, honest()] : up ? [200, { status: "counted" }] : undefined);
+  const first = new Device(url, "ads", { ...PROMISE, storage: kept });
+  const decision = await first.decide(ROWS);
+  assert.equal(await first.report(decision, 1), "waiting");
+  up = true;
+  const again = new Device(url, "ads", { ...PROMISE, storage: kept });
+  assert.deepEqual(Object.values(await again.flush()), ["counted"]);
+  assert.equal(new Set(posts(seen).map(({ body }) => body)).size, 1);
+  assert.equal(await again.report(decision, 0), "duplicate");
+  assert.equal((await again.kept()).sent, 1);
+});
+
+test("no more reports than promised, in any number of tabs at once", async (t) => {
+  const { kept } = storage(t);
+  const { seen, url } = await serve(t, fair());
+  const tabs = Array.from({ length: 6 }, () => new Device(url, "ads", { ...PROMISE, storage: kept }));
+  const statuses = await Promise.all(
+    tabs.map(async (device) => device.report(await device.decide(ROWS), 1)));
+  assert.deepEqual(statuses.filter((each) => each === "spent").length, 4);
+  const bodies = new Set(posts(seen).map(({ body }) => body));
+  assert.equal(bodies.size, 2);
+  assert.equal(await tabs[0].report(await tabs[0].decide(ROWS), 1), "spent");
+});
+
+test("where nothing can be written down, nothing is sent", async (t) => {
+  const { seen, url } = await serve(t, fair());
+  const { kept } = storage(t);
+  let full = false;
+  const broken = { ...kept, set: (value) => (full ? Promise.reject(new Error("disk full")) : kept.set(value)) };
+  const device = new Device(url, "ads", { ...PROMISE, storage: broken });
+  const decision = await device.decide(ROWS);
+  full = true;
+  await assert.rejects(device.report(decision, 1), /disk full/);
+  assert.equal(posts(seen).length, 0);
+  assert.throws(() => new Device(url, "ads", PROMISE), /nowhere to keep its count/);
+});
+
+const seven = (change) => ({ ...honest(), ...change });
+const channel = (kind, change) => {
+  const policy = honest();
+  policy.channels[kind] = { ...policy.channels[kind], ...change };
+  return policy;
+};
+const question = (change) => {
+  const policy = honest();
+  Object.assign(policy.questions[0], change);
+  return policy;
+};
+const LIKELY = honest().channels.moment.likely;
+const HOSTILE = {
+  "more epsilon": seven({ epsilon: 1.001 }),
+  "infinite epsilon": seven({ epsilon: "inf" }),
+  "no epsilon": seven({ epsilon: null }),
+  "more contributions": seven({ contributions: 3 }),
+  "fewer contributions, so that each costs more": seven({ contributions: 1 }),
+  "theta huge": seven({ theta: [1e9, 0, 0] }),
+  "theta words": seven({ theta: ["a", 0, 0] }),
+  "theta null": seven({ theta: [null, 0, 0] }),
+  "theta empty": seven({ theta: [] }),
+  "whitening of another shape": seven({ whitening: [[1]] }),
+  "whitening zero": seven({ whitening: [[0, 0, 0], [0, 0, 0], [0, 0, 0]] }),
+  "root huge": seven({ root: [[1e300, 0, 0], [0, 0, 0], [0, 0, 0]] }),
+  "draws none": seven({ draws: [] }),
+  "draws huge": seven({ draws: [[1e9, 0, 0]] }),
+  "another rule": seven({ policy: "steal" }),
+  "exploring always": seven({ exploring: 1 }),
+  "range reversed": seven({ outcome_range: [1, 0] }),
+  "range of words": seven({ outcome_range: ["a", "b"] }),
+  "range huge": seven({ outcome_range: [0, 1e200] }),
+  "norm bound zero": seven({ norm_bound: 0 }),
+  "another format": seven({ format: 2 }),
+  "no questions": seven({ questions: [] }),
+  "no channels": seven({ channels: undefined }),
+  "no features": seven({ features: undefined }),
+  "a question for the record": question({ kind: "income" }),
+  "a clip of zero": question({ clip: 0 }),
+  "fractions beyond 1": question({ fraction: 0.9 }),
+  "a coin that tells more": channel("moment", { likely: LIKELY + 10 ** 10 }),
+  "a coin that always tells": channel("moment", { likely: 2 ** 52 }),
+  "a coin that tells by lying": channel("moment", { likely: 1000 }),
+  "a coin that is no integer": channel("moment", { likely: LIKELY + 0.5 }),
+  "a cap that tells more": channel("moment", { cap: 0.9 }),
+  "a cap beyond the sphere": channel("moment", { cap: 1 }),
+  "a cap that is no number": channel("gram", { cap: "0" }),
+  "a response that tells more": channel("square", { likely: 2 ** 52 - 1 }),
+  "a mixture beyond its coins": channel("square", { mixture: 2 ** 53 }),
+  "a plateau that tells more": channel("square", { mixture: 2 ** 51, plateau: 1, inside: 2 ** 51 }),
+  "a plateau that tells by absence": channel("square", { mixture: 2 ** 51, plateau: 2 ** 20, inside: 1 }),
+};
+
+for (const [name, policy] of Object.entries(HOSTILE))
+  test(`a hostile server is refused before a record is seen: ${name}`, async (t) => {
+    const { seen, url } = await serve(t, fair(policy));
+    const device = new Device(url, "ads", { ...PROMISE, storage: storage(t).kept });
+    await assert.rejects(device.decide(ROWS), /refuses the policy/);
+    await assert.rejects(device.report({ id: "x", row: ROWS[0] }, 1), /refuses the policy/);
+    assert.equal(posts(seen).length, 0);
+  });
+
+test("honest policies of every dimension and epsilon pass the same checks", () => {
+  const vectors = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url)));
+  for (const policy of vectors.policies)
+    law.check(policy, { epsilon: policy.epsilon, contributions: policy.contributions });
+});
+
+test("a server that asks for more later is refused, and so is a page that promises more later", async (t) => {
+  const { kept } = storage(t);
+  let policy = honest();
+  const { seen, url } = await serve(t, ({ method }) => [200, method === "GET" ? policy : { status: "counted" }]);
+  const device = new Device(url, "ads", { ...PROMISE, storage: kept });
+  const decision = await device.decide(ROWS);
+  for (const more of [{ epsilon: 2 }, { contributions: 9 }, { norm_bound: 2 }, { outcome_range: [0, 9] }]) {
+    policy = { ...honest(), ...more };
+    await assert.rejects(device.report(decision, 1), RangeError);
+  }
+  policy = honest();
+  for (const more of [{ epsilon: 2 }, { contributions: 3, epsilon: 1 }, { epsilon: 1, contributions: 1 }]) {
+    const greedy = new Device(url, "ads", { ...PROMISE, ...more, total: 99, storage: kept });
+    await assert.rejects(greedy.policy(), /at first|more each|promised|cost more|contributions/);
+  }
+  assert.equal(posts(seen).length, 0);
+  assert.equal(await device.report(decision, 1), "counted");
+});
+
+test("many names of one server share what this device will spend in all", async (t) => {
+  const { kept } = storage(t);
+  const { url } = await serve(t, fair());
+  await new Device(url, "one", { ...PROMISE, storage: kept }).decide(ROWS);
+  await assert.rejects(new Device(url, "two", { ...PROMISE, storage: kept }).decide(ROWS), /total/);
+  await assert.rejects(new Device(`${url}/x`, "one", { ...PROMISE, storage: kept }).decide(ROWS), /total/);
+  await new Device(url, "two", { ...PROMISE, total: 2, storage: kept }).decide(ROWS);
+  await assert.rejects(new Device(url, "three", { ...PROMISE, total: 2, storage: kept }).decide(ROWS), /total/);
+});
+
+test("every record leads to exactly one report: rewards and features that are no numbers too", async (t) => {
+  const { seen, url } = await serve(t, fair());
+  const rewards = [NaN, Infinity, -1e308, undefined, null, "x", true, {}, 1n];
+  const rows = [[NaN, 0, 0], [1e308, -1e308, 0], [5e-324, 0, 0], ["x", null, {}], [1n, 0, 0], [0, 0, 0]];
+  const records = [...rewards.map((reward) => [ROWS, reward]), ...rows.map((row) => [[row], 1])];
+  for (const [offer, reward] of records) {
+    const device = new Device(url, "ads", { ...PROMISE, storage: storage(t).kept });
+    assert.equal(await device.report(await device.decide(offer), reward), "counted");
+  }
+  const sent = posts(seen).map(({ body }) => JSON.parse(body).values);
+  assert.equal(sent.length, records.length);
+  for (const values of sent) assert.ok(values.every(Number.isInteger));
+});
+
+test("randomness comes from crypto alone", async (t) => {
+  const { url } = await serve(t, fair());
+  t.mock.method(Math, "random", () => assert.fail("Math.random was called"));
+  const device = new Device(url, "ads", { ...PROMISE, storage: storage(t).kept });
+  assert.equal(await device.report(await device.decide(ROWS), 1), "counted");
+  const drawn = t.mock.method(crypto, "getRandomValues");
+  await device.report(await device.decide(ROWS), 1);
+  assert.ok(drawn.mock.callCount() >= 4);
+});
+
+test("a named context becomes the rows of the public policy, whatever is missing", async (t) => {
+  const features = {
+    columns: [{ name: "age", number: [0, 10] }],
+    actions: [{ name: "a", parts: [1, 0] }, { name: "b", parts: [0, 1] }],
+  };
+  const { url } = await serve(t, fair({ ...honest(4), features }));
+  const device = new Device(url, "ads", { ...PROMISE, storage: storage(t).kept });
+  const decision = await device.decide({ age: 7.5 }, { actions: ["b"] });
+  assert.equal(decision.action, "b");
+  assert.deepEqual(decision.row.slice(0, 2), [0, 0]);
+  assert.equal(decision.row[3] / decision.row[2], 0.5);
+  assert.deepEqual((await device.decide({}, { actions: ["b"] })).row, [0, 0, 1, 0]);
+  await assert.rejects(device.decide({ age: 1 }, { actions: ["c"] }), TypeError);
+  await device.flush(); // of the first decision: nothing waits
+});
