@@ -11,7 +11,7 @@ import pytest
 from discreet.audit import ATTACKS, audit
 from discreet.audit.attack import noise_of
 from discreet.audit.attacks import bandits as attacks_bandits
-from discreet.audit.attacks.bandits import E1, _joint, _term
+from discreet.audit.attacks.bandits import E1, canary_term, joint_bandit
 from discreet.audit.attacks.snapshot import T
 from discreet.audit.attacks.sums import _ATTAINABLE, _WHEN, whitening
 from discreet.audit.transcript import compare
@@ -59,12 +59,12 @@ def test_continual__four_sums_show_the_whole_change(name):
 
 
 def test_linear_bandit__near_is_the_move_over_the_sensitivity():
-    learner = _joint(ATTACKS["linear bandit"].claim, noise_of(0, 0))
+    learner = joint_bandit(ATTACKS["linear bandit"].claim, noise_of(0, 0))
     learner.decide(E1)
     view = learner.window.transform
-    opposite = np.linalg.norm(_term(view, 1.0) - _term(view, -1.0)) / SENSITIVITY
+    opposite = np.linalg.norm(canary_term(view, 1.0) - canary_term(view, -1.0)) / SENSITIVITY
     assert opposite == pytest.approx(ATTACKS["linear bandit"].attainable, abs=0.005)
-    moved = math.sqrt(2) * np.linalg.norm(_term(view, 1.0)) / SENSITIVITY
+    moved = math.sqrt(2) * np.linalg.norm(canary_term(view, 1.0)) / SENSITIVITY
     assert moved == pytest.approx(
         ATTACKS["linear bandit, reward in another window"].attainable, abs=1e-6
     )

@@ -150,13 +150,13 @@ MUTANTS = [
         many_rounds_in_one_batch,
         (
             Edit(
-                "online.projection_free:ProjectionFreeBandit.__init__",
+                "online.projection_free:_sums_of_terms",
                 "sums = running(k * term)",
-                "sums = PrefixSum(releases, n + 1, self.budget, sensitivity=term, "
-                "noise=self.noise, bound=T * term)",
+                "sums = PrefixSum(releases, dim, budget, sensitivity=term, noise=noise, "
+                "bound=rounds * term)",
             ),
         ),
-        tried="projection-free bandit, three rounds of one user",
+        tried="projection-free bandit, two rounds of one user",
     ),
     Mutant(
         "the factor n of n/zeta",

@@ -25,12 +25,22 @@ BESIDE, LATER = 6, 8  # people who are offered two actions: in the canary's wind
 Make = Callable[[Claim, Noise], Any]
 
 
-def _seen(learner: Any, neighbour: int) -> tuple[Array, Array, Array]:
-    """Actions beside the canary, actions after the release, theta."""
+def _seen(learner: Any, neighbour: int, low: float) -> tuple[Array, Array, Array]:
+    """Actions beside the canary, actions after the release, theta; rewards are `low` or 1.
+
+    The canary's reward is the lowest: the Poisson link's mean is 1 at zero, and 1 would leave no
+    residual. Others show the same feature with either reward, so that what is learned in so short a
+    window is not held back for want of rows.
+    """
     own = (2 * neighbour - 1) * E1
-    for features in (NOBODY, own, NOBODY, NOBODY):  # half of local reports are of the moment
-        learner.learn(learner.decide(features), 1.0)
-    beside = [learner.decide(TWO).action for _ in range(BESIDE)]
+    known = (1.0, low)
+    for features, reward in ((E1, 1.0), (own, low), (E1, low), (E1, 1.0)):
+        learner.learn(learner.decide(features), reward)  # half of local reports are of the moment
+    beside = []
+    for k in range(BESIDE):
+        decision = learner.decide(TWO)
+        learner.learn(decision, known[k % 2])
+        beside.append(decision.action)
     while learner.rounds_until_release > 1:
         learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release - 1, 1, 1)))
     learner.decide_many(np.tile(NOBODY, (2, 1, 1)))  # the release
@@ -38,22 +48,26 @@ def _seen(learner: Any, neighbour: int) -> tuple[Array, Array, Array]:
     return np.array(beside), later, np.asarray(getattr(learner, "theta", np.zeros(2)))
 
 
-def _own_context(name: str, make: Make, kind: str, attainable: float, effort: float = 0.25) -> None:
+def _own_context(
+    name: str, make: Make, kind: str, attainable: float, effort: float = 0.25, low: float = -1.0
+) -> None:
     @attack(f"{name}, own context", room="bandits", kind=kind, attainable=attainable, effort=effort)
     def own_context(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Features e1 or -e1 of one person: coins of people beside it, later actions, theta."""
-        expected, _, _ = _seen(make(claim, SeededNoise(0)), 1)
+        expected, _, _ = _seen(make(claim, SeededNoise(0)), 1, low)
         scores = []
         for _ in range(runs):
-            beside, later, theta = _seen(make(claim, noise), neighbour)
+            beside, later, theta = _seen(make(claim, noise), neighbour, low)
             finite = np.nan_to_num(theta[0], nan=1e9, posinf=1e9, neginf=-1e9)
-            scores.append((np.sum(beside == expected), -later.sum(), finite))
+            scores.append((np.sum(beside == expected), later.sum(), -finite))
         return np.array(scores, dtype=np.float64)
 
 
-def _linear(link: str) -> Make:
-    bounds = (-1.0, 1.0) if link == "identity" else (0.0, 1.0)
+def _lowest(link: str) -> float:
+    return -1.0 if link == "identity" else 0.0
 
+
+def _linear(link: str) -> Make:
     def make(claim: Claim, noise: Noise) -> Any:
         return LinearBandit(
             2,
@@ -61,7 +75,7 @@ def _linear(link: str) -> Make:
             delta=claim.delta,
             link=link,
             policy="greedy",
-            reward_range=bounds,
+            reward_range=(_lowest(link), 1.0),
             seed=0,
             noise=noise,
         )
@@ -72,7 +86,7 @@ def _linear(link: str) -> Make:
 # `attainable`: no more than the signs and one entry of theta is read, where the whole sum would
 # show all that was booked; a bound from above, not what was reached.
 for _link in LINKS:
-    _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0)
+    _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0, low=_lowest(_link))
 _own_context(
     "continual linucb",
     lambda claim, noise: ContinualLinUCB(2, 100, claim.epsilon, claim.delta, seed=0, noise=noise),

@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks.bandits import E1, NOBODY, _joint, _term
+from discreet.audit.attacks.bandits import E1, NOBODY, canary_term, joint_bandit
 from discreet.audit.attacks.sums import best_weights
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.privacy.tree import TreeSum
@@ -29,10 +29,15 @@ def stolen(
     budget = Budget(claim.epsilon, claim.delta)
     sums = PrefixSum(T, runs, budget, sensitivity=1.0, bound=runs, mechanism=mechanism, noise=noise)
     sums.add(np.full(runs, neighbour - 0.5))
-    held: Any = sums._sum
-    if isinstance(held, TreeSum):
-        return np.concatenate(list(held.node_sums().values())).T
-    return np.concatenate([held._total[None], held._memory]).T
+    return np.concatenate(_arrays(sums.state_dict()["state"], runs)).T
+
+
+def _arrays(part: Any, width: int) -> list[Array]:
+    """All arrays of a state whose rows are this wide, in order."""
+    if isinstance(part, np.ndarray):
+        return [np.atleast_2d(part)] if part.size and part.shape[-1] == width else []
+    parts = part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
+    return [each for inner in parts for each in _arrays(inner, width)]
 
 
 # A round is in one node of each level, and right after it all of them are in the state: 1.
@@ -46,7 +51,8 @@ def snapshot_tree(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -
     fresh = iter(np.eye(columns))
     sums = TreeSum(tree, T, columns, lambda level, count: np.array([next(fresh)] * count))
     sums.add(np.eye(columns)[-1])
-    rows = np.concatenate([part for part in sums.node_sums().values() if len(part)])
+    parts = [sums.estimate[None], *sums.node_sums().values()]  # as a state has them
+    rows = np.concatenate([part for part in parts if len(part)])
     weights = best_weights(rows[:, :-1], rows[:, -1])
     return np.column_stack([numbers @ weights, numbers])
 
@@ -56,9 +62,9 @@ def snapshot_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise)
     """One stolen state of LinearBandit in the middle of a window: its sum, along the canary."""
     scores = []
     for _ in range(runs):
-        learner: Any = _joint(claim, noise)
+        learner: Any = joint_bandit(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
         learner.decide(NOBODY)
         view, held = learner.window.transform, learner.window.total.value
-        scores.append(held @ (_term(view, 1.0) - _term(view, -1.0)))
+        scores.append(held @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
     return np.array(scores)
