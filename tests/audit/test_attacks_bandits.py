@@ -11,7 +11,7 @@ import pytest
 from discreet.audit import ATTACKS, audit
 from discreet.audit.attack import noise_of
 from discreet.audit.attacks import bandits as attacks_bandits
-from discreet.audit.attacks.bandits import E1, joint_bandit, canary_term
+from discreet.audit.attacks.bandits import E1, canary_term, joint_bandit
 from discreet.audit.attacks.snapshot import T
 from discreet.audit.attacks.sums import _ATTAINABLE, _WHEN, whitening
 from discreet.audit.transcript import compare
@@ -97,7 +97,8 @@ def test_attack__comes_close_and_catches_half_the_noise(name, share):
 
 
 @pytest.mark.parametrize(
-    "name", ["linear bandit, three rounds of one user", "continual linucb tree"]
+    "name",
+    ["linear bandit, three rounds of one user", "continual linucb tree", "continual linucb blt"],
 )
 def test_bandits__half_the_noise_is_caught(name):
     claim = ATTACKS[name].at(8.0).claim

@@ -70,8 +70,8 @@ def test_audit__finds_low_scores_too_and_nothing_where_there_is_nothing():
 
 
 def test_audit__a_rare_event_is_not_taken_for_its_complement():
-    # 0 against 5 in 100 of the choosing runs is too rare to prove anything there, and as clear as its
-    # complement, of which nobody learns more than log(1/.95).
+    # 0 against 5 in 100 of the choosing runs is too rare to prove anything there, and as clear as
+    # its complement, of which nobody learns more than log(1/.95).
     for hits in range(30, 45):
         first, second = np.zeros(3000), np.zeros(3000)
         first[1000] = 1.0

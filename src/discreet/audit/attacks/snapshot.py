@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks.bandits import E1, NOBODY, joint_bandit, canary_term
+from discreet.audit.attacks.bandits import E1, NOBODY, canary_term, joint_bandit
 from discreet.audit.attacks.sums import best_weights
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
 from discreet.privacy.tree import TreeSum
@@ -65,6 +65,7 @@ def snapshot_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise)
         learner: Any = joint_bandit(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
         learner.decide(NOBODY)
-        view, held = learner.window.transform, learner.window.total.value
+        view = learner.window.transform
+        held = learner.window.total.value
         scores.append(held @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
     return np.array(scores)
