@@ -374,6 +374,24 @@ def test_learned__a_window_without_rewards_leaves_the_belief_as_it_was(windows):
     assert kept >= 190  # the count stands out of its noise by THIN deviations in 1.2% of cases
 
 
+def test_learned__rows_whose_weights_are_tiny_are_rows():
+    # A whitening that stretches rows 8 times gives each the weight 1/64: the weighted count of
+    # 1,000 is lost in its noise, their plain number is not.
+    rng, d, n, std = np.random.default_rng(0), 5, 1000, 12.5
+    belief = replace(
+        Belief.prior(d, 0.1), windows=1, informative_windows=1,
+        gram=np.eye(d) / 1000, effective_rows=1.0,
+    )  # fmt: skip
+    view = transform(belief, n, std, (-1.0, 1.0), None)
+    rows = rng.standard_normal((n, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    assert view.rows(rows, np.zeros(n))[1].max() < 1 / 50
+    total = released(view, rows, rows @ np.full(d, 0.4))
+    for _ in range(20):
+        noisy = total + std * rng.standard_normal(len(total))
+        assert learned(belief, view, noisy, std, n).informative_windows == 2
+
+
 def test_bandit__without_any_reward_chooses_uniformly_for_ever():
     bandit = LinearBandit(5, 20_000, 1.0, seed=0, noise=SeededNoise(0))
     X = np.random.default_rng(0).standard_normal((20_000, 4, 5))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from discreet import domains
-from discreet.bandits import Device, LinearBandit, LocalServer, SparseBandit
+from discreet.bandits import Device, Holdout, LinearBandit, LocalServer, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES
 from discreet.links import LINKS
@@ -218,6 +218,7 @@ class Contextual(Family):
             "others' actions": [each.action for each in made],
             "others' probabilities": np.array([each.probabilities for each in made]),
             "theta": getattr(learner, "theta", None),
+            "value": str(getattr(learner, "value", None)),
             "rounds until release": learner.rounds_until_release,
             "rounds": learner.rounds,
         }
@@ -509,6 +510,13 @@ def _bandits() -> list[Entry]:
         make = _linear(link=name, horizon=200)
         entry(f"LinearBandit link {name}", LinearBandit, make, 40)
     entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
+    for baseline in (0, "uniform"):
+        make = _linear(holdout=Holdout(0.25, baseline))
+        entry(f"LinearBandit holdout {baseline}", LinearBandit, make, 40)
+    make = _linear(holdout=Holdout(0.25), unit="person", visits="all")
+    entry(
+        "LinearBandit holdout, all visits", LinearBandit, make, 40, clear=HASHES, family=Visiting()
+    )
     for visits in ("first", "all"):
         for horizon in (None, 60):
             make = _linear(unit="person", visits=visits, horizon=horizon)

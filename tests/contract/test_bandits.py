@@ -17,7 +17,7 @@ import pytest
 from registry import REGISTRY, Contextual
 
 import discreet
-from discreet.bandits import Decision, LinearBandit
+from discreet.bandits import Decision, Holdout, LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES, policy_from
 from discreet.privacy import SeededNoise
@@ -77,6 +77,7 @@ LEARNERS = {
     "LinearBandit poisson": linear(link="poisson"),
     "LinearBandit without privacy": linear(epsilon=math.inf),
     "LinearBandit, 3 contributions": linear(contributions=3),
+    "LinearBandit, holdout": linear(holdout=Holdout(0.2, 0)),
     "LinearBandit, first visits": personal("first"),
     "LinearBandit, all visits": personal("all"),
     "LinUCB": linucb,
@@ -394,10 +395,16 @@ def test_bandit__the_steps_taken_apart_are_decide_and_learn(make):
         one.learn_many(chosen, rewards(chosen.rows))
 
         apart.turn()
-        actions = apart.policy.choose(some, apart._rng.random(len(some)))
+        numbers = apart.rounds + np.arange(len(some))
+        coins = apart._rng.random(len(some))
+        held = ()
+        if apart.holdout is not None:
+            held = (apart.held_out(numbers),)
+            coins = apart.holdout.coins(*held, coins)
+        actions = apart.policy.choose(some, coins)
         rows = some[np.arange(len(some)), actions]
         assert np.array_equal(actions, chosen.action)
-        apart.window.fold(rows, rewards(rows))
+        apart.window.fold(rows, rewards(rows), *held)
         with pytest.raises(ValueError, match="to go"):
             apart.turn()
         apart.rounds += len(some)
@@ -454,7 +461,7 @@ def size_of(item, but=()):
 def test_bandit__state_does_not_grow_with_rounds(make):
     # But for one bit a round, a hash of each person, a line of the ledger for each window.
     def numbers(learner):
-        grows = ("_rewarded", "_ledger", "intervals", "visitors")
+        grows = ("_rewarded", "_ledger", "_totals", "intervals", "visitors")
         return size_of(learner.state_dict()["state"], grows)
 
     learner = make(horizon=20_000)
@@ -462,7 +469,8 @@ def test_bandit__state_does_not_grow_with_rounds(make):
     before = numbers(learner)
     play(learner, contexts(4000), by=1000)
     assert numbers(learner) <= before + 16 * DIM
-    assert learner.state_dict()["state"]["_rewarded"]["of"].nbytes == math.ceil(4500 / 8)
+    marks = learner.state_dict()["state"]["_rewarded"]["of"].values()
+    assert sum(each.nbytes for each in marks) <= math.ceil(4500 / 8)
 
 
 @every

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from discreet.least_squares import discounted_eigenvalues, gram_error_covariance, shrink
+from discreet.least_squares.shrinkage import unproven_rows
 from discreet.privacy.mechanisms import vector_to_symmetric
 
 
@@ -43,3 +44,10 @@ def test_discounted_eigenvalues__within_the_noise_nothing_is_left():
     assert found[:2].tolist() == [0.0, 0.0]
     assert found[2] == pytest.approx(1.0)
     assert found[3] == pytest.approx(100, abs=0.1)
+
+
+def test_unproven_rows__noise_proves_nothing_and_many_rows_prove_their_direction():
+    found = unproven_rows(np.diag([1000.0, 0.0, -5.0]), 10.0**2)
+    assert np.diag(found) == pytest.approx([1e-8, 1.0, 1.0], rel=1e-6)
+    assert np.allclose(found, np.diag(np.diag(found)))
+    assert not unproven_rows(np.eye(2), 0.0).any()  # without noise all is proven

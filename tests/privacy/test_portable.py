@@ -1,4 +1,4 @@
-"""Arithmetic that other languages repeat bit by bit, and the laws that are made of it."""
+"""Arithmetic that other languages repeat bit by bit, and the distributions that are made of it."""
 
 import math
 from fractions import Fraction
@@ -38,17 +38,17 @@ def test_dot__adds_from_left_to_right():
         assert float(dot(a, b)[i]) == total
 
 
-def test_normals__are_normal_and_independent(assert_law):
+def test_normals__are_normal_and_independent(assert_distribution):
     drawn = normals(SeededNoise(0), 40_000, 3)
     for column in drawn.T:
-        assert_law(column, stats.norm.cdf)
+        assert_distribution(column, stats.norm.cdf)
     assert np.abs(np.corrcoef(np.column_stack([drawn, drawn**2]).T) - np.eye(6)).max() < 0.03
 
 
 @pytest.mark.parametrize(("dim", "cap"), CAPS)
 @pytest.mark.parametrize("inside", [True, False])
-def test_cosine__has_the_law_of_one_coordinate_on_the_cap_and_on_the_rest(
-    dim, cap, inside, assert_law
+def test_cosine__is_distributed_as_one_coordinate_on_the_cap_and_on_the_rest(
+    dim, cap, inside, assert_distribution
 ):
     """As normal scores, so that the check has its usual power against another spread."""
     along, across = CapCosine(dim, cap).draw(np.full(30_000, inside), SeededNoise(dim))
@@ -56,7 +56,7 @@ def test_cosine__has_the_law_of_one_coordinate_on_the_cap_and_on_the_rest(
     assert np.abs(along**2 + across**2 - 1).max() < 1e-12
     whole = stats.beta((dim - 1) / 2, (dim - 1) / 2, loc=-1, scale=2).cdf
     low, high = (whole(cap), 1.0) if inside else (0.0, whole(cap))
-    assert_law(stats.norm.ppf((whole(along) - low) / (high - low)), stats.norm.cdf)
+    assert_distribution(stats.norm.ppf((whole(along) - low) / (high - low)), stats.norm.cdf)
 
 
 @given(st.integers(2, 60), st.floats(0.05, 12.0), st.integers(1, 3))

@@ -2,12 +2,14 @@
 
 import html
 import json
+import os
 import re
 import shutil
 import subprocess
 import threading
 import time
 import urllib.parse
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ import pytest
 from discreet.service import demo
 from discreet.service.dashboard import examples
 from discreet.service.definitions import parsed
+from tests.service import test_reports as reports
 from tests.service.conftest import ADMIN, Running
 
 DECLARED = {**demo.DEFINITION, "baseline": "nothing"}
@@ -301,6 +304,20 @@ def test_pages__run_no_code_but_their_own_and_ask_nobody_else(server, admin):
     assert server.request("GET", "/static/uPlot.LICENSE")[0] == 404
 
 
+def run(command: list[str]) -> str:
+    """What a command prints; it finds a key in the environment."""
+    given = {**os.environ, "KEY": ADMIN}
+    return subprocess.run(command, env=given, capture_output=True, text=True, check=True).stdout
+
+
+def run_script(text: str) -> None:
+    """Run an example in Node, with the client of this repository."""
+    client = (Path(__file__).parents[2] / "clients" / "js" / "discreet-client.js").as_uri()
+    script = text.replace('"discreet-client"', json.dumps(client))
+    script = script.replace("key);", "process.env.KEY);")
+    run(["node", "--input-type=module", "-e", script])
+
+
 @pytest.mark.parametrize(
     "definition",
     [
@@ -327,12 +344,11 @@ def test_examples__run_as_the_page_shows_them(server, admin, definition):
     names: dict = {"key": ADMIN}
     exec(calls["text"]["Python"], names)
     names["client"].close()
-    decide = calls["text"]["curl"].split("\ncurl")[0]
-    done = subprocess.run(
-        ["sh", "-c", decide], env={"KEY": ADMIN, "PATH": "/usr/bin:/bin"}, capture_output=True
-    )
     if shutil.which("curl"):
-        assert "decision" in json.loads(done.stdout)
+        decide = calls["text"]["curl"].split("\ncurl")[0]
+        assert "decision" in json.loads(run(["sh", "-c", decide]))
+    if shutil.which("node"):
+        run_script(calls["text"]["JavaScript"])
     token = admin.form_token
     form = {"form_token": token}
     body = calls["example"]
@@ -349,6 +365,24 @@ def test_examples__run_as_the_page_shows_them(server, admin, definition):
     shown = re.search(r'id="tried".*?</table>', page, re.DOTALL)[0]
     probabilities = [float(x) for x in re.findall(r">(\d+(?:\.\d+)?)%</td>", shown)]
     assert sum(probabilities) == pytest.approx(100, abs=2)
+
+
+def test_local_trust__pages_speak_of_reports_and_learn_from_them(server, admin):
+    server.client().create("ads", reports.DEFINITION)
+    page = admin.get("/bandits/ads")[1]
+    assert "new Device(" in page
+    assert "Nothing yet" in page
+    size = server.client().bandit("ads")["window"]["rounds"]
+    document, _ = reports.policy(server)
+    sent = [reports.report(document, seed) for seed in range(size)]
+    assert set(reports.send(server, {"reports": sent})) == {"counted"}
+    page = admin.get("/bandits/ads")[1]
+    assert re.search(r"<dt>Reports</dt><dd>" + str(size), page)
+    assert "<caption>email</caption>" in page
+    assert "Sum of rewards" not in page
+    status, _, page = admin.send("/bandits/ads/try", **{"column-age": "40"})
+    assert status == 200
+    assert 'id="tried"' in page
 
 
 def test_try__what_does_not_fit_is_explained_and_uses_no_round(server, admin):

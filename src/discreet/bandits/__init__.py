@@ -7,6 +7,7 @@ from discreet.bandits import baselines
 from discreet.bandits.linear import LinearBandit
 from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
+from discreet.bandits.value import Holdout
 from discreet.decisions import Decision, Decisions
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ __all__ = [
     "Decision",
     "Decisions",
     "Device",
+    "Holdout",
     "LinearBandit",
     "LocalServer",
     "PublicPolicy",

@@ -38,6 +38,8 @@ class Belief:
     residual_noise_std: float  # of the noise in it
     may_clip: bool  # whether residuals look normal enough to be clipped
     radius: float  # |theta| is at most this
+    proof: Array  # (d, d), sum of all windows' whitened Gram matrices as they were released
+    proof_variance: float  # of the noise in it
     constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
@@ -74,6 +76,8 @@ class Belief:
             residual_noise_std=0.0,
             may_clip=may_clip,
             radius=radius,
+            proof=zeros,
+            proof_variance=0.0,
             constant=constant,
         )
 

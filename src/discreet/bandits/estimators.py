@@ -20,8 +20,12 @@ from discreet.bandits.belief import Belief, Point
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
 from discreet.bandits.policies import POLICIES, Stage, Uniform
+from discreet.bandits.value import Totals
 from discreet.bandits.window import (
     COUNT,
+    HELD,
+    HELD_SENSITIVITY,
+    HELD_SHARED_SENSITIVITY,
     SENSITIVITY,
     SHARED_SENSITIVITY,
     TOTALS,
@@ -39,7 +43,7 @@ from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
-SHARED_GROWTH = 1.0  # the same where windows share the budget: fewer of them have more each
+SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
 # In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
 # than .5 costs the features too much.
@@ -85,12 +89,19 @@ class EstimatorWindow(Stateful, ABC):
         return self
 
     @abstractmethod
-    def fold(self, rows: Array, rewards: Array) -> None:
-        """Add rewarded rows (n, d) in the unit ball with rewards (n,) in [-1, 1]."""
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+        """Add rewarded rows (n, d) in the unit ball with rewards (n,) in [-1, 1].
+
+        `held` (n,) says which of them are of held-out rounds, where there is a hold-out.
+        """
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row."""
         self.fold(row[None], np.array([reward]))
+
+    def totals(self) -> Totals | None:
+        """What the release will say about rewards; None if it says nothing."""
+        return None
 
     @abstractmethod
     def close(self, belief: Any) -> tuple[Any, tuple[Release, ...]]:
@@ -163,6 +174,7 @@ class InformationWeighted(Estimator):
     link: Link
     scale: float  # the largest reward
     share: float | None = None
+    holdout: bool = False  # whether held-out rounds are counted apart
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
@@ -197,9 +209,12 @@ class InformationWeighted(Estimator):
         # (window.py), k rows by k. A person with one row in each window changes each by at most
         # SHARED_SENSITIVITY, and pays for each: those releases have no scope of their own.
         dim = len(belief.mean)
-        sensitivity = SENSITIVITY if share is None else SHARED_SENSITIVITY
+        if self.holdout:
+            sensitivity = HELD_SENSITIVITY if share is None else HELD_SHARED_SENSITIVITY
+        else:
+            sensitivity = SENSITIVITY if share is None else SHARED_SENSITIVITY
         total = NoisySum(
-            (dim + 2) * (dim + 3) // 2 + TOTALS,
+            (dim + 2) * (dim + 3) // 2 + TOTALS + 2 * self.holdout,
             sensitivity=self.budget.contributions * sensitivity,
             mu=self.mu(share),
             noise=noise,
@@ -234,20 +249,25 @@ class WeightedWindow(EstimatorWindow):
         self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
         self._v = np.empty(n)
         self._gathered = np.empty(len(self._isometry))
-        self._term = np.empty(len(self._isometry) + TOTALS)
-        self._products = self._term[:-TOTALS]
+        self._apart = estimator.holdout
+        self._term = np.zeros(len(self._isometry) + TOTALS + 2 * self._apart)
+        self._products = self._term[: len(self._isometry)]
         self._scale = estimator.scale
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Add the statistics of rows."""
         v, weights = self.transform.rows(rows, rewards)
         products = (v.T @ v)[self._upper]
+        sums = [len(rows), float(rewards.sum()), 0, 0.0]
+        if self._apart and held is not None:
+            apart = [int(np.sum(held)), float(rewards[held].sum())]
+            sums = [sums[0] - apart[0], sums[1] - apart[1], *apart]
         with self._lock:  # buffers are shared
-            self._add(products, float(weights.sum()), len(rows), float(rewards.sum()))
+            self._add(products, float(weights.sum()), sums)
 
     def fold_one(self, row: Array, reward: float) -> None:
-        """`fold` for one row."""
+        """`fold` for one row, which is not held out."""
         v = self._v
         first, second = self._upper
         with self._lock:
@@ -257,24 +277,48 @@ class WeightedWindow(EstimatorWindow):
             v.take(first, out=self._gathered, mode="clip")
             v.take(second, out=self._products, mode="clip")
             np.multiply(self._gathered, self._products, out=self._gathered)
-            self._add(self._gathered, weight, 1, reward)
+            self._add(self._gathered, weight, (1, reward, 0, 0.0))
 
-    def _add(self, products: Array, weight: float, count: int, rewards: float) -> None:
+    def _add(self, products: Array, weight: float, sums: Any) -> None:
         np.multiply(products, self._isometry, out=self._products)
-        self._term[-3] = COUNT * weight
-        self._term[-2] = VALUE * count
-        self._term[-1] = VALUE * rewards
-        self.total.add(self._term)
+        term, n = self._term, len(products)
+        term[n] = COUNT * weight
+        term[n + 1] = VALUE * sums[0]
+        term[n + 2] = VALUE * sums[1]
+        if self._apart:
+            term[n + 3] = HELD * sums[2]
+            term[n + 4] = HELD * sums[3]
+        self.total.add(term)
+
+    def totals(self) -> Totals:
+        """Numbers and sums of rewards, in the user's units, as released: post-processing."""
+        n = len(self._isometry)
+        count, rewards = (self.total.value[n + 1 : n + 3] / VALUE).tolist()
+        held, held_rewards = 0.0, 0.0
+        std, held_std = self.total.release.scale / VALUE, 0.0
+        if self._apart:
+            held, held_rewards = (self.total.value[n + 3 :] / HELD).tolist()
+            held_std = self.total.release.scale / HELD
+        unit = self._scale
+        return Totals(
+            rounds=self.size,
+            count=count,
+            sum=unit * rewards,
+            held_count=held,
+            held_sum=unit * held_rewards,
+            variances=(std**2, (unit * std) ** 2, held_std**2, (unit * held_std) ** 2),
+        )
 
     def published(self) -> dict[str, float]:
-        """Number and sum of rewards, in the user's units, as released: post-processing."""
-        count, rewards = self.total.value[-2:] / VALUE
-        return {"count": float(count), "sum": float(self._scale * rewards)}
+        """Number and sum of all rewards, in the user's units, as released: post-processing."""
+        found = self.totals()
+        return {"count": found.count + found.held_count, "sum": found.sum + found.held_sum}
 
     def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale
-        return learned(belief, self.transform, self.total.publish(), std, self.size), ()
+        released = self.total.publish()[: len(self._isometry) + TOTALS]
+        return learned(belief, self.transform, released, std, self.size), ()
 
 
 # -- gradient steps --------------------------------------------------------------------------------
@@ -349,7 +393,7 @@ class DescentWindow(EstimatorWindow):
         self.mu = estimator.mu(self.share)
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """A step for each row, up to the length of the window."""
         with self._lock:
             self._fold(rows, rewards)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, numbers, public_bound, within
+from discreet.bandits.value import Holdout
 from discreet.bandits.visitors import Person, Visitors
 from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
@@ -52,6 +53,8 @@ class Bandit(Stateful, ABC):
     policy: Policy
     window: Window | None
     visitors: Visitors | None = None  # whose reward has counted, where a person is protected
+    holdout: Holdout | None = None  # which rounds play a baseline
+    _held_key: int = 0
     _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
 
     def __init__(
@@ -163,7 +166,7 @@ class Bandit(Stateful, ABC):
             if self.rounds >= self._end:
                 self.turn()
             t, policy = self.rounds, self.policy
-            action = policy.choose_one(offered, self._rng.random())
+            action = policy.choose_one(offered, self._coin(t))
             decision = Decision(t, action, offered[action], self._run, offered, policy)
             self.rounds = t + 1
         return decision
@@ -187,7 +190,7 @@ class Bandit(Stateful, ABC):
                     self.turn()
                 t, policy = self.rounds, self.policy
                 end = min(n, done + self._end - t)
-                coins = self._rng.random(end - done)
+                coins = self._coins(t, end - done)
                 actions[done:end] = _choose(policy, offered[done:end], coins)
                 rounds[done:end] = t + np.arange(end - done)
                 policies.append((done, policy))
@@ -200,6 +203,24 @@ class Bandit(Stateful, ABC):
         rows = rows.reshape(n, self.dim)
         actions[~usable] = REFUSED
         return Decisions(rounds, actions, rows, self._run, offered, tuple(policies))
+
+    def _coin(self, t: int) -> float:
+        """What decides round t."""
+        coin = self._rng.random()
+        return coin if self.holdout is None else float(self.holdout.coins(self.held_out(t), coin))
+
+    def _coins(self, t: int, n: int) -> Array:
+        """What decides n rounds from t on."""
+        coins = self._rng.random(n)
+        if self.holdout is None:
+            return coins
+        return np.asarray(self.holdout.coins(self.held_out(np.arange(t, t + n)), coins))
+
+    def held_out(self, rounds: Any) -> Any:
+        """Whether rounds play the baseline: known from their numbers alone."""
+        if self.holdout is None:
+            return np.zeros(np.shape(rounds), dtype=bool)
+        return self.holdout.holds(rounds, self._held_key)
 
     def decision(self, record: dict[str, Any]) -> Decision:
         """The decision of this learner that `Decision.to_dict` wrote, in any process."""
@@ -249,8 +270,15 @@ class Bandit(Stateful, ABC):
             window = self.window
             if window is None or (visitors is not None and not visitors.admit_hash(hashed)):
                 return False
-            window.fold_one(decision.row, value / self._scale)
+            if self.holdout is None:
+                window.fold_one(decision.row, value / self._scale)
+            else:
+                self._fold_apart(decision.row[None], np.array([value / self._scale]), t)
         return True
+
+    def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
+        """Fold, held-out rounds apart."""
+        raise NotImplementedError(f"{type(self).__name__} has no hold-out")
 
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""
@@ -314,9 +342,12 @@ class Bandit(Stateful, ABC):
                     for i in np.nonzero(fine)[0]:
                         fine[i] = self.visitors.admit_hash(hashes[i])  # type: ignore[arg-type]
                 if not fine.all():
-                    rows, values = rows[fine], values[fine]
+                    rows, values, rounds = rows[fine], values[fine], rounds[fine]
                 if len(rows):
-                    self.window.fold(rows, values / self._scale)
+                    if self.holdout is None:
+                        self.window.fold(rows, values / self._scale)
+                    else:
+                        self._fold_apart(rows, values / self._scale, rounds)
         return len(fine) - taken
 
     def _records(
@@ -403,11 +434,16 @@ class Bandit(Stateful, ABC):
     def _check_shape(self, features: Array, ndim: int) -> None:
         actions, dim = self._expects
         shape = features.shape
-        if len(shape) != ndim or shape[-1] != dim or shape[-2] != (actions or shape[-2] or -1):
+        least = 1 if self.holdout is None else self.holdout.actions  # the baseline is one of them
+        if (
+            len(shape) != ndim
+            or shape[-1] != dim
+            or shape[-2] != (actions or max(shape[-2], least))
+        ):
             expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
             raise ValueError(
-                f"features must have shape ({', '.join(expected)}) with at least one action, "
-                f"got {shape}"
+                f"features must have shape ({', '.join(expected)}) with at least {least} "
+                f"action{'s' * (least > 1)}, got {shape}"
             )
 
     def _fits(self, features: Array) -> bool:

@@ -18,10 +18,16 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief, prior_precision
-from discreet.bandits.window import COUNT, LONGEST, TOTALS, Transform
+from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
 from discreet.least_squares import Posterior, Whitening, clipped_normal
 from discreet.least_squares.posterior import log_evidence, projected_mean
-from discreet.least_squares.shrinkage import GramEstimate, expected_gram, shrink_entries
+from discreet.least_squares.shrinkage import (
+    GramEstimate,
+    expected_gram,
+    shrink_entries,
+    unproven_rows,
+)
+from discreet.least_squares.symmetric import power
 from discreet.privacy.mechanisms import vector_to_symmetric
 
 SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one
@@ -75,8 +81,12 @@ class Sums:
         squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
         count = released[-TOTALS] / COUNT
         count_std = noise_std / COUNT
-        enough = min(THIN * count_std, FULL * size) if steady else THIN * count_std
-        thin = bool(count <= enough)
+        # The plain count is noisier, but does not shrink where whitening makes rows too long.
+        seen = np.array([count, released[1 - TOTALS] / VALUE])
+        enough = THIN * np.array([count_std, noise_std / VALUE])
+        if steady:
+            enough = np.minimum(enough, FULL * size)
+        thin = bool((seen <= enough).all())
         if steady:  # the prior of the count is N(size, (size / 2)^2)
             prior = (0.5 * size) ** 2
             count = (size * count_std**2 + count * prior) / (count_std**2 + prior)
@@ -154,9 +164,15 @@ def learned(
     # How far theta may be from the centre: E[(theta - centre)(theta - centre)'].
     shift = belief.mean - transform.mean
     error = before.covariance + np.outer(shift, shift)
-    delta = whitening.of_parameters(error)
     expected = expected_gram(sums.gram, _shape(belief, transform), sums.count, noise_std)
-    known = (sums.gram, expected, whitening.matrix @ belief.mean, delta, noise_std)
+    # Gaussian information has no bound: rows that were expected and never came would seem to say,
+    # window by window, that theta is 0 there. Until they are proven, they say no more than once.
+    proof = belief.proof + sums.gram
+    proof_variance = belief.proof_variance + noise_std**2
+    unproven = unproven_rows(proof, proof_variance if belief.effective_rows > 0 else 0.0)
+    at_first = whitening.of_parameters(power(before.prior, -1.0))
+    delta = _unproven_error(whitening.of_parameters(error), at_first, unproven)
+    known = (sums.gram, expected, whitening.matrix @ belief.mean, delta, noise_std, unproven)
     gram = shrink_entries(*known, cautious=False)
     cautious_gram = shrink_entries(*known, cautious=True)
     # Of the residuals' squares, part is what the belief did not know: not noise.
@@ -216,6 +232,8 @@ def learned(
         residual_noise_std=squares_noise,
         may_clip=may_clip,
         radius=radius,
+        proof=proof,
+        proof_variance=proof_variance,
         constant=belief.constant,
         windows=belief.windows + 1,
         informative_windows=belief.informative_windows + 1,
@@ -234,6 +252,13 @@ def _shape(belief: Belief, transform: Transform) -> Array:
     M = transform.whitening
     seen = M @ belief.gram @ M
     return np.asarray(seen / max(float(np.trace(seen)), 1e-300))
+
+
+def _unproven_error(error: Array, prior: Array, unproven: Array) -> Array:
+    """E[delta delta'], as it was before any window where rows are unproven."""
+    more = power(prior - error, 1.0, floor=0.0)
+    half = power(unproven, 0.5, floor=0.0)
+    return np.asarray(error + half @ more @ half)
 
 
 def _contradicts(moment: Moment, sums: Sums, limit: float) -> bool:

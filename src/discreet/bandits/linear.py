@@ -11,8 +11,9 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, one_of
+from discreet.arrays import Array, finite, one_of
 from discreet.bandits.estimators import (
     Descent,
     Estimator,
@@ -21,9 +22,20 @@ from discreet.bandits.estimators import (
 )
 from discreet.bandits.learner import Bandit
 from discreet.bandits.local import LocalReports
-from discreet.bandits.policies import POLICIES, Stage, Uniform
+from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
+from discreet.bandits.predictions import (
+    LEVEL,
+    Prediction,
+    Summary,
+    Weights,
+    effects,
+    half_width,
+    lengths,
+)
+from discreet.bandits.value import CONFIDENCE, Holdout, Totals, Value, values
 from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
+from discreet.features import FeatureMap
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, Noise
@@ -32,6 +44,7 @@ from discreet.state import damaged
 
 ESTIMATORS = ("auto", "information-weighted", "sgd")
 DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson"}  # policies
+HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which "auto" takes gradient steps
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
 
@@ -69,6 +82,8 @@ class LinearBandit(Bandit):
                        told whose reward it is
         visits         of a person that count: the "first", with the whole budget (the default of
                        unit="person"), or "all", one in each window, and windows share the budget
+        holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
+                       "uniform", and `value` says what the policy gains over it
         clip           whether rewards outside the range are clipped to it, not refused
         seed           of the coins that choose; for simulations
         noise          SecureNoise() for release, SeededNoise(seed) for simulations; None for float
@@ -95,7 +110,8 @@ class LinearBandit(Bandit):
 
     window: EstimatorWindow | None
     _state: ClassVar[tuple[str, ...]] = (
-        *Bandit._state, "noise", "visitors", "_estimator", "_belief", "_ledger", "_entropy"
+        *Bandit._state, "noise", "visitors", "_estimator", "_belief", "_ledger", "_entropy",
+        "_held_key", "_totals"
     )  # fmt: skip
 
     def __init__(
@@ -114,6 +130,7 @@ class LinearBandit(Bandit):
         contributions: int = 1,
         unit: str = "round",
         visits: str | None = None,
+        holdout: Holdout | None = None,
         clip: bool = False,
         seed: int | None = None,
         noise: Noise | None = None,
@@ -132,14 +149,19 @@ class LinearBandit(Bandit):
         self.unit = one_of("unit", unit, ("round", "person"))
         self.visits = self._counting(visits)
         self.visitors = Visitors() if self.visits else None
+        self.holdout = holdout
         kind = self._kind()
+        if holdout is not None and kind != "information-weighted":
+            raise ValueError("only estimator='information-weighted' releases what a holdout needs")
         self._policy_name = DEFAULTS[kind] if policy == "auto" else policy
         self._estimator = self._recipe(kind, budget)
         self._estimator.assert_knows(self._policy_name, self.link)
         self._belief = self._estimator.prior
         self._ledger = Ledger(budget, "pure" if self.trust == "local" else "gaussian")
         self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
-        self.policy: Policy = Uniform()
+        self._held_key = held_key(self._entropy)
+        self._totals: tuple[Totals, ...] = ()  # what windows have released about rewards
+        self.policy: Policy = self._held(Uniform())
 
     def _delta(self, delta: float | None) -> float:
         if self.trust == "joint":
@@ -181,7 +203,9 @@ class LinearBandit(Bandit):
             if kind == "sgd":
                 return Descent(self.dim, budget, limits, share)
             link = link_named(self.link)
-            return InformationWeighted(self.dim, budget, limits, link, self._scale, share)
+            return InformationWeighted(
+                self.dim, budget, limits, link, self._scale, share, self.holdout is not None
+            )
 
         if self.visits != "all":
             return sharing(None)
@@ -200,10 +224,13 @@ class LinearBandit(Bandit):
     @property
     def intercept(self) -> float:
         """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
-        if not self._belief.constant:
-            return 0.0
+        return self._middle + self._unit * float(getattr(self._belief, "intercept", 0.0))
+
+    @property
+    def _middle(self) -> float:
+        """Of the rewards, where predictions have an intercept."""
         low, high = self.reward_range
-        return (low + high) / 2 + self._unit * float(self._belief.intercept)
+        return (low + high) / 2 if self._belief.constant else 0.0
 
     @property
     def _unit(self) -> float:
@@ -212,6 +239,54 @@ class LinearBandit(Bandit):
         if self._belief.constant:
             return (high - low) / 2
         return self._scale if self.link == "identity" else 1.0
+
+    def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
+        """Expected rewards of rows, and credible intervals; safe to publish for public rows.
+
+        The rows are the caller's: a prediction for a person's own features tells about them.
+        """
+        rows = finite("features", features)
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
+        weights = Weights.of(self._belief)
+        rows = rows / self.norm_bound
+        middle = self._middle + self._unit * (rows @ weights.mean + weights.level)
+        error = half_width(level) * self._unit * weights.errors(rows)
+        low, high = self.reward_range
+        nu = link_named(self.link).mean
+        mean, least, largest = (
+            np.clip(nu(each), low, high) for each in (middle, middle - error, middle + error)
+        )
+        return Prediction(mean, least, largest, level)
+
+    def summary(self, feature_map: FeatureMap | None = None, *, level: float = LEVEL) -> Summary:
+        """What each feature adds to the expected reward, with credible intervals; print it.
+
+        With a feature map under its names, and as much as the feature can add: a number at the top
+        of its range, a category where it applies. Without one, weights of single features.
+        """
+        if feature_map is not None and feature_map.dim != self.dim:
+            raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
+        weights = Weights.of(self._belief)
+        unit = self._unit / self.norm_bound
+        names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
+        scale = 1.0 if feature_map is None else feature_map.scale
+        found = effects(names, unit * weights.mean, unit * lengths(weights.root), scale, level)
+        return Summary(found, self._middle + self._unit * weights.level, level)
+
+    def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
+        """What the policy was worth after each release, in the user's units; safe to publish.
+
+        The intervals of all windows hold together with probability `confidence`.
+        """
+        held_out = self.holdout is not None
+        return values(self._totals, self.reward_range, held_out, confidence)
+
+    @property
+    def value(self) -> Value | None:
+        """Mean reward so far, of the hold-out, and uplift; None before the first release."""
+        found = self.values()
+        return found[-1] if found else None
 
     @property
     def guarantee(self) -> Guarantee:
@@ -252,6 +327,18 @@ class LinearBandit(Bandit):
             return FRACTION * left
         return left / self._windows(self._estimator, self.rounds, opened)
 
+    def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
+        assert self.window is not None
+        self.window.fold(rows, rewards, np.atleast_1d(self.held_out(rounds)))
+
+    def _held(self, policy: Policy) -> Policy:
+        """A policy that leaves some rounds to the baseline."""
+        if self.holdout is None:
+            return policy
+        action = self.holdout.baseline
+        baseline = Uniform() if isinstance(action, str) else Always(action)
+        return Mixed(self.holdout.fraction, baseline, policy)
+
     def _opened(
         self, belief: Any, ledger: Ledger, size: int | None
     ) -> tuple[EstimatorWindow | None, Ledger]:
@@ -264,8 +351,10 @@ class LinearBandit(Bandit):
         return window, ledger.including(*window.opening)
 
     def _turned(self, size: int | None) -> dict[str, Any]:
-        belief, ledger = self._belief, self._ledger
+        belief, ledger, totals = self._belief, self._ledger, self._totals
         if self.window is not None:
+            found = self.window.totals()
+            totals = totals if found is None else (*totals, found)
             belief, booked = self.window.close(belief)
             ledger = ledger.including(*booked)
         window, ledger = self._opened(belief, ledger, size)
@@ -277,9 +366,9 @@ class LinearBandit(Bandit):
             rng=np.random.default_rng(
                 np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
             ),
-            previous=self.policy,
+            previous=self.policy if self.holdout is None else self.policy.other,  # type: ignore[attr-defined]
         )
-        policy = self._estimator.policy(self._policy_name, stage)
+        policy = self._held(self._estimator.policy(self._policy_name, stage))
         # Each window of "all" forgets its people, and the key of their hashes.
         visitors = Visitors() if self.visits == "all" else self.visitors
         return {
@@ -288,6 +377,7 @@ class LinearBandit(Bandit):
             "window": window,
             "policy": policy,
             "visitors": visitors,
+            "_totals": totals,
         }
 
     def _discarded(self, size: int | None) -> dict[str, Any]:
@@ -318,7 +408,15 @@ class LinearBandit(Bandit):
         budget = Budget(self.epsilon, self.delta, self.contributions)
         if kind != "local" and self._estimator != self._recipe(kind, budget):
             raise damaged("estimator")
+        if not all(type(each) is Totals for each in self._totals):
+            raise damaged("totals")
         if type(self.visitors) is not (Visitors if self.visits else type(None)):
             raise damaged("visitors")
         if self.window is not None:
             self.window.attach(self._estimator, self.noise)
+
+
+def held_key(entropy: Any) -> int:
+    """From which the rounds of the hold-out follow; not of the coins that choose."""
+    key = np.random.SeedSequence(entropy, spawn_key=(HELD_OUT,))
+    return int(key.generate_state(1, np.uint64)[0])

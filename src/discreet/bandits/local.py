@@ -118,7 +118,7 @@ class LocalWindow(EstimatorWindow):
         self.estimator = estimator
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers one question."""
         self.estimator.report(rows, rewards, self.noise)
 

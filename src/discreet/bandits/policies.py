@@ -157,6 +157,24 @@ class Uniform(PlainPolicy):
         return np.full(features.shape[:2], 1 / features.shape[1])
 
 
+@value
+@dataclass(frozen=True)
+class Always(PlainPolicy):
+    """The same action for everybody."""
+
+    action: int
+
+    def choose(self, features: Array, coins: Array) -> Indices:
+        """This action."""
+        return np.full(len(features), self.action, dtype=np.intp)
+
+    def probabilities(self, features: Array) -> Array:
+        """1 for this action."""
+        probabilities = np.zeros(features.shape[:2])
+        probabilities[:, self.action] = 1.0
+        return probabilities
+
+
 class Deterministic(PlainPolicy):
     """The action with the largest value, the first of them in a tie."""
 

@@ -33,14 +33,30 @@ from discreet.state import value
 
 COUNT = 0.5  # weight of the weighted count of rows in the release
 VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their rewards
-# A replaced row: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
-# rewards in [-1, 1] by at most 2. A row that moves from one window to another changes each by at
-# most |v|^4 + COUNT^2 + 2 VALUE^2 <= 4 + COUNT^2 + 2 VALUE^2 (weight, count and reward at most 1).
-SENSITIVITY = math.sqrt(max(8 + COUNT**2 + 4 * VALUE**2, 2 * (4 + COUNT**2 + 2 * VALUE**2)))
-# One person with at most one row in each window, all of whose rows are replaced: in every window
-# one row replaced, gone or new, whatever happens in the others.
-SHARED_SENSITIVITY = math.sqrt(max(8 + COUNT**2 + 4 * VALUE**2, 4 + COUNT**2 + 2 * VALUE**2))
-TOTALS = 3  # entries after v v': weight, count, rewards
+HELD = 0.5  # the same for held-out rounds, where there are any: they are few
+
+
+def _sensitivity(value: float, shared: bool) -> float:
+    """How far a replaced row, or a person's, moves the sums; counts and rewards weigh `value`.
+
+    A replaced row: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
+    rewards in [-1, 1] by at most 2; if one is held out and the other is not, two counts and two
+    sums differ by at most 1, which is no more. A row that moves from one window to another changes
+    each by at most |v|^4 + COUNT^2 + 2 value^2 (weight, count and reward at most 1).
+
+    Shared: one person with at most one row in each window, all of whose rows are replaced. In every
+    window one row is replaced, gone or new, whatever happens in the others, and each window pays.
+    """
+    replaced = 8 + COUNT**2 + 4 * value**2
+    gone = 4 + COUNT**2 + 2 * value**2
+    return math.sqrt(max(replaced, gone if shared else 2 * gone))
+
+
+SENSITIVITY = _sensitivity(VALUE, False)
+SHARED_SENSITIVITY = _sensitivity(VALUE, True)
+HELD_SENSITIVITY = _sensitivity(max(VALUE, HELD), False)
+HELD_SHARED_SENSITIVITY = _sensitivity(max(VALUE, HELD), True)
+TOTALS = 3  # entries after v v': weight, count, rewards; with a hold-out, its count and rewards
 
 
 def totals(weight: Array, rewards: Array) -> Array:

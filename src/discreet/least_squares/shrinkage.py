@@ -3,6 +3,7 @@
 That is the noise of a release of `symmetric_to_vector`, which is isotropic in the Frobenius norm.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,6 +84,18 @@ def expected_gram(noisy: Array, shape: Array, count: float, noise_std: float) ->
     return np.asarray(min(max(trace, 0.02 * count), count) * shape)
 
 
+def unproven_rows(total: Array, variance: float) -> Array:
+    """P = sum p u u' over the eigenvectors u of a noisy Gram matrix: where there may be no rows.
+
+    p = 1 / (1 + (h / s)^4) for the eigenvalue h of noise s: about 1 for noise, 0 for many rows.
+    """
+    if variance == 0:
+        return np.zeros_like(total)
+    values, vectors = np.linalg.eigh(total)
+    odds = np.maximum(values / math.sqrt(variance), 0.0) ** 4
+    return np.asarray((vectors / (1 + odds)) @ vectors.T)
+
+
 def squeezed(expected: Array, seen: Array, total: float) -> Array:
     """Directions that were not seen (columns of `seen` are those that were) get what is left."""
     on = seen @ seen.T
@@ -99,10 +112,14 @@ def shrink_entries(
     preferred: Array,
     delta: Array,
     noise_std: float,
+    unproven: Array,
     *,
     cautious: bool,
 ) -> GramEstimate:
-    """Every entry is drawn to the expected one by empirical Bayes, in a basis with `preferred`."""
+    """Every entry is drawn to the expected one by empirical Bayes, in a basis with `preferred`.
+
+    Where rows are `unproven`, what was expected may be wrong by all of it: there may be none.
+    """
     d = len(noisy)
     square = noise_std**2
     if square == 0:
@@ -141,6 +158,8 @@ def shrink_entries(
     if cautious:  # a standard deviation more than what is likely
         scale += certainty**-0.5
     prior = min(max(scale, LEAST), 10.0) * prior
+    t *= np.clip(np.einsum("ji,jk,ki->i", basis, unproven, basis), 0.0, 1.0)
+    prior = prior + half * np.outer(t, t)
     if length > 0:
         prior[-1, -1] += moved
     keep = prior / (prior + noise)

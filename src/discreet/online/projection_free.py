@@ -267,25 +267,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         # at most all losses, |f - b| <= M each. When losses come, hence which batch they enter, is
         # public: a replaced loss comes when the old one did.
         term = n / radius * M * math.hypot(1.0, LEVEL)
-        k = self.contributions
-
-        def running(sensitivity: float) -> PrefixSum:
-            return PrefixSum(
-                releases,
-                n + 1,
-                Budget(self.epsilon, self.delta),
-                sensitivity=sensitivity,
-                bound=T * term,
-                noise=self.noise,
-            )
-
-        # k rounds of one person may fall into one batch, which is one row of the running sum: the
-        # row moves by k terms. (PrefixSum's own k supposes k different rows.)
-        sums = running(k * term)
-        if k > 1 and (spacing := sums._calibration.spacing):
-            # k rows are rounded to the lattice of exact noise, sqrt(n+1) spacings each in l2, and
-            # PrefixSum adds that for one row; twice, as the lattice grows with the noise.
-            sums = running(k * (term + 2 * math.sqrt(n + 1) * spacing))
+        sums = _sums_of_terms(releases, n + 1, term, T, self.budget, self.noise)
         spread = float(sums.std(releases)) / term  # of the noise, in units of a term
         descent = SmoothedDescent(
             domain,
@@ -299,7 +281,11 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
             seed=self.seed,
         )
         feedback = GradientSums(
-            sums, scale=n / radius, horizon=T, loss_range=(low, high), contributions=k
+            sums,
+            scale=n / radius,
+            horizon=T,
+            loss_range=(low, high),
+            contributions=self.contributions,
         )
         super().__init__(descent, feedback, T, (low, high))
 
@@ -313,3 +299,29 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
     def oracle_calls(self) -> int:
         """How often the linear minimiser has been asked."""
         return int(self.bandit.oracle_calls)
+
+
+def _sums_of_terms(
+    releases: int, dim: int, term: float, rounds: int, budget: Budget, noise: Noise
+) -> PrefixSum:
+    """Private running sums of batches, where a replaced loss changes one term of this l2 length."""
+    k = budget.contributions
+
+    def running(sensitivity: float) -> PrefixSum:
+        return PrefixSum(
+            releases,
+            dim,
+            Budget(budget.epsilon, budget.delta),
+            sensitivity=sensitivity,
+            bound=rounds * term,
+            noise=noise,
+        )
+
+    # k rounds of one person may fall into one batch, which is one row of the running sum: the row
+    # moves by k terms. (PrefixSum's own k supposes k different rows.)
+    sums = running(k * term)
+    if k > 1 and (spacing := sums._calibration.spacing):
+        # k rows are rounded to the lattice of exact noise, sqrt(dim) spacings each in l2, and
+        # PrefixSum adds that for one row; twice, as the lattice grows with the noise.
+        sums = running(k * (term + 2 * math.sqrt(dim) * spacing))
+    return sums

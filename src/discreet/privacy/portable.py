@@ -87,12 +87,17 @@ class CapCosine:
     that touches it at s in [low, 1) lies above it: t = low - log(u) / rate with the slope
     rate = 2 a s / (1 - s^2) is accepted with the ratio of the two. For the rest of the sphere, |t|
     is drawn with low = 0, and a sign. The circle (dim = 2) is a pair of the polar method.
+
+    dim   dimensions of the sphere
+    cap   where the cap begins, in [0, 1)
     """
 
     def __init__(self, dim: int, cap: float) -> None:
-        self.dim, self.cap = dim, cap
+        self.dim = dim
+        self.cap = cap
         self.a = (dim - 3) / 2
-        self._inside, self._outside = self._tangent(cap), self._tangent(0.0)
+        self._inside = self._tangent(cap)
+        self._outside = self._tangent(0.0)
 
     def _tangent(self, low: float) -> tuple[float, float, float, float]:
         """low, s, 1 - s^2 and the rate; s is the best for a normal tail, but within the sphere."""

@@ -180,19 +180,12 @@ def _run(
                     gram_known=public is not None,
                 )
             gram, moment, noise_stds = statistics(sample, stage, predictive, public)
-        gram_std, moment_std = noise_stds
+        gram_std = noise_stds[0]
         unseen = _unseen(gram, gram_std, stage.whitening)
         gram = shrink(gram, gram_std)
-        # moment = slope gram M^-1 (theta - centre) + noise; the Gram matrix's own noise acts on the
-        # unknown M^-1 (theta - centre), whose second moment the posterior tells.
-        unknown = stage.whitening.of_parameters(posterior.covariance)
-        noise = moment_std**2 * np.eye(d) + gram_error_covariance(unknown, gram_std)
-        noise += stage.slope_std**2 * gram @ unknown @ gram  # so does the slope's error
-        if disjoint:  # other rows, other labels: their randomness is news each time
-            labels = stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
-            noise += labels * np.eye(d)
         design = stage.slope * gram @ stage.whitening.inverse
         observed = moment + design @ posterior.mean
+        noise = _moment_noise(stage, gram, noise_stds, posterior, disjoint=disjoint)
         posterior = posterior.observe(design, observed, noise).with_fitted_prior()
         label_noise = stage.noise if first else min(stage.noise, label_noise)
         information = stage.whitening.unwhitened(gram)
@@ -210,6 +203,30 @@ def _run(
     weighted = stage.noise * stage.dilution * _inverse(information)
     labels_covariance = larger(weighted, stage.noise * _inverse(plain * n))
     return Estimate(posterior.mean, posterior.covariance + labels_covariance + unseen)
+
+
+def _moment_noise(
+    stage: Stage,
+    gram: Array,
+    noise_stds: tuple[float, float],
+    posterior: Posterior,
+    *,
+    disjoint: bool,
+) -> Array:
+    """The covariance of   moment - slope gram M^-1 (theta - centre).
+
+    Beside the moment's own noise, that of the Gram matrix and the error of the slope act on the
+    unknown M^-1 (theta - centre), whose second moment the posterior tells.
+    """
+    d = len(gram)
+    gram_std, moment_std = noise_stds
+    unknown = stage.whitening.of_parameters(posterior.covariance)
+    noise = moment_std**2 * np.eye(d) + gram_error_covariance(unknown, gram_std)
+    noise += stage.slope_std**2 * gram @ unknown @ gram
+    if disjoint:  # other rows, other labels: their randomness is news each time
+        labels = stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
+        noise += labels * np.eye(d)
+    return noise
 
 
 def _unseen(gram: Array, noise: float, whitening: Whitening) -> Array:

@@ -150,10 +150,10 @@ MUTANTS = [
         many_rounds_in_one_batch,
         (
             Edit(
-                "online.projection_free:ProjectionFreeBandit.__init__",
+                "online.projection_free:_sums_of_terms",
                 "sums = running(k * term)",
-                "sums = PrefixSum(releases, n + 1, self.budget, sensitivity=term, "
-                "noise=self.noise, bound=T * term)",
+                "sums = PrefixSum(releases, dim, budget, sensitivity=term, noise=noise, "
+                "bound=rounds * term)",
             ),
         ),
         tried="projection-free bandit, two rounds of one user",

@@ -82,15 +82,15 @@ def first(neighbour: int, window: int) -> float | None:
     return 1.0 if window == neighbour else None
 
 
-# `attainable` is the mean of the realised mu over 40 runs: rows of later windows are whitened by
-# what was released. The first window's pairs would be .985, .717 (a row that is there or not moves
-# a sum by sqrt(4.375) of the booked sqrt(8.5)) and 1, in every window.
-_person("linear bandit, one person in every window", "all", every_window, every_window, 0.90)
+# `attainable` is the mean of the realised mu over 150 runs (100 for the last): transforms of later
+# windows take the canary for many people. At most it is .985, .717 (a row that is there or not
+# moves a sum by sqrt(4.375) of the booked sqrt(8.5)) and 1, where noise looks like no rewards.
+_person("linear bandit, one person in every window", "all", every_window, every_window, 0.835)
 _person(
     "linear bandit, one person in other windows",
     "all",
     every_second_window,
     every_second_window,
-    0.68,
+    0.634,
 )
-_person("linear bandit, first visit in another window", "first", from_then_on, first, 0.95)
+_person("linear bandit, first visit in another window", "first", from_then_on, first, 0.92)

@@ -39,48 +39,63 @@ def _typical(column: Column) -> Any:
 
 
 def calls(name: str, definition: Definition, url: str) -> dict[str, Any]:
-    """A request that it accepts, and the same two calls in three languages."""
+    """A request that it accepts, and how to decide and learn in three languages."""
     body = request(definition)
     reward = definition.reward.range[1]
-    reward = int(reward) if reward == int(reward) else reward
+    number = f"{reward:g}"
+    if definition.privacy.trust == "local":
+        text = _devices(name, definition, url, body, number)
+    else:
+        text = _calls(name, url, body, number)
+    return {"example": body, "text": text}
+
+
+def _calls(name: str, url: str, body: dict[str, Any], reward: str) -> dict[str, str]:
     bandit = f"{url}/v1/bandits/{name}"
-    curl = "\n".join(
-        [
-            f'curl -H "Authorization: Bearer $KEY" {bandit}/decide \\',
-            f"  -d {shlex.quote(json.dumps(body, ensure_ascii=False))}",
-            f'curl -H "Authorization: Bearer $KEY" {bandit}/learn \\',
-            f"""  -d '{{"decision": "dt1...", "reward": {reward}}}'""",
-        ]
-    )
     context = body.get("context")
     named = {key: value for key, value in body.items() if key != "context"}
     arguments = [repr(name)]
     arguments += [repr(context)] if context is not None else []
     arguments += [f"{key}={value!r}" for key, value in named.items()]
-    python = "\n".join(
-        [
-            "from discreet.service.client import Client",
-            "",
-            f"client = Client({url!r}, key)",
-            f"decision = client.decide({', '.join(arguments)})",
-            f"client.learn({name!r}, decision, {reward})  # when the reward is known",
-        ]
-    )
-    script = "\n".join(
-        [
-            "const call = async (what, body) => {",
-            f"  const reply = await fetch({json.dumps(bandit + '/')} + what, {{",
-            '    method: "POST",',
-            "    headers: { Authorization: `Bearer ${key}` },",
-            "    body: JSON.stringify(body),",
-            "  });",
-            "  if (!reply.ok) throw new Error((await reply.json()).title);",
-            "  return reply.json();",
-            "};",
-            f"const {{ action, decision }} = await call("
-            f'"decide", {json.dumps(body, ensure_ascii=False)});',
-            f'await call("learn", {{ decision, reward: {reward} }}); // when the reward is known',
-        ]
-    )
-    text = {"curl": curl, "Python": python, "JavaScript": script}
-    return {"example": body, "text": text}
+    options = f", {_json(named)}" if named else ""
+    given = "undefined" if context is None else _json(context)
+    return {
+        "curl": f"""\
+curl -H "Authorization: Bearer $KEY" {bandit}/decide \\
+  -d {shlex.quote(_json(body))}
+curl -H "Authorization: Bearer $KEY" {bandit}/learn \\
+  -d '{{"decision": "dt1...", "reward": {reward}}}'""",
+        "Python": f"""\
+from discreet.service.client import Client
+
+client = Client({url!r}, key)
+decision = client.decide({", ".join(arguments)})
+client.learn({name!r}, decision, {reward})  # when the reward is known""",
+        "JavaScript": f"""\
+import {{ Client }} from "discreet-client";
+
+const client = new Client({_json(url)}, key);
+const decision = await client.decide({_json(name)}, {given}{options});
+await client.learn({_json(name)}, decision, {reward}); // when the reward is known""",
+    }
+
+
+def _devices(
+    name: str, definition: Definition, url: str, body: dict[str, Any], reward: str
+) -> dict[str, str]:
+    """Under local trust devices decide; what they send is made by a client."""
+    privacy = definition.privacy
+    limits = {"epsilon": privacy.epsilon, "contributions": privacy.contributions}
+    return {
+        "curl": f"curl {url}/v1/bandits/{name}/policy  # public: how devices decide",
+        "JavaScript": f"""\
+import {{ Device }} from "discreet-client";
+
+const device = new Device({_json(url)}, {_json(name)}, {_json(limits)});
+const decision = await device.decide({_json(body.get("context", body.get("features")))});
+await device.report(decision, {reward}); // one private report; report every decision""",
+    }
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -51,21 +51,48 @@ class Estimate:
 
 
 class Weights:
-    """theta of a bandit, from its releases alone, in the user's units."""
+    """theta of a bandit, from what was released, in the user's units.
 
-    def __init__(self, belief: Belief, reward_range: tuple[float, float], unit: float) -> None:
-        low, high = reward_range
-        d = len(belief.mean)
-        constant = belief.constant
-        prior = prior_precision(d, WIDE, constant)
-        posterior = belief.cautious_posterior.with_prior(prior)
-        self.gram = belief.gram
-        self._mean = posterior.mean
-        self._root = root(posterior.covariance)
+    mean, root   of theta: its covariance is root root'
+    constant     the last entry of every row, if there is an intercept
+    middle       what is added to predictions in this case
+    unit         of predictions
+    gram         sum of phi phi' over recent rows; None if that is not known
+    """
+
+    def __init__(
+        self,
+        mean: Array,
+        root: Array,
+        *,
+        constant: float = 0.0,
+        middle: float = 0.0,
+        unit: float = 1.0,
+        gram: Array | None = None,
+    ) -> None:
+        self.gram = gram
+        self._mean = mean
+        self._root = root
         self._constant = constant
         self._shrunk = math.sqrt(1 - constant**2)
-        self._middle = (low + high) / 2 if constant else 0.0
-        self._unit = unit  # of the belief's predictions
+        self._middle = middle
+        self._unit = unit
+
+    @classmethod
+    def from_releases(
+        cls, belief: Belief, reward_range: tuple[float, float], unit: float
+    ) -> "Weights":
+        """What the releases of windows say under a prior that is wide."""
+        prior = prior_precision(len(belief.mean), WIDE, belief.constant)
+        posterior = belief.cautious_posterior.with_prior(prior)
+        return cls(
+            posterior.mean,
+            root(posterior.covariance),
+            constant=belief.constant,
+            middle=sum(reward_range) / 2 if belief.constant else 0.0,
+            unit=unit,
+            gram=belief.gram,
+        )
 
     def along(self, direction: Array, *, level: bool = False) -> Estimate:
         """<direction, theta>; with `level`, and the intercept: a prediction."""
@@ -123,10 +150,9 @@ class Window:
     rounds: int
     at: float
     count: Estimate
-    total: Estimate
+    total: Estimate | None  # None under local trust, where devices answer other questions
     mean: Estimate | None  # None where the count does not stand out of its noise
-    mu: float
-    epsilon: float | None  # at the bandit's delta; None without privacy
+    epsilon: float | None  # what it costs, at the bandit's delta; None without privacy
 
 
 def mean_reward(
@@ -160,7 +186,7 @@ def comparisons(
     action's part z, so  sum phi phi'  has  s^2 sum z_0 c(x)  where z_0 is a constant or the one
     action that was chosen.
     """
-    visitor = _average_visitor(weights.gram, feature_map)
+    visitor = None if weights.gram is None else _average_visitor(weights.gram, feature_map)
     if visitor is None:
         return []
     worth = {}

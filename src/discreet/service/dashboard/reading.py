@@ -6,6 +6,7 @@ The open noisy sum, the marks of rewarded rounds and waiting decisions are never
 import asyncio
 import json
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,8 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits.belief import Belief
-from discreet.bandits.window import VALUE
+from discreet.bandits.value import Totals, Value
 from discreet.features import FeatureMap
+from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from discreet.service import administration, definitions, turning
@@ -31,6 +33,7 @@ from discreet.service.dashboard.learnt import (
     mean_reward,
 )
 from discreet.service.definitions import Definition
+from discreet.service.local import LocalHeld
 from discreet.service.server import Server
 
 
@@ -40,11 +43,12 @@ class Public:
 
     row: Any
     definition: Definition
-    belief: Any
-    unit: float  # of the belief's predictions
+    weights: Callable[[], Weights] | None  # None before anything is known
     policy: Any
     promise: Guarantee
     releases: list[dict[str, Any]]
+    totals: Sequence[Totals]  # of rewards, as released; none under local trust
+    value: Value | None  # against the hold-out
     opened: float  # when the open window began
 
 
@@ -61,6 +65,7 @@ class View:
     opened: float
     coefficients: dict[str, list[Coefficient]]
     comparisons: list[Comparison]
+    value: Value | None
 
     @property
     def left(self) -> int | None:
@@ -108,27 +113,47 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
             policies.c.version == row.version,
         )
     ).scalar_one()
-    learner = held.learner
+    if isinstance(held, LocalHeld):
+        policy, weights = _of_devices(held)
+    else:
+        policy, weights = held.learner.policy, _of_windows(held)
     return Public(
         row,
         held.definition,
-        learner._belief,
-        float(learner._unit) if isinstance(learner._belief, Belief) else 1.0,
-        learner.policy,
+        weights,
+        policy,
         turning.guarantee(held),
         [json.loads(text) for text in releases],
+        () if isinstance(held, LocalHeld) else held.learner._totals,
+        None if isinstance(held, LocalHeld) else held.learner.value,
         opened,
     )
 
 
+def _of_windows(held: turning.Held) -> Callable[[], Weights] | None:
+    belief = held.learner._belief
+    if not isinstance(belief, Belief) or not belief.informed:
+        return None
+    reward_range, unit = held.definition.reward.range, float(held.learner._unit)
+    return lambda: Weights.from_releases(belief, reward_range, unit)
+
+
+def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Weights] | None]:
+    policy, belief = held.server.policy, held.server._belief
+    if policy.window == 0:
+        return policy.rule, None
+    largest = max(map(abs, held.definition.reward.range))
+    return policy.rule, lambda: Weights(belief.theta, root(belief.covariance), unit=largest)
+
+
 def _view(found: Public, summary: dict[str, Any]) -> View:
     definition = found.definition
-    windows = _windows(definition, found.promise, found.releases)
+    windows = _windows(found)
     features = definitions.features(definition)
     learnt: dict[str, list[Coefficient]] = {}
     compared: list[Comparison] = []
-    if isinstance(found.belief, Belief) and found.belief.informed:
-        weights = Weights(found.belief, definition.reward.range, found.unit)
+    if found.weights is not None:
+        weights = found.weights()
         feature_map = getattr(features, "map", None)
         if isinstance(feature_map, FeatureMap):
             learnt = coefficients(weights, feature_map)
@@ -148,37 +173,46 @@ def _view(found: Public, summary: dict[str, Any]) -> View:
         found.opened,
         learnt,
         compared,
+        found.value if definition.holdout is not None else None,
     )
 
 
-def _windows(
-    definition: Definition, promise: Guarantee, releases: list[dict[str, Any]]
-) -> list[Window]:
+def _windows(found: Public) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
+    promise = found.promise
+    if found.definition.privacy.trust == "local":
+        each_costs = promise.epsilon / promise.contributions
+        return [
+            Window(
+                r["window"], r["rounds"], r["at"], Estimate(r["count"], 0.0), None, None, each_costs
+            )
+            for r in found.releases
+        ]
     scopes: dict[str | None, list[Any]] = {}
     for release in promise.releases:
         scopes.setdefault(release.scope, []).append(release)
-    low, high = definition.reward.range
-    largest = max(abs(low), abs(high))
-    found = []
-    for published, booked in zip(releases, scopes.values(), strict=False):
-        std = math.fsum(each.scale for each in booked) / VALUE
+    windows = []
+    for published, total, booked in zip(
+        found.releases,
+        found.totals,
+        scopes.values(),
+        strict=False,  # one more is open
+    ):
         mu = math.sqrt(math.fsum(each.mu**2 for each in booked))
-        count = Estimate(published["count"], std)
-        total = Estimate(published["sum"], largest * std)
-        found.append(
+        count = Estimate(total.count, math.sqrt(total.variances[0]))
+        rewards = Estimate(total.sum, math.sqrt(total.variances[1]))
+        windows.append(
             Window(
                 published["window"],
                 published["rounds"],
                 published["at"],
                 count,
-                total,
-                mean_reward(count, total, (low, high)),
-                mu,
+                rewards,
+                mean_reward(count, rewards, found.definition.reward.range),
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
-    return found
+    return windows
 
 
 # -- everybody's ----------------------------------------------------------------------------------

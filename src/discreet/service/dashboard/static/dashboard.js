@@ -63,7 +63,7 @@
         series,
         bands: interval ? [{ series: [3, 2], fill: css("--accent") + "2e" }] : [],
         scales: { x: { time: false, distr: 3, range: [Math.min(...data[0]), Math.max(...data[0])] }, y: { range } },
-        axes: [{ ...axis, label: figure.dataset.x, splits: steps, filter: (_, ticks) => ticks, values: (_, ticks) => ticks.map((tick) => digits(_, tick)) }, { ...axis, label: figure.dataset.y, size: 46 }],
+        axes: [{ ...axis, size: 34, label: figure.dataset.x, splits: steps, filter: (_, ticks) => ticks, values: (_, ticks) => ticks.map((tick) => digits(_, tick)) }, { ...axis, label: figure.dataset.y, size: 46 }],
         cursor: { drag: { x: false, y: false } },
         legend: { show: !interval, live: false },
       },

@@ -1,0 +1,192 @@
+"""What a bandit is worth: its mean reward against a hold-out, from released numbers only.
+
+Every window releases how many rewards it had and their sum, of rounds under the policy and of
+held-out rounds apart. Both are noisy; the noise is known. For k windows together and one group of
+rounds, of n rewards in [low, high] with the sum S,
+
+    |S - sum of E[y_i | what came before]|  <=  (high - low) sqrt(n log(2/a) / 2)     (Azuma)
+    |released S - S|  <=  z std of its noise,     |released n - n|  <=  z std of its noise
+
+with probability 1 - a each, z the normal quantile of 1 - a/2. There are three such events for each
+of two groups, so with a = (1 - confidence) / (6 k (k + 1)) all of them hold for all k together:
+intervals may be looked at after every window.
+
+Only recent windows count, those at least RECENT as long as the longest so far (lengths are public):
+short ones add as much noise as long ones.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import scipy
+
+from discreet.arrays import integer
+from discreet.state import value
+
+CONFIDENCE = 0.95
+RECENT = 0.25
+EVENTS = 6  # three for each group of rounds
+
+
+@value
+@dataclass(frozen=True)
+class Holdout:
+    """A part of all rounds, chosen by chance, that plays a baseline.
+
+    fraction   of rounds, between 0 and 1/2
+    baseline   the place of an action, or "uniform"
+    """
+
+    fraction: float = 0.05
+    baseline: int | str = "uniform"
+
+    def __post_init__(self) -> None:
+        if not 0 < float(self.fraction) <= 0.5:
+            raise ValueError(f"fraction of a Holdout must lie in (0, 1/2], got {self.fraction!r}")
+        if self.baseline != "uniform":
+            if isinstance(self.baseline, str):
+                raise ValueError("baseline must be the place of an action, or 'uniform'")
+            integer("baseline", self.baseline, least=0)
+
+    @property
+    def actions(self) -> int:
+        """How many must be offered."""
+        return 1 if isinstance(self.baseline, str) else self.baseline + 1
+
+    def holds(self, rounds: Any, key: int) -> Any:
+        """Whether rounds are held out: by a hash of their number alone (splitmix64 under a key).
+
+        >>> held = Holdout(0.05).holds(np.arange(100_000), key=7)
+        >>> round(float(held.mean()), 2)
+        0.05
+        """
+        with np.errstate(over="ignore"):
+            z = np.asarray(rounds).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+            z = z + np.uint64(key)
+            for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+                z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+            z = z ^ (z >> np.uint64(31))
+        return (z >> np.uint64(11)) * 2.0**-53 < self.fraction
+
+    def coins(self, held: Any, coins: Any) -> Any:
+        """Uniform coins of the part that `Mixed(fraction, ...)` gives to the baseline, or not."""
+        f = self.fraction
+        low = np.minimum(coins * f, np.nextafter(f, 0.0))
+        return np.where(held, low, f + coins * (1 - f))
+
+
+@value
+@dataclass(frozen=True)
+class Totals:
+    """Of one window or several, as released: rewards in the user's units."""
+
+    rounds: int  # decisions
+    count: float  # of rewards under the policy
+    sum: float
+    held_count: float  # of rewards in held-out rounds
+    held_sum: float
+    variances: tuple[float, float, float, float]  # of the noise in these four
+
+    def plus(self, other: "Totals") -> "Totals":
+        """Both together."""
+        return Totals(
+            self.rounds + other.rounds,
+            self.count + other.count,
+            self.sum + other.sum,
+            self.held_count + other.held_count,
+            self.held_sum + other.held_sum,
+            tuple(a + b for a, b in zip(self.variances, other.variances, strict=True)),  # type: ignore[arg-type]
+        )
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate, and where the truth lies."""
+
+    estimate: float
+    low: float
+    high: float
+
+    def minus(self, other: "Interval") -> "Interval":
+        """The difference."""
+        return Interval(
+            self.estimate - other.estimate, self.low - other.high, self.high - other.low
+        )
+
+    def __str__(self) -> str:
+        return f"{self.estimate:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a bandit is worth after so many windows; all from released numbers.
+
+    The intervals of all windows hold together, with probability `confidence`: for the mean, over
+    recent rounds, of what a reward was expected to be. None: the number of rewards is hidden by its
+    noise.
+    """
+
+    windows: int  # released so far
+    rounds: int  # decisions of the recent ones
+    mean: Interval | None  # of rewards under the policy
+    holdout: Interval | None  # of rewards in held-out rounds
+    uplift: Interval | None  # the difference
+    confidence: float
+
+    def __str__(self) -> str:
+        parts = [f"mean reward of the last {self.rounds:,} rounds {self.mean}"]
+        if self.holdout is not None:
+            parts.append(f"hold-out {self.holdout}, uplift {self.uplift}")
+        return "; ".join(parts)
+
+
+def values(
+    windows: Sequence[Totals], reward_range: tuple[float, float], held_out: bool, confidence: float
+) -> tuple[Value, ...]:
+    """What was known about the worth after each window."""
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    found: list[Value] = []
+    for k in range(1, len(windows) + 1):
+        longest = max(each.rounds for each in windows[:k])
+        recent = [each for each in windows[:k] if each.rounds >= RECENT * longest]
+        so_far = reduce(Totals.plus, recent)
+        a = (1 - confidence) / (EVENTS * k * (k + 1))
+        v = so_far.variances
+        mean = _mean(so_far.count, so_far.sum, v[0], v[1], a, reward_range)
+        holdout = None
+        if held_out:
+            holdout = _mean(so_far.held_count, so_far.held_sum, v[2], v[3], a, reward_range)
+        uplift = None if mean is None or holdout is None else mean.minus(holdout)
+        found.append(Value(k, so_far.rounds, mean, holdout, uplift, confidence))
+    return tuple(found)
+
+
+def _mean(
+    count: float,
+    total: float,
+    count_variance: float,
+    sum_variance: float,
+    a: float,
+    reward_range: tuple[float, float],
+) -> Interval | None:
+    """The mean of rewards; None if there may have been no rewards at all."""
+    low, high = reward_range
+    z = -float(scipy.special.ndtri(a / 2))
+    fewest = count - z * math.sqrt(count_variance)
+    most = count + z * math.sqrt(count_variance)
+    if fewest < 1:
+        return None
+    # Around the middle of the range, where an error of the count moves the mean least.
+    middle = (low + high) / 2
+    centred = total - middle * count
+    error = z * math.sqrt(sum_variance) + abs(middle) * z * math.sqrt(count_variance)
+    error += (high - low) * math.sqrt(most * math.log(2 / a) / 2)
+    ends = [(centred + side) / n for side in (-error, error) for n in (fewest, most)]
+    clipped = np.clip([centred / count, min(ends), max(ends)], low - middle, high - middle)
+    estimate, least, largest = (middle + clipped).tolist()
+    return Interval(estimate, least, largest)
