@@ -362,8 +362,7 @@ def aged(folder, rounds):
     """A store with a bandit whose rounds were all given away and rewarded."""
     import sqlalchemy as sa
 
-    from discreet.service import deciding as leases
-    from discreet.service import definitions, store
+    from discreet.service import definitions, leasing, store
     from discreet.service.server import Server
     from discreet.service.settings import Settings
 
@@ -381,7 +380,7 @@ def aged(folder, rounds):
             end = min(bandit.window_end, rounds)
             connection.execute(sa.update(store.bandits).values(next_round=end))
         if end == bandit.window_end:
-            leases._turned(server, "b", 1)
+            leasing._turned(server, "b", 1)
     full = b"\xff" * (store.BLOCK // 8)
     blocks = [
         {

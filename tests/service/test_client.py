@@ -1,6 +1,5 @@
 """The Python client: what it does when answers get lost, and what it gives back."""
 
-import http.client
 import socket
 import threading
 
@@ -97,7 +96,7 @@ def test_client__gives_up_when_nobody_ever_answers(running):
     proxy = FlakyProxy(running.port, drop=lambda n: True)
     flaky = Client(f"http://127.0.0.1:{proxy.port}", ADMIN)
     try:
-        with pytest.raises((OSError, http.client.HTTPException)):
+        with pytest.raises(OSError, match=r"cut off|reset|aborted|[Cc]onnection"):
             flaky.call("GET", "/v1/bandits")
     finally:
         flaky.close()

@@ -19,7 +19,13 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 pytest.importorskip("starlette")
 
@@ -28,9 +34,10 @@ from discreet.privacy import SystemNoise
 from discreet.service import deciding, definitions, learning, sweeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem
-from discreet.service.messages import DecideRequest
+from discreet.service.messages import DecideRequest, RewardItem
 from discreet.service.server import Server
 from discreet.service.settings import Settings
+from tests.service.conftest import PostgreSQL
 
 ROWS = [[0.5, 0.1], [0.1, -0.5]]
 REWARDS = (-1.0, -0.25, 0.5, 1.0)
@@ -62,10 +69,16 @@ class Machine(RuleBasedStateMachine):
 
     epsilon: float | None = None
     default: float | None = None
+    people: int = 0  # who come again and again; 0: rounds are protected
 
-    def __init__(self) -> None:
+    def __init__(self, postgresql: PostgreSQL | None = None) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
+        self.postgresql = postgresql
+        self.store = f"sqlite:///{self.folder}/store.db"
+        if postgresql is not None:
+            self.database = postgresql.new()
+            self.store = postgresql.url(self.database)
         self.bomb = Bomb()
         self.fsync = os.fsync
         os.fsync = self._synced  # type: ignore[assignment]
@@ -96,6 +109,8 @@ class Machine(RuleBasedStateMachine):
         SystemNoise.gaussian = self.gaussian  # type: ignore[method-assign]
         if self.server is not None:
             self.server.store.close()
+        if self.postgresql is not None:
+            self.postgresql.drop(self.database)
         shutil.rmtree(self.folder)
 
     # -- one server after another ------------------------------------------------------------------
@@ -103,7 +118,7 @@ class Machine(RuleBasedStateMachine):
     def _start(self) -> Server:
         made = Server(
             Settings(
-                store=f"sqlite:///{self.folder}/store.db",
+                store=self.store,
                 secrets=self.folder / "secrets",
                 admin_key="k" * 40,
                 noise=SystemNoise(),
@@ -167,6 +182,8 @@ class Machine(RuleBasedStateMachine):
             "reward": {"range": [-1, 1]},
             "privacy": {"epsilon": self.epsilon, "delta": 1e-6},
         }
+        if self.people:
+            body["privacy"] |= {"unit": "person", "visits": "all"}
         if self.default is not None:
             body["reward"] |= {"wait": "1h", "default": self.default}
         self.server.create("b", definitions.parsed(msgspec.json.encode(body)), "test")
@@ -175,7 +192,12 @@ class Machine(RuleBasedStateMachine):
     def decide(self, number: int, bomb: int | None) -> None:
         async def work(server: Server) -> list[Any]:
             live = await deciding.live_bandit(server, "b")
-            requests = [DecideRequest(features=ROWS) for _ in range(number)]
+            requests = [
+                DecideRequest(features=ROWS, person=f"person {i % self.people}")
+                if self.people
+                else DecideRequest(features=ROWS)
+                for i in range(number)
+            ]
             return await deciding.decide(server, live, requests)
 
         made = self._do(work, bomb)
@@ -196,7 +218,8 @@ class Machine(RuleBasedStateMachine):
 
         async def work(server: Server) -> list[str]:
             live = await deciding.live_bandit(server, "b")
-            items = [learning.prepared(server, live, token, reward) for token in sent]
+            rewards = [RewardItem(token, reward) for token in sent]
+            items = learning.prepared(server, live, rewards)
             return await learning.learn(server, "b", items)
 
         statuses = self._do(work, bomb)
@@ -205,13 +228,15 @@ class Machine(RuleBasedStateMachine):
                 if token not in self.acknowledged:
                     self.unknown.setdefault(token, reward)
                 continue
-            if status == "counted":
+            if status == "accepted":
+                assert self.people
+            elif status == "counted":
                 assert token not in self.acknowledged
                 self.acknowledged[token] = reward
                 self.unknown.pop(token, None)
             else:
                 assert status == "duplicate"
-                if token not in self.acknowledged:  # its answer was lost, and it counted then
+                if token in self.unknown:  # its answer was lost, and it counted then
                     self.acknowledged[token] = self.unknown.pop(token)
 
     @rule(bomb=st.none() | st.integers(0, 20))
@@ -248,7 +273,7 @@ class Machine(RuleBasedStateMachine):
     @invariant()
     def every_acknowledged_reward_is_in_the_sums_once(self) -> None:
         """Released windows and the open one together; lost answers count zero or one times."""
-        if self.server is None or self.epsilon is not None:
+        if self.server is None or self.epsilon is not None or self.people:
             return
         self.releases_stay_as_they_were_shown()
         with self.server.store.transaction() as connection:
@@ -264,6 +289,18 @@ class Machine(RuleBasedStateMachine):
         for each in lost:
             reachable |= {value + each for value in reachable}
         assert any(abs(rest - value) < 1e-9 for value in reachable)
+
+    @invariant()
+    def each_person_counts_once_in_a_window_and_is_forgotten_with_it(self) -> None:
+        """The store knows as many people as the open window has rewards, and no others."""
+        if self.server is None or not self.people:
+            return
+        with self.server.store.transaction() as connection:
+            row = self.server.store.lock_bandit(connection, "b")
+            held = self.server.held_of(connection, row)
+            known = connection.execute(sa.select(sa.func.count()).select_from(tables.people))
+            assert known.scalar_one() == round(held.learner.window.published()["count"])  # type: ignore[union-attr]
+        assert all(round(each["count"]) <= self.people for each in self.shown)
 
     @invariant()
     def no_noise_is_drawn_twice_for_a_window(self) -> None:
@@ -313,6 +350,12 @@ class Kept(Machine):
     default = -1.0
 
 
+class EachWindow(Machine):
+    """Some people come again and again, and count once in each window."""
+
+    people = 3
+
+
 def profile(examples: int) -> settings:
     return settings(
         max_examples=examples,
@@ -330,6 +373,13 @@ TestPrivate = Private.TestCase
 TestPrivate.settings = profile(8)
 TestKept = Kept.TestCase
 TestKept.settings = profile(4)
+TestEachWindow = EachWindow.TestCase
+TestEachWindow.settings = profile(6)
+
+
+@pytest.mark.parametrize("machine", [Exact, Private, Kept, EachWindow])
+def test_the_same_on_postgresql(postgresql: PostgreSQL, machine: type[Machine]) -> None:
+    run_state_machine_as_test(lambda: machine(postgresql), settings=profile(2))
 
 
 def test_a_crash_at_each_event_of_a_turn_leaves_one_release(tmp_path: Path) -> None:

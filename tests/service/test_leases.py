@@ -5,7 +5,7 @@ import math
 import threading
 import time
 
-from discreet.service import deciding
+from discreet.service import leasing
 from discreet.service.turning import Live
 
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
@@ -20,7 +20,7 @@ def test_lease__a_block_that_has_just_arrived_is_used_and_not_waited_for():
         live.waiting = asyncio.get_running_loop().create_future()
         live.waiting.set_result(None)
         live.spare = (8, 12, math.inf)
-        await deciding.lease(None, live, 1)
+        await leasing.lease(None, live, 1)
         return live
 
     live = asyncio.run(ask())

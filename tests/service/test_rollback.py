@@ -1,7 +1,6 @@
 """A database that is older than what was shown is refused, or fenced off."""
 
 import shutil
-from dataclasses import replace
 
 import pytest
 
@@ -156,8 +155,9 @@ def test_a_genuine_token_of_a_round_never_leased_stops_learning(folder):
     play(client, 2)
     live = server.app.state.server
     token = client.decide("b", features=ROWS).decision
-    sealed = live.sealer.open(live.live["b"].about, token)
-    forged = live.sealer.seal(live.live["b"].about, replace(sealed, round=10**6))
+    about = live.live["b"].about
+    (sealed,) = live.sealer.open(about, [token])
+    (forged,) = live.sealer.seal(about, [10**6], sealed.row[None], [1.0], sealed.deadline)
     try:
         assert client.learn("b", forged, 0.5) == "closed"
         assert client.learn("b", token, 0.5) == "closed"

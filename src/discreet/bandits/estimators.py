@@ -43,7 +43,7 @@ from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
-SHARED_GROWTH = 1.0  # the same where windows share the budget: fewer of them have more each
+SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
 # In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
 # than .5 costs the features too much.

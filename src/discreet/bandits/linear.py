@@ -11,8 +11,9 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, one_of
+from discreet.arrays import Array, finite, one_of
 from discreet.bandits.estimators import (
     Descent,
     Estimator,
@@ -22,9 +23,19 @@ from discreet.bandits.estimators import (
 from discreet.bandits.learner import Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
+from discreet.bandits.predictions import (
+    LEVEL,
+    Prediction,
+    Summary,
+    Weights,
+    effects,
+    half_width,
+    lengths,
+)
 from discreet.bandits.value import CONFIDENCE, Holdout, Totals, Value, values
 from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
+from discreet.features import FeatureMap
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, Noise
@@ -213,10 +224,13 @@ class LinearBandit(Bandit):
     @property
     def intercept(self) -> float:
         """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
-        if not self._belief.constant:
-            return 0.0
+        return self._middle + self._unit * float(getattr(self._belief, "intercept", 0.0))
+
+    @property
+    def _middle(self) -> float:
+        """Of the rewards, where predictions have an intercept."""
         low, high = self.reward_range
-        return (low + high) / 2 + self._unit * float(self._belief.intercept)
+        return (low + high) / 2 if self._belief.constant else 0.0
 
     @property
     def _unit(self) -> float:
@@ -225,6 +239,40 @@ class LinearBandit(Bandit):
         if self._belief.constant:
             return (high - low) / 2
         return self._scale if self.link == "identity" else 1.0
+
+    def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
+        """Expected rewards of rows, and credible intervals; safe to publish for public rows.
+
+        The rows are the caller's: a prediction for a person's own features tells about them.
+        """
+        rows = finite("features", features)
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
+        weights = Weights.of(self._belief)
+        rows = rows / self.norm_bound
+        middle = self._middle + self._unit * (rows @ weights.mean + weights.level)
+        error = half_width(level) * self._unit * weights.errors(rows)
+        low, high = self.reward_range
+        nu = link_named(self.link).mean
+        mean, least, largest = (
+            np.clip(nu(each), low, high) for each in (middle, middle - error, middle + error)
+        )
+        return Prediction(mean, least, largest, level)
+
+    def summary(self, feature_map: FeatureMap | None = None, *, level: float = LEVEL) -> Summary:
+        """What each feature adds to the expected reward, with credible intervals; print it.
+
+        With a feature map under its names, and as much as the feature can add: a number at the top
+        of its range, a category where it applies. Without one, weights of single features.
+        """
+        if feature_map is not None and feature_map.dim != self.dim:
+            raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
+        weights = Weights.of(self._belief)
+        unit = self._unit / self.norm_bound
+        names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
+        scale = 1.0 if feature_map is None else feature_map.scale
+        found = effects(names, unit * weights.mean, unit * lengths(weights.root), scale, level)
+        return Summary(found, self._middle + self._unit * weights.level, level)
 
     def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
         """What the policy was worth after each release, in the user's units; safe to publish.

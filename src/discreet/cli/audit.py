@@ -93,7 +93,7 @@ def _tell(console: "Console", results: "list[Audited]", out: Path) -> None:
     console.print(_table(results))
     shown = [(r.attack.name, r.close.fraction, r.attack.attainable) for r in results]
     path = audit_figure(shown, out)
-    broken = [result.attack.name for result in results if result.sure.verdict == "BROKEN"]
+    broken = [result.attack.name for result in results if result.verdict == "BROKEN"]
     console.print(f"Figure: {path}", highlight=False)
     if broken:
         console.print(f"[bold red]Claims refuted:[/bold red] {', '.join(broken)}")
@@ -126,23 +126,28 @@ def _table(results: "list[Audited]") -> "Table":
         "verdict",
         title="What attacks prove",
         title_justify="left",
-        caption=f"verdict: with {sure:.4g} confidence over all {len(results)} attacks together "
-        "(Bonferroni); Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
+        caption=f"BROKEN: with {sure:.4g} confidence over all {len(results)} attacks together "
+        "(Bonferroni). Not refuted: p is the chance of such scores if the claim holds, for the "
+        "attack by itself. No power: it proves less than a tenth of the claim and would hardly "
+        "notice a leak. Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
         caption_justify="left",
     )
+    for column in table.columns:
+        column.overflow = "fold"
     for column in table.columns[1:5]:
         column.justify = "right"
-    for attack, close, verdict in results:
+    for result in results:
+        attack, close, _ = result
         claim = attack.claim
         words = f"{claim.epsilon:g}" + (f", {claim.delta:g}" if claim.delta else "")
-        style = "bold red" if verdict.verdict == "BROKEN" else ""
+        style = "bold red" if result.verdict == "BROKEN" else ""
         table.add_row(
             attack.name,
             words,
             f"{close.lower_bound:.3f}",
             f"{close.fraction:.0%}" + (" mu" if close.unit == "mu" else ""),
             f"{close.runs}",
-            verdict.verdict,
+            result.verdict,
             style=style,
         )
     return table

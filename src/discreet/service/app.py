@@ -19,6 +19,7 @@ from discreet.service import (
     definitions,
     documents,
     learning,
+    leasing,
     metrics,
     personalizer,
     reports,
@@ -68,7 +69,7 @@ def application(settings: Settings) -> Starlette:
                 await chores
             for live in list(server.live.values()):
                 with suppress(Exception):
-                    await deciding.give_back(server, live)
+                    await leasing.give_back(server, live)
             server.close()
 
     app = Application(
@@ -178,8 +179,7 @@ class Routes:
         return asgi.allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
 
     async def _body(self, request: Request) -> bytes:
-        limit = self.server.settings.body_limit
-        return await asgi.body_of(request.headers.raw, request.receive, limit)
+        return await asgi.body_of(self.server, request.headers.raw, request.receive)
 
     async def _decoded(self, request: Request, decoder: Any) -> Any:
         return decoded(decoder, await self._body(request))
@@ -260,7 +260,7 @@ class Routes:
         body: DecideBody = decoded(_DECIDE, raw)
         live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
         if body.requests is None and body.contexts is None:
-            return (await deciding.decide(self.server, live, [body]))[0]
+            return await deciding.decide_one(self.server, live, body)
         body.assert_one_way()
         if body.requests is not None:
             return DecisionsReply(await deciding.decide(self.server, live, body.requests))
@@ -273,15 +273,9 @@ class Routes:
         body = learning.read(raw)
         live = self.server.live.get(name) or await deciding.live_bandit(self.server, name)
         if body.rewards is not None:
-            items = [
-                learning.prepared(self.server, live, each.decision, each.reward)
-                for each in body.rewards
-            ]
+            items = learning.prepared(self.server, live, body.rewards)
             return StatusesReply(await learning.learn(self.server, name, items))
-        item = learning.prepared(self.server, live, body.decision, body.reward)
-        if item is None:
-            raise learning.refuse_single(live, body.decision, body.reward)
-        return StatusReply((await learning.learn(self.server, name, [item]))[0])
+        return StatusReply(await learning.learn_one(self.server, live, body))
 
     async def _learn_by_token(self, name: str, raw: bytes) -> Any:
         """Without a key: a sealed token is the authority for its own reward; an id is none."""

@@ -24,6 +24,7 @@ from discreet.service.keys import Key
 from discreet.service.server import Server
 
 BODY_SECONDS = 30.0  # a client may take to send a request
+_GIVEN_UP = -1.0
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
 Work = Callable[[str, bytes], Awaitable[Any]]
 _encode = msgspec.json.Encoder().encode
@@ -83,30 +84,49 @@ def too_large(limit: int) -> Problem:
     )
 
 
-async def body_of(headers: Iterable[tuple[bytes, bytes]], receive: Receive, limit: int) -> bytes:
+async def body_of(
+    server: Server, headers: Iterable[tuple[bytes, bytes]], receive: Receive
+) -> bytes:
     """The body of a request, as long as it is not too large and comes soon."""
+    limit = server.settings.body_limit
     for name, stated in headers:
         if name == b"content-length" and stated.isdigit() and int(stated) > limit:
             raise too_large(limit)
     pieces: list[bytes] = []
     size = 0
     more = True
+    task = asyncio.current_task()
+    assert task is not None
+    server.reading[task] = time.monotonic()
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            while more:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                pieces.append(message.get("body", b""))
-                more = message.get("more_body", False)
-                size += len(pieces[-1])
-                if size > limit:
-                    raise too_large(limit)
-    except TimeoutError:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            pieces.append(message.get("body", b""))
+            more = message.get("more_body", False)
+            size += len(pieces[-1])
+            if size > limit:
+                raise too_large(limit)
+    except asyncio.CancelledError:
+        if server.reading[task] != _GIVEN_UP:
+            raise
+        task.uncancel()
         raise Problem(
             408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
         ) from None
+    finally:
+        del server.reading[task]
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def give_up_slow_clients(server: Server) -> None:
+    """End requests whose body does not come; a timer for each would cost more than reading one."""
+    latest = time.monotonic() - BODY_SECONDS
+    for task, since in list(server.reading.items()):
+        if since < latest:
+            server.reading[task] = _GIVEN_UP
+            task.cancel()
 
 
 class Often:
@@ -157,5 +177,5 @@ class Often:
             allowed(self._server, key.decode("latin-1"), self._scope, name)
         else:
             work = self._keyless
-        body = await body_of(headers, receive, self._server.settings.body_limit)
+        body = await body_of(self._server, headers, receive)
         return _encode(await work(name, body))

@@ -136,10 +136,14 @@ class Client:
             last = attempt == TRIES - 1
             try:
                 status, kind, content = self._send(method, path, raw)
-            except (OSError, http.client.HTTPException):
+            except OSError:
                 self.close()
                 if last:
                     raise
+            except http.client.HTTPException as error:
+                self.close()
+                if last:
+                    raise ConnectionError("the server was cut off while it answered") from error
             else:
                 if status not in (429, 502, 503, 504) or last:
                     return _read(status, kind, content)

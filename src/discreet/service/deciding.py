@@ -1,46 +1,34 @@
-"""Leases, policy, choose, seal.
+"""Policy, choose, seal: a decision for each request.
 
-A decision needs a round number, the public policy and the person's features; none of these is
-private to others. Numbers are leased in small blocks, because lost numbers cost learning: a block
-is about 50 ms of traffic, an idle replica gives its block back, and all leases of a window end with
-it. A decision that is kept (named by the caller, or with a default reward) is written first.
+A decision needs a round number (leasing.py), the public policy and the person's features; none of
+these is private to others. A decision that is kept (named by the caller, or with a default reward)
+is written first.
 """
 
-import asyncio
 import hashlib
-import json
-import math
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 import sqlalchemy as sa
 
+from discreet.arrays import Array
+from discreet.service import leasing, turning
 from discreet.service import pending as keeping
 from discreet.service import store as tables
-from discreet.service import turning
 from discreet.service.definitions import Declared, raw_rows
 from discreet.service.errors import Problem, conflict, invalid, not_found
+from discreet.service.leasing import MOST_AT_ONCE
 from discreet.service.messages import DecideRequest, DecisionReply
 from discreet.service.pending import Answer, Buckets, Pending
-from discreet.service.server import Server, returned
-from discreet.service.tokens import NOBODY, PREFIX, Sealed
+from discreet.service.people import People
+from discreet.service.server import Server
+from discreet.service.tokens import NOBODY, PREFIX
 from discreet.service.turning import Live
 
-BLOCK_SECONDS = 0.05  # of traffic in a lease
-MOST = 64  # rounds in a lease, unless the window is long or one request wants more
-WINDOW_PART = 64  # a lease is at most this fraction of a long window: what a crash may lose
-MOST_AT_ONCE = 10_000  # decisions of one request
-LEASE_SECONDS = 5.0  # after that a lease is not used any more
-IDLE_SECONDS = 0.5  # without a decision, after which a block is given back
 _LONGEST_ID = 256
-_NEXT_ROUND = (
-    sa.update(tables.bandits)
-    .where(tables.bandits.c.name == sa.bindparam("b_name"))
-    .values(next_round=sa.bindparam("next_round"))
-)
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -62,175 +50,7 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
     return [live] * len(payloads)
 
 
-# -- leases ----------------------------------------------------------------------------------------
-
-
-async def lease(server: Server, live: Live, wanted: int) -> None:
-    """Get this replica at least one round number; callers that wait share one lease."""
-    if live.spare is not None:
-        live.first, live.end, live.lease_ends = live.spare
-        live.spare = None
-        return
-    live.wanted += wanted
-    if live.waiting is None or live.waiting.done():
-        _begin(live, _lease(server, live))
-    await asyncio.shield(live.waiting)
-
-
-def _begin(live: Live, work: Any) -> None:
-    task = live.waiting = asyncio.ensure_future(work)
-
-    def ended(_: Any) -> None:
-        if live.waiting is task:
-            live.waiting = None
-
-    task.add_done_callback(ended)
-
-
-def _size(live: Live, wanted: int) -> int:
-    most = max(MOST, live.window_size // WINDOW_PART)
-    return max(wanted, min(most, math.ceil(live.rate * BLOCK_SECONDS)))
-
-
-async def _lease(server: Server, live: Live) -> None:
-    now = time.monotonic()
-    wanted, live.wanted = min(live.wanted, MOST_AT_ONCE), 0
-    granted = await server.writer.do(
-        ("lease", live.name),
-        lambda many: [_granted(server, live.name, n) for n in many],
-        _size(live, wanted),
-    )
-    first, end, publish = granted
-    publish(live)
-    live.first, live.end = first, end
-    live.lease_ends = now + LEASE_SECONDS
-
-
-async def _lease_spare(server: Server, live: Live, size: int) -> None:
-    """Lease the next block while the last numbers of this one are used; never turns a window."""
-    now = time.monotonic()
-    window = live.window
-    try:
-        found = await server.writer.do(
-            ("spare", live.name),
-            lambda many: [_spare(server, live.name, window, n) for n in many],
-            size,
-        )
-    except Problem:  # whoever needs a number will ask, and say so
-        return
-    if found is not None:
-        live.spare = (*found, now + LEASE_SECONDS)
-
-
-def _spare(server: Server, name: str, window: int, size: int) -> tuple[int, int] | None:
-    with server.store.transaction() as connection:
-        row = server.store.lock_bandit(connection, name)
-        if row is None or row.window != window or row.epoch != server.epoch:
-            return None
-        return _block(connection, row, size)
-
-
-def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
-    """A block of round numbers of the open window; turns the window if it is full."""
-    try:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            block = _block(connection, row, size)
-            if block is not None:
-                held = server.held_of(connection, row)
-        if block is None:
-            row, held, block = _turned(server, name, size)
-        return *block, turning.publisher(held, row)
-    except BaseException:
-        server.forget(name)
-        raise
-
-
-def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
-    """Numbers that were given back, else new ones; None if the window has none left."""
-    back = returned(row)
-    if back:
-        where = tables.bandits.c.name == row.name
-        first, end = back.pop(0)
-        if end - first > size:
-            back.insert(0, [first + size, end])
-            end = first + size
-        update = sa.update(tables.bandits).where(where).values(returned=json.dumps(back))
-        connection.execute(update)
-        return first, end
-    first = row.next_round
-    end = min(first + size, row.window_end)
-    if first >= end:
-        return None
-    connection.execute(_NEXT_ROUND, {"b_name": row.name, "next_round": end})
-    return first, end
-
-
-def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, int]]:
-    """Turn the window that is full, then lease from the next: one fenced transaction."""
-
-    def change(connection: Any) -> tuple[Any, dict[str, Any] | None]:
-        row = server.store.lock_bandit(connection, name)
-        block = _block(connection, row, size)
-        about = None
-        if block is None:  # nobody else has turned it meanwhile
-            held = server.held_of(connection, row)
-            turning.turn(connection, server.vault, held, row)
-            row = server.store.lock_bandit(connection, name)
-            block = _block(connection, row, size)
-            about = {"bandit": name, "window": row.window}
-        assert block is not None
-        return (row, server.held_of(connection, row), block), about
-
-    result: tuple[Any, Any, tuple[int, int]] = server.fenced("turn", change)
-    return result
-
-
-async def give_back(server: Server, live: Live) -> None:
-    """Return the numbers of leases that were not used."""
-    blocks = [(live.first, live.end, live.lease_ends)]
-    if live.spare is not None:
-        blocks.append(live.spare)
-    count = sum(end - first for first, end, _ in blocks)
-    live.first = live.end = 0
-    live.spare = None
-    live.returning += count
-    try:
-        for first, end, lease_ends in blocks:
-            if first < end and time.monotonic() < lease_ends:
-                await server.writer.do(
-                    ("give back", live.name),
-                    lambda many: [_given_back(server, live.name, block) for block in many],
-                    (first, end, live.window),
-                )
-    finally:
-        live.returning -= count
-
-
-def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> bool:
-    first, end, window = block
-    with server.store.transaction() as connection:
-        row = server.store.lock_bandit(connection, name)
-        if row.window != window:
-            return False  # a lease ends with its window
-        where = tables.bandits.c.name == name
-        back = sorted([*returned(row), [first, end]])
-        connection.execute(sa.update(tables.bandits).where(where).values(returned=json.dumps(back)))
-    return True
-
-
-async def give_back_idle(server: Server) -> None:
-    """Return blocks of bandits that nobody asks at the moment."""
-    now = time.monotonic()
-    for live in list(server.live.values()):
-        held = live.first < live.end or live.spare is not None
-        if held and now - live.used_at > IDLE_SECONDS and live.waiting is None:
-            await give_back(server, live)
-
-
-# -- deciding --------------------------------------------------------------------------------------
+# -- what may be chosen ----------------------------------------------------------------------------
 
 
 class _Asked:
@@ -239,13 +59,9 @@ class _Asked:
     __slots__ = ("id", "names", "person", "request", "rows")
     names: Sequence[Any]
 
-    def __init__(
-        self, server: Server, live: Live, request: DecideRequest, offer: Any = None
-    ) -> None:
+    def __init__(self, server: Server, live: Live, request: DecideRequest) -> None:
         try:
-            if offer is not None:
-                self.rows, self.names = offer.rows, offer.names
-            elif live.features is None:
+            if live.features is None:
                 if request.features is None or request.context is not None:
                     raise ValueError("this bandit takes `features`: one row for each action")
                 self.rows = raw_rows(request.features, live.definition.dim or 0)
@@ -282,6 +98,102 @@ def _plain(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else "The context or the actions do not fit."
 
 
+class _Offers(Protocol):
+    """What some requests may choose from."""
+
+    people: Sequence[bytes] | None
+
+    def __len__(self) -> int: ...
+
+    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+        """Actions and their probabilities from the at-th request on, under one policy."""
+
+    def rows(self, actions: list[int]) -> Array:
+        """(n, dim), the rows that were chosen."""
+
+    def named(self, actions: list[int]) -> list[Any]:
+        """What was chosen, as the caller calls it."""
+
+
+class _Each:
+    """Requests that may each offer something else."""
+
+    people: Sequence[bytes] | None = None
+
+    def __init__(self, asked: Sequence[_Asked], live: Live) -> None:
+        self.asked = asked
+        if live.definition.privacy.unit == "person":
+            self.people = [each.person for each in asked]
+
+    def __len__(self) -> int:
+        return len(self.asked)
+
+    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+        n = len(coins)
+        asked = self.asked[at : at + n]
+        actions = [0] * n
+        probabilities = [0.0] * n
+        for size in {len(each.rows) for each in asked}:
+            places = [i for i, each in enumerate(asked) if len(each.rows) == size]
+            rows = np.stack([asked[i].rows for i in places])
+            found = zip(places, *_drawn(live, rows, coins[places]), strict=True)
+            for i, action, probability in found:
+                actions[i] = action
+                probabilities[i] = probability
+        return actions, probabilities
+
+    def rows(self, actions: list[int]) -> Array:
+        return np.array([each.rows[i] for each, i in zip(self.asked, actions, strict=True)])
+
+    def named(self, actions: list[int]) -> list[Any]:
+        return [each.names[i] for each, i in zip(self.asked, actions, strict=True)]
+
+
+class _Alike:
+    """Many contexts, the same actions for all: one product of matrices."""
+
+    people: Sequence[bytes] | None = None
+
+    def __init__(self, features: Array, names: Sequence[Any]) -> None:  # (n, actions, dim)
+        self.features, self.names = features, names
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+        return _drawn(live, self.features[at : at + len(coins)], coins)
+
+    def rows(self, actions: list[int]) -> Array:
+        return np.asarray(self.features[np.arange(len(actions)), actions])
+
+    def named(self, actions: list[int]) -> list[Any]:
+        return [self.names[i] for i in actions]
+
+
+def _drawn(live: Live, rows: Array, coins: Array) -> tuple[list[int], list[float]]:
+    actions = live.policy.choose(rows, coins)
+    law = live.policy.probabilities(rows)
+    return actions.tolist(), law[np.arange(len(rows)), actions].tolist()
+
+
+# -- deciding --------------------------------------------------------------------------------------
+
+
+async def decide_one(server: Server, live: Live, request: DecideRequest) -> DecisionReply:
+    """A decision for one request, as fast as it goes."""
+    if request.id is not None or live.definition.reward.default is not None:
+        return (await decide(server, live, [request]))[0]
+    asked = _Asked(server, live, request)
+    first, _ = await leasing.rounds(server, live, 1)
+    version = live.version
+    action, probability = live.policy.draw_one(asked.rows, float(live.coins(first, 1)[0]))
+    people = None if asked.person == NOBODY else [asked.person]
+    chosen = asked.rows[action : action + 1]
+    deadline = time.time() + live.wait
+    (token,) = server.sealer.seal(live.about, first, chosen, probability, deadline, people)
+    return DecisionReply(token, asked.names[action], probability, version)
+
+
 async def decide(
     server: Server, live: Live, requests: Sequence[DecideRequest], *, active: bool = True
 ) -> list[DecisionReply]:
@@ -289,87 +201,71 @@ async def decide(
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
     asked = [_Asked(server, live, request) for request in requests]
-    return await _decided(server, live, asked, active)
+    keep = live.definition.reward.default is not None
+    made = await _decided(server, live, _Each(asked, live))
+    if keep or any(each.id is not None for each in asked):
+        return await _kept(server, live, asked, made, keep, active)
+    return made.replies
 
 
 async def decide_contexts(
     server: Server, live: Live, contexts: Sequence[Any], actions: list[Any] | None
 ) -> list[DecisionReply]:
     """A decision for each context, all with the same actions."""
-    one_by_one = not isinstance(live.features, Declared)
-    if one_by_one or live.definition.privacy.unit == "person" or len(contexts) > MOST_AT_ONCE:
+    definition = live.definition
+    if (
+        not isinstance(live.features, Declared)
+        or not contexts
+        or definition.privacy.unit == "person"
+        or definition.reward.default is not None
+        or len(contexts) > MOST_AT_ONCE
+    ):
         requests = [DecideRequest(context, actions) for context in contexts]
         return await decide(server, live, requests)
     try:
-        offers = live.features.offers(contexts, actions)
+        offers = _Alike(*live.features.offers(contexts, actions))
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(_plain(error)) from None
-    nothing = DecideRequest()
-    asked = [_Asked(server, live, nothing, offer) for offer in offers]
-    return await _decided(server, live, asked, active=True)
+    return (await _decided(server, live, offers)).replies
 
 
-async def _decided(
-    server: Server, live: Live, asked: Sequence[_Asked], active: bool
-) -> list[DecisionReply]:
-    keep = live.definition.reward.default is not None
-    made: list[Any] = []
-    while len(made) < len(asked):
-        if live.first >= live.end or time.monotonic() > live.lease_ends:
-            await lease(server, live, len(asked) - len(made))
-            continue
-        n = min(live.end - live.first, len(asked) - len(made))
-        first, live.first = live.first, live.first + n
-        live.note(n)
-        made += _chosen(server, live, asked[len(made) : len(made) + n], first)
-        if live.spare is None and live.waiting is None:
-            size = _size(live, min(len(asked), 4 * MOST) if len(asked) > 1 else 0)
-            if live.end - live.first <= size // 2:
-                _begin(live, _lease_spare(server, live, size))
-    if keep or any(each.id is not None for each in asked):
-        return await _kept(server, live, asked, made, keep, active)
-    now = time.time()
-    nonces = server.sealer.nonces(len(asked))
-    replies = []
-    for each, choice, nonce in zip(asked, made, nonces, strict=True):
-        token = _token(server, live, each, choice, now, nonce)
-        replies.append(DecisionReply(token, each.names[choice[1]], *choice[2:]))
-    return replies
+class _Made(msgspec.Struct):
+    """Decisions as they are answered, their rounds, and how long their rewards count."""
+
+    replies: list[DecisionReply]
+    rounds: list[int]
+    deadline: float
+
+
+async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
+    rounds: list[int] = []
+    actions: list[int] = []
+    probabilities: list[float] = []
+    versions: list[int] = []
+    total = len(offers)
+    while len(rounds) < total:
+        first, n = await leasing.rounds(server, live, total - len(rounds))
+        drawn, law = offers.chosen(live, len(rounds), live.coins(first, n))
+        actions += drawn
+        probabilities += law
+        versions += [live.version] * n
+        rounds += range(first, first + n)
+    deadline = time.time() + live.wait
+    if not total:
+        return _Made([], rounds, deadline)
+    rows = offers.rows(actions)
+    tokens = server.sealer.seal(live.about, rounds, rows, probabilities, deadline, offers.people)
+    names = offers.named(actions)
+    replies = [
+        DecisionReply(*each) for each in zip(tokens, names, probabilities, versions, strict=True)
+    ]
+    return _Made(replies, rounds, deadline)
 
 
 def probabilities(live: Live, request: DecideRequest) -> list[float]:
     """The probability of each action under the policy of now."""
     rows = live.features.offer(request.context, request.actions).rows
     return [float(p) for p in live.policy.probabilities(rows[None])[0]]
-
-
-def _chosen(server: Server, live: Live, asked: Sequence[_Asked], first: int) -> list[Any]:
-    """(round, action, probability, policy version) for some requests under one policy."""
-    policy, version = live.policy, live.version
-    if len(asked) == 1:
-        return [(first, *policy.draw_one(asked[0].rows, float(live.rng.random())), version)]
-    coins = live.rng.random(len(asked))
-    sizes = {len(each.rows) for each in asked}
-    found: list[Any] = [None] * len(asked)
-    for size in sizes:
-        places = [i for i, each in enumerate(asked) if len(each.rows) == size]
-        rows = np.stack([asked[i].rows for i in places])
-        actions = policy.choose(rows, coins[places])
-        law = policy.probabilities(rows)
-        for at, i in enumerate(places):
-            action = int(actions[at])
-            found[i] = (first + i, action, float(law[at, action]), version)
-    return found
-
-
-def _token(
-    server: Server, live: Live, asked: _Asked, choice: Any, now: float, nonce: bytes | None = None
-) -> str:
-    number, action, probability, _ = choice
-    sealed = Sealed(
-        server.sealer.run, number, asked.rows[action], probability, now + live.wait, asked.person
-    )
-    return server.sealer.seal(live.about, sealed, nonce)
 
 
 # -- kept decisions --------------------------------------------------------------------------------
@@ -379,16 +275,15 @@ async def _kept(
     server: Server,
     live: Live,
     asked: Sequence[_Asked],
-    made: Sequence[Any],
+    made: _Made,
     keep: bool,
     active: bool,
 ) -> list[DecisionReply]:
-    now = time.time()
     entries = []
-    for each, choice in zip(asked, made, strict=True):
-        reply = Answer(_token(server, live, each, choice, now), each.names[choice[1]], *choice[2:])
+    for each, reply, number in zip(asked, made.replies, made.rounds, strict=True):
+        answer = Answer(reply.decision, reply.action, reply.probability, reply.policy)
         wanted = keep or each.id is not None
-        entries.append((each, choice[0], reply, wanted, now + live.wait, active))
+        entries.append((each, number, answer, wanted, made.deadline, active))
     answers = await server.writer.do(
         ("keep", live.name), lambda many: _keep(server, live.name, live.about, many), entries
     )
@@ -405,7 +300,10 @@ def _keep(
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
-        server.held_of(connection, row)  # refuses another epoch
+        held = server.held_of(connection, row)  # refuses another epoch
+        privacy = held.definition.privacy
+        first = privacy.unit == "person" and privacy.visits != "all"
+        people = People(connection, name, row.epoch, b"")
         kept.load([e[0].id for payload in payloads for e in payload if e[0].id is not None])
         known: dict[bytes, tuple[bytes, Any]] = {}
         fresh = []
@@ -432,14 +330,16 @@ def _keep(
                     )
                     if asked.id is not None:
                         known[asked.id] = (asked.request, reply)
-                    if asked.person != NOBODY:  # the first decision counts
-                        sealed = server.sealer.open(about, reply.decision)
+                    if first:  # the first decision counts
+                        (sealed,) = server.sealer.open(about, [reply.decision])
                         assert sealed is not None
-                        server.admit(connection, name, sealed)
+                        people.load([sealed])
+                        people.admit(sealed)
                 answers.append(answer)
             results.append(answers)
         if fresh:
             connection.execute(sa.insert(tables.pending), fresh)
+        people.store()
     return results
 
 

@@ -12,12 +12,14 @@ JSON.
 import math
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits import LinearBandit, LocalServer
+from discreet.bandits import Holdout, LinearBandit, LocalServer
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
 from discreet.privacy import Noise
@@ -33,7 +35,7 @@ _MOST_LOCAL_DIM = 128
 _MOST_ACTIONS = 10_000
 
 
-class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A column with public bounds: a number in [low, high], or one of some categories."""
 
     number: tuple[float, float] | None = None
@@ -50,14 +52,14 @@ class Column(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
         return Category(*self.category, other=self.other)
 
 
-class Hashed(msgspec.Struct, forbid_unknown_fields=True):
+class Hashed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Any JSON, hashed into so many columns."""
 
     hashed: int
     number_bound: float = 1.0
 
 
-class Reward(msgspec.Struct, forbid_unknown_fields=True):
+class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In which range rewards lie, how long to wait for one, and what counts if none comes."""
 
     range: tuple[float, float] = (0.0, 1.0)
@@ -65,19 +67,19 @@ class Reward(msgspec.Struct, forbid_unknown_fields=True):
     default: float | None = None
 
 
-class Privacy(msgspec.Struct, forbid_unknown_fields=True):
+class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is promised to whom; epsilon null switches privacy off."""
 
     epsilon: float | None
     delta: float = 1e-6
     trust: Literal["joint", "local"] = "joint"
     unit: Literal["round", "person"] = "round"
-    visits: Literal["first", "all"] | None = None  # "all" is refused for now
+    visits: Literal["first", "all"] | None = None  # unit "person": "first" unless stated
     contributions: int = 1
     population: str | None = None
 
 
-class Definition(msgspec.Struct, forbid_unknown_fields=True):
+class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A bandit: what it sees, what it may do, what it learns from, what it promises."""
 
     privacy: Privacy
@@ -91,6 +93,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True):
     link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
     policy: str = "auto"
     baseline: str | None = None  # the action to compare with: what people would get without it
+    holdout: float | None = None  # fraction of decisions that get it (or any), to measure the gain
 
     def normalised(self) -> bytes:
         """The same bytes for every way to write the same definition: every field, in order.
@@ -109,6 +112,7 @@ class Definition(msgspec.Struct, forbid_unknown_fields=True):
         return msgspec.json.encode(same, order="sorted")
 
 
+@lru_cache(maxsize=256)
 def parsed(raw: bytes) -> Definition:
     """A definition that can be served, or a problem that says what is wrong with it."""
     try:
@@ -147,6 +151,11 @@ def _checked(definition: Definition) -> None:
         raise ValueError("an action needs a name")
     if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
         raise ValueError("baseline must be one of the declared actions")
+    if definition.holdout is not None:
+        if not 0 < definition.holdout <= 0.5:
+            raise ValueError("holdout must be a fraction of decisions, between 0 and 1/2")
+        if privacy.trust == "local":
+            raise ValueError("trust 'local' has no holdout: devices decide by themselves")
     if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
         raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
     if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:
@@ -170,11 +179,6 @@ def _checked(definition: Definition) -> None:
         raise ValueError("privacy.contributions must be a positive number")
     if privacy.unit == "round" and privacy.visits is not None:
         raise ValueError("privacy.visits belongs to unit 'person'")
-    if privacy.visits == "all":
-        raise ValueError(
-            "privacy.visits 'all' is not served yet: it needs a budget that is split over windows; "
-            "use 'first', which learns from one reward of each person"
-        )
     if privacy.unit == "person" and privacy.contributions != 1:
         raise ValueError("unit 'person' covers all visits: leave out contributions")
     if privacy.trust == "local":
@@ -248,6 +252,12 @@ class Offer:
         self.names = names
 
 
+def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:
+    """Held-out decisions get the baseline by its place among the declared actions."""
+    if actions is not None and None not in (definition.holdout, definition.baseline):
+        raise ValueError("this bandit holds out decisions for its baseline: leave out actions")
+
+
 class Declared:
     """Declared context and actions."""
 
@@ -260,21 +270,30 @@ class Declared:
         self.map = FeatureMap(context, definition.actions, action_features=extra or None)
         self.dim = self.map.dim
         self.names = self.map.names
+        self.definition = definition
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for the available actions."""
+        _assert_baseline_is_offered(self.definition, actions)
         if not isinstance(context, dict):
             context = {}
         names = self.map.actions if actions is None else actions
         return Offer(self.map(context, actions), names)
 
-    def offers(self, contexts: list[Any], actions: list[Any] | None) -> list[Offer]:
-        """The same for many contexts with the same actions, at once."""
+    def offers(
+        self, contexts: Sequence[Any], actions: list[Any] | None
+    ) -> tuple[Array, Sequence[Any]]:
+        """Rows (n, actions, dim) for many contexts with the same actions, and their names."""
+        _assert_baseline_is_offered(self.definition, actions)
         names = self.map.actions if actions is None else actions
-        many = [context if isinstance(context, dict) else {} for context in contexts]
-        if not many or not self.map.columns:
-            return [self.offer(context, actions) for context in many]
-        return [Offer(rows, names) for rows in self.map.many(many, actions)]
+        if not self.map.columns:
+            one = self.map({}, actions)
+            return np.broadcast_to(one, (len(contexts), *one.shape)), names
+        try:
+            table = {name: [each[name] for each in contexts] for name in self.map.columns}
+        except (KeyError, TypeError):
+            raise ValueError("each context must be an object with every declared column") from None
+        return self.map.many(table, actions), names
 
 
 class AnyJson:
@@ -285,11 +304,13 @@ class AnyJson:
         hashed = definition.features
         self.map = HashedFeatures(hashed.hashed, number_bound=hashed.number_bound)
         self.actions = None if definition.actions is None else list(definition.actions)
+        self.definition = definition
         self.dim = self.map.dim
         self.names = tuple(f"column {i}" for i in range(self.dim))
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for actions that are strings, or objects with an "id"."""
+        _assert_baseline_is_offered(self.definition, actions)
         given = self.actions if actions is None else actions
         if not given:
             raise ValueError("this bandit has no fixed list of actions: send actions")
@@ -339,8 +360,21 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         estimator="information-weighted",  # its sum holds its noise from the start
         reward_range=definition.reward.range,
         contributions=privacy.contributions,
+        unit=privacy.unit,
+        visits=privacy.visits,
+        holdout=held_out(definition),
         noise=noise,
     )
+
+
+def held_out(definition: Definition) -> Holdout | None:
+    """Which decisions are held out, and what they get."""
+    if definition.holdout is None:
+        return None
+    if definition.baseline is None:
+        return Holdout(definition.holdout)
+    assert definition.actions is not None
+    return Holdout(definition.holdout, list(definition.actions).index(definition.baseline))
 
 
 def local_server(definition: Definition) -> LocalServer:
@@ -363,8 +397,6 @@ def local_server(definition: Definition) -> LocalServer:
 
 def raw_rows(rows: Any, columns: int) -> Array:
     """Rows that a caller sent, (actions, columns) of finite numbers, shortened to the unit ball."""
-    import numpy as np
-
     if not isinstance(rows, list) or not 1 <= len(rows) <= _MOST_ACTIONS:
         raise ValueError("features must be a list of rows, one for each action")
     if any(not isinstance(row, list) or len(row) != columns for row in rows):

@@ -9,7 +9,6 @@ token, the clock and the caller's own earlier calls, never on another person's r
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -23,9 +22,10 @@ from discreet.service.asgi import decoded
 from discreet.service.errors import invalid, not_json
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Pending
+from discreet.service.people import People
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
-from discreet.service.tokens import NOBODY, PREFIX, Sealed
+from discreet.service.tokens import PREFIX, Sealed
 from discreet.service.turning import Live
 
 COUNTED = "counted"
@@ -35,14 +35,14 @@ ACCEPTED = "accepted"
 CLOSED = "closed"
 UNKNOWN = "unknown"
 INVALID = "invalid"
+_LONGEST_ID = 16384  # characters of what may name a decision
 
 
 _LEARN = msgspec.json.Decoder(LearnBody)
 _ANY = msgspec.json.Decoder(AnyRewards)
 
 
-@dataclass(slots=True)
-class Item:
+class Item(msgspec.Struct):
     """One reward: opened where that needs no database."""
 
     reward: float
@@ -69,20 +69,30 @@ def _item(given: Any) -> RewardItem:
         return RewardItem()
 
 
-def prepared(server: Server, live: Live, decision: Any, reward: Any) -> Item | None:
-    """A reward as far as it can be read without the store; None if it is not valid."""
-    value = _number(reward)
+def prepared(server: Server, live: Live, sent: Sequence[RewardItem]) -> list[Item | None]:
+    """Rewards as far as they can be read without the store; None for one that is not valid."""
     low, high = live.definition.reward.range
-    if value is None or not low <= value <= high or not isinstance(decision, str):
-        return None
-    if not decision or len(decision) > 16384:
-        return None
-    if decision.startswith(PREFIX):
-        return Item(value, sealed=server.sealer.open(live.about, decision))
-    return Item(value, id=server.hashed_id(live.about, decision))
+    items: list[Item | None] = []
+    tokens: list[str] = []
+    holders: list[Item] = []
+    for each in sent:
+        decision = each.decision
+        value = _number(each.reward)
+        item = None
+        if value is not None and low <= value <= high and isinstance(decision, str):
+            if decision.startswith(PREFIX):
+                item = Item(value)
+                tokens.append(decision)
+                holders.append(item)
+            elif 0 < len(decision) <= _LONGEST_ID:
+                item = Item(value, id=server.hashed_id(live.about, decision))
+        items.append(item)
+    for item, sealed in zip(holders, server.sealer.open(live.about, tokens), strict=True):
+        item.sealed = sealed
+    return items
 
 
-def reason(live: Live, decision: Any, reward: Any) -> str:
+def reason(live: Live, decision: Any) -> str:
     """Why a single reward is refused, in words that quote nothing."""
     low, high = live.definition.reward.range
     if not isinstance(decision, str) or not decision:
@@ -91,6 +101,8 @@ def reason(live: Live, decision: Any, reward: Any) -> str:
 
 
 def _number(reward: Any) -> float | None:
+    if type(reward) is float:
+        return reward if math.isfinite(reward) else None
     if isinstance(reward, bool) or not isinstance(reward, int | float):
         return None
     try:
@@ -106,6 +118,15 @@ async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list
         ("learn", name), lambda payloads: _commit(server, name, payloads), items
     )
     return result
+
+
+async def learn_one(server: Server, live: Live, sent: RewardItem) -> str:
+    """The status of a single reward; one that is not valid is a problem and changes nothing."""
+    (item,) = prepared(server, live, [sent])
+    if item is None:
+        raise invalid(reason(live, sent.decision))
+    (status,) = await learn(server, live.name, [item])
+    return status
 
 
 def _commit(
@@ -157,19 +178,26 @@ class _Batch:
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
         self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        self.people = People(connection, row.name, row.epoch, self.held.visit_key)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
+        self.rounds: list[int] = []
         self._learning = self._learns()
         self._next_round = row.next_round
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
         """Statuses, in order; the store is changed accordingly."""
-        ids = [item.id for item in items if item is not None and item.id is not None]
-        self.pending.load(ids)
+        named = [item for item in items if item is not None and item.id is not None]
+        self.pending.load([item.id for item in named if item.id is not None])
+        for item in named:  # kept by any replica, in any run
+            entry = self._entry(item)
+            item.sealed = None if entry is None else self.pending.opened(entry)
         self.marks.load(self._round(item) for item in items if item is not None)
         self.server.load_runs(
             self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
         )
+        if self.privacy.unit == "person":
+            self.people.load(item.sealed for item in items if item is not None)
         statuses = [INVALID if item is None else self._one(item) for item in items]
         self._store()
         return statuses
@@ -195,19 +223,18 @@ class _Batch:
     def _round(self, item: Item) -> int | None:
         if item.sealed is not None:
             return item.sealed.round
-        entry = self.pending.entry(item.id) if item.id is not None else None
+        entry = self._entry(item)
         return None if entry is None else int(entry.round)
 
+    def _entry(self, item: Item) -> Any:
+        """The kept decision that the caller named, if there is one."""
+        return self.pending.entry(item.id) if item.id is not None else None
+
     def _one(self, item: Item) -> str:
-        entry = None
         sealed = item.sealed
-        if item.id is not None:
-            entry = self.pending.entry(item.id)
-            if entry is None:
-                return UNKNOWN
-            if self.marks.is_marked(entry.round):
-                return LATE if self.marks.is_default(entry.round) else DUPLICATE
-            sealed = self.pending.opened(entry)
+        entry = self._entry(item)
+        if entry is not None and self.marks.is_marked(entry.round):
+            return LATE if self.marks.is_default(entry.round) else DUPLICATE
         if sealed is None or not self.server.is_registered(sealed.run):
             return UNKNOWN
         if sealed.round >= self._next_round:
@@ -229,22 +256,23 @@ class _Batch:
         return COUNTED if self.privacy.unit == "round" else ACCEPTED
 
     def _admitted(self, sealed: Sealed) -> bool:
-        """Whether this reward counts for its person: at most one for life."""
+        """Whether this reward counts for its person: one for life, or one in each window."""
         if self.privacy.unit == "round":
             return True
-        if sealed.person == NOBODY:
-            return False
-        return self.server.admit(self.connection, self.row.name, sealed)
+        self.people.load([sealed])
+        return self.people.admit(sealed)
 
     def _add(self, sealed: Sealed, reward: float) -> None:
         self.rows.append(sealed.row)
         self.rewards.append(reward)
+        self.rounds.append(sealed.round)
 
     def _store(self) -> None:
         self.marks.store()
         self.pending.store()
+        self.people.store()
         if self.rows:
-            self.held.fold(np.array(self.rows), np.array(self.rewards))
+            self.held.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
             turning.save_sum(self.connection, self.server.vault, self.held, self.row)
 
 
@@ -334,8 +362,3 @@ class Marks:
             self._connection.execute(_WRITE_MARKS, here | bits)
         self._new -= self._changed
         self._changed.clear()
-
-
-def refuse_single(live: Live, decision: Any, reward: Any) -> Exception:
-    """A single reward that is not valid is 422 and changes nothing."""
-    return invalid(reason(live, decision, reward))

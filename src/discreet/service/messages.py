@@ -58,11 +58,9 @@ class RewardItem(msgspec.Struct):
     reward: Any = None
 
 
-class LearnBody(msgspec.Struct):
+class LearnBody(RewardItem):
     """One reward, or many."""
 
-    decision: Any = None
-    reward: Any = None
     rewards: list[RewardItem] | None = None
 
 

@@ -23,6 +23,16 @@ from discreet.service.tokens import Sealed, Sealer
 from discreet.service.vault import MissingSecret, fsync_folder, make_once
 
 _HOUR = 3600.0
+_PENDING = tables.pending.c
+_OF_BANDIT = sa.and_(
+    _PENDING.bandit == sa.bindparam("b_bandit"), _PENDING.epoch == sa.bindparam("b_epoch")
+)
+_ANY = sa.select(_PENDING.round).where(_OF_BANDIT).limit(1)
+_SETTLE = (
+    sa.update(tables.pending)
+    .where(_OF_BANDIT, _PENDING.round.in_(sa.bindparam("b_rounds", expanding=True)))
+    .values(answer=None)
+)
 
 
 class Answer(msgspec.Struct):
@@ -144,7 +154,7 @@ class Pending:
     def opened(self, entry: Any) -> Sealed | None:
         """The sealed decision behind an entry; None once it is settled."""
         answer = self.answer(entry)
-        return None if answer is None else self._sealer.open(self._about, answer.decision)
+        return None if answer is None else self._sealer.open(self._about, [answer.decision])[0]
 
     def finish(self, number: int) -> None:
         """The decision of this round is settled: leave a tombstone."""
@@ -154,20 +164,7 @@ class Pending:
         """Write tombstones."""
         if not self._done:
             return
-        table = tables.pending
-        kept = sa.select(table.c.round).where(
-            table.c.bandit == self._bandit, table.c.epoch == self._epoch
-        )
-        if self._connection.execute(kept.limit(1)).first() is None:  # this bandit keeps nothing
-            self._done.clear()
-            return
-        self._connection.execute(
-            sa.update(table)
-            .where(
-                table.c.bandit == self._bandit,
-                table.c.epoch == self._epoch,
-                table.c.round.in_(self._done),
-            )
-            .values(answer=None)
-        )
+        here = {"b_bandit": self._bandit, "b_epoch": self._epoch}
+        if self._connection.execute(_ANY, here).first() is not None:  # else it keeps nothing
+            self._connection.execute(_SETTLE, here | {"b_rounds": list(self._done)})
         self._done.clear()

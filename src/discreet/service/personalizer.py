@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from discreet.service import deciding, learning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
-from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest
+from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
 from discreet.service.server import Server
+from discreet.service.tokens import PREFIX
 from discreet.service.turning import Live
 
 PATH = "/personalizer/v1.0"
@@ -89,10 +90,9 @@ async def rank(server: Server, body: RankRequest) -> dict[str, Any]:
 async def reward(server: Server, event: str, value: float) -> None:
     """Take an event's reward; a second one changes nothing."""
     live = await _bandit(server)
-    item = learning.prepared(server, live, event, value)
-    if item is None or item.id is None:
-        raise invalid(learning.reason(live, event, value))
-    (status,) = await learning.learn(server, live.name, [item])
+    if event.startswith(PREFIX):
+        raise not_found("event")
+    status = await learning.learn_one(server, live, RewardItem(event, value))
     if status == learning.UNKNOWN:
         raise not_found("event")
 

@@ -1,5 +1,6 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -11,15 +12,15 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Noise, SecureNoise
-from discreet.service import budgets, definitions, keys, turning
+from discreet.service import budgets, definitions, keys, migrations, turning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
 from discreet.service.keys import Keys
 from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
-from discreet.service.store import SCHEMA, Store
-from discreet.service.tokens import RUN_BYTES, Sealed, Sealer, hashed_id, pseudonym
+from discreet.service.store import Store
+from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
 from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
 from discreet.service.writer import Writer
@@ -42,6 +43,7 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
+            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
             self.held: dict[str, Any] = {}  # for learning, on the writer's thread
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()
@@ -58,11 +60,6 @@ class Server:
             self.store.lock_start(connection)
             row = self.store.lock_instance(connection) or self._first(connection)
             new = row.sequence == 0  # no start has been completed
-            if row.schema != SCHEMA:
-                raise RolledBack(
-                    f"the store has schema {row.schema}, this version needs {SCHEMA}; "
-                    "upgrade discreet, or restore a backup of this version"
-                )
             self.instance, self.epoch = row.instance, row.epoch
             if new:
                 self._set_admin_key(connection, new)
@@ -118,7 +115,7 @@ class Server:
                 instance=secrets.token_hex(16),
                 epoch=secrets.token_hex(8),
                 sequence=0,
-                schema=SCHEMA,
+                schema=migrations.CURRENT,
             )
         )
         return self.store.lock_instance(connection)
@@ -271,27 +268,6 @@ class Server:
     def is_registered(self, run: bytes) -> bool:
         """Whether a run was registered before it was used."""
         return run in self._runs
-
-    def admit(self, connection: Connection, bandit: str, sealed: Sealed) -> bool:
-        """Whether this decision is the one that counts for its person: the first that was kept,
-        else the first whose reward came.
-        """
-        table = tables.people
-        found = connection.execute(
-            sa.select(table.c.round).where(
-                table.c.bandit == bandit,
-                table.c.epoch == self.epoch,
-                table.c.person == sealed.person,
-            )
-        ).scalar_one_or_none()
-        if found is None:
-            connection.execute(
-                sa.insert(table).values(
-                    bandit=bandit, epoch=self.epoch, person=sealed.person, round=sealed.round
-                )
-            )
-            return True
-        return bool(found == sealed.round)
 
     # -- alarms and the log ------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet.service import administration, deciding, learning
+from discreet.service import administration, asgi, learning, leasing
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -17,6 +17,15 @@ EVERY = 0.25  # seconds, for leases
 KEYS_EVERY = 5.0
 SWEEP_EVERY = 1.0
 AT_ONCE = 500  # decisions settled in one transaction
+_PENDING = tables.pending.c
+_WAITS = _PENDING.answer.is_not(None)
+DUE = (  # whose decisions are due; the oldest first, the others in the next round
+    sa.select(_PENDING.bandit)
+    .where(_WAITS, _PENDING.deadline < sa.bindparam("now"))
+    .order_by(_PENDING.deadline)
+    .limit(AT_ONCE)
+)
+BUCKETS = sa.select(_PENDING.bucket).where(_WAITS).distinct()  # whose keys are needed
 
 
 async def forever(server: Server) -> None:
@@ -26,7 +35,8 @@ async def forever(server: Server) -> None:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
         try:
-            await deciding.give_back_idle(server)
+            asgi.give_up_slow_clients(server)
+            await leasing.give_back_idle(server)
             if now - swept > SWEEP_EVERY:
                 swept = now
                 await sweep(server)
@@ -47,10 +57,8 @@ async def sweep(server: Server) -> int:
 
 def _sweep(server: Server) -> int:
     now = time.time()
-    table = tables.pending
-    due = sa.and_(table.c.answer.is_not(None), table.c.deadline < now)
     with server.store.transaction() as connection:
-        names = list(connection.execute(sa.select(table.c.bandit).where(due).distinct()).scalars())
+        names = set(connection.execute(DUE, {"now": now}).scalars())
     settled = 0
     for name in names:
         while True:
@@ -59,7 +67,6 @@ def _sweep(server: Server) -> int:
             if done < AT_ONCE:
                 break
     with server.store.transaction() as connection:
-        waits = sa.select(table.c.bucket).where(table.c.answer.is_not(None)).distinct()
-        used: set[Any] = set(connection.execute(waits).scalars())
+        used: set[Any] = set(connection.execute(BUCKETS).scalars())
     server.buckets.destroy_unused(used, now)
     return settled

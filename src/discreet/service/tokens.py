@@ -7,14 +7,15 @@ bandit or of an earlier epoch does not open. Nonces are random, never derived fr
 rollback repeats those.
 """
 
-import base64
+import binascii
 import hashlib
 import hmac
-import math
 import os
-import struct
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
+import msgspec
 import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
@@ -24,19 +25,22 @@ from discreet.arrays import Array
 PREFIX = "dt1."  # of every token; no id may begin so
 RUN_BYTES = 8
 NONCE_BYTES = 12
+TAG_BYTES = 16
 PERSON_BYTES = 16
 NOBODY = bytes(PERSON_BYTES)
-_HEAD = struct.Struct("<Qdd16s")  # round, deadline, probability, person
+_HEAD = (("round", "<u8"), ("deadline", "<f8"), ("probability", "<f8"), ("person", "V16"))
+_HEAD_BYTES = 40
 _LONGEST = 8192  # characters of a token
+_TO_URL = bytes.maketrans(b"+/", b"-_")
+_FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")  # the other alphabet is no spelling of a token
 
 
-@dataclass(frozen=True, slots=True)
-class Sealed:
+class Sealed(msgspec.Struct, frozen=True):
     """What a token holds."""
 
     run: bytes
     round: int
-    row: Array  # (dim,), in the unit ball
+    row: Any  # (dim,), in the unit ball
     probability: float
     deadline: float  # seconds since 1970; inf if none
     person: bytes = NOBODY
@@ -58,45 +62,65 @@ class Sealer:
         self._master = master
         self._ciphers: dict[bytes, AESGCMSIV] = {}
 
-    def seal(self, bandit: bytes, decision: Sealed, nonce: bytes | None = None) -> str:
-        """The token of a decision; `bandit` names the bandit and its epoch.
+    def seal(
+        self,
+        bandit: bytes,
+        rounds: Sequence[int] | int,
+        rows: Array,  # (n, dim)
+        probabilities: Sequence[float] | float,
+        deadline: float,
+        people: Sequence[bytes] | None = None,
+    ) -> list[str]:
+        """The tokens of some decisions; `bandit` names the bandit and its epoch."""
+        plain = np.zeros(len(rows), _layout(rows.shape[1]))
+        plain["round"] = rounds
+        plain["deadline"] = deadline
+        plain["probability"] = probabilities
+        plain["row"] = rows
+        if people is not None:
+            plain["person"] = np.frombuffer(b"".join(people), dtype="V16")
+        content = plain.tobytes()
+        size = plain.itemsize
+        nonces = os.urandom(NONCE_BYTES * len(rows))
+        encrypt = self._cipher(self.run).encrypt
+        length = RUN_BYTES + NONCE_BYTES + size + TAG_BYTES
+        filler = bytes(-length % 3)
+        parts: list[bytes] = []
+        for i in range(len(rows)):
+            nonce = nonces[NONCE_BYTES * i : NONCE_BYTES * (i + 1)]
+            body = encrypt(nonce, content[size * i : size * (i + 1)], bandit)
+            parts += (self.run, nonce, body, filler)
+        # Whole groups of three bytes are spelled apart from each other: all tokens in one go.
+        spelled = binascii.b2a_base64(b"".join(parts), newline=False).translate(_TO_URL).decode()
+        step = (length + len(filler)) // 3 * 4
+        used = (8 * length + 5) // 6
+        return [PREFIX + spelled[at : at + used] for at in range(0, len(spelled), step)]
 
-        A nonce is random and new: `nonces` draws many at once.
-        """
-        head = _HEAD.pack(decision.round, decision.deadline, decision.probability, decision.person)
-        row = decision.row.astype("<f4").tobytes()
-        nonce = os.urandom(NONCE_BYTES) if nonce is None else nonce
-        body = self._cipher(self.run).encrypt(nonce, head + row, bandit)
-        return PREFIX + _spelled(self.run + nonce + body)
+    def open(self, bandit: bytes, tokens: Sequence[str]) -> list[Sealed | None]:
+        """What tokens hold; None for one that is forged, damaged, another bandit's or epoch's."""
+        found: list[Sealed | None] = [None] * len(tokens)
+        alike: dict[int, list[int]] = {}
+        for i, token in enumerate(tokens):
+            if token.startswith(PREFIX):
+                alike.setdefault(len(token), []).append(i)
+        for length, places in alike.items():
+            size = length - len(PREFIX)
+            if not 0 < size <= _LONGEST or size % 4 == 1:
+                continue
+            raws = _read([tokens[i] for i in places], size)
+            plain = [self._opened(bandit, raw) for raw in raws]
+            good = [at for at, content in enumerate(plain) if content]
+            for at, sealed in zip(good, _unpacked([plain[at] for at in good]), strict=True):
+                found[places[at]] = Sealed(raws[at][:RUN_BYTES], *sealed)
+        return found
 
-    @staticmethod
-    def nonces(n: int) -> list[bytes]:
-        """n random nonces, each for one token."""
-        raw = os.urandom(NONCE_BYTES * n)
-        return [raw[i : i + NONCE_BYTES] for i in range(0, len(raw), NONCE_BYTES)]
-
-    def open(self, bandit: bytes, token: str) -> Sealed | None:
-        """What a token holds, or None: forged, truncated, another bandit's or another epoch's."""
-        if not token.startswith(PREFIX) or len(token) > _LONGEST:
-            return None
-        text = token[len(PREFIX) :]
-        try:
-            raw = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
-        except ValueError:
-            return None
-        # base64 ignores the spare bits of the last character: one token, one spelling.
-        if _spelled(raw) != text:
-            return None
+    def _opened(self, bandit: bytes, raw: bytes) -> bytes:
+        """What was sealed, or nothing."""
         run, nonce = raw[:RUN_BYTES], raw[RUN_BYTES : RUN_BYTES + NONCE_BYTES]
         try:
-            plain = self._cipher(run).decrypt(nonce, raw[RUN_BYTES + NONCE_BYTES :], bandit)
-            number, deadline, probability, person = _HEAD.unpack_from(plain)
-            row = np.frombuffer(plain, dtype="<f4", offset=_HEAD.size).astype(np.float64)
-        except (InvalidTag, ValueError, struct.error):
-            return None
-        # float32 may have made the row longer than 1: shorten it again.
-        length = math.sqrt(float(row.dot(row)))
-        return Sealed(run, number, row / max(1.0, length), probability, deadline, person)
+            return self._cipher(run).decrypt(nonce, raw[RUN_BYTES + NONCE_BYTES :], bandit)
+        except (InvalidTag, ValueError):
+            return b""
 
     def _cipher(self, run: bytes) -> AESGCMSIV:
         cipher = self._ciphers.get(run)
@@ -107,8 +131,44 @@ class Sealer:
         return cipher
 
 
-def _spelled(raw: bytes) -> str:
-    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+@cache
+def _layout(dim: int) -> np.dtype[Any]:
+    """What is sealed of one decision."""
+    return np.dtype([*_HEAD, ("row", "<f4", (dim,))])
+
+
+def _read(tokens: Sequence[str], length: int) -> list[bytes]:
+    """The bytes of tokens of one length, nothing for one that is not spelled as `seal` spells."""
+    filler = "A" * (-length % 4)  # six bits of zeros each
+    text = "".join(token[len(PREFIX) :] + filler for token in tokens)
+    try:
+        raw = binascii.a2b_base64(text.encode("ascii").translate(_FROM_URL), strict_mode=True)
+    except ValueError:
+        return [b""] if len(tokens) == 1 else [_read([each], length)[0] for each in tokens]
+    step = (length + len(filler)) // 4 * 3
+    used = length * 6 // 8
+    # The last character has bits to spare: one token, one spelling.
+    rest = bytes(step - used)
+    return [
+        raw[at : at + used] if raw[at + used : at + step] == rest else b""
+        for at in range(0, len(raw), step)
+    ]
+
+
+def _unpacked(opened: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    """Round, row, probability, deadline and person of what was sealed; all of one size."""
+    if not opened:
+        return []
+    dim = (len(opened[0]) - _HEAD_BYTES) // 4
+    plain = np.frombuffer(b"".join(opened), _layout(dim))
+    rows = plain["row"].astype(np.float64)
+    # float32 may have made a row longer than 1: shorten it again.
+    squares = (rows * rows).sum(axis=1)
+    if squares.max() > 1:
+        rows /= np.sqrt(np.maximum(1.0, squares))[:, None]
+    people = [each[_HEAD_BYTES - PERSON_BYTES : _HEAD_BYTES] for each in opened]
+    numbers = (plain[name].tolist() for name in ("probability", "deadline"))
+    return list(zip(plain["round"].tolist(), rows, *numbers, people, strict=True))
 
 
 def pseudonym(master: bytes, bandit: bytes, person: str) -> bytes:

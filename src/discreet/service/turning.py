@@ -8,9 +8,10 @@ bits.
 """
 
 import json
+import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from sqlalchemy.engine import Connection
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee, Noise
-from discreet.service import definitions, local
+from discreet.service import definitions, local, people
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
 from discreet.service.errors import conflict
@@ -38,6 +39,19 @@ DISK = (
 RESTORED = (
     "people who were counted before a restore from a backup: they may be counted once more, and "
     "their population is charged for it"
+)
+_WINDOWS = tables.windows.c
+_WINDOW = sa.and_(
+    _WINDOWS.bandit == sa.bindparam("b_bandit"),
+    _WINDOWS.epoch == sa.bindparam("b_epoch"),
+    _WINDOWS.number == sa.bindparam("b_number"),
+)
+_SEALED_WITH = sa.select(_WINDOWS.sequence, _WINDOWS.key).where(_WINDOW)
+_SUM = sa.select(_WINDOWS.sum).where(_WINDOW)
+_SAVE = (
+    sa.update(tables.windows)
+    .where(_WINDOW)
+    .values({name: sa.bindparam(name) for name in ("sum", "key", "sequence")})
 )
 _RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
 
@@ -68,6 +82,16 @@ class Live:
     window_size: int = 0
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    holdout: Any = None  # which rounds play a baseline
+    held_key: int = 0
+
+    def coins(self, first: int, n: int) -> Array:
+        """What decides n rounds; the policy gives some of them to the baseline."""
+        coins = self.rng.random(n)
+        if self.holdout is None:
+            return coins
+        held = self.holdout.holds(np.arange(first, first + n), self.held_key)
+        return np.asarray(self.holdout.coins(held, coins))
 
     @property
     def unused(self) -> int:
@@ -103,12 +127,14 @@ def live(row: Any) -> Live:
 
 def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
     """Sets the policy of the open window, on the event loop, when its lease arrives there."""
-    policy, version, window = held.learner.policy, row.version, row.window
+    learner = held.learner
+    policy, version, window = learner.policy, row.version, row.window
     size = row.window_end - row.window_start
 
     def publish(live: Live) -> None:
         live.policy, live.version, live.window = policy, version, window
         live.window_size = size
+        live.holdout, live.held_key = learner.holdout, learner._held_key
 
     return publish
 
@@ -127,12 +153,14 @@ class Held:
     version: int = 0
     sequence: int = 0  # of the sum that the learner holds now
     key: bytes = b""  # name of the key that sealed it: another history has another one
+    visit_key: bytes = b""  # of the open window's people, where each window counts anew
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
         """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
         low, high = self.definition.reward.range
         assert self.learner.window is not None
-        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)))
+        held = self.learner.held_out(np.asarray(rounds))
+        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)), held)
 
 
 def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
@@ -148,17 +176,17 @@ def refresh(connection: Connection, vault: Vault, held: Held | local.LocalHeld, 
     if isinstance(held, local.LocalHeld):
         local.refresh(connection, held, row)
         return
-    table = tables.windows
-    here = _window(row.name, row.epoch, row.window)
-    sequence, key = connection.execute(sa.select(table.c.sequence, table.c.key).where(*here)).one()
+    here = _here(row)
+    sequence, key = connection.execute(_SEALED_WITH, here).one()
     found = (row.version, sequence, bytes(key or b""))
     if (held.version, held.sequence, held.key) == found:
         return
     if held.version != row.version:
         held.learner = _loaded(connection, held.definition, row.name, held.learner.noise)
-    sealed = connection.execute(sa.select(table.c.sum).where(*here)).scalar_one()
+    sealed = connection.execute(_SUM, here).scalar_one()
     if sealed is not None and held.learner.window is not None:
-        total = vault.open(row.name, row.epoch, sequence, bytes(sealed))
+        content = vault.open(row.name, row.epoch, sequence, bytes(sealed))
+        held.visit_key, total = _unpacked(held.definition, content)
         held.learner.window.total.value = total  # type: ignore[attr-defined]
     held.version, held.sequence, held.key = found
 
@@ -171,26 +199,9 @@ def guarantee(held: Held | local.LocalHeld) -> Guarantee:
     more = list(DISK)
     if held.definition.reward.default is not None:
         more.append(KEPT)
-    unprotected = (*promise.unprotected, *more)
-    if held.definition.privacy.unit == "person":
-        given = {each.name: getattr(promise, each.name) for each in fields(promise)}
-        return PersonGuarantee(**{**given, "unprotected": (*unprotected, RESTORED)})
-    return replace(promise, unprotected=unprotected)
-
-
-class PersonGuarantee(Guarantee):
-    """The promise where one reward of each person counts, and all later ones are ignored."""
-
-    @property
-    def unit(self) -> str:
-        """What is hidden: a person with all visits."""
-        return "person"
-
-    def _protected(self) -> str:
-        return (
-            "Protected: one person with everything they did in any number of visits, one reward of "
-            f"which counts (neighbours: {self.neighbours})."
-        )
+    if promise.visits:
+        more.append(RESTORED)
+    return replace(promise, unprotected=(*promise.unprotected, *more))
 
 
 # -- transactions ----------------------------------------------------------------------------------
@@ -208,6 +219,7 @@ def create(
     if definition.privacy.trust == "local":
         local.create(connection, name, epoch, definition)
         return
+    definition = definitions.parsed(definition.normalised())  # in the order that is stored
     learner = definitions.learner(definition, noise)
     learner.turn()
     connection.execute(
@@ -220,7 +232,8 @@ def create(
             **_opened(learner, epoch, 1),
         )
     )
-    _store(connection, vault, learner, name, epoch, window=1, version=1, sequence=1)
+    opened = Held(name, epoch, definition, learner, version=1, sequence=1)
+    _store(connection, vault, opened, 1)
 
 
 def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
@@ -236,19 +249,19 @@ def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
         **(window.published() if window is not None else {}),  # type: ignore[attr-defined]
         "at": now,
     }
-    connection.execute(
-        sa.update(tables.windows)
-        .where(*_window(row.name, row.epoch, row.window))
-        .values(sum=None, release=json.dumps(release), closed=now)
-    )
-    number, version, sequence = row.window + 1, row.version + 1, held.sequence + 1
+    closed = {"sum": None, "release": json.dumps(release), "closed": now}
+    connection.execute(sa.update(tables.windows).where(_WINDOW).values(**closed), _here(row))
+    if held.visit_key:
+        people.forget(connection, row)
+    number = row.window + 1
+    held.version = row.version + 1
+    held.sequence += 1
     connection.execute(
         sa.update(tables.bandits)
         .where(tables.bandits.c.name == row.name)
-        .values(version=version, **_opened(learner, row.epoch, number))
+        .values(version=held.version, **_opened(learner, row.epoch, number))
     )
-    key = _store(connection, vault, learner, row.name, row.epoch, number, version, sequence)
-    held.version, held.sequence, held.key = version, sequence, key
+    _store(connection, vault, held, number)
 
 
 def reopen(
@@ -261,29 +274,26 @@ def reopen(
         return
     learner = _loaded(connection, definition, row.name, noise)
     learner.discard()
-    number, version = row.window + 1, row.version + 1
-    where = tables.bandits.c.name == row.name
+    number = row.window + 1
+    opened = Held(row.name, epoch, definition, learner, version=row.version + 1, sequence=1)
+    public = _opened(learner, epoch, number)
     connection.execute(
         sa.update(tables.bandits)
-        .where(where)
-        .values(version=version, retired=retired, alarm=None, **_opened(learner, epoch, number))
+        .where(tables.bandits.c.name == row.name)
+        .values(version=opened.version, retired=retired, alarm=None, **public)
     )
-    windows = _window(row.name, row.epoch, row.window)
-    connection.execute(sa.update(tables.windows).where(*windows).values(sum=None))
-    _store(connection, vault, learner, row.name, epoch, number, version, 1)
+    connection.execute(sa.update(tables.windows).where(_WINDOW).values(sum=None), _here(row))
+    if definition.privacy.visits == "all":
+        people.forget(connection, row)
+    _store(connection, vault, opened, number)
 
 
 def save_sum(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     """Store the open sum as it is in memory now, under a new key."""
     sequence = held.sequence + 1
-    total = held.learner.window.total.value  # type: ignore[union-attr]
-    sealed = vault.seal(held.name, held.epoch, sequence, total)
+    sealed = vault.seal(held.name, held.epoch, sequence, _packed(held))
     key = sealed[:NAME_BYTES]
-    connection.execute(
-        sa.update(tables.windows)
-        .where(*_window(held.name, held.epoch, row.window))
-        .values(sum=sealed, key=key, sequence=sequence)
-    )
+    connection.execute(_SAVE, {**_here(row), "sum": sealed, "key": key, "sequence": sequence})
     held.sequence, held.key = sequence, key
 
 
@@ -322,44 +332,50 @@ def _public_state(learner: LinearBandit) -> bytes:
     return to_bytes(state)
 
 
-def _store(
-    connection: Connection,
-    vault: Vault,
-    learner: LinearBandit,
-    name: str,
-    epoch: str,
-    window: int,
-    version: int,
-    sequence: int,
-) -> bytes:
-    """Write the window that has just opened, and its policy; returns the name of its key."""
+def _store(connection: Connection, vault: Vault, held: Held, number: int) -> None:
+    """Write the window that has just opened, and its policy; people come to it as new ones."""
+    learner = held.learner
+    held.visit_key = b""
+    held.key = b""
     sealed = None
     if learner.window is not None:
-        total = learner.window.total.value  # type: ignore[attr-defined]
-        sealed = vault.seal(name, epoch, sequence, total)
+        if held.definition.privacy.visits == "all":
+            held.visit_key = secrets.token_bytes(people.KEY_BYTES)
+        sealed = vault.seal(held.name, held.epoch, held.sequence, _packed(held))
+        held.key = sealed[:NAME_BYTES]
     connection.execute(
         sa.insert(tables.windows).values(
-            bandit=name,
-            epoch=epoch,
-            number=window,
+            bandit=held.name,
+            epoch=held.epoch,
+            number=number,
             rounds=learner.rounds_until_release,
-            sequence=sequence,
+            sequence=held.sequence,
             sum=sealed,
-            key=None if sealed is None else sealed[:NAME_BYTES],
+            key=held.key or None,
         )
     )
     connection.execute(
         sa.insert(tables.policies).values(
-            bandit=name,
-            epoch=epoch,
-            version=version,
+            bandit=held.name,
+            epoch=held.epoch,
+            version=held.version,
             policy=json.dumps(learner.policy.to_dict()).encode(),  # type: ignore[attr-defined]
             at=time.time(),
         )
     )
-    return b"" if sealed is None else sealed[:NAME_BYTES]
 
 
-def _window(name: str, epoch: str, number: int) -> tuple[Any, ...]:
-    table = tables.windows
-    return table.c.bandit == name, table.c.epoch == epoch, table.c.number == number
+def _packed(held: Held) -> bytes:
+    """What is private of an open window: the key of its people, and its noisy sum."""
+    total = held.learner.window.total.value  # type: ignore[union-attr]
+    return held.visit_key + np.asarray(total, dtype="<f8").tobytes()
+
+
+def _unpacked(definition: Definition, content: bytes) -> tuple[bytes, Array]:
+    size = people.KEY_BYTES if definition.privacy.visits == "all" else 0
+    return content[:size], np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
+
+
+def _here(row: Any) -> dict[str, Any]:
+    """The open window of a bandit's row, for the statements on top."""
+    return {"b_bandit": row.name, "b_epoch": row.epoch, "b_number": row.window}

@@ -21,11 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import numpy as np
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-from discreet.arrays import Array
 
 _SLOT = struct.Struct("<Q8s32s16s")  # sequence, name, key, checksum
 _SLOTS = 8  # in a file: two, and more only after commits that failed
@@ -90,8 +87,8 @@ class Vault:
 
     # -- a key for every commit --------------------------------------------------------------------
 
-    def seal(self, bandit: str, epoch: str, sequence: int, total: Array) -> bytes:
-        """A sum sealed under a new key, which is on disk when this returns.
+    def seal(self, bandit: str, epoch: str, sequence: int, content: bytes) -> bytes:
+        """What is private of an open window, sealed under a new key, which is on disk then.
 
         Call it inside the transaction that stores the result, under the bandit's row lock: the
         stored version is `sequence - 1`, and keys of earlier ones are destroyed.
@@ -99,20 +96,18 @@ class Vault:
         name, key = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(32)
         self._write(bandit, epoch, sequence, name, key)
         nonce = secrets.token_bytes(12)
-        plain = np.asarray(total, dtype="<f8").tobytes()
         about = _about(bandit, epoch, sequence)
-        return name + nonce + AESGCM(key).encrypt(nonce, plain, about)
+        return name + nonce + AESGCM(key).encrypt(nonce, content, about)
 
-    def open(self, bandit: str, epoch: str, sequence: int, sealed: bytes) -> Array:
-        """The sum that `seal` sealed."""
+    def open(self, bandit: str, epoch: str, sequence: int, sealed: bytes) -> bytes:
+        """What `seal` sealed."""
         name, nonce, body = sealed[:NAME_BYTES], sealed[NAME_BYTES:][:12], sealed[NAME_BYTES + 12 :]
         for number, called, key in self._slots(bandit, epoch):
             if (number, called) == (sequence, name):
                 try:
-                    plain = AESGCM(key).decrypt(nonce, body, _about(bandit, epoch, sequence))
+                    return AESGCM(key).decrypt(nonce, body, _about(bandit, epoch, sequence))
                 except InvalidTag:
                     break
-                return np.frombuffer(plain, dtype="<f8").astype(np.float64)
         raise MissingSecret(
             f"the secrets folder has no key for the open window of {bandit!r}: database and "
             "secrets do not belong together; use `discreet restore`"

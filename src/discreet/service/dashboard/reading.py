@@ -6,7 +6,7 @@ The open noisy sum, the marks of rewarded rounds and waiting decisions are never
 import asyncio
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits.belief import Belief
-from discreet.bandits.window import VALUE
+from discreet.bandits.value import Totals, Value
 from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
@@ -47,6 +47,8 @@ class Public:
     policy: Any
     promise: Guarantee
     releases: list[dict[str, Any]]
+    totals: Sequence[Totals]  # of rewards, as released; none under local trust
+    value: Value | None  # against the hold-out
     opened: float  # when the open window began
 
 
@@ -63,6 +65,7 @@ class View:
     opened: float
     coefficients: dict[str, list[Coefficient]]
     comparisons: list[Comparison]
+    value: Value | None
 
     @property
     def left(self) -> int | None:
@@ -121,6 +124,8 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
         policy,
         turning.guarantee(held),
         [json.loads(text) for text in releases],
+        () if isinstance(held, LocalHeld) else held.learner._totals,
+        None if isinstance(held, LocalHeld) else held.learner.value,
         opened,
     )
 
@@ -143,7 +148,7 @@ def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Weights] | None]:
 
 def _view(found: Public, summary: dict[str, Any]) -> View:
     definition = found.definition
-    windows = _windows(definition, found.promise, found.releases)
+    windows = _windows(found)
     features = definitions.features(definition)
     learnt: dict[str, list[Coefficient]] = {}
     compared: list[Comparison] = []
@@ -168,44 +173,46 @@ def _view(found: Public, summary: dict[str, Any]) -> View:
         found.opened,
         learnt,
         compared,
+        found.value if definition.holdout is not None else None,
     )
 
 
-def _windows(
-    definition: Definition, promise: Guarantee, releases: list[dict[str, Any]]
-) -> list[Window]:
+def _windows(found: Public) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
-    if definition.privacy.trust == "local":
+    promise = found.promise
+    if found.definition.privacy.trust == "local":
+        each_costs = promise.epsilon / promise.contributions
         return [
             Window(
-                each["window"], each["rounds"], each["at"], Estimate(each["count"], 0.0),
-                None, None, promise.epsilon / promise.contributions,
+                r["window"], r["rounds"], r["at"], Estimate(r["count"], 0.0), None, None, each_costs
             )
-            for each in releases
-        ]  # fmt: skip
+            for r in found.releases
+        ]
     scopes: dict[str | None, list[Any]] = {}
     for release in promise.releases:
         scopes.setdefault(release.scope, []).append(release)
-    low, high = definition.reward.range
-    largest = max(abs(low), abs(high))
-    found = []
-    for published, booked in zip(releases, scopes.values(), strict=False):
-        std = math.fsum(each.scale for each in booked) / VALUE
+    windows = []
+    for published, total, booked in zip(
+        found.releases,
+        found.totals,
+        scopes.values(),
+        strict=False,  # one more is open
+    ):
         mu = math.sqrt(math.fsum(each.mu**2 for each in booked))
-        count = Estimate(published["count"], std)
-        total = Estimate(published["sum"], largest * std)
-        found.append(
+        count = Estimate(total.count, math.sqrt(total.variances[0]))
+        rewards = Estimate(total.sum, math.sqrt(total.variances[1]))
+        windows.append(
             Window(
                 published["window"],
                 published["rounds"],
                 published["at"],
                 count,
-                total,
-                mean_reward(count, total, (low, high)),
+                rewards,
+                mean_reward(count, rewards, found.definition.reward.range),
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
-    return found
+    return windows
 
 
 # -- everybody's ----------------------------------------------------------------------------------

@@ -1,0 +1,214 @@
+"""Leases: round numbers in small blocks, so that deciding needs no write.
+
+Lost numbers cost learning: a block is about 50 ms of traffic, an idle replica gives its block back,
+and all leases of a window end with it. A lease that finds the window full turns it.
+"""
+
+import asyncio
+import json
+import math
+import time
+from typing import Any
+
+import sqlalchemy as sa
+
+from discreet.service import store as tables
+from discreet.service import turning
+from discreet.service.errors import Problem, not_found
+from discreet.service.server import Server, returned
+from discreet.service.turning import Live
+
+BLOCK_SECONDS = 0.05  # of traffic in a lease
+MOST = 64  # rounds in a lease, unless the window is long or one request wants more
+WINDOW_PART = 64  # a lease is at most this fraction of a long window: what a crash may lose
+MOST_AT_ONCE = 10_000  # decisions of one request
+LEASE_SECONDS = 5.0  # after that a lease is not used any more
+IDLE_SECONDS = 0.5  # without a decision, after which a block is given back
+_NEXT_ROUND = (
+    sa.update(tables.bandits)
+    .where(tables.bandits.c.name == sa.bindparam("b_name"))
+    .values(next_round=sa.bindparam("next_round"))
+)
+
+
+async def rounds(server: Server, live: Live, wanted: int) -> tuple[int, int]:
+    """The first of at most `wanted` round numbers that are this caller's, and how many.
+
+    When few are left the next block is leased already.
+    """
+    while live.first >= live.end or time.monotonic() > live.lease_ends:
+        await lease(server, live, wanted)
+    n = min(live.end - live.first, wanted)
+    first = live.first
+    live.first += n
+    live.note(n)
+    if live.spare is None and live.waiting is None:
+        size = _size(live, min(wanted, 4 * MOST) if wanted > 1 else 0)
+        if live.end - live.first <= size // 2:
+            _begin(live, _lease_spare(server, live, size))
+    return first, n
+
+
+async def lease(server: Server, live: Live, wanted: int) -> None:
+    """Get this replica at least one round number; callers that wait share one lease."""
+    if live.spare is not None:
+        live.first, live.end, live.lease_ends = live.spare
+        live.spare = None
+        return
+    live.wanted += wanted
+    if live.waiting is None or live.waiting.done():
+        _begin(live, _lease(server, live))
+    await asyncio.shield(live.waiting)
+
+
+def _begin(live: Live, work: Any) -> None:
+    task = live.waiting = asyncio.ensure_future(work)
+
+    def ended(_: Any) -> None:
+        if live.waiting is task:
+            live.waiting = None
+
+    task.add_done_callback(ended)
+
+
+def _size(live: Live, wanted: int) -> int:
+    most = max(MOST, live.window_size // WINDOW_PART)
+    return max(wanted, min(most, math.ceil(live.rate * BLOCK_SECONDS)))
+
+
+async def _lease(server: Server, live: Live) -> None:
+    now = time.monotonic()
+    wanted, live.wanted = min(live.wanted, MOST_AT_ONCE), 0
+    granted = await server.writer.do(
+        ("lease", live.name),
+        lambda many: [_granted(server, live.name, n) for n in many],
+        _size(live, wanted),
+    )
+    first, end, publish = granted
+    publish(live)
+    live.first, live.end = first, end
+    live.lease_ends = now + LEASE_SECONDS
+
+
+async def _lease_spare(server: Server, live: Live, size: int) -> None:
+    """Lease the next block while the last numbers of this one are used; never turns a window."""
+    now = time.monotonic()
+    window = live.window
+    try:
+        found = await server.writer.do(
+            ("spare", live.name),
+            lambda many: [_spare(server, live.name, window, n) for n in many],
+            size,
+        )
+    except Problem:  # whoever needs a number will ask, and say so
+        return
+    if found is not None:
+        live.spare = (*found, now + LEASE_SECONDS)
+
+
+def _spare(server: Server, name: str, window: int, size: int) -> tuple[int, int] | None:
+    with server.store.transaction() as connection:
+        row = server.store.lock_bandit(connection, name)
+        if row is None or row.window != window or row.epoch != server.epoch:
+            return None
+        return _block(connection, row, size)
+
+
+def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
+    """A block of round numbers of the open window; turns the window if it is full."""
+    try:
+        with server.store.transaction() as connection:
+            row = server.store.lock_bandit(connection, name)
+            if row is None:
+                raise not_found("bandit")
+            block = _block(connection, row, size)
+            if block is not None:
+                held = server.held_of(connection, row)
+        if block is None:
+            row, held, block = _turned(server, name, size)
+        return *block, turning.publisher(held, row)
+    except BaseException:
+        server.forget(name)
+        raise
+
+
+def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
+    """Numbers that were given back, else new ones; None if the window has none left."""
+    back = returned(row)
+    if back:
+        where = tables.bandits.c.name == row.name
+        first, end = back.pop(0)
+        if end - first > size:
+            back.insert(0, [first + size, end])
+            end = first + size
+        update = sa.update(tables.bandits).where(where).values(returned=json.dumps(back))
+        connection.execute(update)
+        return first, end
+    first = row.next_round
+    end = min(first + size, row.window_end)
+    if first >= end:
+        return None
+    connection.execute(_NEXT_ROUND, {"b_name": row.name, "next_round": end})
+    return first, end
+
+
+def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, int]]:
+    """Turn the window that is full, then lease from the next: one fenced transaction."""
+
+    def change(connection: Any) -> tuple[Any, dict[str, Any] | None]:
+        row = server.store.lock_bandit(connection, name)
+        block = _block(connection, row, size)
+        about = None
+        if block is None:  # nobody else has turned it meanwhile
+            held = server.held_of(connection, row)
+            turning.turn(connection, server.vault, held, row)
+            row = server.store.lock_bandit(connection, name)
+            block = _block(connection, row, size)
+            about = {"bandit": name, "window": row.window}
+        assert block is not None
+        return (row, server.held_of(connection, row), block), about
+
+    result: tuple[Any, Any, tuple[int, int]] = server.fenced("turn", change)
+    return result
+
+
+async def give_back(server: Server, live: Live) -> None:
+    """Return the numbers of leases that were not used."""
+    blocks = [(live.first, live.end, live.lease_ends)]
+    if live.spare is not None:
+        blocks.append(live.spare)
+    count = sum(end - first for first, end, _ in blocks)
+    live.first = live.end = 0
+    live.spare = None
+    live.returning += count
+    try:
+        for first, end, lease_ends in blocks:
+            if first < end and time.monotonic() < lease_ends:
+                await server.writer.do(
+                    ("give back", live.name),
+                    lambda many: [_given_back(server, live.name, block) for block in many],
+                    (first, end, live.window),
+                )
+    finally:
+        live.returning -= count
+
+
+def _given_back(server: Server, name: str, block: tuple[int, int, int]) -> bool:
+    first, end, window = block
+    with server.store.transaction() as connection:
+        row = server.store.lock_bandit(connection, name)
+        if row.window != window:
+            return False  # a lease ends with its window
+        where = tables.bandits.c.name == name
+        back = sorted([*returned(row), [first, end]])
+        connection.execute(sa.update(tables.bandits).where(where).values(returned=json.dumps(back)))
+    return True
+
+
+async def give_back_idle(server: Server) -> None:
+    """Return blocks of bandits that nobody asks at the moment."""
+    now = time.monotonic()
+    for live in list(server.live.values()):
+        held = live.first < live.end or live.spare is not None
+        if held and now - live.used_at > IDLE_SECONDS and live.waiting is None:
+            await give_back(server, live)

@@ -1,0 +1,82 @@
+"""One person, many visits: whose reward counts, by keyed hash.
+
+    "first"  one reward of each person for the bandit's life: that of the first decision where
+             decisions are kept, else the first that arrives; the hashes stay
+    "all"    one reward of each person in each window, the first that arrives in it; the hashes
+             are under a key of the window that is sealed with its sum, and end with it
+
+Whether a reward counts depends on that person's own visits alone, and the answer never tells.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.service import store as tables
+from discreet.service.tokens import NOBODY, PERSON_BYTES, Sealed
+
+KEY_BYTES = 32  # of a window's key
+_PEOPLE = tables.people.c
+_OF_BANDIT = sa.and_(
+    _PEOPLE.bandit == sa.bindparam("b_bandit"), _PEOPLE.epoch == sa.bindparam("b_epoch")
+)
+_READ = sa.select(_PEOPLE.person, _PEOPLE.round).where(
+    _OF_BANDIT, _PEOPLE.person.in_(sa.bindparam("b_people", expanding=True))
+)
+_FORGET = sa.delete(tables.people).where(_OF_BANDIT)
+
+
+class People:
+    """The people of one bandit, inside one transaction.
+
+    key  of the open window, where each window counts anew; empty where a life counts
+    """
+
+    def __init__(self, connection: Connection, bandit: str, epoch: str, key: bytes) -> None:
+        self._connection = connection
+        self._here = {"b_bandit": bandit, "b_epoch": epoch}
+        self._key = key
+        self._rounds: dict[bytes, int] = {}  # the round that counts for each
+        self._loaded: set[bytes] = set()
+        self._new: set[bytes] = set()
+
+    def load(self, decisions: Iterable[Sealed | None]) -> None:
+        """Read what is known of the people of these decisions."""
+        wanted = {self._hashed(each) for each in decisions if each is not None} - self._loaded
+        if not wanted:
+            return
+        found = self._connection.execute(_READ, self._here | {"b_people": list(wanted)})
+        self._rounds |= {bytes(person): number for person, number in found}
+        self._loaded |= wanted
+
+    def admit(self, decision: Sealed) -> bool:
+        """Whether this decision is the one that counts for its person; `load` comes before."""
+        if decision.person == NOBODY:
+            return False
+        person = self._hashed(decision)
+        if person not in self._rounds:
+            self._rounds[person] = decision.round
+            self._new.add(person)
+        return self._rounds[person] == decision.round
+
+    def store(self) -> None:
+        """Write who is new."""
+        if self._new:
+            here = {"bandit": self._here["b_bandit"], "epoch": self._here["b_epoch"]}
+            rows = [{**here, "person": each, "round": self._rounds[each]} for each in self._new]
+            self._connection.execute(sa.insert(tables.people), rows)
+            self._new.clear()
+
+    def _hashed(self, decision: Sealed) -> bytes:
+        if not self._key:
+            return decision.person
+        return hmac.new(self._key, decision.person, hashlib.sha256).digest()[:PERSON_BYTES]
+
+
+def forget(connection: Connection, row: Any) -> None:
+    """The window is over: forget who was in it."""
+    connection.execute(_FORGET, {"b_bandit": row.name, "b_epoch": row.epoch})
