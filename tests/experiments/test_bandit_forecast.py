@@ -141,7 +141,7 @@ def test_stream__a_public_sample_that_is_not_a_sphere_changes_the_forecast():
         ({"rounds": 99}, "rounds must be at least 100"),
         ({"rounds": 10**9}, "rounds must be at most"),
         ({"features": 1}, "dim must be at least 2"),
-        ({"features": 401}, "at most 400 features"),
+        ({"features": 151}, "at most 150 features"),
         ({"features": np.ones((3, 2))}, "norm at most 1"),
         ({"features": np.zeros(3)}, "rows .n, d. or action sets"),
         ({"features": np.zeros((5, 3, 2)), "actions": 3}, "leave out actions"),

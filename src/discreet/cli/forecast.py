@@ -1,10 +1,12 @@
 """`discreet forecast`: what privacy will cost, before any data."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
+MOST = 10**12  # rows; nobody has them
 _REGRESSION = "With --rows only"
 _BANDIT = "With --rounds only"
 
@@ -120,6 +122,7 @@ def forecast(
       discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
     """
     from discreet.experiments import bandit_forecast, bandit_forecast_report, regression_forecast
+    from discreet.privacy.budget import weaknesses
 
     bandit = rounds is not None
     if bandit and rows is not None:
@@ -136,6 +139,12 @@ def forecast(
     if visits is not None and people is None:
         raise ValueError("--visits goes with --people N: how many come again and again")
     budgets = epsilon or [0.5, 1.0, 2.0]
+    _bounded("--rows", rows, MOST)
+    _bounded("--dim", dim, 10**9)
+    for each in budgets:
+        _bounded("--epsilon", each, 1000)
+        for weakness in weaknesses(each, delta):
+            print(f"discreet: {weakness}", file=sys.stderr)
     features = (
         dim if public_sample is None
         else regression_forecast.read_sample(public_sample, norm_bound, sets=bandit)
@@ -154,3 +163,8 @@ def forecast(
         )
         trusted = trust or "central"
         regression_forecast.run(question, budgets, trust=trusted, target=target, out=out)
+
+
+def _bounded(name: str, value: float | None, most: float) -> None:
+    if value is not None and value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {value:g}")

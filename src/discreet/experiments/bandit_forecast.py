@@ -20,7 +20,7 @@ from discreet.privacy import SeededNoise
 ACTIONS = 10  # in a round, by default
 NOISE = 0.1  # of rewards, by default
 MOST_ROUNDS = 10**7  # each is simulated
-MOST_FEATURES = 400  # beyond, LinearBandit has no widths
+MOST_FEATURES = 150  # simulating takes time that grows with their cube: beyond, minutes
 POOL = 1e6  # numbers in the action sets that a run meets again and again
 BETTER = 0.5  # of uniform's regret
 MOST_RUNS = 20  # of the learner
@@ -71,7 +71,11 @@ class Stream:
         else:
             integer("dim", self.features, least=2)
         if self.known > MOST_FEATURES:
-            raise ValueError(f"a forecast has at most {MOST_FEATURES} features, got {self.known}")
+            raise ValueError(
+                f"a forecast has at most {MOST_FEATURES} features, got {self.known}: it simulates "
+                "the bandit, and that takes too long; forecast fewer, and expect regret to grow at "
+                "least as fast as their number"
+            )
         integer("actions", self.offered, least=2)
         integer("contributions", self.contributions)
         one_of("visits", self.visits, ("first", "all"))

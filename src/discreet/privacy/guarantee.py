@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from discreet.arrays import one_of
+from discreet.privacy.budget import weaknesses
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 from discreet.privacy.release import Release, plain
 
@@ -162,6 +163,7 @@ class Guarantee:
         if not self.private:
             return "\n".join(filter(None, [_NO_PRIVACY, self._noise(), self._method()]))
         parts = [self._promise(), self._protected(), self._noise()]
+        parts += [f"WEAK: {weakness}." for weakness in weaknesses(self.epsilon, self.delta)]
         if self.unprotected:
             parts.append("Not protected: " + "; ".join(self.unprotected) + ".")
         for audit in self.audits:
