@@ -2,14 +2,15 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench papers clean
+.PHONY: help demo serve test lint bench figures-check papers clean
 
 help:  ## What can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 8
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 demo: $(VENV)/.runs  ## What privacy costs a bandit: a live table, then a report
 	$(BIN)/discreet demo
@@ -27,6 +28,7 @@ lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/lint-imports
 
 bench: $(VENV)/.measures  ## The figures of README and docs, measured again
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/demo.py
 	$(BIN)/python benchmarks/prefix.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/regression.py
@@ -46,7 +48,11 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/dashboard.py
+	$(BIN)/python benchmarks/devices.py
 	$(BIN)/python benchmarks/mutations.py
+
+figures-check:  ## Numbers of README and docs against results files; runs nothing
+	$(PYTHON) benchmarks/figures_check.py
 
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
@@ -56,7 +62,8 @@ clean:  ## Remove the environment and caches
 
 $(CLIENT): clients/js/package-lock.json
 	@if command -v npm >/dev/null; then \
-		cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.made; \
+		cd clients/js && npm ci --no-audit --no-fund --silent && touch node_modules/.made \
+			|| echo "npm cannot reach its registry: tests of the JavaScript client are skipped"; \
 	else echo "no npm: tests of the JavaScript client are skipped"; fi
 
 $(BROWSER): tests/browser/package-lock.json
@@ -65,21 +72,23 @@ $(BROWSER): tests/browser/package-lock.json
 	else echo "no npm: tests in a browser are skipped"; fi
 
 $(VENV)/.made:
+	@echo "A virtual environment in $(VENV) comes first, once; installing takes a minute or two."
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "discreet needs Python 3.11 or newer, and this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 $(VENV)/.runs: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[secure,experiments,datasets]'
+	$(PIP) --editable '.[secure,experiments,datasets]'
 	touch $@
 
 $(VENV)/.serves: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[service]'
+	$(PIP) --editable '.[service]'
 	touch $@
 
 $(VENV)/.measures: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[all]'
+	$(PIP) --editable '.[all]'
 	touch $@
 
 $(VENV)/.develops: $(VENV)/.made pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[all,dev]'
+	$(PIP) --editable '.[all,dev]'
 	touch $@ $(VENV)/.runs $(VENV)/.serves

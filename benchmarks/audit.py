@@ -63,7 +63,7 @@ def main() -> None:
         )
         print(f"{room}: {len(attacks)} attacks, {time.perf_counter() - start:.0f} s", flush=True)
         save(results, options.full)
-    broken = [each.attack.name for each in results if each.sure.verdict == "BROKEN"]
+    broken = [each.attack.name for each in results if each.verdict == "BROKEN"]
     print(f"refuted at {CONFIDENCE} over {len(ATTACKS)} attacks: {broken or 'none'}")
     print("\n".join(table()))
 
@@ -142,7 +142,7 @@ def save(results: list[Audited], full: bool) -> None:
             "share": each.close.fraction,
             "share_of": each.close.unit,
             "sure": each.sure.lower_bound,
-            "verdict": each.sure.verdict,
+            "verdict": each.verdict,
         }
     path.write_text(json.dumps(records, indent=1))
     if not full:

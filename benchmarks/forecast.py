@@ -28,6 +28,7 @@ from discreet.regression import PrivateLinearRegression
 from discreet.regression.information import expected_error, information_matrix, price_of_privacy
 
 RUNS = 10
+UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 BANDIT_RUNS = 20
 
 
@@ -87,7 +88,7 @@ def fit(
     theta = rng.standard_normal(d)
     theta *= 0.8 / np.linalg.norm(theta)
     y = np.clip(X @ theta + sigma * rng.standard_normal(n), -1, 1)
-    model = PrivateLinearRegression(epsilon, trust=trust, random_state=seed).fit(X, y)
+    model = PrivateLinearRegression(epsilon, trust=trust, random_state=seed, **UNIT).fit(X, y)
     errors = {"private": test @ (model.coef_ - theta),
               "plain": test @ (np.linalg.lstsq(X, y, rcond=None)[0] - theta)}  # fmt: skip
     return {name: [np.mean(np.abs(e)), np.mean(e**2)] for name, e in errors.items()}

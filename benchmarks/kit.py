@@ -1,11 +1,15 @@
 """What benchmarks share: measurements by the one runner, and tables ready for the docs.
 
 Finished cells are kept in out/benchmarks: a benchmark that was stopped resumes, and one whose code
-and learners have not changed prints its table again at once.
+and learners have not changed prints its table again at once. Every table that is printed is kept in
+docs/figures too, by the script's name and its title; `make figures-check` compares the documents.
 """
 
+import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from rich.box import MARKDOWN
@@ -13,11 +17,41 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
 from rich.table import Table
 
+from discreet import __version__
+from discreet.experiments.cells import write_atomically
 from discreet.experiments.measure import Found, Measurement, measured
 from discreet.experiments.statistics import interval, standard_error
 
 FOLDER = Path("out/benchmarks")
-CONSOLE = Console(width=190)  # the widest table: no cell is cut
+FIGURES = Path(__file__).parents[1] / "docs" / "figures"
+
+
+class KeepingConsole(Console):
+    """Prints, and keeps every table that it prints in docs/figures."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As every console does."""
+        for each in objects:
+            if isinstance(each, Table):
+                keep(each)
+        super().print(*objects, **options)
+
+
+CONSOLE = KeepingConsole(width=190)  # the widest table: no cell is cut
+
+
+def keep(table: Table) -> None:
+    """Put a table into the results file of the script that runs, beside its other tables."""
+    path = FIGURES / f"{Path(sys.argv[0]).stem}.json"
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    cells = [[str(cell) for cell in column.cells] for column in table.columns]
+    known[str(table.title)] = {
+        "version": __version__,
+        "columns": [str(column.header) for column in table.columns],
+        "rows": [list(row) for row in zip(*cells, strict=True)],
+    }
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, json.dumps(known, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
 
 
 def run(cells: Sequence[Measurement]) -> Found:

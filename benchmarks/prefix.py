@@ -10,7 +10,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-from rich.console import Console
+from kit import KeepingConsole
 from rich.table import Table
 
 from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, Tree
@@ -19,7 +19,7 @@ from discreet.privacy.toeplitz import Buffered
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-CONSOLE = Console(width=110)
+CONSOLE = KeepingConsole(width=110)
 BUDGET = Budget(1.0, 1e-6)
 
 

@@ -33,6 +33,7 @@ SIZES = (2_000, 20_000, 200_000)
 MANY = 300_000
 EPSILONS = (0.03, 0.1, 0.3, 1.0)
 D = 8
+UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}  # of all worlds here
 
 
 def directions(rng, n: int, d: int) -> np.ndarray:
@@ -80,18 +81,17 @@ def error(coef, theta, test) -> float:
 
 def errors(*, kind: str, what: str | float, n: int, seed: int) -> dict[str, float]:
     X, y, theta, test = (world if kind == "family" else coin_world)(what, n, seed)
-    model = PrivateLinearRegression(random_state=seed).fit(X, y)
+    seeded = {**UNIT, "random_state": seed}
+    model = PrivateLinearRegression(**seeded).fit(X, y)
     inside = np.abs(test @ (model.coef_ - theta)) <= model.confidence_width(test)
     return {
-        "OLS": error(OLS().fit(X, y).coef_, theta, test),
+        "OLS": error(OLS(**UNIT).fit(X, y).coef_, theta, test),
         "private": error(model.coef_, theta, test),
         "single-pass": error(
-            PrivateLinearRegression(random_state=seed, method="single-pass").fit(X, y).coef_,
-            theta, test),
+            PrivateLinearRegression(method="single-pass", **seeded).fit(X, y).coef_, theta, test),
         "reweighted": error(
-            PrivateLinearRegression(random_state=seed, method="reweighted").fit(X, y).coef_,
-            theta, test),
-        "AdaSSP": error(AdaSSP(random_state=seed).fit(X, y).coef_, theta, test),
+            PrivateLinearRegression(method="reweighted", **seeded).fit(X, y).coef_, theta, test),
+        "AdaSSP": error(AdaSSP(**UNIT, random_state=seed).fit(X, y).coef_, theta, test),
         "zero": error(0 * theta, theta, test),
         "coverage": float(inside.mean()),
     }  # fmt: skip
@@ -133,9 +133,15 @@ def families() -> None:
 
 def many_errors(*, family: str, seed: int) -> dict[str, float]:
     X, y, theta, test = world(family, MANY, seed)
-    fits = [PrivateLinearRegression(epsilon, random_state=seed).fit(X, y) for epsilon in EPSILONS]
+    fits = [
+        PrivateLinearRegression(epsilon, random_state=seed, **UNIT).fit(X, y)
+        for epsilon in EPSILONS
+    ]
     width = np.abs(test @ (fits[0].coef_ - theta)) <= fits[0].confidence_width(test)
-    found = {"OLS": error(OLS().fit(X, y).coef_, theta, test), "coverage": float(width.mean())}
+    found = {
+        "OLS": error(OLS(**UNIT).fit(X, y).coef_, theta, test),
+        "coverage": float(width.mean()),
+    }
     for epsilon, fit in zip(EPSILONS, fits, strict=True):
         found[f"epsilon = {epsilon:g}"] = error(fit.coef_, theta, test)
     return found
@@ -186,7 +192,7 @@ def score(*, name: str, estimator: str, epsilon: float, steps: int, seed: int) -
     order = np.random.default_rng(seed).permutation(len(X))
     test = order[: len(X) // 5]
     train = order[len(X) // 5 :]
-    common = {"norm_bound": math.sqrt(X.shape[1]), "fit_intercept": True}
+    common = {"norm_bound": math.sqrt(X.shape[1]), "label_bound": 1.0, "fit_intercept": True}
     if estimator == "diffprivlib":
         from diffprivlib.models import LinearRegression
 
@@ -261,7 +267,7 @@ def wide_fit(*, d: int, seed: int) -> dict[str, float]:
     B = np.linalg.qr(np.random.default_rng(99).standard_normal((d, 20)))[0]
     X = Z @ B.T
     start = time.perf_counter()
-    model = PrivateLinearRegression(random_state=seed).fit(X, np.clip(Z @ w + noise, -1, 1))
+    model = PrivateLinearRegression(**UNIT, random_state=seed).fit(X, np.clip(Z @ w + noise, -1, 1))
     seconds = time.perf_counter() - start
     assert model.method_ == "sgd"
     return {
@@ -303,11 +309,33 @@ def two_methods(*, kind: str, n: int, d: int, seed: int) -> dict[str, float]:
     y = np.clip(X @ theta + 0.1 * rng.standard_normal(n), -1, 1)
     found = {
         method: error(
-            PrivateLinearRegression(random_state=seed, method=method).fit(X, y).coef_, theta, test
+            PrivateLinearRegression(**UNIT, random_state=seed, method=method).fit(X, y).coef_,
+            theta,
+            test,
         )
         for method in ("information-weighted", "sgd")
     }
     return {**found, "zero": error(0 * theta, theta, test)}
+
+
+def intercept_error(*, n: int, intercept: bool, seed: int) -> dict[str, float]:
+    X, y, theta, test = world("sphere", n, seed)
+    bounds = {"norm_bound": 1.0, "label_bound": 1.0}
+    model = PrivateLinearRegression(fit_intercept=intercept, random_state=seed, **bounds)
+    miss = model.fit(X, y).predict(test) - test @ theta
+    return {"value": float(np.mean(miss**2))}
+
+
+def intercept() -> None:
+    sizes = (500, 2_000, 20_000)
+    both = (False, True)
+    found = run(grid(intercept_error, seeds=20, n=sizes, intercept=both))
+    table = new_table("What an intercept costs where none is needed: RMSE x 10^4, d = 8, 20 fits",
+                      ("T", "without", "with"))  # fmt: skip
+    for n in sizes:
+        errors = (1e4 * found.mean(intercept_error, n=n, intercept=each) ** 0.5 for each in both)
+        table.add_row(f"{n:,}", *(f"{each:.0f}" for each in errors))
+    CONSOLE.print(table)
 
 
 def auto() -> None:
@@ -333,7 +361,7 @@ def speed() -> None:
     X = directions(rng, 10**6, 20)
     y = np.clip(X @ (np.ones(20) / math.sqrt(20)) + 0.1 * rng.standard_normal(10**6), -1, 1)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    private = PrivateLinearRegression(random_state=0)
+    private = PrivateLinearRegression(**UNIT, random_state=0)
     ours = best_time(lambda: private.fit(X, y))
     plain = best_time(lambda: np.linalg.solve(X.T @ X, X.T @ y))
     grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
@@ -353,7 +381,7 @@ def best_time(call) -> float:
 
 
 PARTS = {"speed": speed, "families": families, "many": many, "labels": labels, "coverage": coverage,
-         "real": real, "wide": wide, "auto": auto}  # fmt: skip
+         "real": real, "wide": wide, "auto": auto, "intercept": intercept}  # fmt: skip
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

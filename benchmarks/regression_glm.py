@@ -24,6 +24,7 @@ from discreet.regression.glm import PrivateGLM
 DIM = 10
 EPSILON = 1.0
 DELTA = 1e-6
+UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 SEEDS = 24
 Array = np.ndarray
 
@@ -80,7 +81,9 @@ def output_perturbation(X: Array, y: Array, seed: int, ridge: float) -> Array:
 
 def glm(**options: object) -> Callable[[Array, Array, int], Array]:
     def run(X: Array, y: Array, seed: int) -> Array:
-        model = PrivateGLM(random_state=seed, **{"epsilon": EPSILON, "delta": DELTA, **options})
+        model = PrivateGLM(
+            **UNIT, random_state=seed, **{"epsilon": EPSILON, "delta": DELTA, **options}
+        )
         return model.fit(X, y).coef_
 
     return run
@@ -170,7 +173,7 @@ def show_contest(found: Found, title: str, covariates: str, rows: int, size: flo
 def covered(*, covariates: str, rows: int, size: float, seed: int) -> dict[str, float]:
     """Fraction of fresh points inside the 95% width."""
     X, y, fresh, theta = drawn(covariates, rows, size, 2_000, seed)
-    model = PrivateGLM(EPSILON, DELTA, random_state=seed).fit(X, y)
+    model = PrivateGLM(EPSILON, DELTA, random_state=seed, **UNIT).fit(X, y)
     error = np.abs(model.predict(fresh) - expit(fresh @ theta))
     return {"value": np.mean(error <= model.confidence_width(fresh))}
 

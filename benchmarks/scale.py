@@ -21,7 +21,7 @@ import dask
 import dask.array as da
 import numpy as np
 from distributed import Client, LocalCluster
-from rich.console import Console
+from kit import KeepingConsole
 from rich.table import Table
 
 from discreet.bandits import LinearBandit
@@ -32,7 +32,7 @@ from discreet.regression import PrivateGLM, PrivateLinearRegression
 from discreet.regression.local_server import Server
 from discreet.regression.rows import sums
 
-CONSOLE = Console(width=110)
+CONSOLE = KeepingConsole(width=110)
 DIM = 10
 ACTIONS = 10
 REPORT_DIM = 8

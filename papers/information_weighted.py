@@ -59,9 +59,16 @@ def _rounds(quick: bool) -> tuple[int, ...]:
 def one_feature(*, length: float, people: int, method: str, seed: int) -> Mapping[str, float]:
     """|theta^ - theta| for covariates +-length, theta = .7, epsilon = 1, local trust."""
     rng = np.random.default_rng([seed, people])
-    X = length * rng.choice([-1.0, 1.0], (people, 1))
+    X = np.asarray(length * rng.choice([-1.0, 1.0], (people, 1)), dtype=np.float64)
     y = np.clip(0.7 * X[:, 0] + 0.1 * rng.standard_normal(people), -1, 1)
-    problem = Problem(X, y, Ledger(Budget(1.0), "pure"), SeededNoise(seed), rng, None)
+    problem = Problem(
+        np.asarray(X, dtype=np.float64),
+        y,
+        Ledger(Budget(1.0), "pure"),
+        SeededNoise(seed),
+        rng,
+        None,
+    )
     estimate = (one_dimensional if method == "Algorithm 1" else one_shot)(problem)
     return {"value": abs(float(estimate.theta[0]) - 0.7)}
 

@@ -15,6 +15,7 @@ from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression
 
 D = 5  # features, by default
 TEST = 10_000
+UNIT: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 FAMILIES = ("sphere", "small", "decay", "log-normal", "rare .01")
 TREE = Tree(2, balanced=False)  # of Shariff and Sheffet
 
@@ -66,9 +67,9 @@ def fit(
 
 
 def _coefficients(method: str, X: Array, y: Array, epsilon: float, seed: int) -> Array:
-    common: dict[str, Any] = {"noise": SeededNoise(seed), "random_state": seed}
+    common: dict[str, Any] = {"noise": SeededNoise(seed), "random_state": seed, **UNIT}
     if method == "OLS":
-        return np.asarray(OLS().fit(X, y).coef_)
+        return np.asarray(OLS(**UNIT).fit(X, y).coef_)
     if method == "AdaSSP":
         return np.asarray(AdaSSP(epsilon, **common).fit(X, y).coef_)
     if method == "local":
@@ -88,7 +89,7 @@ def logistic(*, rows: int, epsilon: float, method: str, seed: int) -> Mapping[st
         found = _maximum_likelihood(X, y)
     else:
         model = PrivateGLM(epsilon, method=method, coef_bound=5.0, noise=SeededNoise(seed),
-                           random_state=seed)  # fmt: skip
+                           random_state=seed, **UNIT)  # fmt: skip
         found = np.asarray(model.fit(X, y).coef_)
     return {"value": float(np.abs(expit(test @ found) - expit(test @ theta)).mean())}
 
@@ -109,7 +110,7 @@ def wide(*, rows: int, dim: int, trust: str, epsilon: float, seed: int) -> Mappi
     y = np.clip(Z @ w[0] + 0.1 * rng.standard_normal(rows), -1, 1)
     basis = np.linalg.qr(np.random.default_rng([seed, dim]).standard_normal((dim, 20)))[0]
     model = PrivateLinearRegression(epsilon, trust=trust, method="sgd", noise=SeededNoise(seed),
-                                    random_state=seed).fit(Z @ basis.T, y)  # fmt: skip
+                                    random_state=seed, **UNIT).fit(Z @ basis.T, y)  # fmt: skip
     miss = test @ (basis.T @ model.coef_ - w[0])
     return {"l1": float(np.abs(miss).mean()), "l2": float(np.mean(miss**2))}
 

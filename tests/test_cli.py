@@ -8,6 +8,7 @@ import pytest
 
 import discreet
 from discreet.cli import main
+from discreet.experiments import report
 
 COMMANDS = (
     "demo", "run", "report", "forecast", "audit", "datasets", "learners", "version",
@@ -36,6 +37,33 @@ def test_cli__version(capsys):
     assert capsys.readouterr().out == f"discreet {discreet.__version__}\n"
 
 
+def test_cli__version_as_an_option_too(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"discreet {discreet.__version__}\n"
+
+
+def test_cli__a_weak_budget_is_told_in_words(capsys, tmp_path):
+    arguments = ["forecast", "--dim", "2", "--rows", "100", "--out", str(tmp_path)]
+    assert main([*arguments, "--epsilon", "50", "--delta", "0.9"]) == 0
+    error = capsys.readouterr().err
+    assert "epsilon = 50 promises next to nothing" in error
+    assert "delta = 0.9 promises next to nothing" in error
+    assert main([*arguments, "--epsilon", "1"]) == 0
+    assert "promises" not in capsys.readouterr().err
+
+
+def test_cli__what_is_no_address_of_a_cluster_is_one_sentence(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").write_text(
+        'rounds = 100\nseeds = 1\n[[environments]]\nname = "sphere"\n'
+        '[[learners]]\nname = "LinUCB"\n'
+    )
+    with pytest.raises(SystemExit) as stop:
+        main(["run", "mine.toml", "--cluster", "foo"])
+    assert stop.value.code == 2
+    assert "must be an address such as tcp://HOST:PORT, got 'foo'" in capsys.readouterr().err
+
+
 def test_cli__demo_prints_a_table_and_writes_a_report(capsys, tmp_path):
     out = tmp_path / "new"
     arguments = ["--rounds", "1000", "--seeds", "1", "--workers", "1", "--out", str(out)]
@@ -47,6 +75,22 @@ def test_cli__demo_prints_a_table_and_writes_a_report(capsys, tmp_path):
     for word in ("<svg", "NO PRIVACY", "SIMULATION ONLY", "LinUCB", "How options were chosen"):
         assert word in page
     assert (out / "results.parquet").exists()
+
+
+def test_cli__demo_has_a_first_page_when_one_seed_is_through(capsys, tmp_path):
+    arguments = ["--rounds", "200", "--seeds", "2", "--workers", "1", "--out", str(tmp_path)]
+    pages = []
+    write = report.write_report
+
+    def kept(results, out):
+        pages.append(results.complete)
+        return write(results, out)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "write_report", kept)
+        assert main(["demo", *arguments]) == 0
+    assert pages == [False, True]
+    assert "First pictures, of one seed" in capsys.readouterr().out
 
 
 def test_cli__run_and_report(capsys, tmp_path, monkeypatch):
@@ -114,6 +158,11 @@ def test_cli__forecast_help_teaches(capsys):
         (["forecast", "--dim", "3", "--target", "0"], "target must be positive"),
         (["forecast", "--dim", "3", "--trust", "blind"], "trust must be one of"),
         (["forecast", "--public-sample", "nowhere.csv"], "no public sample"),
+        (["forecast", "--dim", "3", "--rows", "9" * 20], "--rows must be at most"),
+        (["forecast", "--dim", "9" * 12], "--dim must be at most"),
+        (["forecast", "--dim", "3", "--epsilon", "1e300"], "--epsilon must be at most 1,000"),
+        (["forecast", "--dim", "3", "--epsilon", "nan"], "epsilon must be positive"),
+        (["audit", "laplace", "--epsilon", "0"], "epsilon must be positive"),
     ],
 )
 def test_cli__mistakes_are_one_clear_line(arguments, message, capsys):

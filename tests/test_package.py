@@ -103,3 +103,24 @@ def test_repository__speaks_of_no_machine():
         path = ROOT / name
         if path.suffix in {".py", ".md", ".toml", ""} and path.is_file() and name != "LICENSE":
             assert not private.search(path.read_text()), name
+
+
+def test_import__an_old_python_is_refused_in_a_sentence():
+    code = "import sys; sys.version_info = (3, 10, 13); import discreet"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "discreet needs Python 3.11 or newer" in done.stderr.splitlines()[-1]
+
+
+def test_make__an_old_python_is_refused_before_anything_is_installed(tmp_path):
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    old = tmp_path / "python3.10"
+    code = "import sys; sys.version_info = (3, 10, 13); exec(sys.argv[1])"
+    old.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$2\"\n")
+    old.chmod(0o755)
+    command = ["make", "-f", ROOT / "Makefile", "demo", f"PYTHON={old}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "discreet needs Python 3.11 or newer" in done.stderr
+    assert not (tmp_path / ".venv").exists()

@@ -1,15 +1,20 @@
 """One way to save, to resume and to refuse."""
 
 import copy
+import gc
 import os
 import pickle
+import re
 import stat
+import subprocess
+import sys
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
-from discreet.privacy import Noise, SecureNoise, SeededNoise, SystemNoise
+from discreet.ownership import StateInUse
+from discreet.privacy import Budget, Noise, PrefixSum, SecureNoise, SeededNoise, SystemNoise
 from discreet.state import Stateful, damaged, decode, encode, load_state, save_state, value
 
 
@@ -228,12 +233,12 @@ def test_integers_of_any_size_survive_a_file(tmp_path):
 
 
 def test_a_dict_that_looks_like_a_class_is_refused():
-    with pytest.raises(TypeError, match="cannot stand"):
+    with pytest.raises(TypeError, match="cannot be part"):
         encode({"@": "Place"})
 
 
 def test_two_classes_of_one_name_are_refused():
-    with pytest.raises(TypeError, match="has a Ledger already"):
+    with pytest.raises(TypeError, match="already has a Ledger"):
         type("Ledger", (Stateful,), {"__module__": "elsewhere"})
 
 
@@ -287,3 +292,62 @@ def test_noise_of_ones_own_stays_where_it_is():
     again.load_state_dict(roll.state_dict())
     assert again._streams == (noise, noise)
     assert again.rounds == 1
+
+
+# -- one process at a time -------------------------------------------------------------------------
+
+OTHER = """
+import sys
+from discreet.privacy import Budget, PrefixSum
+sums = PrefixSum(10, 1, Budget(1.0), sensitivity=1.0)
+try:
+    if sys.argv[1] == "load":
+        sums = PrefixSum.load(sys.argv[2])
+    else:
+        sums.save(sys.argv[2])
+except ValueError as error:
+    sys.exit(str(error))
+print("owner", flush=True)
+sys.stdin.read()
+"""
+
+
+def _other(verb, path):
+    return subprocess.Popen(
+        [sys.executable, "-c", OTHER, verb, str(path)], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_files__a_second_process_is_refused_until_the_first_is_done_with_it(tmp_path):
+    path = tmp_path / "sums"
+    sums = PrefixSum(10, 1, Budget(1.0), sensitivity=1.0)
+    sums.save(path)
+    again = PrefixSum.load(path)  # the same process may
+    for verb in ("load", "save"):
+        _, error = _other(verb, path).communicate("", timeout=60)
+        assert re.search(rf"in use by (process {os.getpid()}|another process)\b", error)
+        assert "resumed only once" in error
+        sums.save(path)  # a new file, locked as the old one was
+    del sums, again
+    gc.collect()
+    owner = _other("load", path)
+    assert owner.stdout.readline() == "owner\n"
+    with pytest.raises(StateInUse, match=f"in use by (process {owner.pid}|another process)"):
+        PrefixSum.load(path)
+    owner.kill()  # without a chance to clean up
+    owner.communicate()
+    assert PrefixSum.load(path).rounds == 0
+
+
+def test_files__a_failed_load_owns_nothing(tmp_path):
+    path = tmp_path / "sums"
+    path.write_bytes(b"not a state")
+    with pytest.raises(ValueError, match="damaged"):
+        PrefixSum.load(path)
+    gc.collect()
+    _, error = _other("load", path).communicate("", timeout=60)
+    assert "damaged" in error
+    with pytest.raises(FileNotFoundError):
+        PrefixSum.load(tmp_path / "absent")
+    assert os.listdir(tmp_path) == ["sums"]

@@ -10,9 +10,22 @@ Array = NDArray[np.float64]
 SMALLEST_BOUND, LARGEST_BOUND = 1e-100, 1e100  # the squares of such numbers are ordinary floats
 
 
+def real(name: str, value: Any) -> float:
+    """`value` as a float; the name is that of a public parameter.
+
+    >>> real("epsilon", None)
+    Traceback (most recent call last):
+    ValueError: epsilon must be a number, got None
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+
+
 def positive(name: str, value: float, *, allow_inf: bool = False) -> float:
     """`value` as a float above zero; the name is that of a public parameter."""
-    number = float(value)
+    number = real(name, value)
     if not number > 0 or (math.isinf(number) and not allow_inf):
         limit = "positive" if allow_inf else "positive and finite"
         raise ValueError(f"{name} must be {limit}, got {value!r}")

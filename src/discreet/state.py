@@ -37,6 +37,8 @@ from typing import Any, BinaryIO, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from discreet.ownership import adopt, lock, own
+
 FORMAT = 2
 T = TypeVar("T")
 
@@ -68,7 +70,9 @@ def register_with_like(
     tag = name or cls.__name__
     for known, (other, _) in _ENCODERS.items():
         if other == tag and known.__module__ != cls.__module__ and _ours(known) and _ours(cls):
-            raise TypeError(f"{known.__module__} has a {tag} already; states name classes")
+            raise TypeError(
+                f"{known.__module__} already has a {tag}; states refer to classes by name"
+            )
     _ENCODERS[cls] = (tag, encode)
     _DECODERS[tag] = decode
 
@@ -112,7 +116,9 @@ def encode(item: Any) -> Any:
         if cls in _ENCODERS:
             name, to_plain = _ENCODERS[cls]
             return {"@": name, "of": to_plain(item)}
-    raise TypeError(f"a {type(item).__name__} cannot stand in a state; mark it with @value")
+    raise TypeError(
+        f"a {type(item).__name__} cannot be part of a state; mark its class with @value"
+    )
 
 
 def decode(plain: Any, like: Any = None) -> Any:
@@ -162,6 +168,10 @@ register(np.random.Generator, lambda rng: dict(rng.bit_generator.state), _genera
 _PARTS: dict[str, type["Stateful"]] = {}
 
 
+class _Claim:
+    """Owns a file while it is loaded."""
+
+
 class Stateful:
     """A live object that declares its state; see the top of this file.
 
@@ -180,7 +190,9 @@ class Stateful:
         super().__init_subclass__(**more)
         known = _PARTS.get(cls.__name__, cls)
         if known.__module__ != cls.__module__ and _ours(known):
-            raise TypeError(f"{known.__module__} has a {cls.__name__} already; states name classes")
+            raise TypeError(
+                f"{known.__module__} already has a {cls.__name__}; states refer to classes by name"
+            )
         _PARTS[cls.__name__] = cls
 
     def __new__(cls, *arguments: Any, **more: Any) -> Self:
@@ -258,17 +270,22 @@ class Stateful:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file that only its owner may read; see `state_dict`.
 
-        Save after deciding and before the decision is shown.
+        Save after deciding and before the decision is shown. From then on this process owns the
+        file: another one that loads or saves it is refused (`discreet.ownership`).
         """
-        save_state(path, self.state_dict())
+        own(path, self)
+        save_state(path, self.state_dict(), self)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
         """Resume from a file, with the same kind of noise.
 
         Arguments that no file can hold (a function, an object of a class of your own) are given
-        by name, as they were given to the constructor.
+        by name, as they were given to the constructor. A file that another process owns, because
+        an object of it loaded or saved it and still lives, is refused.
         """
+        claim = _Claim()
+        own(path, claim)  # before it is read: what is read must be the newest
         state = load_state(path)
         _check_header(state, cls.__name__)
         try:
@@ -280,6 +297,7 @@ class Stateful:
             raise damaged("config") from None
         loaded = cls(**arguments, **given)
         loaded.load_state_dict(state)
+        own(path, loaded)
         return loaded
 
     # -- what a class may refine -------------------------------------------------------------------
@@ -458,8 +476,13 @@ def from_bytes(raw: bytes) -> dict[str, Any]:
     return _read(io.BytesIO(raw))
 
 
-def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
-    """Write a state dict; the file appears whole or not at all, readable by its owner only."""
+def save_state(
+    path: str | os.PathLike[str], state: dict[str, Any], owner: object | None = None
+) -> None:
+    """Write a state dict; the file appears whole or not at all, readable by its owner only.
+
+    An `owner`, the object whose state it is, owns the new file from the moment it appears.
+    """
     target = Path(path)
     content = to_bytes(state)
     # O_EXCL and a name of its own: nobody else's file, link or permissions are reused.
@@ -470,7 +493,10 @@ def save_state(path: str | os.PathLike[str], state: dict[str, Any]) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        partial.replace(target)
+            lock(file.fileno())
+            partial.replace(target)
+            if owner is not None:
+                adopt(target, owner, os.dup(file.fileno()))
     finally:
         with suppress(FileNotFoundError):
             partial.unlink()

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from discreet import __version__
-from discreet.audit import AuditReport, audit_scores, clopper_pearson
+from discreet.audit import ATTACKS, AuditReport, audit_scores, clopper_pearson
 from discreet.audit.bounds import EXACT, GDP, GUESSES
 from discreet.audit.counted import (
     Concentrated,
@@ -17,6 +17,7 @@ from discreet.audit.counted import (
     split_bounds,
 )
 from discreet.audit.guesses import coins, guessed
+from discreet.audit.run import Audited
 from discreet.privacy import Budget, PrefixSum, gaussian_epsilon, gaussian_mu
 from discreet.privacy.gaussian import zcdp_epsilon
 
@@ -87,16 +88,47 @@ def test_audit__report_is_plain_and_complete():
     held = replace(report, attack="laplace", claim=0.4)
     assert list(json.loads(json.dumps(held.to_dict()))) == [*plain, "claim", "verdict"]
     assert held.verdict == "BROKEN"
-    assert replace(held, claim=0.6).verdict == "within the claim"
+    assert replace(held, claim=0.6).verdict == "not refuted"
+    assert replace(held, claim=0.6, p_value=0.031).verdict == "not refuted (p = 0.031)"
+    assert replace(held, claim=6.0).verdict == "no power"
 
 
 def test_audit__a_guarantee_keeps_its_audits_and_says_so():
-    promise = PrefixSum(10, 1, Budget(1.0, 1e-6), sensitivity=1.0).guarantee
-    report = AuditReport(0.7, 1e-6, "GDP bound", 20_000, 0.95, attack="prefix sum", claim=1.0)
-    held = promise.with_audit(report)
-    assert held.audits[0]["verdict"] == "within the claim"
+    sums = PrefixSum(10, 1, Budget(1.0, 1e-6), sensitivity=1.0)
+    report = AuditReport(0.7, 0.0, EXACT, 20_000, 0.95, attack="prefix sum tree", claim=1.0)
+    held = sums.guarantee.with_audit(report, sums)
+    assert held.audits[0]["verdict"] == "not refuted"
     assert "at least 0.7" in held.statement()
     assert json.loads(json.dumps(held.to_dict()))["audits"][0]["version"] == __version__
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_verdict__p_values_are_uniform_or_larger_under_the_claim_and_small_when_it_is_broken(delta):
+    # 60 audits of a Gaussian or Laplace mechanism at its claim: p < .1 in 6 of them on average, and
+    # in more than 14 with chance .001. At twice the claim p is below .01 in all.
+    method = "gdp" if delta else "clopper-pearson"
+    rng = np.random.default_rng(0)
+    small = 0
+    for _ in range(60):
+        if delta:
+            sides = rng.normal(0, 1, 2000), rng.normal(gaussian_mu(1.0, delta), 1, 2000)
+        else:
+            sides = rng.laplace(0, 1, 2000), rng.laplace(1, 1, 2000)
+        small += audit_scores(*sides, delta=delta, method=method, claim=1.0).p_value < 0.1
+    assert small <= 14
+    broken = audit_scores(*sides, delta=delta, method=method, claim=0.3)
+    assert broken.p_value < 0.01
+    assert broken.verdict == "BROKEN"
+
+
+def test_verdict__beyond_the_claim_by_luck_is_not_refuted_and_a_blind_attack_has_no_power():
+    close = AuditReport(1.03, 0.0, EXACT, 100, 0.95, attack="laplace", claim=1.0, p_value=0.03)
+    sure = replace(close, lower_bound=0.8, confidence=0.9999)
+    attack = ATTACKS["laplace"]
+    assert Audited(attack, close, sure).verdict == "not refuted (p = 0.03)"
+    assert Audited(attack, close, replace(sure, lower_bound=1.1)).verdict == "BROKEN"
+    blind = replace(close, lower_bound=0.0, p_value=1.0)
+    assert Audited(attack, blind, blind).verdict == "no power"
 
 
 def test_counts__the_pair_is_tested_as_often_right_as_it_says_and_beats_two_single_bounds():

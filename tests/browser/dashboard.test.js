@@ -41,7 +41,7 @@ async function violations(page) {
 for (const [width, colorScheme] of [[1400, "light"], [400, "dark"]]) {
   test(`every page at ${width} px, ${colorScheme}: accessible, fits, asks nobody else`, async () => {
     for (const [url, paths] of [
-      [FULL, ["/", "/bandits/welcome", "/bandits/odd", "/keys", "/log", FORECAST, "/bandits/none"]],
+      [FULL, ["/", "/bandits/welcome", "/bandits/odd", "/bandits/devices", "/keys", "/log", FORECAST, "/bandits/none"]],
       [EMPTY, ["/", "/log"]],
     ]) {
       const { context, page, wrong } = await open(url, { viewport: { width, height: 900 }, colorScheme });

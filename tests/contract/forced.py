@@ -300,7 +300,7 @@ def deaf() -> Iterator[Transcript]:
 
             return privatize
 
-        change(BallChannel, "privatize", channel)
+        change(BallChannel, "send", channel)  # what `privatize` and devices send
         for kind in (IntervalChannel, BinaryChannel):
             change(kind, "privatize", channel)
             change(kind, "report", channel)

@@ -475,7 +475,7 @@ def test_blocks__a_choice_of_places_is_that_of_an_array(seed):
     assert labels[places].shape == (len(places),)
     with pytest.raises(ValueError, match="the same choice"):
         sums(look, rows[places], labels)
-    with pytest.raises(ValueError, match="by their places"):
+    with pytest.raises(ValueError, match="by an array of places"):
         rows[:5]
 
 

@@ -1,12 +1,13 @@
 """The forecast: one answer a line, read from public things only."""
 
 import math
+import time
 
 import numpy as np
 import pytest
 
 from discreet.experiments.regression_forecast import Question, _count, answer, read_sample, run
-from discreet.regression.information import expected_error
+from discreet.regression.information import error_limit, expected_error
 
 
 def test_answer__repeats_the_forecasts():
@@ -75,3 +76,22 @@ def test_count__two_digits_rounded_up():
     assert [_count(n) for n in (7.0, 123.0, 45_612.0, math.inf)] == [
         "7", "130", "46,000", "too many",
     ]  # fmt: skip
+
+
+def test_forecast__thousands_of_features_take_no_longer_than_a_few():
+    # Every direction of the sphere is like every other: one number stands for a d x d matrix.
+    start = time.process_time()
+    line = answer(Question(50_000, 10**7, noise=0.1, delta=1e-6), "central", epsilon=1.0)
+    assert time.process_time() - start < 5
+    assert 0 < line.plain <= line.error < 1
+    basis = np.eye(6)  # has the sphere's information matrix
+    assert expected_error(6, 3000, 1.0) == pytest.approx(expected_error(basis, 3000, 1.0))
+    assert error_limit(6, 3000, 1.0, trust="local") == pytest.approx(
+        error_limit(basis, 3000, 1.0, trust="local")
+    )
+
+
+def test_forecast__a_sample_with_very_many_columns_is_refused_with_what_to_do(tmp_path):
+    np.save(tmp_path / "wide.npy", np.zeros((3, 2000)))
+    with pytest.raises(ValueError, match="give --dim instead"):
+        read_sample(tmp_path / "wide.npy", 1.0)

@@ -171,23 +171,26 @@ def test_titles__whatever_they_are_tables_figures_and_pages_hold(tmp_path, monke
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
-@pytest.mark.parametrize("count", [1, 2, 6])
-def test_live_table__no_column_and_no_number_is_lost(width, count):
-    environments = tuple(Choice("sphere", {"dim": d}) for d in range(2, 2 + count))
-    experiment = Experiment(**{**vars(BANDITS), "environments": environments})
+@pytest.mark.parametrize("count", [1, 2, 3, 6])
+@pytest.mark.parametrize("words", ["", " which has a rather long title, of many words"])
+def test_live_table__no_column_and_no_number_is_lost(width, count, words):
+    environments = tuple(Choice("sphere", {"dim": d}, f"{d}{words}") for d in range(2, 2 + count))
+    learners = (Choice("LinearBandit", title=f"private{words}"), Choice("LinUCB"))
+    experiment = Experiment(**{**vars(BANDITS), "environments": environments, "learners": learners})
     found = {
-        (learner, epsilon, each.title): [(12000.0 + d, 90000.0), (13000.0 + d, 90000.0)]
+        (learner.title, epsilon, each.title): [(12000.0 + d, 90000.0), (13000.0 + d, 90000.0)]
         for d, each in enumerate(environments)
-        for learner, epsilon in (("LinearBandit", 0.5), ("LinearBandit", 2.0), ("LinUCB", math.inf))
+        for learner in learners
+        for epsilon in ((0.5, 2.0) if learner.name == "LinearBandit" else (math.inf,))
     }
     console = Console(width=width, record=True, file=io.StringIO())
     console.print(live._table(experiment, found, width))
     text = console.export_text()
     assert "gained of what there was to gain over choosing blindly" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= width
-    for d, each in enumerate(environments):
-        assert text.count(f"{12500 + d:,}") == 3
-        assert each.title in text
+    for d in range(count):
+        assert text.count(f"{12500 + d:,} ±") == 3
+    assert text.count("86.1%") == 3 * count
     assert text.count("\N{HORIZONTAL ELLIPSIS}") == 0
 
 

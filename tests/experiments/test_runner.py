@@ -208,7 +208,7 @@ def test_run__the_runner_takes_little_beside_the_learners():
 
 
 def test_load__says_what_is_wrong(tmp_path):
-    with pytest.raises(ValueError, match="no folder of a run"):
+    with pytest.raises(ValueError, match="not the folder of a run"):
         load(tmp_path)
     run(SMALL, tmp_path, workers=1)
     for path in (tmp_path / "cells").glob("*.json"):

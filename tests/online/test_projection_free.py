@@ -262,7 +262,7 @@ def test_release__the_claim_is_n_over_zeta_times_the_range():
     assert bandit._feedback.sums.norm == "l2"
 
 
-def test_release__noise_has_the_law_of_its_scale(assert_distribution):
+def test_release__noise_has_its_scale(assert_distribution):
     """With losses at the middle every term is zero: the first release is noise alone."""
     seen, bandit = [], make(Cube(20), 32)
     for seed in range(150):
@@ -331,7 +331,7 @@ def test_a_second_loss_and_a_strange_decision_are_refused_and_change_nothing():
     d, strange = bandit.decide(), other.decide()
     bandit.learn(d, 0.3)
     before = str(bandit.state_dict())
-    with pytest.raises(ValueError, match="has had its loss"):
+    with pytest.raises(ValueError, match="already has its loss"):
         bandit.learn(d, 0.3)
     with pytest.raises(ValueError, match="this learner made"):
         bandit.learn(strange, 0.3)

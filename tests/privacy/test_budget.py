@@ -1,9 +1,11 @@
 import math
+import warnings
 
 import numpy as np
 import pytest
 
-from discreet.privacy import Budget, ContributionLimiter, gaussian_mu
+from discreet.privacy import Budget, ContributionLimiter, Guarantee, gaussian_mu
+from discreet.privacy.budget import WeakPromiseWarning
 
 
 def test_budget__knows_its_currencies():
@@ -122,3 +124,25 @@ def test_limiter__resumes_from_a_file(tmp_path):
     limiter.admit("ada")
     limiter.save(tmp_path / "limiter")
     assert not ContributionLimiter.load(tmp_path / "limiter").admit("ada")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "words"),
+    [(50.0, 0.0, "odds of e\\^50 to 1"), (1.0, 0.9, "come out as they are")],
+)
+def test_budget__a_weak_one_warns_in_words_and_the_statement_repeats_it(epsilon, delta, words):
+    with pytest.warns(WeakPromiseWarning, match=words):
+        Budget(epsilon, delta)
+    assert "WEAK: " in Guarantee(epsilon, delta).statement()
+    assert "WEAK: " not in Guarantee(1.0, 1e-6).statement()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Budget(10.0, 1e-5)
+        Budget(math.inf)  # says NO PRIVACY already
+
+
+@pytest.mark.parametrize("wrong", [None, "much", [1.0], {}])
+@pytest.mark.parametrize("name", ["epsilon", "delta"])
+def test_budget__what_is_no_number_is_named_in_a_sentence(name, wrong):
+    with pytest.raises(ValueError, match=f"{name} must be a number"):
+        Budget(**{"epsilon": 1.0, "delta": 1e-6, name: wrong})

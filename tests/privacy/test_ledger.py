@@ -1,5 +1,7 @@
 import json
 import math
+import re
+from dataclasses import replace
 
 import dp_accounting
 import pytest
@@ -215,23 +217,77 @@ def test_guarantee__to_dict_is_stable_and_valid_json():
         "format", "epsilon", "delta", "trust", "neighbours", "unit", "contributions", "sampler",
         "releases", "unprotected", "reference", "audits",
     ]  # fmt: skip
-    assert record["format"] == 1
+    assert record["format"] == 2
     assert record["unit"] == "user, at most 4 rounds"
-    assert record["releases"][0]["epsilon"] == "inf"
+    assert record["releases"][0]["mu"] == 0.1
+    assert "epsilon" not in record["releases"][0]  # a Gaussian release has no pure price
+    bare = Release.gaussian(sensitivity=1.0, scale=0.0, what="bare", sampler="none").to_dict()
+    assert [bare[name] for name in ("epsilon", "mu", "rho")] == ["inf"] * 3
+    assert Release.from_dict(bare).mu == math.inf
     assert Release.from_dict(record["releases"][0]) == guarantee.releases[0]
 
 
+class Learner:
+    def __init__(self, guarantee):
+        self.guarantee = guarantee
+
+
+def test_guarantee__without_privacy_nothing_is_protected_in_words_either():
+    text = Guarantee(math.inf, 0.0, unprotected=("one's own action",), contributions=3).statement()
+    assert "NO PRIVACY" in text
+    assert "Protected: nothing and nobody." in text
+    assert "one round" not in text
+    assert "up to 3" not in text
+    assert "one's own action" not in text  # as if the rest were protected
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.001, 0.03, 0.1, 0.2, 0.5, 1.0, 3.0, 13.0])
+def test_guarantee__says_how_much_likelier_and_never_rounds_it_down(epsilon):
+    (said,) = re.findall(r"more than ([\d.]+) times as likely", Guarantee(epsilon, 0.0).statement())
+    assert math.exp(epsilon) <= float(said)
+    assert float(said) - 1 <= math.expm1(epsilon) * 1.11
+
+
+def test_guarantee__of_a_table_speaks_of_rows_and_labels():
+    text = Guarantee(1.0, 1e-6, record="row").statement()
+    assert "one row: its features and its label" in text
+    assert "round" not in text + Guarantee(1.0, 1e-6, record="row", contributions=2).statement()
+    with pytest.raises(ValueError, match="record"):
+        Guarantee(1.0, 0.0, record="visit")
+
+
+def test_guarantee__an_attack_on_something_else_is_not_attached():
+    promise = Guarantee(1.0, 1e-6)
+    report = AuditReport(0.7, 1e-6, "GDP bound", 100, 0.95, attack="learner, last", claim=1.0)
+    learner = Learner(promise)
+    assert promise.with_audit(report, learner).with_audit(report, learner).audits
+    for wrong in (
+        replace(report, attack="laplace"),
+        replace(report, attack=""),
+        replace(report, claim=2.0),
+        replace(report, delta=1e-5),
+        replace(report, attack="learner local"),
+        replace(report, attack="learner, three rounds of one user"),
+    ):
+        with pytest.raises(ValueError, match="attack"):
+            promise.with_audit(wrong, learner)
+    with pytest.raises(ValueError, match="not that of the Learner"):
+        promise.with_audit(report, Learner(Guarantee(3.0, 1e-6)))
+
+
 def test_guarantee__statement_says_what_matters():
-    report = AuditReport(0.71, 1e-6, "GDP bound", 20_000, 0.95)
-    guarantee = Guarantee(
+    report = AuditReport(
+        0.71, 1e-6, "GDP bound", 20_000, 0.95, attack="learner", claim=1.0, p_value=0.4
+    )
+    promise = Guarantee(
         1.0, 1e-6, trust="joint", releases=(gaussian(0.1),), unprotected=("one's own action",)
-    ).with_audit(report)
+    )
+    guarantee = promise.with_audit(report, Learner(promise))
     text = guarantee.statement()
     for phrase in ("epsilon = 1, delta = 1e-06", "2.72 times", "except the person concerned",
                    "Not protected: one's own action", "SIMULATION ONLY", "replace-one",
-                   "at least 0.71 at delta = 1e-06"):  # fmt: skip
+                   "not refuted (p = 0.4)", "at least 0.71 at delta = 1e-06"):  # fmt: skip
         assert phrase in text
-    assert "NO PRIVACY" in Guarantee(math.inf, 0.0).statement()
     assert guarantee.audits[0]["runs"] == 20_000
     with pytest.raises(ValueError, match="trust"):
         Guarantee(1.0, 0.0, trust="blind")

@@ -97,11 +97,8 @@ def test_estimators__intercept():
     assert model.confidence_width(X[:4]).shape == (4,)
 
 
-def test_estimators__bounds_must_be_stated():
+def test_estimators__bounds_can_be_read_off_the_data_which_leaks_and_warns():
     X, y = data(500)
-    for name in ("norm_bound", "label_bound"):
-        with pytest.raises(ValueError, match=f"{name} must be given"):
-            PrivateLinearRegression(**{name: None}).fit(X, y)
     with pytest.warns(PrivacyLeakWarning, match="without noise"):
         model = PrivateLinearRegression(norm_bound=None, bounds_from="data").fit(X, y)
     assert model.coef_.shape == (3,)
@@ -274,4 +271,25 @@ def test_scikit_learn__clones_and_pipelines():
     pipeline = make_pipeline(FunctionTransformer(lambda X: X / 2), model).fit(X, y)
     assert pipeline.score(X, y) > 0.3
     search = GridSearchCV(model, {"method": ["information-weighted", "reweighted"]}, cv=2)
-    assert search.fit(X, y).best_params_["method"] in ("information-weighted", "reweighted")
+    with pytest.warns(PrivacyLeakWarning, match="other fits of GridSearchCV on the same rows"):
+        search.fit(X, y)
+    assert search.best_params_["method"] in ("information-weighted", "reweighted")
+    assert "other fits of GridSearchCV" in search.best_estimator_.guarantee_.statement()
+
+
+def test_scikit_learn__steps_that_read_the_rows_are_named_in_a_warning_and_in_the_promise():
+    pytest.importorskip("sklearn")
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+    X, y = data(500)
+    model = PrivateLinearRegression(random_state=0)
+    scaled = make_pipeline(FunctionTransformer(), StandardScaler(), model)
+    with pytest.warns(PrivacyLeakWarning, match="read off the rows without noise: StandardScaler"):
+        scaled.fit(X, y)
+    assert "StandardScaler" in model.guarantee_.statement()
+    with pytest.warns(PrivacyLeakWarning, match="other fits of cross-validation"):
+        cross_val_score(model, X, y, cv=2)
+    make_pipeline(FunctionTransformer(), model).fit(X, y)  # no warning: they are errors here
+    assert "pipeline" not in model.guarantee_.statement()

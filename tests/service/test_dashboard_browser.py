@@ -25,6 +25,7 @@ def filled(folder: Path) -> Running:
         },
     )
     client.create("rows", {"dim": 3, "privacy": {"epsilon": None}})
+    client.create("devices", {"dim": 2, "privacy": {"epsilon": 4.0, "trust": "local"}})
     for i in range(12):
         client.create(f"campaign-{i}", {"features": {"hashed": 4}, "privacy": {"epsilon": 1.0}})
     client.create("broken", DECLARED)

@@ -1,8 +1,10 @@
 """Local trust over HTTP: public policies, and reports that count once."""
 
+import http.client
 import json
 import math
 import secrets
+import sys
 import threading
 
 import numpy as np
@@ -12,11 +14,12 @@ from scipy.stats import norm
 from discreet.bandits import Device, LocalServer, PublicPolicy
 from discreet.local import Report
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, local
+from discreet.service import definitions, demo, local
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
 from discreet.service.restoring import backup, restore
-from tests.service.conftest import Running
+from tests.service.conftest import ADMIN, Running, free_port
+from tests.service.processes import Parent
 
 DEFINITION = {
     "context": {"age": {"number": [18, 90]}},
@@ -375,3 +378,64 @@ def test_learn__a_sealed_token_is_authority_enough_and_an_id_is_not(alone):
     forged = token[:-4] + "AAAA"
     assert learn({"decision": forged, "reward": 1}) == (200, {"status": "unknown"})
     assert running.request("POST", "/v1/bandits/joint/decide", b"{}", Authorization="")[0] == 401
+
+
+def test_demo__devices_report_like_everybody(made, capsys):
+    """Simulated devices of the demo fill a window of the bandit that /try shows."""
+    players = demo.Players(made.url, ADMIN, sys.stderr)
+    client = made.client()
+    client.create(demo.LOCAL_BANDIT, demo.LOCAL_DEFINITION)
+    size = client.bandit(demo.LOCAL_BANDIT)["window"]["rounds"]
+    for _ in range(size // demo.AT_ONCE + 1):
+        players._report()
+    shown = client.bandit(demo.LOCAL_BANDIT)
+    assert shown["policy"] == 2
+    assert shown["reports"] == {"taken": size, "refused": 0}
+    players._client.close()
+
+
+def test_dashboard__shows_a_bandit_under_local_trust(made):
+    token = made.app.state.dashboard.sessions.link("admin")
+    _, headers, _ = made.request("GET", f"/enter/{token}")
+    cookie = headers["set-cookie"].partition(";")[0]
+    for path in ("/", "/bandits/ads"):
+        status, _, page = made.request("GET", path, Cookie=cookie)
+        assert status == 200, page
+        assert b"ads" in page
+
+
+def test_report__what_was_acknowledged_survives_kill_9_and_counts_once(tmp_path):
+    """Two kills at arbitrary moments; then every device sends the same bytes again."""
+    parent = Parent(tmp_path, ADMIN)
+    try:
+        place = f"sqlite:///{tmp_path}/store.db", tmp_path / "secrets"
+        child = parent.server(*place, free_port())
+        with child.client() as client:
+            client.create("ads", DEFINITION)
+            document = client.call("GET", "/v1/bandits/ads/policy")
+        sent = [report(document, seed) for seed in range(40)]
+        counted = set()
+        for kill in range(2):
+            killer = threading.Timer(0.02 + 0.05 * kill, child.kill)
+            killer.start()
+            with child.client() as client:
+                for each in sent:
+                    try:
+                        raw = json.dumps(each).encode()
+                        status, _, body = client._send("POST", "/v1/bandits/ads/reports", raw)
+                    except (OSError, http.client.HTTPException):
+                        break
+                    told = json.loads(body)["status"]
+                    assert status == 200
+                    assert told == ("duplicate" if each["id"] in counted else told)
+                    counted.add(each["id"])
+            killer.join()
+            child = parent.server(*place, free_port())
+        with child.client() as client:
+            again = client.call("POST", "/v1/bandits/ads/reports", {"reports": sent})["statuses"]
+            for each, status in zip(sent, again, strict=True):
+                assert status == "duplicate" or each["id"] not in counted
+            assert client.bandit("ads")["reports"] == {"taken": len(sent), "refused": 0}
+        child.stop()
+    finally:
+        parent.close()

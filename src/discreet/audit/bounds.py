@@ -28,9 +28,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet import __version__
 from discreet.arrays import Array, finite, one_of
-from discreet.audit.counted import Concentrated, Curve, clopper_pearson, refuted_below, split_bounds
-from discreet.audit.guesses import coins, guessed, proved, thresholds
-from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon
+from discreet.audit.counted import (
+    Concentrated,
+    Curve,
+    clopper_pearson,
+    p_value,
+    refuted_below,
+    split_bounds,
+)
+from discreet.audit.guesses import coins, guessed, guesses_p_value, proved, thresholds
+from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "AuditReport",
@@ -46,16 +53,20 @@ GDP = "GDP bound, valid against a GDP claim only"
 ZCDP = "zCDP bound, valid against a zCDP claim only"
 GUESSES = "exact test of right guesses"
 EXACT = "exact test of two counts"
+NO_POWER = 0.1  # of the claim: an attack that proves less says nothing about it
 
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
     """What an attack proved: epsilon (at delta) is at least `lower_bound`, with `confidence`.
 
-    `claim` is the epsilon that was promised at this delta, `runs` counts both inputs.
+    `claim` is the epsilon that was promised at this delta, `runs` counts both inputs, `p_value` is
+    the chance of scores as telling as these under the claim, at most.
 
-    >>> AuditReport(0.8, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).verdict
-    'within the claim'
+    >>> AuditReport(0.8, 1e-6, GDP, 20_000, 0.95, "", "gaussian", claim=1.0, p_value=0.3).verdict
+    'not refuted (p = 0.3)'
+    >>> AuditReport(0.01, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).verdict
+    'no power'
     >>> AuditReport(0.6, 1e-6, GDP, 20_000, 0.95, attack="gaussian", claim=1.0).fraction  # of mu
     0.62...
     """
@@ -68,11 +79,20 @@ class AuditReport:
     version: str = __version__  # of discreet that ran
     attack: str = ""  # its name
     claim: float = math.inf  # epsilon promised
+    p_value: float = math.nan  # of the claim, at most
 
     @property
     def verdict(self) -> str:
-        """Whether the claim survived."""
-        return "BROKEN" if self.lower_bound > self.claim else "within the claim"
+        """BROKEN, not refuted (with its p-value), or no power: nothing can be said.
+
+        BROKEN at this report's confidence. An attack that proves less than a tenth of the claim
+        has no power: it would hardly notice a broken promise.
+        """
+        if self.lower_bound > self.claim:
+            return "BROKEN"
+        if self.fraction < NO_POWER:
+            return "no power"
+        return "not refuted" + ("" if math.isnan(self.p_value) else f" (p = {self.p_value:.2g})")
 
     @property
     def unit(self) -> str:
@@ -95,6 +115,8 @@ class AuditReport:
         record = asdict(self) | {"verdict": self.verdict}
         if math.isinf(self.claim):
             del record["claim"], record["verdict"]
+        if math.isnan(self.p_value):
+            del record["p_value"]
         return record
 
 
@@ -105,14 +127,15 @@ def audit_scores(
     delta: float = 0.0,
     confidence: float = 0.95,
     method: str = "clopper-pearson",
+    claim: float = math.inf,
 ) -> AuditReport:
     """The epsilon that two samples of attack scores prove, by one of the bounds below, by name.
 
     Scores are (n,), or (n, views): then the choosing part takes the best view, or the best linear
     mixture of them. method="clopper-pearson" holds against any (epsilon, delta) claim;
     method="gdp" against a claim of Gaussian differential privacy only, method="zcdp" against one
-    of zero-concentrated privacy only; both need delta > 0.
-    Order the scores as they were drawn, not sorted.
+    of zero-concentrated privacy only; both need delta > 0. With the epsilon that is claimed at
+    delta, the report has a p-value too. Order the scores as they were drawn, not sorted.
 
     >>> rng = np.random.default_rng(0)
     >>> report = audit_scores(rng.normal(0, 1, 20_000), rng.normal(1, 1, 20_000),
@@ -121,11 +144,16 @@ def audit_scores(
     True
     """
     one_of("method", method, tuple(BOUNDS))
-    return BOUNDS[method](first, second, significance=1 - confidence, delta=delta)
+    return BOUNDS[method](first, second, significance=1 - confidence, delta=delta, claim=claim)
 
 
 def epsilon_clopper_pearson(
-    first: ArrayLike, second: ArrayLike, *, significance: float = 0.05, delta: float = 0.0
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    significance: float = 0.05,
+    delta: float = 0.0,
+    claim: float = math.inf,
 ) -> AuditReport:
     """A lower bound on epsilon that holds against any (epsilon, delta) claim.
 
@@ -138,28 +166,42 @@ def epsilon_clopper_pearson(
         low, high, reach = thresholds(*counted.tried, _strict(confidence))
         if reach > counted.reach:
             rng = coins(*counted.tried)
-            bound = proved(*guessed(*counted.counted, low, high, rng), confidence)
-            return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence)
-    bound = counted.bound()
-    return AuditReport(bound, delta, EXACT, 2 * len(a), confidence)
+            right, made = guessed(*counted.counted, low, high, rng)
+            chance = math.nan if math.isinf(claim) else guesses_p_value(right, made, claim)
+            bound = proved(right, made, confidence)
+            return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence, claim=claim,
+                               p_value=chance)  # fmt: skip
+    return counted.report(counted.bound(), delta, EXACT, claim, claim)
 
 
 def epsilon_gdp(
-    first: ArrayLike, second: ArrayLike, *, significance: float = 0.05, delta: float
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    significance: float = 0.05,
+    delta: float,
+    claim: float = math.inf,
 ) -> AuditReport:
     """A lower bound on mu, as epsilon at delta > 0: against Gaussian claims only."""
     a, b, confidence = _checked(first, second, significance, delta, "gdp")
-    mu = _counted(a, b, Curve(gaussian=True, delta=delta), confidence).bound()
-    return AuditReport(gaussian_epsilon(mu, delta), delta, GDP, 2 * len(a), confidence)
+    counted = _counted(a, b, Curve(gaussian=True, delta=delta), confidence)
+    proved_epsilon = gaussian_epsilon(counted.bound(), delta)
+    return counted.report(proved_epsilon, delta, GDP, claim, gaussian_mu(claim, delta))
 
 
 def epsilon_zcdp(
-    first: ArrayLike, second: ArrayLike, *, significance: float = 0.05, delta: float
+    first: ArrayLike,
+    second: ArrayLike,
+    *,
+    significance: float = 0.05,
+    delta: float,
+    claim: float = math.inf,
 ) -> AuditReport:
     """A lower bound on rho, as epsilon at delta > 0: against claims in zCDP only."""
     a, b, confidence = _checked(first, second, significance, delta, "zcdp")
-    rho = _counted(a, b, Concentrated(), confidence).bound()
-    return AuditReport(zcdp_epsilon(rho, delta), delta, ZCDP, 2 * len(a), confidence)
+    counted = _counted(a, b, Concentrated(), confidence)
+    proved_epsilon = zcdp_epsilon(counted.bound(), delta)
+    return counted.report(proved_epsilon, delta, ZCDP, claim, zcdp_rho(claim, delta))
 
 
 BOUNDS: dict[str, Callable[..., AuditReport]] = {
@@ -204,9 +246,22 @@ class _Counted:
 
     def bound(self) -> float:
         """The smallest claim that the two counts do not refute."""
+        return refuted_below(*self._counts, self.curve, self.confidence)
+
+    def report(
+        self, bound: float, delta: float, method: str, claim: float, theta: float
+    ) -> AuditReport:
+        """What was proved, and the p-value of the claim, which is `theta` in the curve's terms."""
+        chance = math.nan if math.isinf(claim) else p_value(*self._counts, self.curve, theta)
+        runs = 2 * (len(self.tried[0]) + len(self.counted[0]))
+        return AuditReport(bound, delta, method, runs, self.confidence, claim=claim, p_value=chance)
+
+    @property
+    def _counts(self) -> tuple[int, int, int]:
+        """False alarms, hits, and the runs on each side."""
         counts = _attacks(*self.counted, np.array([self.threshold]))[self.kind]
         alarms, hits = (int(count[0]) for count in counts)
-        return refuted_below(alarms, hits, len(self.counted[0]), self.curve, self.confidence)
+        return alarms, hits, len(self.counted[0])
 
 
 def _counted(a: Array, b: Array, curve: Curve, confidence: float) -> _Counted:

@@ -23,6 +23,7 @@ from discreet.arrays import Array, integer
 
 SIMPLE = 0.1  # of the risk, for the bound that splits
 _CELLS = 48
+_LEAST_RISK = 1e-4  # p-values are not resolved below a fiftieth of it
 _REACH = 6.0  # standard deviations of a count that are summed; what is beyond counts as telling
 
 
@@ -148,6 +149,20 @@ def refuted_below(alarms: int, hits: int, trials: int, curve: Curve, confidence:
         else:
             high = middle
     return low
+
+
+def p_value(alarms: int, hits: int, trials: int, curve: Curve, theta: float) -> float:
+    """The worst chance, over all tests that the claim `theta` allows, of counts as telling.
+
+    >>> round(p_value(3000, 3300, 10_000, Curve(False), math.log(4 / 3)), 3)
+    1.0
+    >>> p_value(3000, 5000, 10_000, Curve(False), math.log(4 / 3)) < 1e-4
+    True
+    """
+    seen = float(curve.parameter((hits + 0.5) / (trials + 1), (alarms + 0.5) / (trials + 1)))
+    if not seen > 0:
+        return 1.0
+    return min(_p_value(alarms, hits, trials, curve, theta, seen, _LEAST_RISK), 1.0)
 
 
 def _p_value(

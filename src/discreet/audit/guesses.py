@@ -17,7 +17,7 @@ import hashlib
 import math
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import betainc, expit, logit
 
 from discreet.arrays import Array
 from discreet.audit.counted import clopper_pearson
@@ -70,3 +70,14 @@ def proved(right: int, guesses: int, confidence: float) -> float:
         return 0.0
     rate = float(clopper_pearson(right, guesses, confidence)[0])
     return max(0.0, float(logit(rate)))
+
+
+def guesses_p_value(right: int, guesses: int, epsilon: float) -> float:
+    """The chance of so many right guesses under the claim, at most.
+
+    >>> guesses_p_value(7310, 10_000, 1.0) > 0.4, guesses_p_value(7600, 10_000, 1.0) < 1e-6
+    (True, True)
+    """
+    if right == 0:
+        return 1.0
+    return float(betainc(right, guesses - right + 1, expit(epsilon)))

@@ -11,8 +11,9 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, one_of
+from discreet.arrays import Array, finite, one_of
 from discreet.bandits.estimators import (
     Descent,
     Estimator,
@@ -22,9 +23,19 @@ from discreet.bandits.estimators import (
 from discreet.bandits.learner import Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
+from discreet.bandits.predictions import (
+    LEVEL,
+    Prediction,
+    Summary,
+    Weights,
+    effects,
+    half_width,
+    lengths,
+)
 from discreet.bandits.value import CONFIDENCE, Holdout, Totals, Value, values
 from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
+from discreet.features import FeatureMap
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, Noise
@@ -71,6 +82,8 @@ class LinearBandit(Bandit):
                        told whose reward it is
         visits         of a person that count: the "first", with the whole budget (the default of
                        unit="person"), or "all", one in each window, and windows share the budget
+        half_life      decisions after which a reward counts half; windows are at most half as long.
+                       "auto" forgets only when releases show that theta has moved; None: never
         holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
                        "uniform", and `value` says what the policy gains over it
         clip           whether rewards outside the range are clipped to it, not refused
@@ -119,6 +132,7 @@ class LinearBandit(Bandit):
         contributions: int = 1,
         unit: str = "round",
         visits: str | None = None,
+        half_life: float | str | None = None,
         holdout: Holdout | None = None,
         clip: bool = False,
         seed: int | None = None,
@@ -140,6 +154,7 @@ class LinearBandit(Bandit):
         self.visitors = Visitors() if self.visits else None
         self.holdout = holdout
         kind = self._kind()
+        self.half_life = self._forgetting(half_life, kind)
         if holdout is not None and kind != "information-weighted":
             raise ValueError("only estimator='information-weighted' releases what a holdout needs")
         self._policy_name = DEFAULTS[kind] if policy == "auto" else policy
@@ -173,6 +188,20 @@ class LinearBandit(Bandit):
             raise ValueError("unit='person' covers any number of rounds: leave out contributions")
         return one_of("visits", visits or "first", ("first", "all"))
 
+    def _forgetting(self, half_life: float | str | None, kind: str) -> float | str | None:
+        if half_life is None:
+            return None
+        if kind != "information-weighted":
+            raise ValueError("half_life needs estimator='information-weighted' and trust='joint'")
+        if isinstance(half_life, str):
+            return one_of("half_life", half_life, ("auto",))
+        if not 2 <= float(half_life) < np.inf:
+            raise ValueError(
+                f"half_life must be 'auto' or at least 2 decisions, got {half_life!r}; "
+                "leave it out to forget nothing"
+            )
+        return float(half_life)
+
     def _kind(self) -> str:
         """What makes the releases."""
         if self.trust == "local":
@@ -193,7 +222,14 @@ class LinearBandit(Bandit):
                 return Descent(self.dim, budget, limits, share)
             link = link_named(self.link)
             return InformationWeighted(
-                self.dim, budget, limits, link, self._scale, share, self.holdout is not None
+                self.dim,
+                budget,
+                limits,
+                link,
+                self._scale,
+                share,
+                self.holdout is not None,
+                self.half_life,
             )
 
         if self.visits != "all":
@@ -213,10 +249,13 @@ class LinearBandit(Bandit):
     @property
     def intercept(self) -> float:
         """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
-        if not self._belief.constant:
-            return 0.0
+        return self._middle + self._unit * float(getattr(self._belief, "intercept", 0.0))
+
+    @property
+    def _middle(self) -> float:
+        """Of the rewards, where predictions have an intercept."""
         low, high = self.reward_range
-        return (low + high) / 2 + self._unit * float(self._belief.intercept)
+        return (low + high) / 2 if self._belief.constant else 0.0
 
     @property
     def _unit(self) -> float:
@@ -225,6 +264,40 @@ class LinearBandit(Bandit):
         if self._belief.constant:
             return (high - low) / 2
         return self._scale if self.link == "identity" else 1.0
+
+    def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
+        """Expected rewards of rows, and credible intervals; safe to publish for public rows.
+
+        The rows are the caller's: a prediction for a person's own features tells about them.
+        """
+        rows = finite("features", features)
+        if rows.ndim != 2 or rows.shape[1] != self.dim:
+            raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
+        weights = Weights.of(self._belief)
+        rows = rows / self.norm_bound
+        middle = self._middle + self._unit * (rows @ weights.mean + weights.level)
+        error = half_width(level) * self._unit * weights.errors(rows)
+        low, high = self.reward_range
+        nu = link_named(self.link).mean
+        mean, least, largest = (
+            np.clip(nu(each), low, high) for each in (middle, middle - error, middle + error)
+        )
+        return Prediction(mean, least, largest, level)
+
+    def summary(self, feature_map: FeatureMap | None = None, *, level: float = LEVEL) -> Summary:
+        """What each feature adds to the expected reward, with credible intervals; print it.
+
+        With a feature map under its names, and as much as the feature can add: a number at the top
+        of its range, a category where it applies. Without one, weights of single features.
+        """
+        if feature_map is not None and feature_map.dim != self.dim:
+            raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
+        weights = Weights.of(self._belief)
+        unit = self._unit / self.norm_bound
+        names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
+        scale = 1.0 if feature_map is None else feature_map.scale
+        found = effects(names, unit * weights.mean, unit * lengths(weights.root), scale, level)
+        return Summary(found, self._middle + self._unit * weights.level, level)
 
     def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
         """What the policy was worth after each release, in the user's units; safe to publish.
@@ -249,11 +322,10 @@ class LinearBandit(Bandit):
 
     def _size(self) -> int:
         opened = self._belief.windows + (self.window is not None)
-        return self._size_at(self._estimator, self.rounds, opened)
+        return self._at_first(self._estimator.size_after(self._belief, self.rounds, opened))
 
-    def _size_at(self, estimator: Estimator, rounds: int, opened: int) -> int:
-        size = estimator.size(rounds, opened)
-        if rounds or self.horizon is None:
+    def _at_first(self, size: int, rounds: int | None = None) -> int:
+        if (self.rounds if rounds is None else rounds) or self.horizon is None:
             return size
         return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
 
@@ -262,7 +334,7 @@ class LinearBandit(Bandit):
         assert self.horizon is not None
         count = 0
         while rounds < self.horizon:
-            rounds += self._size_at(estimator, rounds, opened + count)
+            rounds += self._at_first(estimator.size(rounds, opened + count), rounds)
             count += 1
         return count
 

@@ -10,20 +10,25 @@ rounds, of n rewards in [low, high] with the sum S,
 with probability 1 - a each, z the normal quantile of 1 - a/2. There are three such events for each
 of two groups, so with a = (1 - confidence) / (6 k (k + 1)) all of them hold for all k together:
 intervals may be looked at after every window.
+
+Only recent windows count, those at least RECENT as long as the longest so far (lengths are public):
+short ones add as much noise as long ones.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from discreet.arrays import integer
 from discreet.state import value
 
 CONFIDENCE = 0.95
+RECENT = 0.25
 EVENTS = 6  # three for each group of rounds
 
 
@@ -120,20 +125,20 @@ class Interval:
 class Value:
     """What a bandit is worth after so many windows; all from released numbers.
 
-    The intervals of all windows hold together, with probability `confidence`: for the mean over
-    rounds so far of what a reward is expected to be. None: the number of rewards is hidden by its
+    The intervals of all windows hold together, with probability `confidence`: for the mean, over
+    recent rounds, of what a reward was expected to be. None: the number of rewards is hidden by its
     noise.
     """
 
-    windows: int
-    rounds: int
+    windows: int  # released so far
+    rounds: int  # decisions of the recent ones
     mean: Interval | None  # of rewards under the policy
     holdout: Interval | None  # of rewards in held-out rounds
     uplift: Interval | None  # the difference
     confidence: float
 
     def __str__(self) -> str:
-        parts = [f"{self.rounds:,} rounds in {self.windows} windows: mean reward {self.mean}"]
+        parts = [f"mean reward of the last {self.rounds:,} rounds {self.mean}"]
         if self.holdout is not None:
             parts.append(f"hold-out {self.holdout}, uplift {self.uplift}")
         return "; ".join(parts)
@@ -146,9 +151,10 @@ def values(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     found: list[Value] = []
-    so_far: Totals | None = None
-    for k, window in enumerate(windows, start=1):
-        so_far = window if so_far is None else so_far.plus(window)
+    for k in range(1, len(windows) + 1):
+        longest = max(each.rounds for each in windows[:k])
+        recent = [each for each in windows[:k] if each.rounds >= RECENT * longest]
+        so_far = reduce(Totals.plus, recent)
         a = (1 - confidence) / (EVENTS * k * (k + 1))
         v = so_far.variances
         mean = _mean(so_far.count, so_far.sum, v[0], v[1], a, reward_range)
@@ -170,7 +176,7 @@ def _mean(
 ) -> Interval | None:
     """The mean of rewards; None if there may have been no rewards at all."""
     low, high = reward_range
-    z = -float(ndtri(a / 2))
+    z = -float(scipy.special.ndtri(a / 2))
     fewest = count - z * math.sqrt(count_variance)
     most = count + z * math.sqrt(count_variance)
     if fewest < 1:

@@ -45,6 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _stop(1, f"{error}\nTry: pip install 'discreet[{extra}]'")
     except (ValueError, OSError) as error:
         _stop(2, str(error))
+    except (MemoryError, OverflowError):
+        _stop(
+            2,
+            "these numbers are too large for this machine; ask for fewer rounds, rows or features",
+        )
     except Exception as error:
         if not _is_explained(error):
             raise

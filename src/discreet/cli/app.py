@@ -1,5 +1,7 @@
 """The commands, put together. Each imports what it runs when it is run."""
 
+from typing import Annotated
+
 import typer
 
 from discreet.cli.audit import audit
@@ -24,7 +26,12 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def start(context: typer.Context) -> None:
+def start(
+    context: typer.Context,
+    show_version: Annotated[
+        bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)
+    ] = False,
+) -> None:
     """Differentially private online learning, regression and bandits.
 
     \b
@@ -35,6 +42,9 @@ def start(context: typer.Context) -> None:
       discreet audit                             attacks: do the promises hold?
       discreet serve --demo                      decisions over HTTP
     """
+    if show_version:
+        version()
+        raise typer.Exit
     if context.invoked_subcommand is None:
         print(context.get_help())
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Exit, Option
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table
 
     from discreet.audit import Attack
@@ -27,6 +28,9 @@ def audit(
         int | None, Option(min=1, help="Processes; by default one for each core.")
     ] = None,
     out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
+    reports: Annotated[
+        Path | None, Option(metavar="FILE", help="Audit what devices sent: JSON of reports.")
+    ] = None,
 ) -> None:
     """Attack ourselves: what epsilon can be proved from outside, against what is claimed?
 
@@ -38,15 +42,22 @@ def audit(
     \b
       discreet audit laplace
       discreet audit regression --runs 2000
+      discreet audit --reports reports.json
     """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     from discreet.audit.run import Audited, audit_all, blocks_of
-    from discreet.experiments.audit_figure import audit_figure
 
-    chosen = _chosen(learner, epsilon)
     console = Console()
+    if reports is not None:
+        if learner is not None:
+            raise ValueError("name a learner, or a file of reports; not both")
+        from discreet.audit.reports import audit_reports
+
+        _tell(console, [audit_reports(reports)], out)
+        return
+    chosen = _chosen(learner, epsilon)
     columns = TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn()
     many = f"{len(chosen)} attacks" if len(chosen) > 1 else "1 attack"
     console.print(f"{many}, {runs:,} runs on each of two neighbours", highlight=False)
@@ -72,10 +83,17 @@ def audit(
             highlight=False,
         )
         raise
+    _tell(console, results, out)
+
+
+def _tell(console: "Console", results: "list[Audited]", out: Path) -> None:
+    """The table and the figure; leaves with status 1 if a claim is refuted."""
+    from discreet.experiments.audit_figure import audit_figure
+
     console.print(_table(results))
     shown = [(r.attack.name, r.close.fraction, r.attack.attainable) for r in results]
     path = audit_figure(shown, out)
-    broken = [result.attack.name for result in results if result.sure.verdict == "BROKEN"]
+    broken = [result.attack.name for result in results if result.verdict == "BROKEN"]
     console.print(f"Figure: {path}", highlight=False)
     if broken:
         console.print(f"[bold red]Claims refuted:[/bold red] {', '.join(broken)}")
@@ -108,23 +126,28 @@ def _table(results: "list[Audited]") -> "Table":
         "verdict",
         title="What attacks prove",
         title_justify="left",
-        caption=f"verdict: with {sure:.4g} confidence over all {len(results)} attacks together "
-        "(Bonferroni); Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
+        caption=f"BROKEN: with {sure:.4g} confidence over all {len(results)} attacks together "
+        "(Bonferroni). Not refuted: p is the chance of such scores if the claim holds, for the "
+        "attack by itself. No power: it proves less than a tenth of the claim and would hardly "
+        "notice a leak. Gaussian and zCDP claims are attacked as such; fractions: of epsilon or mu",
         caption_justify="left",
     )
+    for column in table.columns:
+        column.overflow = "fold"
     for column in table.columns[1:5]:
         column.justify = "right"
-    for attack, close, verdict in results:
+    for result in results:
+        attack, close, _ = result
         claim = attack.claim
         words = f"{claim.epsilon:g}" + (f", {claim.delta:g}" if claim.delta else "")
-        style = "bold red" if verdict.verdict == "BROKEN" else ""
+        style = "bold red" if result.verdict == "BROKEN" else ""
         table.add_row(
             attack.name,
             words,
             f"{close.lower_bound:.3f}",
             f"{close.fraction:.0%}" + (" mu" if close.unit == "mu" else ""),
             f"{close.runs}",
-            verdict.verdict,
+            result.verdict,
             style=style,
         )
     return table

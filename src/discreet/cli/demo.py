@@ -10,7 +10,7 @@ from discreet.cli.options import Out, Show, Workers
 
 def demo(
     out: Out = Path("out/demo"),
-    rounds: Annotated[int, Option(min=100, help="People, one after the other.")] = 50_000,
+    rounds: Annotated[int, Option(min=100, max=10**8, help="People, one by one.")] = 50_000,
     seeds: Annotated[int, Option(min=1, help="Runs of everything; more are surer.")] = 10,
     workers: Workers = None,
     show: Show = True,

@@ -1,10 +1,12 @@
 """`discreet forecast`: what privacy will cost, before any data."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 from typer import Option
 
+MOST = 10**12  # rows; nobody has them
 _REGRESSION = "With --rows only"
 _BANDIT = "With --rounds only"
 
@@ -67,6 +69,16 @@ def forecast(
         Option(metavar="K", rich_help_panel=_BANDIT,
                help="Rounds in which one person may appear (1)."),
     ] = None,
+    people: Annotated[
+        int | None,
+        Option(metavar="N", rich_help_panel=_BANDIT,
+               help="So many come again and again; each is protected with all their rounds."),
+    ] = None,
+    visits: Annotated[
+        str | None,
+        Option(metavar="V", rich_help_panel=_BANDIT,
+               help="Of these people: the first reward counts, or all (one in each window)."),
+    ] = None,
 ) -> None:  # fmt: skip
     """Before any data: the error or regret to expect, what privacy costs, how much to collect.
 
@@ -97,6 +109,8 @@ def forecast(
                features allow; take less if effects are weak.
       contributions   rounds in which one person may appear. The promise is for
                all of them together.
+      people   instead of contributions: how many come, however often. The
+               promise is for all that one of them ever does.
 
     \b
     examples
@@ -108,19 +122,29 @@ def forecast(
       discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
     """
     from discreet.experiments import bandit_forecast, bandit_forecast_report, regression_forecast
+    from discreet.privacy.budget import weaknesses
 
     bandit = rounds is not None
     if bandit and rows is not None:
         raise ValueError("give --rows for a regression or --rounds for a bandit, not both")
     wrong = {"target": target} if bandit else {"actions": actions, "gap": gap, "clicks": clicks,
-                                               "contributions": contributions}  # fmt: skip
+                                               "contributions": contributions,
+                                               "people": people, "visits": visits}  # fmt: skip
     for name, value in wrong.items():
         if value is not None:
             right = "--rows" if bandit else "--rounds"
             raise ValueError(f"--{name} goes with {right}; leave it out, or give {right}")
     if (dim is None) == (public_sample is None):
         raise ValueError("give either --dim D or --public-sample FILE, so that features are known")
+    if visits is not None and people is None:
+        raise ValueError("--visits goes with --people N: how many come again and again")
     budgets = epsilon or [0.5, 1.0, 2.0]
+    _bounded("--rows", rows, MOST)
+    _bounded("--dim", dim, 10**9)
+    for each in budgets:
+        _bounded("--epsilon", each, 1000)
+        for weakness in weaknesses(each, delta):
+            print(f"discreet: {weakness}", file=sys.stderr)
     features = (
         dim if public_sample is None
         else regression_forecast.read_sample(public_sample, norm_bound, sets=bandit)
@@ -129,7 +153,8 @@ def forecast(
     if rounds is not None:
         stream = bandit_forecast.Stream(
             features, rounds, actions, noise, delta,
-            1 if contributions is None else contributions, gap, clicks,
+            1 if contributions is None else contributions, gap, clicks, people,
+            "first" if visits is None else visits,
         )  # fmt: skip
         bandit_forecast_report.run(stream, budgets, trust=trust or "joint", out=out)
     else:
@@ -138,3 +163,8 @@ def forecast(
         )
         trusted = trust or "central"
         regression_forecast.run(question, budgets, trust=trusted, target=target, out=out)
+
+
+def _bounded(name: str, value: float | None, most: float) -> None:
+    if value is not None and value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {value:g}")

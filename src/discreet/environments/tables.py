@@ -99,7 +99,7 @@ def table_world(
     reward_range: tuple[float, float] = (0.0, 1.0),
     name: str = "table",
 ) -> TableWorld:
-    """A world from a CSV or Parquet file, a frame or a mapping of columns.
+    """A world from a CSV or Parquet file, a data frame or a mapping of columns.
 
     `context` declares the columns to learn from, with public bounds: `Number(low, high)`,
     `Category(...)`, or the same as plain tables, {"low": 18, "high": 100} and
@@ -124,7 +124,7 @@ def table_world(
 
 
 def read_table(table: Any) -> Any:
-    """A frame, or columns by name: files are read by their ending, the rest is passed on."""
+    """A data frame, or columns by name: files are read by their ending, the rest is passed on."""
     if not isinstance(table, str | os.PathLike):
         return table
     pandas = package("pandas")
@@ -134,7 +134,9 @@ def read_table(table: Any) -> Any:
     if path.endswith((".parquet", ".pq")):
         package("pyarrow")
         return pandas.read_parquet(path)
-    raise ValueError("a table must be a .csv, .csv.gz, .parquet or .pq file, a frame or columns")
+    raise ValueError(
+        "a table must be a .csv, .csv.gz, .parquet or .pq file, a data frame or columns by name"
+    )
 
 
 def declared(context: Mapping[str, Declared]) -> dict[str, Number | Category]:

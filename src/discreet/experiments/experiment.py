@@ -12,6 +12,7 @@ from discreet.source import data_digest, digest
 
 FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
 POINTS = 40  # of a curve
+MOST = 10**9  # rounds, seeds or points; more would not end
 Keys = tuple[str | int, ...]  # to a value of an experiment: ("learners", 0, "policy")
 
 
@@ -222,6 +223,8 @@ def _seeds(value: Any) -> tuple[int, ...]:
 def _integer(path: Keys, value: Any, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise ExperimentError(path, f"must be an integer of at least {least}, got {value!r}")
+    if value > MOST:
+        raise ExperimentError(path, f"must be at most {MOST:,}, got {value:,}")
     return value
 
 

@@ -63,28 +63,32 @@ def _table(
         f"± 95%, and fraction {task.gains[1]} {task.gains[2]}"
     )
     table = Table(title=escape(title), title_justify="left")
-    table.add_column("learner", overflow="fold", min_width=12)
-    table.add_column("epsilon", justify="right", no_wrap=True)
     environments = [each.title for each in experiment.environments]
-    needed = 12 + len("epsilon") + CELL * len(environments) + 3 * (len(environments) + 2) + 1
-    blocks = [environments] if needed <= width else [[each] for each in environments]
+    columns = len(environments) + 2
+    left = width - len("epsilon") - CELL * len(environments) - 3 * columns - 1
+    blocks = [environments] if left >= 12 else [[each] for each in environments]
+    if len(blocks) > 1:
+        left = width - len("epsilon") - CELL - 3 * 4 - 1
+    named = max(left if len(blocks) == 1 else left // 2, 4)
+    table.add_column("learner", overflow="fold", max_width=named)
+    table.add_column("epsilon", justify="right", width=len("epsilon"))
     if len(blocks) == 1:
         for name in environments:
-            table.add_column(Text(name), justify="right", overflow="fold", min_width=CELL)
+            table.add_column(Text(name), justify="right", overflow="fold", width=CELL)
     else:
-        table.add_column("environment", overflow="fold", min_width=12)
-        table.add_column(task.measure, justify="right", overflow="fold", min_width=CELL)
+        table.add_column("environment", overflow="fold", max_width=named)
+        table.add_column(task.measure, justify="right", overflow="fold", width=CELL)
     for block in blocks:
         for learner in experiment.learners:
             private = task.learners[learner.name].private
             epsilons = sorted(experiment.epsilons, reverse=True) if private else [math.inf]
             for epsilon in epsilons:
                 first = epsilon == epsilons[0]
-                named = [] if len(blocks) == 1 else [Text(block[0] if first else "")]
+                where = [] if len(blocks) == 1 else [Text(block[0] if first else "")]
                 table.add_row(
                     Text(learner.title if first else ""),
                     f"{epsilon:g}" if private else "-",
-                    *named,
+                    *where,
                     *(_cell(found.get((learner.title, epsilon, each), [])) for each in block),
                     end_section=epsilon == epsilons[-1],
                 )

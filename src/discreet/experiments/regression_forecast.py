@@ -1,7 +1,8 @@
 """Before any data: what error to expect, what privacy costs, how many rows a target needs."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from discreet.regression.information import (
 )
 
 MOST_ROWS = 5000  # of a public sample; more would change nothing but the time
+MOST_COLUMNS = 100  # of a public sample: time grows with their cube, here to about a minute
+POINTS = 11  # of a curve
 COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")
 
 
@@ -87,14 +90,30 @@ def run(
     trusts = ("central", "local") if trust == "both" else (trust,)
     for epsilon in epsilons:
         positive("epsilon", epsilon)
-    answers = [answer(question, "none", math.inf, target)]
-    answers += [answer(question, model, e, target) for model in trusts for e in sorted(epsilons)]
-    _table(question, answers, target)
-    out.mkdir(parents=True, exist_ok=True)
+    settings = [("none", math.inf), *((model, e) for model in trusts for e in sorted(epsilons))]
     path = out / "forecast.png"
-    figure(path, question, sorted(epsilons), trusts, target)
+    with _progress(len(settings) + len(trusts) * len(epsilons) * POINTS) as tick:
+        answers = []
+        for model, e in settings:
+            answers.append(answer(question, model, e, target))
+            tick()
+        out.mkdir(parents=True, exist_ok=True)
+        figure(path, question, sorted(epsilons), trusts, target, tick)
+    _table(question, answers, target)
     print(f"\nFigure: {path}")
     return path
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], object]]:
+    """A bar while forecasts are computed, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("forecasting", total=total)
+        yield lambda: progress.advance(task)
 
 
 def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
@@ -122,6 +141,11 @@ def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
     if rows.ndim not in ((2, 3) if sets else (2,)) or 0 in rows.shape:
         shapes = "(rows, d) or (sets, actions, d)" if sets else "(rows, d)"
         raise ValueError(f"the public sample must have shape {shapes}, got {rows.shape}")
+    if rows.shape[-1] > MOST_COLUMNS:
+        raise ValueError(
+            f"a forecast from a sample takes at most {MOST_COLUMNS} features, and this one has "
+            f"{rows.shape[-1]:,}: give --dim instead, or a sample of its first principal directions"
+        )
     rows = rows[:: math.ceil(len(rows) / MOST_ROWS)]
     return within("the public sample", rows, norm_bound, norm="l2", clip=True) / norm_bound
 
@@ -181,6 +205,7 @@ def figure(
     epsilons: Sequence[float],
     trusts: Sequence[str],
     target: float | None = None,
+    tick: Callable[[], object] = lambda: None,
 ) -> None:
     """Error against the number of rows: least squares, private, and the limit."""
     import matplotlib
@@ -190,7 +215,7 @@ def figure(
 
     X = question.covariates
     sigma = question.noise
-    n = np.unique(np.geomspace(max(10, question.rows / 30), 30 * question.rows, 11).astype(int))
+    n = np.unique(np.geomspace(max(10, question.rows / 30), 30 * question.rows, POINTS).astype(int))
     picture, axes = plt.subplots(
         1, len(trusts), figsize=(6.2 * len(trusts), 4.2), constrained_layout=True, squeeze=False
     )
@@ -198,11 +223,14 @@ def figure(
         plain = [expected_error(X, int(k), label_noise=sigma) for k in n]
         axis.loglog(n, plain, color="black", label="without privacy")
         for epsilon, colour in zip(epsilons, COLOURS * len(epsilons), strict=False):
-            private = [
-                expected_error(X, int(k), epsilon, question.delta, trust=trust, label_noise=sigma)
-                for k in n
-            ]
-            limit = [error_limit(X, int(k), epsilon, trust=trust, label_noise=sigma) for k in n]
+            private = []
+            limit = []
+            for k in map(int, n):
+                private.append(
+                    expected_error(X, k, epsilon, question.delta, trust=trust, label_noise=sigma)
+                )
+                limit.append(error_limit(X, k, epsilon, trust=trust, label_noise=sigma))
+                tick()
             axis.loglog(n, private, color=colour, label=f"epsilon = {epsilon:g}")
             axis.loglog(n, limit, "--", color=colour, linewidth=0.9)
         axis.plot([], [], "--", color="grey", linewidth=0.9, label="limit (scale)")

@@ -7,6 +7,7 @@ one that was made larger runs only what is new.
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import as_completed
@@ -77,7 +78,7 @@ def load(out: Path) -> Results:
         experiment = Experiment.from_dict(json.loads(text))
     except (OSError, ValueError):
         raise ValueError(
-            f"{out} is no folder of a run; try: discreet run experiment.toml"
+            f"{out} is not the folder of a run; try: discreet run experiment.toml"
         ) from None
     cells = cells_of(experiment)
     found = ((cell, read_record(out / "cells" / f"{cell.key}.json")) for cell in cells)
@@ -103,6 +104,8 @@ def finished(
     `run` takes a cell and the folder, writes the cell's file, and returns what is in it; it is
     called in other processes, so it stands at the top of a module.
     """
+    if cluster is not None and not re.fullmatch(r"[a-z]+://.+", cluster):
+        raise ValueError(f"--cluster must be an address such as tcp://HOST:PORT, got {cluster!r}")
     if cluster is not None and workers is not None:
         raise ValueError("--workers counts processes here, --cluster has its own: give one of them")
     waiting = []

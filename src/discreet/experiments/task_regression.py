@@ -93,10 +93,12 @@ class Regression(Task):
         entry = self.learner_entry(cell.learner)
         options = cell.learner.options
         if not entry.private:
-            return entry.make(fit_intercept=True, **options)
+            return entry.make(norm_bound=1.0, label_bound=1.0, fit_intercept=True, **options)
         return entry.make(
             cell.epsilon,
             None if options.get("trust") == "local" else cell.delta,
+            norm_bound=1.0,
+            label_bound=1.0,
             fit_intercept=True,
             noise=SeededNoise(cell.seed),
             random_state=cell.seed,

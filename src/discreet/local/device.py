@@ -43,7 +43,7 @@ class Promise:
             )
         for name in ("dim", "norm_bound", "outcome_range"):
             if getattr(state, name) != getattr(self, name):
-                raise ValueError(f"this device was promised another {name}; it keeps its state")
+                raise ValueError(f"this device was promised another {name}; the state is refused")
 
 
 class Device:
@@ -127,7 +127,9 @@ class Device:
         _expect_state(state)
         self.promise.check(state)
         if state.window < self._state.window:
-            raise ValueError("expected a newer state: windows count up; this device keeps its own")
+            raise ValueError(
+                "expected a newer state: window numbers only grow; the state is refused"
+            )
         self._state = state
 
     def answer(self, features: ArrayLike, outcome: float) -> Report:  # (d,)

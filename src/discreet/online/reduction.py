@@ -101,7 +101,7 @@ class PrivateBandit(Stateful, Generic[Made]):
         if not 0 <= decision.round < self.rounds:
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if decision.round in self._taken:
-            raise ValueError("this decision has had its loss; each counts once")
+            raise ValueError("this decision already has its loss; each counts once")
 
     def _number(self, loss: float) -> float:
         """The loss as a float in the range; rounding of <l, x> at the border is forgiven."""

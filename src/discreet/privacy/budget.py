@@ -3,14 +3,42 @@
 import hmac
 import math
 import secrets
+import warnings
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
-from discreet.arrays import integer, positive
+from discreet.arrays import integer, positive, real
 from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
 from discreet.state import Stateful, damaged, value
+
+LARGE_EPSILON = 20.0  # an outcome may become 500 million times as likely
+LARGE_DELTA = 0.01  # one person in a hundred may have no promise at all
+
+
+class WeakPromiseWarning(UserWarning):
+    """The budget is legal and promises next to nothing."""
+
+
+def weaknesses(epsilon: float, delta: float) -> list[str]:
+    """What a weak budget means, in words; nothing for a usual one, or for one that is switched off.
+
+    >>> weaknesses(1.0, 1e-6), len(weaknesses(50.0, 0.9))
+    ([], 2)
+    """
+    words = []
+    if LARGE_EPSILON <= epsilon < math.inf:
+        words.append(
+            f"epsilon = {epsilon:g} promises next to nothing: an observer's guess about a person "
+            f"may be right with odds of e^{epsilon:g} to 1; usual values are 0.1 to 10"
+        )
+    if delta >= LARGE_DELTA:
+        words.append(
+            f"delta = {delta:g} promises next to nothing: with that chance a person's data may "
+            "come out as they are; take much less than 1 / people, such as 1e-6"
+        )
+    return words
 
 
 @value
@@ -34,10 +62,12 @@ class Budget:
     def __post_init__(self) -> None:
         set_ = object.__setattr__
         set_(self, "epsilon", positive("epsilon", self.epsilon, allow_inf=True))
-        if not 0 <= float(self.delta) < 1:
+        if not 0 <= real("delta", self.delta) < 1:
             raise ValueError(f"delta must lie in [0, 1), got {self.delta!r}")
         set_(self, "delta", float(self.delta))
         set_(self, "contributions", integer("contributions", self.contributions))
+        for weakness in weaknesses(self.epsilon, self.delta):
+            warnings.warn(weakness, WeakPromiseWarning, stacklevel=4)
 
     @property
     def off(self) -> bool:

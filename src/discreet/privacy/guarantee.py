@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from discreet.arrays import one_of
+from discreet.privacy.budget import weaknesses
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 from discreet.privacy.release import Release, plain
 
@@ -18,10 +19,26 @@ _VISITS = {
     "first": "the first reward of each person counts",
     "all": "one reward of each person in each window counts",
 }
+_RECORDS = {  # what one person contributes: one of it, and what is in it
+    "round": "one round: its features and its feedback, whatever they were",
+    "row": "one row: its features and its label, whatever they were",
+}
 
 
 class Report(Protocol):
     """An audit that knows how to write itself down."""
+
+    @property
+    def attack(self) -> str:
+        """The name of the attack; it begins with that of what was attacked."""
+
+    @property
+    def claim(self) -> float:
+        """The epsilon that was attacked, at `delta`."""
+
+    @property
+    def delta(self) -> float:
+        """Of the claim."""
 
     def to_dict(self) -> dict[str, Any]:
         """Lower bound, method, number of runs, confidence, code version."""
@@ -39,7 +56,8 @@ class Guarantee:
     """What a learner promises each person over its whole life, and what it has released so far.
 
     `epsilon` and `delta` bound everything it will ever release; `epsilon_at` computes what the
-    releases made so far cost, from their sensitivities and noise alone.
+    releases made so far cost, from their sensitivities and noise alone. `record` is what one person
+    contributes: a round of a learner, or a row of a table.
     """
 
     epsilon: float  # bound on the privacy loss of everything, now and later
@@ -51,11 +69,13 @@ class Guarantee:
     reference: str = ""  # where the method comes from
     neighbours: str = "replace-one"  # which data sets are told apart
     audits: tuple[Mapping[str, Any], ...] = ()  # results of audits
-    visits: str = ""  # of a person, that count: "first" or "all"; "" where a round is protected
+    visits: str = ""  # of a person, that count: "first" or "all"; "" where a record is protected
+    record: str = "round"  # what one person contributes: "round" or "row"
 
     def __post_init__(self) -> None:
         one_of("trust", self.trust, tuple(_TRUST))
         one_of("visits", self.visits, ("", *_VISITS))
+        one_of("record", self.record, tuple(_RECORDS))
 
     @property
     def private(self) -> bool:
@@ -64,11 +84,11 @@ class Guarantee:
 
     @property
     def unit(self) -> str:
-        """What is hidden: a round, a user with a bounded number of rounds, a person with all."""
+        """What is hidden: a round or row, a user with some of them, a person with all."""
         if self.visits:
             return "person"
         k = self.contributions
-        return "round" if k == 1 else f"user, at most {k} rounds"
+        return self.record if k == 1 else f"user, at most {k} {self.record}s"
 
     @property
     def sampler(self) -> str:
@@ -95,14 +115,36 @@ class Guarantee:
         distinct = {tuple(sorted(_costs(group))): group for group in (common, *scopes.values())}
         return max(_epsilon(group, delta) for group in distinct.values())
 
-    def with_audit(self, report: Report) -> "Guarantee":
-        """The same promise with one more attack on record."""
+    def with_audit(self, report: Report, of: object) -> "Guarantee":
+        """The same promise with one more attack on record.
+
+        `of` is the learner or mechanism that gave this promise. The attack must fit it: its name
+        begins with the class (of "LinearBandit", "linear bandit, ..."), and it was made at the
+        epsilon, delta, trust and contributions promised here.
+        """
+        given = getattr(of, "guarantee", None) or getattr(of, "guarantee_", None)
+        if given is None or replace(self, audits=()) != given:
+            raise ValueError(
+                f"this promise is not that of the {type(of).__name__} given; call "
+                "learner.guarantee.with_audit(report, learner)"
+            )
+        promised = (self.epsilon, self.delta)
+        if (report.claim, report.delta) != promised:
+            raise ValueError(
+                f"the attack was made on epsilon = {report.claim:g}, delta = {report.delta:g}, and "
+                f"epsilon = {self.epsilon:g}, delta = {self.delta:g} is promised; attack that"
+            )
+        if not _fits(report.attack, type(of).__name__, self.trust, self.contributions):
+            raise ValueError(
+                f"the attack {report.attack!r} is not one on {type(of).__name__} under "
+                f"{self.trust} trust with contributions = {self.contributions}; see: discreet audit"
+            )
         return replace(self, audits=(*self.audits, report.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
         """A stable, versioned, JSON-ready record of the promise."""
         return {
-            "format": 1,
+            "format": 2,  # 1: releases had "epsilon": "inf" where only mu or rho is finite
             "epsilon": plain(self.epsilon),
             "delta": self.delta,
             "trust": self.trust,
@@ -118,32 +160,32 @@ class Guarantee:
 
     def statement(self) -> str:
         """The promise in words for someone who is not an expert."""
+        if not self.private:
+            return "\n".join(filter(None, [_NO_PRIVACY, self._noise(), self._method()]))
         parts = [self._promise(), self._protected(), self._noise()]
+        parts += [f"WEAK: {weakness}." for weakness in weaknesses(self.epsilon, self.delta)]
         if self.unprotected:
             parts.append("Not protected: " + "; ".join(self.unprotected) + ".")
         for audit in self.audits:
             parts.append(
-                f"Attacked {audit['runs']} times ({audit['method']}): the attack proves epsilon of "
-                f"at least {audit['lower_bound']:.3g} at delta = {audit['delta']:g}, with "
-                f"{audit['confidence']:.4g} confidence."
+                f"Attacked {audit['runs']:,} times ({audit['attack']}; {audit['method']}): "
+                f"{audit['verdict']}. The attack proves epsilon of at least "
+                f"{audit['lower_bound']:.3g} at delta = {audit['delta']:g}, with "
+                f"{audit['confidence']:.4g} confidence; that it proves no more proves nothing."
             )
-        if self.reference:
-            parts.append(f"Method: {self.reference}.")
-        return "\n".join(parts)
+        return "\n".join(filter(None, [*parts, self._method()]))
+
+    def _method(self) -> str:
+        return f"Method: {self.reference}." if self.reference else ""
 
     def _promise(self) -> str:
-        if not self.private:
-            return (
-                "NO PRIVACY. epsilon is infinite: no noise is added, and what is published may "
-                "reveal anyone's data."
-            )
-        odds = math.exp(self.epsilon)
-        rounded = f"{odds:.3g}" if odds < 1e6 else f"e^{self.epsilon:g}"
         but = f", plus {self.delta:g}," if self.delta else ""
+        whose = "one person did" if self.record == "round" else "the data of one person say"
+        other = "had they done" if self.record == "round" else "had they said"
         return (
             f"{_TRUST[self.trust]} is differentially private (epsilon = {self.epsilon:g}, "
-            f"delta = {self.delta:g}): whatever one person did, no outcome becomes more than "
-            f"{rounded} times as likely{but} as it would be had they done anything else."
+            f"delta = {self.delta:g}): whatever {whose}, no outcome becomes more than "
+            f"{_times(self.epsilon)}{but} as it would be {other} anything else."
         )
 
     def _protected(self) -> str:
@@ -152,11 +194,9 @@ class Guarantee:
                 "Protected: one person with everything they did in any number of visits, all of it "
                 f"replaced; {_VISITS[self.visits]} (neighbours: {self.neighbours})."
             )
-        who = (
-            "one round: its features and its feedback, whatever they were"
-            if self.contributions == 1
-            else f"one person with everything they did in up to {self.contributions} rounds"
-        )
+        k = self.contributions
+        did = "everything they did in" if self.record == "round" else "all of their data in"
+        who = _RECORDS[self.record] if k == 1 else f"one person with {did} up to {k} {self.record}s"
         return f"Protected: {who} (neighbours: {self.neighbours})."
 
     def _noise(self) -> str:
@@ -177,6 +217,51 @@ class Guarantee:
                 " output: round what you publish."
             )
         return made
+
+
+_NO_PRIVACY = (
+    "NO PRIVACY. epsilon is infinite: no noise is added, and what is published may reveal anyone's "
+    "data.\nProtected: nothing and nobody."
+)
+
+
+def _times(epsilon: float) -> str:
+    """e^epsilon in words, never rounded down.
+
+    >>> _times(1.0), _times(0.001), _times(20.0)
+    ('2.72 times as likely', '1.0011 times as likely', 'e^20 times as likely')
+    """
+    odds = math.exp(min(epsilon, 700.0))
+    if odds > 1e6:
+        return f"e^{epsilon:g} times as likely"
+    # Three digits, or where it is close to 1 two of the excess.
+    digits = 2 - math.floor(math.log10(odds))
+    if odds < 1.5:
+        digits = 1 - math.floor(math.log10(math.expm1(epsilon)))
+    rounded = math.ceil(odds * 10.0**digits - 1e-6) / 10.0**digits
+    return f"{rounded:.{max(digits, 0)}f} times as likely"
+
+
+def _fits(attack: str, learner: str, trust: str, contributions: int) -> bool:
+    """Whether an attack of this name is one on such a learner.
+
+    >>> _fits("linear bandit sgd", "LinearBandit", "joint", 1), _fits("ftrl", "FTPL", "central", 1)
+    (True, False)
+    >>> _fits("local regression gram report", "PrivateLinearRegression", "local", 1)
+    True
+    """
+    words = "".join(mark for mark in attack.lower() if mark.isalnum())
+    name = learner.lower()
+    names = [name, name.removeprefix("private")]
+    if trust == "local":  # "local regression" is private linear regression under local trust
+        names.append("local" + names[1].removeprefix("linear"))
+    other = {"local": "central", "central": "local", "joint": "local"}[trust]
+    return (
+        words.startswith(tuple(names))
+        and other not in words.removeprefix(name)
+        and ("three" in words) == (contributions == 3)
+        and contributions in (1, 3)
+    )
 
 
 def _costs(group: list[Release]) -> list[tuple[float, float, float]]:

@@ -137,11 +137,12 @@ class Ledger(Stateful):
         unprotected: tuple[str, ...] = (),
         reference: str = "",
         visits: str = "",
+        record: str = "round",
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         k = self.budget.contributions
         if k > 1:
-            limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+            limit = f"people in more than {k} {record}s (whoever calls must enforce that limit)"
             unprotected = (*unprotected, limit)
         return Guarantee(
             epsilon=self.budget.epsilon,
@@ -153,6 +154,7 @@ class Ledger(Stateful):
             reference=reference,
             neighbours="replace-one-person" if visits else "replace-one",
             visits=visits,
+            record=record,
         )
 
     def _begun(self) -> bool:

@@ -37,7 +37,7 @@ def observed(*kinds: str) -> Iterator[list[Observed]]:
     """
     global _observer, _kinds
     if _observer is not None:
-        raise RuntimeError("somebody observes already; use the list of the outer block")
+        raise RuntimeError("observed() is active already; use the list of the outer block")
     seen: list[Observed] = []
     _observer, _kinds = seen, kinds
     try:

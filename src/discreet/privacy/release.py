@@ -14,6 +14,8 @@ from typing import Any
 from discreet.privacy.gaussian import bounded_range_mu
 from discreet.state import value
 
+_CURRENCIES = ("epsilon", "mu", "rho")
+
 
 @value
 @dataclass(frozen=True, slots=True)
@@ -90,14 +92,24 @@ class Release:
         return cls(mechanism=mechanism, epsilon=math.inf, mu=math.inf, rho=rho, **about)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; infinities as the string "inf", so that it is valid JSON."""
-        return {name: plain(item) for name, item in asdict(self).items()}
+        """Plain values; a currency in which the release has no finite price is left out.
+
+        So a Gaussian release has mu and rho, and no epsilon. Without any price, as without noise,
+        all three are the string "inf".
+        """
+        record = asdict(self)
+        priced = any(math.isfinite(record[name]) for name in _CURRENCIES)
+        return {
+            name: plain(item)
+            for name, item in record.items()
+            if not (priced and name in _CURRENCIES and math.isinf(item))
+        }
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> "Release":
         """The release that `to_dict` wrote."""
         fields: dict[str, Any] = {n: math.inf if v == "inf" else v for n, v in record.items()}
-        return cls(**fields)
+        return cls(**(dict.fromkeys(_CURRENCIES, math.inf) | fields))
 
 
 def plain(item: Any) -> Any:

@@ -1,6 +1,7 @@
 """Private estimators with the scikit-learn interface."""
 
-from discreet.regression.base import Estimate, PrivacyLeakWarning, Problem
+from discreet.regression.assumed import UnstatedWarning
+from discreet.regression.base import Estimate, Problem
 from discreet.regression.baselines import OLS, SSP, AdaSSP, DPGradientDescent
 from discreet.regression.glm import PrivateGLM
 from discreet.regression.information import (
@@ -11,6 +12,7 @@ from discreet.regression.information import (
     rows_needed,
 )
 from discreet.regression.linear import PrivateLinearRegression
+from discreet.regression.surroundings import PrivacyLeakWarning
 
 __all__ = [
     "OLS",
@@ -22,6 +24,7 @@ __all__ = [
     "PrivateGLM",
     "PrivateLinearRegression",
     "Problem",
+    "UnstatedWarning",
     "error_limit",
     "expected_error",
     "information_matrix",

@@ -26,7 +26,9 @@ from discreet.arrays import (
 )
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
+from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.rows import is_distributed
+from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
@@ -40,10 +42,6 @@ IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask co
     "rows and sums without noise inside the cluster",
     "whether every pass read the same rows (a fit on a source that changes is refused)",
 )
-
-
-class PrivacyLeakWarning(UserWarning):
-    """Something was read off private data without noise."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ class PrivateRegressor:
     contributions: int
     trust: str
     method: str
-    fit_intercept: bool
+    fit_intercept: bool | None
     public_X: Any
     bounds_from: str | None
     noise: Noise | None
@@ -105,7 +103,7 @@ class PrivateRegressor:
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         """The methods for this trust model, by name."""
-        raise TypeError("a regressor lists its methods")
+        raise TypeError("a regressor must define _methods")
 
     def _by_sums(self) -> tuple[str, ...]:
         """The methods that see rows through sums only, and so run on blocks of dask collections."""
@@ -113,7 +111,7 @@ class PrivateRegressor:
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         """What method="auto" means, from public quantities only."""
-        raise TypeError("a regressor chooses its method")
+        raise TypeError("a regressor must define _choose")
 
     # -- scikit-learn's conventions ---------------------------------------------------------------
 
@@ -166,18 +164,21 @@ class PrivateRegressor:
         Both may be dask arrays or data frames: rows stay in their blocks, each stage is one pass of
         partial sums, and releases happen here, once.
         """
+        self._warn_of_assumptions()
+        leaks = leaks_around(stacklevel=2)
+        intercept = bool(self.fit_intercept)
         distributed = is_distributed(X) or is_distributed(y)
         if distributed:
             self._check_by_sums(self.method)  # before any pass
         rows, labels, norm_bound, label_bound = (self._blocks if distributed else self._rows)(X, y)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
-        scale = norm_bound * math.sqrt(2) if self.fit_intercept else norm_bound
-        d = rows.shape[1] - int(self.fit_intercept)
+        scale = norm_bound * math.sqrt(2) if intercept else norm_bound
+        d = rows.shape[1] - int(intercept)
         public = None
         names = names_of(X)
         if self.public_X is not None:
             refuse_other_names(names_of(self.public_X), names, "public_X: ")
-            public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, self.fit_intercept)
+            public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, intercept)
         available = self._methods()
         name = self.method
         if name == "auto":
@@ -192,13 +193,11 @@ class PrivateRegressor:
         self._scale = scale
         self._label_scale = label_bound
         self.coef_ = theta[:d] * (label_bound / scale)
-        self.intercept_ = (
-            float(theta[d] * label_bound / math.sqrt(2)) if self.fit_intercept else 0.0
-        )
+        self.intercept_ = float(theta[d] * label_bound / math.sqrt(2)) if intercept else 0.0
         self.n_features_in_ = d
         remember_names(names, self)
         self.method_ = name
-        self.guarantee_ = self._promise(ledger, distributed)
+        self.guarantee_ = self._promise(ledger, distributed, leaks)
         return self
 
     def predict(self, X: Any) -> Array:
@@ -239,6 +238,19 @@ class PrivateRegressor:
 
     # -- inside -----------------------------------------------------------------------------------
 
+    def _warn_of_assumptions(self) -> None:
+        """At every fit, whatever the rows are: a warning that looked at them would be a leak."""
+        bounds = {
+            "norm_bound": (self.norm_bound, "rows longer than 1 are shortened"),
+            "label_bound": (self.label_bound, self._beyond_labels()),
+        }
+        if self.bounds_from is not None:
+            bounds = {}
+        warn_of_assumptions(bounds, self.fit_intercept, stacklevel=3)
+
+    def _beyond_labels(self) -> str:
+        return "labels beyond -1 .. 1 are clipped"
+
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
         rows = checked_rows(X, None)
@@ -246,7 +258,7 @@ class PrivateRegressor:
         if len(rows) != len(labels):
             raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
         norm_bound, label_bound = self._bounds(rows, labels)
-        units = unit_rows(rows, norm_bound, self.fit_intercept)
+        units = unit_rows(rows, norm_bound, bool(self.fit_intercept))
         return units, unit_labels(labels, label_bound), norm_bound, label_bound
 
     def _blocks(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
@@ -261,7 +273,7 @@ class PrivateRegressor:
 
         norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
         d = int(X.shape[1])
-        intercept = self.fit_intercept
+        intercept = bool(self.fit_intercept)
         prepare = partial(_units, d, norm_bound, label_bound, intercept)
         rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
@@ -282,7 +294,7 @@ class PrivateRegressor:
     def _accounting(self) -> str | None:
         return "pure" if self.trust == "local" else None
 
-    def _promise(self, ledger: Ledger, distributed: bool) -> Guarantee:
+    def _promise(self, ledger: Ledger, distributed: bool, leaks: tuple[str, ...] = ()) -> Guarantee:
         return ledger.guarantee(
             trust=self.trust,
             unprotected=(
@@ -293,9 +305,11 @@ class PrivateRegressor:
                 if self.bounds_from is None
                 else "THE LARGEST NORM AND LABEL, read off the data without noise",
                 "fits repeated on the same rows (each fit spends its own budget)",
+                *leaks,
                 *(IN_A_CLUSTER if distributed else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
+            record="row",
         )
 
     def _randomness(self) -> tuple[Noise, np.random.Generator]:
@@ -321,14 +335,10 @@ class PrivateRegressor:
             in_range = partial(np.clip, a_min=SMALLEST_BOUND, a_max=LARGEST_BOUND)
             longest = np.max(row_norms(X, "l2"))
             return float(in_range(longest)), float(in_range(np.abs(y).max()))
-        for name in ("norm_bound", "label_bound"):
-            if getattr(self, name) is None:
-                raise ValueError(
-                    f"{name} must be given: a public bound, stated without looking at the data "
-                    "(or bounds_from='data', which leaks)"
-                )
-        norm_bound = public_bound("norm_bound", self.norm_bound or 0)
-        label_bound = public_bound("label_bound", self.label_bound or 0)
+        given = (
+            ASSUMED if bound is None else bound for bound in (self.norm_bound, self.label_bound)
+        )
+        norm_bound, label_bound = map(public_bound, ("norm_bound", "label_bound"), given)
         return norm_bound, label_bound
 
     def _fitted_rows(self, X: Any) -> Array:

@@ -29,10 +29,10 @@ class _Baseline(PrivateRegressor):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        norm_bound: float | None = 1.0,
-        label_bound: float | None = 1.0,
+        norm_bound: float | None = None,
+        label_bound: float | None = None,
         contributions: int = 1,
-        fit_intercept: bool = False,
+        fit_intercept: bool | None = None,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
@@ -46,7 +46,7 @@ class _Baseline(PrivateRegressor):
         self.random_state = random_state
 
     def _solve(self, problem: Problem) -> Estimate:
-        raise TypeError("a baseline says how it solves")
+        raise TypeError("a baseline must define how it solves")
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         return {"auto": lambda p: least_squares(p) if p.budget.off else self._solve(p)}
@@ -66,16 +66,17 @@ class OLS(_BySums):
     norm_bound, label_bound   bounds on |x| and |y|; what is beyond is clipped
     fit_intercept             whether to add a constant
 
-    >>> OLS().fit([[0.5], [1.0]], [0.25, 0.5]).coef_.round(3)
+    >>> plain = OLS(norm_bound=1.0, label_bound=1.0, fit_intercept=False)
+    >>> plain.fit([[0.5], [1.0]], [0.25, 0.5]).coef_.round(3)
     array([0.5])
     """
 
     def __init__(
         self,
         *,
-        norm_bound: float | None = 1.0,
-        label_bound: float | None = 1.0,
-        fit_intercept: bool = False,
+        norm_bound: float | None = None,
+        label_bound: float | None = None,
+        fit_intercept: bool | None = None,
     ) -> None:
         super().__init__(
             math.inf, norm_bound=norm_bound, label_bound=label_bound, fit_intercept=fit_intercept
@@ -119,7 +120,8 @@ class AdaSSP(_BySums):
 
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, (50_000, 3))
-    >>> model = AdaSSP(random_state=0).fit(X, X @ [0.5, 0.2, -0.4])
+    >>> model = AdaSSP(norm_bound=1.0, label_bound=1.0, fit_intercept=False, random_state=0)
+    >>> model = model.fit(X, X @ [0.5, 0.2, -0.4])
     >>> bool(np.abs(model.coef_ - [0.5, 0.2, -0.4]).max() < 0.05)
     True
     """
@@ -166,10 +168,10 @@ class DPGradientDescent(_Baseline):
         steps: int = 300,
         gradient_clip: float = 1.0,
         learning_rate: float = 1.8,
-        norm_bound: float | None = 1.0,
-        label_bound: float | None = 1.0,
+        norm_bound: float | None = None,
+        label_bound: float | None = None,
         contributions: int = 1,
-        fit_intercept: bool = False,
+        fit_intercept: bool | None = None,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:

@@ -49,8 +49,10 @@ class PrivateGLM(PrivateRegressor):
     epsilon        the privacy loss of the whole fit; inf switches privacy off
     delta          None: 1e-6 for central trust, 0 for local trust
     link           "identity", "logistic", "probit" or "poisson"
-    norm_bound     public bound on |x|: longer rows are shortened
-    label_bound    public bound on labels (poisson, identity): labels beyond are clipped
+    norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0
+                   for now, and `fit` warns
+    label_bound    public bound on labels: labels beyond are clipped. 1.0 for logistic and probit,
+                   whose labels are 0 and 1; state it too
     contributions  the most rows that one person has
     trust          "central" or "local"
     method         central "newton" (the default; Fisher scoring on noisy gradients), "erm"
@@ -58,7 +60,8 @@ class PrivateGLM(PrivateRegressor):
                    coef_bound, its noise grows like 1/mu_nu), "sgd" (re-weighted regression 2025,
                    Algorithms 1, 2 and 7); local "sgd" (Algorithms 8 to 10)
     coef_bound     public bound on |theta|, see above
-    fit_intercept  whether to add a constant feature, as long as norm_bound
+    fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise. None:
+                   not for now, and `fit` warns that it will be True
     public_X       public covariates in the units of X; only labels are paid for then
     bounds_from    "data" reads the bounds off the rows without noise, which leaks, and warns
     noise          where noise comes from: SecureNoise() for release; None: OS entropy
@@ -67,7 +70,8 @@ class PrivateGLM(PrivateRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((20_000, 3)); X /= np.linalg.norm(X, axis=1, keepdims=True)
     >>> y = rng.random(20_000) < 1 / (1 + np.exp(-X @ [3.0, 0.0, -2.0]))
-    >>> model = PrivateGLM(epsilon=1.0, random_state=0).fit(X, y)
+    >>> model = PrivateGLM(epsilon=1.0, norm_bound=1.0, label_bound=1.0, fit_intercept=False,
+    ...                    random_state=0).fit(X, y)
     >>> model.predict([[1.0, 0.0, 0.0]]).round(1)
     array([1.])
     >>> model.guarantee_.epsilon, model.guarantee_.delta
@@ -80,13 +84,13 @@ class PrivateGLM(PrivateRegressor):
         delta: float | None = None,
         *,
         link: str = "logistic",
-        norm_bound: float | None = 1.0,
-        label_bound: float | None = 1.0,
+        norm_bound: float | None = None,
+        label_bound: float | None = None,
         contributions: int = 1,
         trust: str = "central",
         method: str = "auto",
         coef_bound: float | None = None,
-        fit_intercept: bool = False,
+        fit_intercept: bool | None = None,
         public_X: Any = None,
         bounds_from: str | None = None,
         noise: Noise | None = None,
@@ -133,6 +137,11 @@ class PrivateGLM(PrivateRegressor):
         trust = one_of("trust", self.trust, tuple(METHODS))
         link(self.link)
         return {name: partial(self._solve, solver) for name, solver in METHODS[trust].items()}
+
+    def _beyond_labels(self) -> str:
+        if link(self.link).inverse(1.0) == math.inf:
+            return "labels are taken to be 0 and 1, others are clipped (1 and 2 would all be 1)"
+        return super()._beyond_labels()
 
     def _by_sums(self) -> tuple[str, ...]:
         return ("newton",) if self.trust == "central" else ()

@@ -10,10 +10,11 @@ Everything here looks at X without noise, so X must be **public**: another sampl
 just a dimension d, which stands for the uniform distribution on the unit sphere.
 
 The forecasts are of what this library's estimators do at real sizes, not of the papers' bounds:
-CLIP, NOISE and REPORT were fitted to simulated fits (benchmarks/planning.py).
+CLIP, NOISE and REPORT were fitted to simulated fits (benchmarks/forecast.py).
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +61,7 @@ def information_matrix(
         raise ValueError(f"lam must be at least 0 and finite, got {lam!r}")
     if lam == 0 and np.linalg.matrix_rank(rows) < rows.shape[1]:
         raise ValueError("lam must be positive where the rows of X do not span the space")
-    return _solve(rows, gamma, lam, positive("tol", tol))
+    return _solve(Covariates(rows, rows.shape[1]), gamma, lam, positive("tol", tol))
 
 
 def price_of_privacy(
@@ -82,7 +83,7 @@ def price_of_privacy(
     >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
     910
     """
-    rows = _public(X)
+    covariates = _public(X)
     n = integer("n", n)
     one_of("trust", trust, ("central", "local"))
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
@@ -90,11 +91,11 @@ def price_of_privacy(
     if trust == "central":
         gamma = NOISE / (gaussian_mu(epsilon, delta) * math.sqrt(n))
     else:
-        channel = REPORT * BallChannel(rows.shape[1], epsilon).std
+        channel = REPORT * BallChannel(covariates.d, epsilon).std
         gamma = CLIP * channel / math.sqrt(PEOPLE[-1])
     lam = positive("label_noise", label_noise) / math.sqrt(n)
-    squared = [float(np.sum((rows @ _solve(rows, g, lam, 1e-4)) ** 2)) for g in (gamma, 0.0)]
-    return squared[0] / squared[1]
+    W, plain = (_solve(covariates, each, lam, 1e-4) for each in (gamma, 0.0))
+    return float(np.sum((covariates.rows @ W) ** 2) / np.sum((covariates.rows @ plain) ** 2))
 
 
 def expected_error(
@@ -126,12 +127,12 @@ def expected_error(
     >>> round(expected_error(8, 20_000), 4), round(expected_error(8, 20_000, epsilon=1.0), 4)
     (0.0016, 0.0018)
     """
-    rows = _public(X)
+    covariates = _public(X)
     positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
     one_of("trust", trust, ("central", "local"))
-    covariance = _forecast(rows, integer("n", n), epsilon, delta, trust, label_noise)
-    return _errors(rows, covariance)[norm]
+    covariance = _forecast(covariates, integer("n", n), epsilon, delta, trust, label_noise)
+    return _errors(covariates, covariance)[norm]
 
 
 def error_limit(
@@ -155,21 +156,22 @@ def error_limit(
     >>> error_limit(8, 20_000, epsilon=1.0) < expected_error(8, 20_000, epsilon=1.0)
     True
     """
-    rows = _public(X)
+    covariates = _public(X)
     n = integer("n", n)
     sigma = positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
     one_of("trust", trust, ("central", "local"))
-    d = rows.shape[1]
+    d = covariates.d
     # beyond e^20 privacy is no constraint
     alpha = math.expm1(min(positive("epsilon", epsilon, allow_inf=True), 20.0))
     gamma = 1 / (alpha * math.sqrt(d * n)) if trust == "central" else 0.0
-    W = _solve(rows, gamma, sigma * math.sqrt(d / n), 1e-4)
-    limit = _errors(rows, _with_prior(sigma**2 / n * W @ W))[norm]
+    W = _solve(covariates, gamma, sigma * math.sqrt(d / n), 1e-4)
+    limit = _errors(covariates, _with_prior(sigma**2 / n * W @ W, d))[norm]
     if trust == "central":
         return limit
-    U = _solve(rows, math.inf, min(1.0, sigma / (alpha * math.sqrt(n))), 1e-4)
-    return max(limit, _errors(rows, _with_prior(sigma**2 / (d * alpha**2 * n) * U @ U))[norm])
+    U = _solve(covariates, math.inf, min(1.0, sigma / (alpha * math.sqrt(n))), 1e-4)
+    covariance = _with_prior(sigma**2 / (d * alpha**2 * n) * U @ U, d)
+    return max(limit, _errors(covariates, covariance)[norm])
 
 
 def rows_needed(
@@ -188,13 +190,15 @@ def rows_needed(
     (21, 46)
     """
     goal = positive("target", target)
-    rows = _public(X)
+    covariates = _public(X)
 
     def error(n: float) -> float:
-        return expected_error(
-            rows, round(n), epsilon, delta, trust=trust, label_noise=label_noise, norm=norm
-        )
+        covariance = _forecast(covariates, round(n), epsilon, delta, trust, label_noise)
+        return _errors(covariates, covariance)[norm]
 
+    one_of("norm", norm, ("l1", "l2"))
+    one_of("trust", trust, ("central", "local"))
+    positive("label_noise", label_noise)
     low, high = 1.0, 1024.0
     while error(high) > goal:
         low, high = high, 8 * high
@@ -209,11 +213,29 @@ def rows_needed(
 # -- inside ---------------------------------------------------------------------------------------
 
 
-def _public(X: ArrayLike | int) -> Array:
-    """Rows of a public sample; a dimension d becomes d basis vectors, which have the sphere's W."""
+@dataclass(frozen=True)
+class Covariates:
+    """A public distribution of rows in d features.
+
+    On the sphere every direction is like every other: all matrices are multiples of I, and one
+    number stands for them, `rows` being [[1]]. Then E[phi phi^T] is 1/d, that of `rows` is 1.
+    """
+
+    rows: Array  # (m, d), or (1, 1) for the sphere
+    d: int  # features
+
+    @property
+    def fraction(self) -> float:
+        """E[phi phi^T] in units of the mean of `rows`' own."""
+        return 1.0 if self.rows.shape[1] == self.d else 1 / self.d
+
+
+def _public(X: ArrayLike | int) -> Covariates:
+    """A public sample of rows, or d for the sphere in d dimensions."""
     if isinstance(X, (int, np.integer)):
-        return np.eye(integer("d", X))
-    return within("X", _rows(X), 1.0, norm="l2", clip=False)
+        return Covariates(np.ones((1, 1)), integer("d", X))
+    rows = within("X", _rows(X), 1.0, norm="l2", clip=False)
+    return Covariates(rows, rows.shape[1])
 
 
 def _rows(X: ArrayLike) -> Array:
@@ -223,7 +245,7 @@ def _rows(X: ArrayLike) -> Array:
     return rows
 
 
-def _solve(X: Array, gamma: float, lam: float, tol: float) -> Array:
+def _solve(covariates: Covariates, gamma: float, lam: float, tol: float) -> Array:
     """W <- sym(F^-power W) until F = I, where sym(A) = (A^T A)^(1/2).
 
     With the paper's power 1/2 the next W is (E[w phi phi^T] + lam W^-1)^(-1/2): monotone in W, and
@@ -231,15 +253,15 @@ def _solve(X: Array, gamma: float, lam: float, tol: float) -> Array:
     to it log F moves between once and twice as fast as log W; powers 1/t, with t Chebyshev's nodes
     of [1, 2], then gain up to a factor 6 a step.
     """
-    d = X.shape[1]
+    X = covariates.rows
     if gamma == 0:  # W commutes with Sigma: s w^2 + lam w = 1 in each of its directions
-        s, V = np.linalg.eigh(X.T @ X / len(X))
+        s, V = np.linalg.eigh(covariates.fraction * (X.T @ X / len(X)))
         w = 2 / (lam + np.sqrt(lam**2 + 4 * np.maximum(s, 0.0)))
         return np.asarray((V * w) @ V.T)
-    W = np.eye(d) / max(lam, float(np.mean(row_norms(X, "l2"))))
+    W = np.eye(X.shape[1]) / max(lam, float(np.mean(row_norms(X, "l2"))))
     for k in range(STEPS):
         Z = X @ W
-        balance = _weighted(Z, gamma) + lam * W
+        balance = covariates.fraction * _weighted(Z, gamma) + lam * W
         f, V = np.linalg.eigh(balance)
         if np.max(np.abs(f - 1)) <= tol:
             return W
@@ -262,13 +284,14 @@ def _weighted(Z: Array, gamma: float, power: int = 1) -> Array:
 
 
 def _forecast(
-    X: Array, n: int, epsilon: float, delta: float, trust: str, sigma: float
+    covariates: Covariates, n: int, epsilon: float, delta: float, trust: str, sigma: float
 ) -> Array:  # the covariance of theta's error
-    d = X.shape[1]
+    X = covariates.rows
+    d = covariates.d
     lam = sigma / math.sqrt(n)
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
-        W = _solve(X, 0.0, 1e-3 * lam, 1e-4)
-        return _with_prior(sigma**2 / n * W @ W)
+        W = _solve(covariates, 0.0, 1e-3 * lam, 1e-4)
+        return _with_prior(sigma**2 / n * W @ W, d)
     if trust == "central":
         mu = gaussian_mu(epsilon, delta)
         # 1/gamma bounds the moment, so here its noise is as large as the labels'
@@ -278,34 +301,34 @@ def _forecast(
             stages = [(scale * fraction, EARLY_ROWS) for fraction in FRACTIONS[:-1]]
             stages.append((1.0, n))
         gamma = CLIP * NOISE / (mu * math.sqrt(stages[-1][0] * n))
-        W = _solve(X, gamma, lam, 1e-3)
+        W = _solve(covariates, gamma, lam, 1e-3)
         kappa = 1 / (gamma + 1 / float(np.linalg.norm(W, 2)))
         stds = [NOISE * kappa / (mu * math.sqrt(fraction) * rows) for fraction, rows in stages]
     else:
         gamma = math.inf
-        W = _solve(X, gamma, lam, 1e-3)
+        W = _solve(covariates, gamma, lam, 1e-3)
         channel = REPORT * BallChannel(d, epsilon).std
         stds = [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
-    labels = sigma**2 / n * _weighted(X @ W, gamma, power=2)
-    covariance: Array = np.eye(d) / d
+    labels = sigma**2 / n * covariates.fraction * _weighted(X @ W, gamma, power=2)
+    identity = np.eye(X.shape[1])
+    covariance: Array = identity / d
     precision = 0.0
     for std in stds:
-        residual = math.hypot(sigma, _errors(X, covariance)["l2"])
+        residual = math.hypot(sigma, _errors(covariates, covariance)["l2"])
         precision += (std * min(1.0, CLIP * residual)) ** -2
-        covariance = _with_prior(W @ (labels + np.eye(d) / precision) @ W)
+        covariance = _with_prior(W @ (labels + identity / precision) @ W, d)
     return covariance
 
 
-def _with_prior(covariance: Array) -> Array:
+def _with_prior(covariance: Array, d: int) -> Array:
     """The posterior covariance if before the fit theta ~ N(0, I/d)."""
-    d = len(covariance)
     c, V = np.linalg.eigh(covariance)
     return np.asarray((V * (c / (1 + d * c))) @ V.T)
 
 
-def _errors(X: Array, covariance: Array) -> dict[str, float]:
+def _errors(covariates: Covariates, covariance: Array) -> dict[str, float]:
     """E|<phi, e>| and E[<phi, e>^2]^(1/2) for an error e ~ N(0, covariance)."""
-    variance = np.einsum("ij,ij->i", X @ covariance, X)
+    variance = np.einsum("ij,ij->i", covariates.rows @ covariance, covariates.rows)
     return {
         "l1": math.sqrt(2 / math.pi) * float(np.mean(np.sqrt(np.maximum(variance, 0.0)))),
         "l2": math.sqrt(max(float(np.mean(variance)), 0.0)),

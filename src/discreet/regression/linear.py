@@ -26,8 +26,9 @@ class PrivateLinearRegression(PrivateRegressor):
     Parameters
     epsilon        the privacy loss of the whole fit; inf switches privacy off
     delta          None: 1e-6 for central trust, 0 for local trust
-    norm_bound     public bound on |x|: longer rows are shortened
-    label_bound    public bound on |y|: labels beyond are clipped
+    norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0
+                   for now, and `fit` warns
+    label_bound    public bound on |y|: labels beyond are clipped; state it too
     contributions  the most rows that one person has
     trust          "central": coef_ is private; "local": every report is, before it is sent
     method         central: "information-weighted" (a few stages on all rows), "single-pass" (each
@@ -35,7 +36,8 @@ class PrivateLinearRegression(PrivateRegressor):
                    (needs public_X); local: "information-weighted" (phases), "one-dimensional",
                    "sgd", "known-covariates" (needs public_X); "auto" chooses from the number of
                    features and from whether public_X is given
-    fit_intercept  whether to add a constant feature, as long as norm_bound
+    fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise (see
+                   docs/regression.md). None: not for now, and `fit` warns that it will be True
     public_X       public covariates in the units of X; only labels are paid for then
     bounds_from    "data" reads both bounds off the rows without noise, which leaks, and warns
     noise          where noise comes from: SecureNoise() for release; None: OS entropy
@@ -45,7 +47,8 @@ class PrivateLinearRegression(PrivateRegressor):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (20_000, 3))
     >>> y = X @ [0.5, -0.2, 0.1] + 0.1 * rng.standard_normal(20_000)
-    >>> model = PrivateLinearRegression(epsilon=1.0, norm_bound=3**0.5, random_state=0).fit(X, y)
+    >>> model = PrivateLinearRegression(epsilon=1.0, norm_bound=3**0.5, label_bound=1.0,
+    ...                                 fit_intercept=False, random_state=0).fit(X, y)
     >>> bool(np.abs(model.coef_ - [0.5, -0.2, 0.1]).max() < 0.01)
     True
     >>> round(model.guarantee_.epsilon_at(1e-6), 6)
@@ -57,12 +60,12 @@ class PrivateLinearRegression(PrivateRegressor):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        norm_bound: float | None = 1.0,
-        label_bound: float | None = 1.0,
+        norm_bound: float | None = None,
+        label_bound: float | None = None,
         contributions: int = 1,
         trust: str = "central",
         method: str = "auto",
-        fit_intercept: bool = False,
+        fit_intercept: bool | None = None,
         public_X: Any = None,
         bounds_from: str | None = None,
         noise: Noise | None = None,

@@ -25,6 +25,7 @@ from discreet.service import (
     reports,
     sweeping,
     tokens,
+    trying,
 )
 from discreet.service.asgi import Often, answer, decoded, problem
 from discreet.service.dashboard.pages import Dashboard
@@ -146,6 +147,8 @@ class Routes:
             self._route("GET", "/docs", self.docs),
             *self.dashboard.routes(),
         ]
+        if self.server.settings.demo:
+            made += trying.routes()
         if self.server.settings.personalizer:
             made += [
                 self._route("POST", f"{personalizer.PATH}/rank", self.rank),

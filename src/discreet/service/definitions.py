@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits import LinearBandit, LocalServer
+from discreet.bandits import Holdout, LinearBandit, LocalServer
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
 from discreet.privacy import Noise
@@ -93,6 +93,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
     policy: str = "auto"
     baseline: str | None = None  # the action to compare with: what people would get without it
+    holdout: float | None = None  # fraction of decisions that get it (or any), to measure the gain
 
     def normalised(self) -> bytes:
         """The same bytes for every way to write the same definition: every field, in order.
@@ -150,6 +151,11 @@ def _checked(definition: Definition) -> None:
         raise ValueError("an action needs a name")
     if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
         raise ValueError("baseline must be one of the declared actions")
+    if definition.holdout is not None:
+        if not 0 < definition.holdout <= 0.5:
+            raise ValueError("holdout must be a fraction of decisions, between 0 and 1/2")
+        if privacy.trust == "local":
+            raise ValueError("trust 'local' has no holdout: devices decide by themselves")
     if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
         raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
     if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:
@@ -246,6 +252,12 @@ class Offer:
         self.names = names
 
 
+def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:
+    """Held-out decisions get the baseline by its place among the declared actions."""
+    if actions is not None and None not in (definition.holdout, definition.baseline):
+        raise ValueError("this bandit holds out decisions for its baseline: leave out actions")
+
+
 class Declared:
     """Declared context and actions."""
 
@@ -258,9 +270,11 @@ class Declared:
         self.map = FeatureMap(context, definition.actions, action_features=extra or None)
         self.dim = self.map.dim
         self.names = self.map.names
+        self.definition = definition
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for the available actions."""
+        _assert_baseline_is_offered(self.definition, actions)
         if not isinstance(context, dict):
             context = {}
         names = self.map.actions if actions is None else actions
@@ -270,6 +284,7 @@ class Declared:
         self, contexts: Sequence[Any], actions: list[Any] | None
     ) -> tuple[Array, Sequence[Any]]:
         """Rows (n, actions, dim) for many contexts with the same actions, and their names."""
+        _assert_baseline_is_offered(self.definition, actions)
         names = self.map.actions if actions is None else actions
         if not self.map.columns:
             one = self.map({}, actions)
@@ -289,11 +304,13 @@ class AnyJson:
         hashed = definition.features
         self.map = HashedFeatures(hashed.hashed, number_bound=hashed.number_bound)
         self.actions = None if definition.actions is None else list(definition.actions)
+        self.definition = definition
         self.dim = self.map.dim
         self.names = tuple(f"column {i}" for i in range(self.dim))
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for actions that are strings, or objects with an "id"."""
+        _assert_baseline_is_offered(self.definition, actions)
         given = self.actions if actions is None else actions
         if not given:
             raise ValueError("this bandit has no fixed list of actions: send actions")
@@ -345,8 +362,19 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         contributions=privacy.contributions,
         unit=privacy.unit,
         visits=privacy.visits,
+        holdout=held_out(definition),
         noise=noise,
     )
+
+
+def held_out(definition: Definition) -> Holdout | None:
+    """Which decisions are held out, and what they get."""
+    if definition.holdout is None:
+        return None
+    if definition.baseline is None:
+        return Holdout(definition.holdout)
+    assert definition.actions is not None
+    return Holdout(definition.holdout, list(definition.actions).index(definition.baseline))
 
 
 def local_server(definition: Definition) -> LocalServer:

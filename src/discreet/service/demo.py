@@ -1,9 +1,11 @@
-"""`discreet serve --demo`: a store that is thrown away, one bandit, and simulated people who play.
+"""`discreet serve --demo`: a store that is thrown away, two bandits, and simulated people who play.
 
 The people come through the API like everybody else. They are made up here, so the demo may print
-what they bring; the service itself never shows a mean of rewards.
+what they bring; the service itself never shows a mean of rewards. The second bandit is under local
+trust: its people are devices, and so is the browser of whoever opens /try/private.
 """
 
+import secrets
 import sys
 import tempfile
 import threading
@@ -13,9 +15,15 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from discreet.bandits import PublicPolicy
 from discreet.environments import People
+from discreet.features import FeatureMap
+from discreet.local import report_many
+from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.privacy.noise import SystemNoise
 from discreet.service import keys
 from discreet.service.client import Client, ServiceError
+from discreet.service.definitions import Column
 from discreet.service.serving import check_port, serve
 from discreet.service.settings import Settings
 
@@ -25,6 +33,13 @@ DEFINITION: dict[str, Any] = {
     "actions": ["email", "call", "nothing"],
     "reward": {"range": [0, 1], "wait": "7d"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "population": "customers"},
+}
+LOCAL_BANDIT = "private"
+LOCAL_DEFINITION: dict[str, Any] = {
+    "context": DEFINITION["context"],
+    "actions": DEFINITION["actions"],
+    "reward": {"range": [0, 1]},
+    "privacy": {"epsilon": 2.0, "trust": "local"},
 }
 AT_ONCE = 20  # people who come together
 PAUSE = 0.1  # seconds between them
@@ -64,7 +79,9 @@ class Players:
             try:
                 if not ready:
                     self._client.create(BANDIT, DEFINITION)
+                    self._client.create(LOCAL_BANDIT, LOCAL_DEFINITION)
                     ready = True
+                self._report()
                 contexts, people = visitors(AT_ONCE, self._rng)
                 decisions = self._client.decide_many(BANDIT, contexts)
                 actions = [DEFINITION["actions"].index(each.action) for each in decisions]
@@ -85,6 +102,31 @@ class Players:
                     flush=True,
                 )
                 gained = possible = 0.0
+
+    def _report(self) -> None:
+        """As many people again, on devices of their own."""
+        path = f"/v1/bandits/{LOCAL_BANDIT}"
+        document = self._client.call("GET", f"{path}/policy")
+        policy = PublicPolicy.from_dict(document)
+        contexts, people = visitors(AT_ONCE, self._rng)
+        columns = {name: Column(**each) for name, each in LOCAL_DEFINITION["context"].items()}
+        features = {name: column.feature(name) for name, column in columns.items()}
+        rows = FeatureMap(features, LOCAL_DEFINITION["actions"]).many(contexts)
+        actions = policy.rule.choose(rows, self._rng.random(AT_ONCE))
+        chosen = scaled_rows(rows[np.arange(AT_ONCE), actions], policy.dim, policy.norm_bound)
+        rewards = scaled_outcomes(people.rewards(actions, self._rng), policy.outcome_range)
+        coins = self._rng.random(AT_ONCE)
+        sent = [
+            {
+                "id": secrets.token_hex(16),
+                "policy": f"{document['epoch']}-{document['version']}",
+                "question": report.question,
+                "values": np.atleast_1d(codes).tolist(),
+            }
+            for report in report_many(chosen, rewards, policy, coins, SystemNoise())
+            for codes in policy.channels[report.question].encode(report.values)
+        ]
+        self._client.call("POST", f"{path}/reports", {"reports": sent})
 
 
 def visitors(n: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], People]:
@@ -129,7 +171,8 @@ def _what_to_try(url: str, secret: str) -> str:
     context = """{"context": {"age": 40, "plan": "gold"}}"""
     reward = """{"decision": "dt1...", "reward": 1}"""
     return f"""\
-A demo: bandit {BANDIT!r} on a store that is thrown away at the end, played by simulated people.
+A demo: bandits {BANDIT!r} and {LOCAL_BANDIT!r} on a store that is thrown away at the end, played by
+simulated people.
 Try in another terminal:
 
   KEY={secret}
@@ -138,5 +181,6 @@ Try in another terminal:
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/releases
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/guarantee
 
+Your browser as a device that reports in private: {url}/try/{LOCAL_BANDIT}
 All calls: {url}/docs      Stop: Ctrl-C
 """

@@ -181,6 +181,7 @@ class _Batch:
         self.people = People(connection, row.name, row.epoch, self.held.visit_key)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
+        self.rounds: list[int] = []
         self._learning = self._learns()
         self._next_round = row.next_round
 
@@ -264,13 +265,14 @@ class _Batch:
     def _add(self, sealed: Sealed, reward: float) -> None:
         self.rows.append(sealed.row)
         self.rewards.append(reward)
+        self.rounds.append(sealed.round)
 
     def _store(self) -> None:
         self.marks.store()
         self.pending.store()
         self.people.store()
         if self.rows:
-            self.held.fold(np.array(self.rows), np.array(self.rewards))
+            self.held.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
             turning.save_sum(self.connection, self.server.vault, self.held, self.row)
 
 

@@ -82,6 +82,23 @@ class Live:
     window_size: int = 0
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
+    holdout: Any = None  # which rounds play a baseline
+    held_key: int = 0
+
+    def coin(self, number: int) -> float:
+        """What decides one round."""
+        coin = float(self.rng.random())
+        if self.holdout is None:
+            return coin
+        return float(self.holdout.coins(self.holdout.holds(number, self.held_key), coin))
+
+    def coins(self, first: int, n: int) -> Array:
+        """What decides n rounds; the policy gives some of them to the baseline."""
+        coins = self.rng.random(n)
+        if self.holdout is None:
+            return coins
+        held = self.holdout.holds(np.arange(first, first + n), self.held_key)
+        return np.asarray(self.holdout.coins(held, coins))
 
     @property
     def unused(self) -> int:
@@ -117,12 +134,14 @@ def live(row: Any) -> Live:
 
 def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
     """Sets the policy of the open window, on the event loop, when its lease arrives there."""
-    policy, version, window = held.learner.policy, row.version, row.window
+    learner = held.learner
+    policy, version, window = learner.policy, row.version, row.window
     size = row.window_end - row.window_start
 
     def publish(live: Live) -> None:
         live.policy, live.version, live.window = policy, version, window
         live.window_size = size
+        live.holdout, live.held_key = learner.holdout, learner._held_key
 
     return publish
 
@@ -143,11 +162,12 @@ class Held:
     key: bytes = b""  # name of the key that sealed it: another history has another one
     visit_key: bytes = b""  # of the open window's people, where each window counts anew
 
-    def fold(self, rows: Array, rewards: Array) -> None:
+    def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
         """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
         low, high = self.definition.reward.range
         assert self.learner.window is not None
-        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)))
+        held = self.learner.held_out(np.asarray(rounds))
+        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)), held)
 
 
 def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
@@ -206,6 +226,7 @@ def create(
     if definition.privacy.trust == "local":
         local.create(connection, name, epoch, definition)
         return
+    definition = definitions.parsed(definition.normalised())  # in the order that is stored
     learner = definitions.learner(definition, noise)
     learner.turn()
     connection.execute(

@@ -67,7 +67,8 @@ def reports_after_a_hostile_state() -> float:
         try:
             device = Device(PublicPolicy.from_dict(record), seed=seed, noise=SeededNoise(seed))
             report = device.report(device.decide(row * neighbour), 1.0)
-            return float(np.isfinite(report.values).all())
+            channel = device.policy.channels[report.question]
+            return float(channel.possible(report.values).all())
         except ValueError:
             return -1.0
 
@@ -89,8 +90,8 @@ def reports_after_an_interruption() -> float:
     left = []
 
     class Wire(SeededNoise):
-        def normal(self, size: Any) -> Any:
-            left.append(super().normal(size))
+        def uniform(self, size: Any) -> Any:
+            left.append(super().uniform(size))
             raise KeyboardInterrupt  # the draw is out: whoever listens has the report
 
     policy = PublicPolicy.start(DIM, 1.0)

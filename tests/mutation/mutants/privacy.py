@@ -179,7 +179,7 @@ MUTANTS = [
         "audit",
         1.0,
         lambda: channel_attack("ball channel", SeededNoise(2)).report.lower_bound,
-        (Edit("privacy.channel:Channel._rounded", "np.rint(reports / step) * step", "reports"),),
+        (Edit("privacy.local:_on_grid", "np.rint(units / GRID).astype(np.int64)", "units / GRID"),),
     ),
     Mutant(
         "argmin(score + Gumbel)",
@@ -296,8 +296,8 @@ MUTANTS = [
         (
             Edit(
                 "privacy.local:BallChannel.__init__",
-                "other = math.exp(-self.report_epsilon)",
-                "other = math.exp(-2 * self.report_epsilon)",
+                "odds_below(self.report_epsilon - min(CHECKED, self.report_epsilon / 100))",
+                "odds_below(2 * self.report_epsilon)",
             ),
         ),
         attack="ball channel",

@@ -40,6 +40,7 @@ def turned(cosine: float, towards: float = 0.0) -> tuple[Row, Row]:
 
 
 LABELS = turned(1.0)
+UNIT: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 
 
 def _zeros(n: int, dim: int = 2) -> Rows:
@@ -117,19 +118,19 @@ def _fits(name: str, fit: Fit, attainable: float, effort: float = 1.0) -> None:
 
 def _linear(method: str, **options: Any) -> Make:
     return lambda claim, noise: PrivateLinearRegression(
-        claim.epsilon, claim.delta, method=method, noise=noise, random_state=0, **options
+        claim.epsilon, claim.delta, method=method, noise=noise, random_state=0, **UNIT, **options
     )
 
 
 def _glm(method: str, **options: Any) -> Make:
     return lambda claim, noise: PrivateGLM(
-        claim.epsilon, claim.delta, method=method, noise=noise, random_state=0, **options
+        claim.epsilon, claim.delta, method=method, noise=noise, random_state=0, **UNIT, **options
     )
 
 
 def _baseline(kind: Callable[..., Any], **options: Any) -> Make:
     return lambda claim, noise: kind(
-        claim.epsilon, claim.delta, noise=noise, random_state=0, **options
+        claim.epsilon, claim.delta, noise=noise, random_state=0, **UNIT, **options
     )
 
 

@@ -6,16 +6,18 @@ The open noisy sum, the marks of rewarded rounds and waiting decisions are never
 import asyncio
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits.belief import Belief
-from discreet.bandits.window import VALUE
+from discreet.bandits.predictions import Weights
+from discreet.bandits.value import Totals, Value
 from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
@@ -26,7 +28,7 @@ from discreet.service.dashboard.learnt import (
     Coefficient,
     Comparison,
     Estimate,
-    Weights,
+    Model,
     Window,
     coefficients,
     comparisons,
@@ -43,10 +45,12 @@ class Public:
 
     row: Any
     definition: Definition
-    weights: Callable[[], Weights] | None  # None before anything is known
+    model: Callable[[], Model] | None  # None before anything is known
     policy: Any
     promise: Guarantee
     releases: list[dict[str, Any]]
+    totals: Sequence[Totals]  # of rewards, as released; none under local trust
+    value: Value | None  # against the hold-out
     opened: float  # when the open window began
 
 
@@ -63,6 +67,7 @@ class View:
     opened: float
     coefficients: dict[str, list[Coefficient]]
     comparisons: list[Comparison]
+    value: Value | None
 
     @property
     def left(self) -> int | None:
@@ -111,52 +116,59 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
         )
     ).scalar_one()
     if isinstance(held, LocalHeld):
-        policy, weights = _of_devices(held)
+        policy, model = _of_devices(held)
     else:
-        policy, weights = held.learner.policy, _of_windows(held)
+        policy, model = held.learner.policy, _of_windows(held)
     return Public(
         row,
         held.definition,
-        weights,
+        model,
         policy,
         turning.guarantee(held),
         [json.loads(text) for text in releases],
+        () if isinstance(held, LocalHeld) else held.learner._totals,
+        None if isinstance(held, LocalHeld) else held.learner.value,
         opened,
     )
 
 
-def _of_windows(held: turning.Held) -> Callable[[], Weights] | None:
-    belief = held.learner._belief
+def _of_windows(held: turning.Held) -> Callable[[], Model] | None:
+    learner = held.learner
+    belief, unit, middle = learner._belief, float(learner._unit), learner._middle
     if not isinstance(belief, Belief) or not belief.informed:
         return None
-    reward_range, unit = held.definition.reward.range, float(held.learner._unit)
-    return lambda: Weights.from_releases(belief, reward_range, unit)
+    return lambda: Model(Weights.of(belief), unit, middle, belief.gram)
 
 
-def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Weights] | None]:
+def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Model] | None]:
     policy, belief = held.server.policy, held.server._belief
     if policy.window == 0:
         return policy.rule, None
     largest = max(map(abs, held.definition.reward.range))
-    return policy.rule, lambda: Weights(belief.theta, root(belief.covariance), unit=largest)
+
+    def model() -> Model:
+        spread = root(belief.covariance)
+        return Model(Weights(belief.theta, 0.0, spread, np.zeros(len(spread))), largest)
+
+    return policy.rule, model
 
 
 def _view(found: Public, summary: dict[str, Any]) -> View:
     definition = found.definition
-    windows = _windows(definition, found.promise, found.releases)
+    windows = _windows(found)
     features = definitions.features(definition)
     learnt: dict[str, list[Coefficient]] = {}
     compared: list[Comparison] = []
-    if found.weights is not None:
-        weights = found.weights()
+    if found.model is not None:
+        model = found.model()
         feature_map = getattr(features, "map", None)
         if isinstance(feature_map, FeatureMap):
-            learnt = coefficients(weights, feature_map)
+            learnt = coefficients(model, feature_map)
             now = next((each.mean for each in reversed(windows) if each.mean), None)
             if now is not None and definition.link == "identity":
-                compared = comparisons(weights, feature_map, now, definition.baseline)
+                compared = comparisons(model, feature_map, now, definition.baseline)
         else:
-            each = enumerate(weights.all(1.0))
+            each = enumerate(model.effects(1.0))
             learnt = {"columns": [Coefficient(f"column {i}", estimate) for i, estimate in each]}
     return View(
         summary,
@@ -168,44 +180,46 @@ def _view(found: Public, summary: dict[str, Any]) -> View:
         found.opened,
         learnt,
         compared,
+        found.value if definition.holdout is not None else None,
     )
 
 
-def _windows(
-    definition: Definition, promise: Guarantee, releases: list[dict[str, Any]]
-) -> list[Window]:
+def _windows(found: Public) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
-    if definition.privacy.trust == "local":
+    promise = found.promise
+    if found.definition.privacy.trust == "local":
+        each_costs = promise.epsilon / promise.contributions
         return [
             Window(
-                each["window"], each["rounds"], each["at"], Estimate(each["count"], 0.0),
-                None, None, promise.epsilon / promise.contributions,
+                r["window"], r["rounds"], r["at"], Estimate(r["count"], 0.0), None, None, each_costs
             )
-            for each in releases
-        ]  # fmt: skip
+            for r in found.releases
+        ]
     scopes: dict[str | None, list[Any]] = {}
     for release in promise.releases:
         scopes.setdefault(release.scope, []).append(release)
-    low, high = definition.reward.range
-    largest = max(abs(low), abs(high))
-    found = []
-    for published, booked in zip(releases, scopes.values(), strict=False):
-        std = math.fsum(each.scale for each in booked) / VALUE
+    windows = []
+    for published, total, booked in zip(
+        found.releases,
+        found.totals,
+        scopes.values(),
+        strict=False,  # one more is open
+    ):
         mu = math.sqrt(math.fsum(each.mu**2 for each in booked))
-        count = Estimate(published["count"], std)
-        total = Estimate(published["sum"], largest * std)
-        found.append(
+        count = Estimate(total.count, math.sqrt(total.variances[0]))
+        rewards = Estimate(total.sum, math.sqrt(total.variances[1]))
+        windows.append(
             Window(
                 published["window"],
                 published["rounds"],
                 published["at"],
                 count,
-                total,
-                mean_reward(count, total, (low, high)),
+                rewards,
+                mean_reward(count, rewards, found.definition.reward.range),
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
-    return found
+    return windows
 
 
 # -- everybody's ----------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""What a bandit expects of rows, and what each feature adds; from released values alone.
+
+Estimates and intervals are those of the cautious posterior, in which only rows count that must have
+been there, under a prior so wide that it neither shortens theta nor narrows intervals. `theta`, by
+which the policy chooses, is shorter where little is known.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy
+
+from discreet.arrays import Array
+from discreet.bandits.belief import Belief, prior_precision
+from discreet.least_squares.posterior import root
+
+LEVEL = 0.95
+WIDE = 4.0  # |theta| of the prior behind intervals, in units of the largest reward: hardly any
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Expected rewards in the user's units, with credible intervals."""
+
+    mean: Array  # one for each row
+    low: Array
+    high: Array
+    level: float  # probability that the belief gives to each interval
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one feature adds to the expected reward (to the link's argument, if there is a link)."""
+
+    name: str
+    effect: float
+    low: float
+    high: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return not self.low <= 0 <= self.high
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Effects of all features; printed as a table, the clear ones marked with a star."""
+
+    effects: tuple[Effect, ...]
+    intercept: float
+    level: float
+
+    def __str__(self) -> str:
+        width = max(len(each.name) for each in self.effects)
+        lines = [f"{'':{width}}    effect   {100 * self.level:g}% interval"]
+        for each in self.effects:
+            ends = f"{each.low:+.3f} to {each.high:+.3f}{' *' * each.clear}"
+            lines.append(f"{each.name:{width}}    {each.effect:+.3f}   {ends}")
+        if self.intercept:
+            lines.append(f"{'intercept':{width}}    {self.intercept:+.3f}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """theta with its error, for rows phi in the unit ball, in the belief's units.
+
+    The prediction is <phi, mean> + level, with an error of variance |root' phi + offset|^2.
+    """
+
+    mean: Array  # (features,)
+    level: float
+    root: Array  # (features, d)
+    offset: Array  # (d,)
+
+    @classmethod
+    def of(cls, belief: Any) -> "Weights":
+        """From a belief."""
+        if not isinstance(belief, Belief):
+            raise ValueError("intervals need trust='joint' and estimator='information-weighted'")
+        prior = prior_precision(len(belief.mean), max(WIDE, belief.radius), belief.constant)
+        posterior = belief.cautious_posterior.with_prior(prior)
+        mean, level = belief.split(posterior.mean)
+        return cls(mean, float(level), *belief.split(root(posterior.covariance)))
+
+    def errors(self, rows: Array) -> Array:  # (n, features) -> (n,)
+        """Standard deviations of predictions."""
+        return lengths(rows @ self.root + self.offset)
+
+
+def half_width(level: float) -> float:
+    """Standard deviations on each side of an interval."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level!r}")
+    return -float(scipy.special.ndtri((1 - level) / 2))
+
+
+def effects(
+    names: Sequence[str], weights: Array, errors: Array, scale: float, level: float
+) -> tuple[Effect, ...]:
+    """Weights of features that are `scale` where they apply fully."""
+    z = half_width(level)
+    return tuple(
+        Effect(name, scale * w, scale * (w - z * e), scale * (w + z * e))
+        for name, w, e in zip(names, weights.tolist(), errors.tolist(), strict=True)
+    )
+
+
+def lengths(rows: Array) -> Array:
+    """|row| of each row."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->i", rows, rows)))

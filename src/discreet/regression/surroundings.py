@@ -1,0 +1,55 @@
+"""Who calls `fit`: a search that fits again and again, or a pipeline whose steps read the rows.
+
+A guarantee speaks of one fit. It cannot speak of what scikit-learn does around it, and a user may
+not think of that. So `fit` looks at who calls it, never at the data, and says what it sees.
+"""
+
+import sys
+import warnings
+from types import FrameType
+from typing import Any
+
+SEARCH = (
+    "other fits of {} on the same rows: each spends a budget of its own, and this promise is of "
+    "one of them"
+)
+STEPS = "what earlier steps of the pipeline read off the rows without noise: {}"
+_DEEP = 40  # frames to look at
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something was read off private data without noise, or paid for more than once."""
+
+
+def leaks_around(*, stacklevel: int) -> tuple[str, ...]:
+    """What goes on around the `fit` that calls this, beyond its guarantee; warns of it."""
+    found: list[str] = []
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEEP):
+        if frame is None:
+            break
+        module = str(frame.f_globals.get("__name__", ""))
+        caller = frame.f_locals.get("self")
+        if module.startswith("sklearn.model_selection"):
+            name = "cross-validation" if caller is None else type(caller).__name__
+            found = [*(each for each in found if "other fits" not in each), SEARCH.format(name)]
+        elif module == "sklearn.pipeline" and (steps := _reading_steps(caller)):
+            found.append(STEPS.format(", ".join(steps)))
+        frame = frame.f_back
+    leaks = tuple(dict.fromkeys(found))
+    for leak in leaks:
+        message = f"not covered by guarantee_: {leak}"
+        warnings.warn(message, PrivacyLeakWarning, stacklevel=stacklevel + 1)
+    return leaks
+
+
+def _reading_steps(pipeline: Any) -> list[str]:
+    """Steps before the last that learn from the rows; those that need no fit learn nothing."""
+    names = []
+    for _, step in getattr(pipeline, "steps", [])[:-1]:
+        if step is None or isinstance(step, str):  # "passthrough"
+            continue
+        tags = getattr(step, "__sklearn_tags__", None)
+        if tags is None or tags().requires_fit:
+            names.append(type(step).__name__)
+    return names

@@ -1,0 +1,81 @@
+"""Decisions that are held out: by their number alone, the same for whoever decides and learns."""
+
+import pytest
+
+from discreet.service.client import ServiceError
+from tests.service.conftest import Running
+from tests.service.test_dashboard import Visitor
+
+EXACT = {"privacy": {"epsilon": None}, "holdout": 0.3, "policy": "greedy"}
+LISTED = {
+    **EXACT,
+    "context": {"x": {"number": [0, 1]}},
+    "actions": ["first", "second", "third"],
+    "baseline": "third",
+}
+UNSORTED = {  # stored in another order than it was sent
+    **EXACT,
+    "context": {"x": {"number": [0, 1]}},
+    "actions": {"z": {"price": 1}, "a": {"price": 2}},
+    "action_features": {"price": {"number": [0, 2]}},
+    "baseline": "z",
+}
+
+
+def play(server: Running, definition: dict, rounds: int) -> None:
+    """Whoever gets the baseline brings 0, everybody else 1."""
+    client = server.client()
+    for one in range(rounds):
+        if one % 2:
+            made = [client.decide("b", {"x": 0.5})]
+        else:
+            made = client.decide_many("b", [{"x": 0.5}] * 20)
+        rewards = [float(each.action != definition["baseline"]) for each in made]
+        client.learn_many("b", zip(made, rewards, strict=True))
+
+
+def totals(server: Running):
+    server.client().bandit("b")  # brings what the writer knows up to date
+    return server.server.held["b"].learner._totals
+
+
+@pytest.mark.parametrize("definition", [LISTED, UNSORTED])
+def test_holdout__every_held_out_decision_gets_the_baseline_and_counts_apart(tmp_path, definition):
+    server = Running(tmp_path)
+    server.client().create("b", definition)
+    play(server, definition, 10)
+    server.stop()
+    server = Running(tmp_path)  # another run of the same server holds out the same rounds
+    try:
+        play(server, definition, 10)
+        found = totals(server)
+        assert len(found) >= 3
+        held, count = sum(each.held_count for each in found), sum(each.count for each in found)
+        assert 0.1 < held / (held + count) < 0.5
+        assert sum(each.held_sum for each in found) == 0.0
+        # The greedy policy soon leaves the baseline, which brings nothing.
+        assert found[-1].sum > 0.9 * found[-1].count
+        value = server.server.held["b"].learner.value
+        assert value.holdout.estimate == 0.0
+        assert value.uplift.low <= value.uplift.estimate
+        page = Visitor(server).log_in().get("/bandits/b")[1]
+        assert "measured in 30% of decisions" in page
+    finally:
+        server.stop()
+
+
+def test_holdout__what_cannot_be_measured_is_refused(tmp_path):
+    server = Running(tmp_path)
+    client = server.client()
+    client.create("b", LISTED)
+    try:
+        with pytest.raises(ServiceError, match="leave out actions"):
+            client.decide("b", {"x": 0.5}, actions=["third", "first"])
+        for wrong in ({"holdout": 0.0}, {"holdout": 0.6}, {"baseline": "fourth"}):
+            with pytest.raises(ServiceError, match=next(iter(wrong))):
+                client.create("c", {**LISTED, **wrong})
+        without = {name: each for name, each in LISTED.items() if name != "baseline"}
+        client.create("blind", without)
+        assert client.decide("blind", {"x": 0.5}, actions=["third", "first"]).action != "second"
+    finally:
+        server.stop()
