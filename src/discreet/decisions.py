@@ -161,6 +161,8 @@ class Decisions:
 class RoundSet:
     """A set of rounds, one bit each: which decisions have had their feedback.
 
+    A state summarises blocks of rounds that all have had it, or none of them.
+
     packed   one bit for each round, eight to a byte; None: the empty set
 
     >>> seen = RoundSet()
@@ -218,4 +220,35 @@ class RoundSet:
         return not ((mine[:shared] & ~theirs[:shared]).any() or mine[shared:].any())
 
 
-register(RoundSet, RoundSet.packed, RoundSet)
+CHUNK = 64  # bytes that a state summarises together: 512 rounds
+
+
+def _summarised(rounds: RoundSet) -> dict[str, Any]:
+    """Runs of chunks that are empty (0), full (1) or neither (2), and the bits of the latter."""
+    packed = rounds.packed()
+    chunks = np.zeros((-(-len(packed) // CHUNK), CHUNK), dtype=np.uint8)
+    chunks.ravel()[: len(packed)] = packed
+    words = chunks.view(np.uint64)
+    kinds = np.full(len(chunks), 2, dtype=np.uint8)
+    kinds[(words == 0).all(axis=1)] = 0
+    kinds[(words == np.uint64(2**64 - 1)).all(axis=1)] = 1
+    starts = np.flatnonzero(np.diff(kinds, prepend=3))
+    lengths = np.diff(starts, append=len(kinds))
+    return {
+        "kinds": kinds[starts],
+        "lengths": lengths.astype(np.int64),
+        "bits": chunks[kinds == 2].ravel(),
+    }
+
+
+def _restored(plain: Any) -> RoundSet:
+    kinds = np.repeat(plain["kinds"], plain["lengths"])
+    if kinds.dtype != np.uint8 or not np.isin(plain["kinds"], (0, 1, 2)).all():
+        raise ValueError("expected kinds of chunks")
+    chunks = np.zeros((len(kinds), CHUNK), dtype=np.uint8)
+    chunks[kinds == 1] = 255
+    chunks[kinds == 2] = np.asarray(plain["bits"], dtype=np.uint8).reshape(-1, CHUNK)
+    return RoundSet(chunks.ravel())
+
+
+register(RoundSet, _summarised, _restored)

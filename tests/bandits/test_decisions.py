@@ -109,8 +109,8 @@ def test_decisions__single_ones_have_their_own_policy_row_and_round():
         assert decision.action == i % 3
         assert np.array_equal(decision.row, X[i, i % 3])
         assert decision.learner == "me"
-        law = policies[expected[i]][1].probabilities(X[i][None])[0]
-        assert np.array_equal(decision.probabilities, law)
+        probabilities = policies[expected[i]][1].probabilities(X[i][None])[0]
+        assert np.array_equal(decision.probabilities, probabilities)
         assert many.probability[i] == decision.probability
     assert many[-1].round == 15
     with pytest.raises(IndexError):

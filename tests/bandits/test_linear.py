@@ -87,12 +87,15 @@ def test_decision__probabilities_are_true(policy, link):
         bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
     (offered,) = contexts(1, seed=9)
     chosen = bandit.decide_many(np.broadcast_to(offered, (4000, 5, D)))
-    law = chosen[0].probabilities
-    assert law.sum() == pytest.approx(1)
+    probabilities = chosen[0].probabilities
+    assert probabilities.sum() == pytest.approx(1)
     seen = np.bincount(chosen.action, minlength=5) / 4000
-    assert (np.abs(seen - law) <= 6 * np.sqrt(law * (1 - law) / 4000) + 1e-12).all()
+    assert (
+        np.abs(seen - probabilities)
+        <= 6 * np.sqrt(probabilities * (1 - probabilities) / 4000) + 1e-12
+    ).all()
     assert (chosen.probability > 0).all()
-    assert np.array_equal(chosen.probability, law[chosen.action])
+    assert np.array_equal(chosen.probability, probabilities[chosen.action])
 
 
 def test_thompson__draws_from_the_belief():

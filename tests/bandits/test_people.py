@@ -110,9 +110,8 @@ def test_many__is_the_same_as_one_by_one():
     decisions = [same[int(place)] for place in places]
     assert many.learn_many(decisions, rewards, people=people) == refused
     assert sums(many) == pytest.approx(sums(one))
-    assert one.state_dict()["state"]["_rewarded"]["of"].tolist() == (
-        many.state_dict()["state"]["_rewarded"]["of"].tolist()
-    )
+    numbers = np.arange(40)
+    assert np.array_equal(one._rewarded.contains(numbers), many._rewarded.contains(numbers))
 
 
 def test_admission__depends_on_ones_own_visits_alone():
@@ -272,18 +271,18 @@ def test_sensitivity__one_row_replaced_gone_or_new_in_a_window():
 def separation(story, epsilon=4.0):
     """mu at which the best attack tells two neighbours apart, of the mu that was promised.
 
-    The log-likelihood ratio is N(mu^2 / 2, mu^2) on one side: its mean over runs, computed from
-    what the sums are given, is exact up to the transforms of later windows.
+    Computed from what the sums are given. Seed 2: the noise of the first windows looks like no
+    rewards, so that later transforms are those for which the canary counts most.
     """
     claim = Claim(epsilon, 1e-6, "gaussian")
-    learner = attacks._joint(
-        claim, SeededNoise(0), horizon=attacks.HORIZON, unit="person", visits="all"
+    learner = attacks.joint_bandit(
+        claim, SeededNoise(2), horizon=attacks.HORIZON, unit="person", visits="all"
     )
     square, window = 0.0, 0
     while learner.learning:
         _, view, _ = attacks._window(learner, story(0, window), person="canary")
         rewards = [story(which, window) for which in (0, 1)]
-        terms = [0.0 if y is None else attacks._term(view, y) for y in rewards]
+        terms = [0.0 if y is None else attacks.canary_term(view, y) for y in rewards]
         scale = learner.guarantee.releases[window].scale
         square += float(np.sum((terms[0] - terms[1]) ** 2)) / scale**2
         window += 1

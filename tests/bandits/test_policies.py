@@ -41,32 +41,32 @@ def features(n, actions, d=D, seed=0):
 
 @pytest.mark.parametrize("name", POLICIES)
 @pytest.mark.parametrize("actions", [1, 2, 9])
-def test_policy__probabilities_are_the_exact_law_of_choose(name, actions):
+def test_policy__probabilities_are_exactly_those_of_choose(name, actions):
     # An even grid of coins: each action is an interval (or few) of them, so frequencies differ
-    # from the law by a few steps of the grid at most. No randomness, no false alarm.
+    # from the probabilities by a few steps of the grid at most. No randomness, no false alarm.
     policy, steps = POLICIES[name], 6400
     coins = (np.arange(steps) + 0.5) / steps
     for offered in features(5, actions, seed=actions):
-        law = policy.probabilities(offered[None])[0]
-        assert law.shape == (actions,)
-        assert law.min() >= 0
-        assert law.sum() == pytest.approx(1, abs=1e-12)
+        probabilities = policy.probabilities(offered[None])[0]
+        assert probabilities.shape == (actions,)
+        assert probabilities.min() >= 0
+        assert probabilities.sum() == pytest.approx(1, abs=1e-12)
         chosen = policy.choose(np.broadcast_to(offered, (steps, actions, D)), coins)
         seen = np.bincount(chosen, minlength=actions) / steps
-        assert np.abs(seen - law).max() <= 2 * actions / steps
-        assert (law[np.unique(chosen)] > 0).all(), "what was chosen must be possible"
+        assert np.abs(seen - probabilities).max() <= 2 * actions / steps
+        assert (probabilities[np.unique(chosen)] > 0).all(), "what was chosen must be possible"
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_policy__many_rounds_equal_single_ones_bit_by_bit(name):
     policy, X, coins = POLICIES[name], features(300, 7), np.random.default_rng(1).random(300)
     many = policy.choose(X, coins)
-    law = policy.probabilities(X)
+    probabilities = policy.probabilities(X)
     for i in range(300):
         assert policy.choose_one(X[i], float(coins[i])) == many[i]
-        assert policy.draw_one(X[i], float(coins[i])) == (many[i], law[i, many[i]])
+        assert policy.draw_one(X[i], float(coins[i])) == (many[i], probabilities[i, many[i]])
         assert policy.choose(X[i : i + 1], coins[i : i + 1])[0] == many[i]
-        assert np.array_equal(policy.probabilities(X[i : i + 1])[0], law[i])
+        assert np.array_equal(policy.probabilities(X[i : i + 1])[0], probabilities[i])
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -90,12 +90,12 @@ def test_policy__ties_are_broken_alike_by_one_many_and_probabilities(name, d):
         X = features(60, actions, d, seed=actions)
         X[:, :] = X[:, rng.integers(0, 2, actions)]
         coins = rng.random(60)
-        many, law = policy.choose(X, coins), policy.probabilities(X)
+        many, probabilities = policy.choose(X, coins), policy.probabilities(X)
         ones = [policy.choose_one(x, float(c)) for x, c in zip(X, coins, strict=True)]
         assert many.tolist() == ones
         alone = np.array([policy.probabilities(x[None])[0] for x in X])
-        assert np.array_equal(alone, law)
-        assert (law[np.arange(60), many] > 0).all()
+        assert np.array_equal(alone, probabilities)
+        assert (probabilities[np.arange(60), many] > 0).all()
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -112,11 +112,11 @@ def test_policy__the_ends_of_the_coin_choose_an_action_that_exists(name, actions
 def test_policy__rows_of_zeros_and_ties_are_fine(name):
     policy, X = POLICIES[name], np.zeros((2, 5, D))
     X[1] = MEAN
-    law = policy.probabilities(X)
-    assert np.allclose(law.sum(axis=1), 1)
-    assert np.isfinite(law).all()
+    probabilities = policy.probabilities(X)
+    assert np.allclose(probabilities.sum(axis=1), 1)
+    assert np.isfinite(probabilities).all()
     chosen = policy.choose(X, np.array([0.2, 0.9]))
-    assert (law[[0, 1], chosen] > 0).all()
+    assert (probabilities[[0, 1], chosen] > 0).all()
 
 
 def test_greedy__and_ucb_maximise_their_formula():
@@ -193,12 +193,12 @@ def test_elimination__never_removes_the_best_while_intervals_are_true(seed, acti
         alive &= high >= low.max(axis=1, keepdims=True)
     assert alive[np.arange(20), best].all()
     # With at most as many survivors as dimensions they all stay; else a spanner of them does.
-    law = policy.probabilities(X)
+    probabilities = policy.probabilities(X)
     few = alive.sum(axis=1) <= D
-    assert np.array_equal(law[few] > 0, alive[few])
-    assert ((law > 0) <= alive).all()
-    assert (law[np.arange(20), best] > 0)[few].all()
-    for row in law:
+    assert np.array_equal(probabilities[few] > 0, alive[few])
+    assert ((probabilities > 0) <= alive).all()
+    assert (probabilities[np.arange(20), best] > 0)[few].all()
+    for row in probabilities:
         assert np.allclose(row[row > 0], row.max()), "uniform over those that are left"
 
 
@@ -212,8 +212,8 @@ def test_elimination__when_nobody_is_left_the_last_survivors_count():
     assert Elimination((last, first)).probabilities(X)[0].tolist() == [1, 0, 0]
     # Round by round: the second round's survivors are not touched by the first's conflict.
     both = np.array([np.eye(3), np.zeros((3, 3))])
-    law = Elimination((first, last)).probabilities(both)
-    assert np.allclose(law, [[0, 0.5, 0.5], [1 / 3] * 3])
+    probabilities = Elimination((first, last)).probabilities(both)
+    assert np.allclose(probabilities, [[0, 0.5, 0.5], [1 / 3] * 3])
 
 
 def test_interval__is_no_wider_than_most():

@@ -273,7 +273,7 @@ def test_guarantee__the_papers_step_spends_rho_over_the_steps_of_one_arm():
     assert spent <= bandit.budget.rho * (1 + 1e-9)
 
 
-def test_peel__has_the_law_of_choices_without_replacement():
+def test_peel__is_distributed_as_choices_without_replacement():
     """Ordered pairs of 4 entries; false alarm 1e-6, and 1.25 times the scale is refused."""
     arms, runs, scale = window_arms(noise=SeededNoise(4)), 30_000, 1.0
     scores = np.array([0.0, 1.0, 0.5, 2.0])
@@ -283,22 +283,22 @@ def test_peel__has_the_law_of_choices_without_replacement():
 
     def p_value(scale):
         w = np.exp(scores / scale)
-        law = [w[i] / w.sum() * w[j] / (w.sum() - w[i]) for i, j in pairs]
-        return stats.chisquare(counts, runs * np.array(law)).pvalue
+        probabilities = [w[i] / w.sum() * w[j] / (w.sum() - w[i]) for i, j in pairs]
+        return stats.chisquare(counts, runs * np.array(probabilities)).pvalue
 
     assert p_value(scale) > 1e-6
     assert p_value(1.25 * scale) < 1e-6
     assert p_value(scale / 1.25) < 1e-6
 
 
-def test_peel__secure_noise_draws_the_same_law():
+def test_peel__secure_noise_draws_from_the_same_distribution():
     pytest.importorskip("opendp")
     arms, scores = window_arms(noise=SecureNoise()), np.array([0.0, 1.0, 2.0])
     seen = [tuple(arms._peel(scores, 2, 1.0)) for _ in range(1500)]
     pairs, w = list(itertools.permutations(range(3), 2)), np.exp(scores)
-    law = [w[i] / w.sum() * w[j] / (w.sum() - w[i]) for i, j in pairs]
+    probabilities = [w[i] / w.sum() * w[j] / (w.sum() - w[i]) for i, j in pairs]
     counts = [seen.count(pair) for pair in pairs]
-    assert stats.chisquare(counts, 1500 * np.array(law)).pvalue > 1e-6
+    assert stats.chisquare(counts, 1500 * np.array(probabilities)).pvalue > 1e-6
 
 
 def test_measurements__noise_has_the_calibrated_deviation(assert_distribution):

@@ -1,5 +1,6 @@
 """The JavaScript client: in Node, against a real server, and in a real Chromium."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -7,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from discreet.bandits import PublicPolicy
 from discreet.service.demo import LOCAL_BANDIT, LOCAL_DEFINITION
 from tests.browser.running import run_node
+from tests.local.vectors import document
 from tests.service.conftest import ADMIN, Running
 
 HERE = Path(__file__).parent
@@ -43,6 +46,20 @@ def running(tmp_path):
 def test_client__works_with_a_real_server(running, tmp_path):
     node()
     run_node(HERE / "service.node.js", URL=running.url, KEY=ADMIN, FOLDER=str(tmp_path))
+
+
+def test_client__computes_the_price_of_every_channel_as_the_server_does(tmp_path):
+    """Within 1e-9 of epsilon at all sizes: series on the device, special functions in Python."""
+    node()
+    sizes = [(0.001, 1), (0.3, 1), (1.0, 1000), (2.0, 3), (8.0, 1), (24.0, 1)]
+    policies = [
+        document(PublicPolicy.start(dim, epsilon, contributions=k))
+        for dim in (1, 2, 3, 5, 8, 13, 31, 64, 128)
+        for epsilon, k in sizes
+    ]
+    path = tmp_path / "policies.json"
+    path.write_text(json.dumps(policies))
+    run_node(HERE / "sizes.node.js", POLICIES=str(path))
 
 
 def test_client__in_chromium(running):

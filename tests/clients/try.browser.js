@@ -1,5 +1,6 @@
 // /try/{bandit} in a real Chromium: every request of the page is read.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { after, test } from "node:test";
 import { launch } from "../browser/chromium.js";
 
@@ -62,6 +63,19 @@ test("no feature and no reward is in any request that the page makes", async () 
   await play(page, "20", "no");
   assert.match(await page.textContent("#drew"), /never sends more/);
   assert.deepEqual(seen.slice(before).filter((request) => request.method() === "POST"), []);
+});
+
+test("everybody can use it: axe finds nothing", async () => {
+  const axe = readFileSync(new globalThis.URL("../browser/node_modules/axe-core/axe.min.js", import.meta.url), "utf8");
+  for (const colorScheme of ["light", "dark"]) {
+    const context = await browser.newContext({ colorScheme, viewport: { width: 400, height: 900 } });
+    const page = await visit(context, [], []);
+    await play(page, "30", "no");
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => globalThis.axe.run());
+    assert.deepEqual(violations.map(({ id, nodes }) => [id, nodes.map(({ target }) => target)]), []);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  }
 });
 
 test("the page is closed to the outside", async () => {

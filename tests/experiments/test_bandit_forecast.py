@@ -56,6 +56,20 @@ def test_forecast__delta_contributions_and_noise_are_used():
     assert noisy.fraction > weak.fraction > base.fraction
 
 
+def test_forecast__people_who_come_again():
+    """Few people: their first visits teach too little, and counting all of them costs noise."""
+    stream = {"features": 4, "rounds": 5000}
+    everybody = forecast(Stream(**stream, people=10**6), 1.0, runs=6)
+    few = forecast(Stream(**stream, people=100), 1.0, runs=6)
+    shared = forecast(Stream(**stream, people=10**6, visits="all"), 1.0, runs=6)
+    assert few.expected > 1.5 * everybody.expected
+    assert shared.expected > 1.2 * everybody.expected
+    with pytest.raises(ValueError, match="leave out contributions"):
+        Stream(**stream, people=10, contributions=2)
+    with pytest.raises(ValueError, match="in place of people"):
+        forecast(Stream(**stream, people=10), 1.0, trust="local", runs=1)
+
+
 def test_forecast__repeats_itself_and_the_seed_changes_it():
     first, again, other = (forecast(Stream(3, 500), 1.0, runs=2, seed=s) for s in (0, 0, 1))
     assert np.array_equal(first.regret, again.regret)
@@ -169,6 +183,15 @@ def test_cli__forecasts_a_bandit(capsys, tmp_path, monkeypatch):
     assert "…" not in shown.out  # nothing is cut off
     assert shown.err == ""  # no progress bar in a file
     assert (tmp_path / "new" / "forecast.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_cli__forecasts_people(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    arguments = ["forecast", "--rounds", "500", "--dim", "3", "--epsilon", "1", "--people", "90"]
+    assert main([*arguments, "--visits", "all", "--out", str(tmp_path)]) == 0
+    assert "90 people, all visits count" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(SystemExit):
+        main([*arguments[:-2], "--visits", "all", "--out", str(tmp_path)])
 
 
 @pytest.mark.parametrize("shape", [(50, 3), (20, 4, 3)])

@@ -262,7 +262,7 @@ def test_release__the_claim_is_n_over_zeta_times_the_range():
     assert bandit._feedback.sums.norm == "l2"
 
 
-def test_release__noise_has_the_law_of_its_scale(assert_distribution):
+def test_release__noise_has_its_scale(assert_distribution):
     """With losses at the middle every term is zero: the first release is noise alone."""
     seen, bandit = [], make(Cube(20), 32)
     for seed in range(150):

@@ -295,7 +295,7 @@ def test_sums__gaussian_noise_has_the_calibrated_std(assert_distribution):
 
 
 @pytest.mark.parametrize("q", [3.0, math.inf])
-def test_generalized_gaussian__node_noise_has_its_law_and_cost(q, assert_distribution):
+def test_generalized_gaussian__node_noise_has_its_distribution_and_cost(q, assert_distribution):
     """|z|_r^2/(2 s^2) is Gamma(d/2)."""
     dim, budget = 60, Budget(1.0, 1e-6)
     sums = GeneralizedGaussianSum(8, dim, budget, bound=1.0, q=q, noise=SeededNoise(0))

@@ -28,7 +28,7 @@ def test_noisy_sum__holds_gaussian_noise_of_scale_sensitivity_over_mu(
     assert_distribution(total.value, stats.norm(scale=sensitivity / mu).cdf)
 
 
-def test_noisy_sum__secure_noise_has_the_same_law(assert_distribution):
+def test_noisy_sum__secure_noise_has_the_same_distribution(assert_distribution):
     total = NoisySum(6000, sensitivity=2.0, mu=0.5, noise=SecureNoise())
     assert_distribution(total.value, stats.norm(scale=4.0).cdf)
 

@@ -1,4 +1,4 @@
-"""Arithmetic that other languages repeat bit by bit, and the laws that are made of it."""
+"""Arithmetic that other languages repeat bit by bit, and the distributions that are made of it."""
 
 import math
 from fractions import Fraction

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from discreet.service.client import ServiceError
+from tests.service.conftest import Running
 
 DECLARED = {
     "context": {"age": {"number": [18, 100]}, "plan": {"category": ["basic", "gold"]}},
@@ -255,6 +256,20 @@ def test_the_same_id_gets_the_same_decision_and_another_request_409(running):
     assert client.learn("b", made, 1.0) == "duplicate"
     assert client.learn("b", "order 2", 1.0) == "unknown"
     raised(422, "invalid", lambda: client.decide("b", PERSON, id="dt1.mine"))
+
+
+def test_a_decision_that_is_kept_can_be_rewarded_by_any_server_after_any_restart(store, tmp_path):
+    """Named decisions were `unknown` to every run but the one that had made them."""
+    server = Running(tmp_path, store=store)
+    server.client().create("b", DECLARED)
+    server.client().decide("b", PERSON, id="order 1")
+    server.stop()
+    server = Running(tmp_path, store=store)
+    try:
+        assert server.client().learn("b", "order 1", 1.0) == "counted"
+        assert server.client().learn("b", "order 1", 1.0) == "duplicate"
+    finally:
+        server.stop()
 
 
 def test_a_default_reward_counts_when_nothing_came(running):

@@ -69,6 +69,16 @@ def forecast(
         Option(metavar="K", rich_help_panel=_BANDIT,
                help="Rounds in which one person may appear (1)."),
     ] = None,
+    people: Annotated[
+        int | None,
+        Option(metavar="N", rich_help_panel=_BANDIT,
+               help="So many come again and again; each is protected with all their rounds."),
+    ] = None,
+    visits: Annotated[
+        str | None,
+        Option(metavar="V", rich_help_panel=_BANDIT,
+               help="Of these people: the first reward counts, or all (one in each window)."),
+    ] = None,
 ) -> None:  # fmt: skip
     """Before any data: the error or regret to expect, what privacy costs, how much to collect.
 
@@ -99,6 +109,8 @@ def forecast(
                features allow; take less if effects are weak.
       contributions   rounds in which one person may appear. The promise is for
                all of them together.
+      people   instead of contributions: how many come, however often. The
+               promise is for all that one of them ever does.
 
     \b
     examples
@@ -116,13 +128,16 @@ def forecast(
     if bandit and rows is not None:
         raise ValueError("give --rows for a regression or --rounds for a bandit, not both")
     wrong = {"target": target} if bandit else {"actions": actions, "gap": gap, "clicks": clicks,
-                                               "contributions": contributions}  # fmt: skip
+                                               "contributions": contributions,
+                                               "people": people, "visits": visits}  # fmt: skip
     for name, value in wrong.items():
         if value is not None:
             right = "--rows" if bandit else "--rounds"
             raise ValueError(f"--{name} goes with {right}; leave it out, or give {right}")
     if (dim is None) == (public_sample is None):
         raise ValueError("give either --dim D or --public-sample FILE, so that features are known")
+    if visits is not None and people is None:
+        raise ValueError("--visits goes with --people N: how many come again and again")
     budgets = epsilon or [0.5, 1.0, 2.0]
     _bounded("--rows", rows, MOST)
     _bounded("--dim", dim, 10**9)
@@ -138,7 +153,8 @@ def forecast(
     if rounds is not None:
         stream = bandit_forecast.Stream(
             features, rounds, actions, noise, delta,
-            1 if contributions is None else contributions, gap, clicks,
+            1 if contributions is None else contributions, gap, clicks, people,
+            "first" if visits is None else visits,
         )  # fmt: skip
         bandit_forecast_report.run(stream, budgets, trust=trust or "joint", out=out)
     else:

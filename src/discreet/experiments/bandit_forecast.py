@@ -37,7 +37,8 @@ class Stream:
     sets (n, actions, d), one of which is drawn every round. Rewards lie in [-1, 1], their mean is
     linear in the features, of any direction; `gap` is how much more the best action is worth than
     the average one. With `clicks`, rewards are 0 or 1, so many of them 1 on average, and there is
-    a constant beside the features.
+    a constant beside the features. With `people`, so many come again and again, at random, and all
+    that one of them ever does is protected: `visits` says which of their rewards count.
     """
 
     features: Array | int  # dimension, rows or action sets, as above
@@ -48,6 +49,8 @@ class Stream:
     contributions: int = 1  # rounds in which one person may appear
     gap: float | None = None  # the widest that there can be
     clicks: float | None = None  # fraction of rewards that are 1
+    people: int | None = None  # who come again and again; None: a round is protected
+    visits: str = "first"  # of a person that count, or "all"
 
     def __post_init__(self) -> None:
         integer("rounds", self.rounds, least=100)
@@ -75,6 +78,9 @@ class Stream:
             )
         integer("actions", self.offered, least=2)
         integer("contributions", self.contributions)
+        one_of("visits", self.visits, ("first", "all"))
+        if self.people is not None and integer("people", self.people) and self.contributions > 1:
+            raise ValueError("people are protected with all their rounds: leave out contributions")
         if not 0 < self.delta < 1:
             raise ValueError(f"delta must lie between 0 and 1, got {self.delta!r}; try 1e-6")
         if self.noise is not None and positive("noise", self.noise) > 1:
@@ -216,6 +222,8 @@ def forecast(
     """
     positive("epsilon", epsilon, allow_inf=True)
     one_of("trust", trust, ("joint", "local"))
+    if trust == "local" and stream.people is not None:
+        raise ValueError("local trust protects reports: say contributions in place of people")
     integer("runs", runs)
     marks = _marks(stream.rounds)
     regret = np.empty((runs, len(marks)))
@@ -266,6 +274,32 @@ class _Recurring:
         )
 
 
+class _Visited:
+    """A bandit that is told who comes: people in random order."""
+
+    def __init__(self, bandit: LinearBandit, people: int, rng: np.random.Generator) -> None:
+        self.bandit = bandit
+        self.people = people
+        self.rng = rng
+
+    @property
+    def rounds_until_release(self) -> int:
+        return self.bandit.rounds_until_release
+
+    def decide(self, features: Array) -> Any:
+        return self.bandit.decide(features)
+
+    def decide_many(self, features: Array) -> Any:
+        return self.bandit.decide_many(features)
+
+    def learn(self, decision: Any, reward: float) -> bool:
+        return self.bandit.learn(decision, reward, int(self.rng.integers(self.people)))
+
+    def learn_many(self, decisions: Any, rewards: Array) -> int:
+        who = self.rng.integers(self.people, size=len(decisions))
+        return self.bandit.learn_many(decisions, rewards, people=who.tolist())
+
+
 def _simulated(
     stream: Stream, epsilon: float, trust: str, seeds: list[int], tick: Tick
 ) -> tuple[Array, float]:
@@ -283,10 +317,15 @@ def _simulated(
         trust=trust,
         reward_range=world.reward_range,
         contributions=stream.contributions,
+        unit="round" if stream.people is None else "person",
+        visits=None if stream.people is None else stream.visits,
         seed=number,
         noise=SeededNoise(number),
     )
-    played = play(bandit, _Recurring(world, pool), stream.rounds, rng, rng, progress=tick)
+    learner: Any = bandit
+    if stream.people is not None:
+        learner = _Visited(bandit, stream.people, np.random.default_rng([number, 2]))
+    played = play(learner, _Recurring(world, pool), stream.rounds, rng, rng, progress=tick)
     uniform = float(np.mean(pool.best[:, None] - pool.means))
     return np.cumsum(np.append(0.0, played.regret)), uniform
 

@@ -100,6 +100,7 @@ def _table(stream: Stream, forecasts: Sequence[Forecast]) -> None:
         f"of the regret of a uniform choice, which loses {plain.uniform:.2g} a round. none: "
         "without privacy. d/epsilon: scale of the least that privacy costs under joint trust"
         + (f", times {stream.contributions} contributions" if often else "")
+        + (f"; {stream.people:,} people, {stream.visits} visits count" if stream.people else "")
         + ". The forecast is the learner itself on a stand-in for your world, no better than the "
         f"stand-in. delta = {stream.delta:g} (local: 0)."
     )

@@ -105,8 +105,8 @@ class _Offers(Protocol):
 
     def __len__(self) -> int: ...
 
-    def chosen(self, live: Live, at: int, n: int) -> tuple[list[int], list[float]]:
-        """Actions and their probabilities for n requests from the at-th on, under one policy."""
+    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+        """Actions and their probabilities from the at-th request on, under one policy."""
 
     def rows(self, actions: list[int]) -> Array:
         """(n, dim), the rows that were chosen."""
@@ -128,8 +128,8 @@ class _Each:
     def __len__(self) -> int:
         return len(self.asked)
 
-    def chosen(self, live: Live, at: int, n: int) -> tuple[list[int], list[float]]:
-        coins = live.rng.random(n)
+    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+        n = len(coins)
         asked = self.asked[at : at + n]
         actions = [0] * n
         probabilities = [0.0] * n
@@ -160,8 +160,8 @@ class _Alike:
     def __len__(self) -> int:
         return len(self.features)
 
-    def chosen(self, live: Live, at: int, n: int) -> tuple[list[int], list[float]]:
-        return _drawn(live, self.features[at : at + n], live.rng.random(n))
+    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+        return _drawn(live, self.features[at : at + len(coins)], coins)
 
     def rows(self, actions: list[int]) -> Array:
         return np.asarray(self.features[np.arange(len(actions)), actions])
@@ -186,7 +186,7 @@ async def decide_one(server: Server, live: Live, request: DecideRequest) -> Deci
     asked = _Asked(server, live, request)
     first, _ = await leasing.rounds(server, live, 1)
     version = live.version
-    action, probability = live.policy.draw_one(asked.rows, live.rng.random())
+    action, probability = live.policy.draw_one(asked.rows, float(live.coins(first, 1)[0]))
     people = None if asked.person == NOBODY else [asked.person]
     chosen = asked.rows[action : action + 1]
     deadline = time.time() + live.wait
@@ -245,7 +245,7 @@ async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
     total = len(offers)
     while len(rounds) < total:
         first, n = await leasing.rounds(server, live, total - len(rounds))
-        drawn, law = offers.chosen(live, len(rounds), n)
+        drawn, law = offers.chosen(live, len(rounds), live.coins(first, n))
         actions += drawn
         probabilities += law
         versions += [live.version] * n

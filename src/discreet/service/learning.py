@@ -187,8 +187,11 @@ class _Batch:
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
         """Statuses, in order; the store is changed accordingly."""
-        ids = [item.id for item in items if item is not None and item.id is not None]
-        self.pending.load(ids)
+        named = [item for item in items if item is not None and item.id is not None]
+        self.pending.load([item.id for item in named if item.id is not None])
+        for item in named:  # kept by any replica, in any run
+            entry = self._entry(item)
+            item.sealed = None if entry is None else self.pending.opened(entry)
         self.marks.load(self._round(item) for item in items if item is not None)
         self.server.load_runs(
             self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
@@ -220,19 +223,18 @@ class _Batch:
     def _round(self, item: Item) -> int | None:
         if item.sealed is not None:
             return item.sealed.round
-        entry = self.pending.entry(item.id) if item.id is not None else None
+        entry = self._entry(item)
         return None if entry is None else int(entry.round)
 
+    def _entry(self, item: Item) -> Any:
+        """The kept decision that the caller named, if there is one."""
+        return self.pending.entry(item.id) if item.id is not None else None
+
     def _one(self, item: Item) -> str:
-        entry = None
         sealed = item.sealed
-        if item.id is not None:
-            entry = self.pending.entry(item.id)
-            if entry is None:
-                return UNKNOWN
-            if self.marks.is_marked(entry.round):
-                return LATE if self.marks.is_default(entry.round) else DUPLICATE
-            sealed = self.pending.opened(entry)
+        entry = self._entry(item)
+        if entry is not None and self.marks.is_marked(entry.round):
+            return LATE if self.marks.is_default(entry.round) else DUPLICATE
         if sealed is None or not self.server.is_registered(sealed.run):
             return UNKNOWN
         if sealed.round >= self._next_round:

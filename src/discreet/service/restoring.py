@@ -55,6 +55,7 @@ def restore(settings: Settings) -> list[str]:
     """Make a restored database safe to serve; returns what was done, in words."""
     store = Store(settings.store)
     try:
+        store.prepare()
         vault = Vault(settings.secrets)
         noise: Noise = settings.noise or SecureNoise()
         return _Restore(store, vault, settings, noise).run()

@@ -12,14 +12,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Noise, SecureNoise
-from discreet.service import budgets, definitions, keys, turning
+from discreet.service import budgets, definitions, keys, migrations, turning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
 from discreet.service.keys import Keys
 from discreet.service.pending import Buckets
 from discreet.service.settings import Settings
-from discreet.service.store import SCHEMA, Store
+from discreet.service.store import Store
 from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
 from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
@@ -60,11 +60,6 @@ class Server:
             self.store.lock_start(connection)
             row = self.store.lock_instance(connection) or self._first(connection)
             new = row.sequence == 0  # no start has been completed
-            if row.schema != SCHEMA:
-                raise RolledBack(
-                    f"the store has schema {row.schema}, this version needs {SCHEMA}; "
-                    "upgrade discreet, or restore a backup of this version"
-                )
             self.instance, self.epoch = row.instance, row.epoch
             if new:
                 self._set_admin_key(connection, new)
@@ -120,7 +115,7 @@ class Server:
                 instance=secrets.token_hex(16),
                 epoch=secrets.token_hex(8),
                 sequence=0,
-                schema=SCHEMA,
+                schema=migrations.CURRENT,
             )
         )
         return self.store.lock_instance(connection)

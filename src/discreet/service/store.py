@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection, make_url
 from sqlalchemy.pool import QueuePool, StaticPool
 
+from discreet.service import migrations
 from discreet.service.errors import Problem, StoreBusy
 
 metadata = sa.MetaData()
@@ -94,8 +95,16 @@ pending = sa.Table(
     sa.Column("deadline", sa.Double, nullable=False),
     sa.Column("active", sa.Boolean, nullable=False),
     sa.Index("pending_id", "bandit", "epoch", "id", unique=True),
-    sa.Index("pending_deadline", "deadline"),
 )
+_WAITS = pending.c.answer.is_not(None)  # tombstones are in neither
+sa.Index(
+    "pending_due",
+    pending.c.deadline,
+    pending.c.bandit,
+    sqlite_where=_WAITS,
+    postgresql_where=_WAITS,
+)
+sa.Index("pending_bucket", pending.c.bucket, sqlite_where=_WAITS, postgresql_where=_WAITS)
 people = sa.Table(
     "people",
     metadata,
@@ -159,7 +168,6 @@ log = sa.Table(
 
 LIGHT = [column for column in bandits.c if column.name != "learner"]
 _LOCK_BANDIT = sa.select(*LIGHT).where(bandits.c.name == sa.bindparam("bandit")).with_for_update()
-SCHEMA = 1
 PAUSED = 10_000  # milliseconds after which PostgreSQL takes its locks from a replica
 BLOCK = 4096  # rounds in a row of `marks`
 
@@ -290,11 +298,12 @@ class Store:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(836000)"))
 
     def prepare(self) -> None:
-        """Make the tables of an empty database; a store that cannot be used is a `ValueError`."""
+        """Make tables that are missing, bring older ones forward; ValueError if that cannot be."""
         shown = self.url.render_as_string(hide_password=True)
         try:
             with self.transaction() as connection:
                 self.lock_start(connection)
+                migrations.upgrade(connection)
                 metadata.create_all(connection)
         except Problem:
             raise ValueError(

@@ -17,6 +17,15 @@ EVERY = 0.25  # seconds, for leases
 KEYS_EVERY = 5.0
 SWEEP_EVERY = 1.0
 AT_ONCE = 500  # decisions settled in one transaction
+_PENDING = tables.pending.c
+_WAITS = _PENDING.answer.is_not(None)
+DUE = (  # whose decisions are due; the oldest first, the others in the next round
+    sa.select(_PENDING.bandit)
+    .where(_WAITS, _PENDING.deadline < sa.bindparam("now"))
+    .order_by(_PENDING.deadline)
+    .limit(AT_ONCE)
+)
+BUCKETS = sa.select(_PENDING.bucket).where(_WAITS).distinct()  # whose keys are needed
 
 
 async def forever(server: Server) -> None:
@@ -48,10 +57,8 @@ async def sweep(server: Server) -> int:
 
 def _sweep(server: Server) -> int:
     now = time.time()
-    table = tables.pending
-    due = sa.and_(table.c.answer.is_not(None), table.c.deadline < now)
     with server.store.transaction() as connection:
-        names = list(connection.execute(sa.select(table.c.bandit).where(due).distinct()).scalars())
+        names = set(connection.execute(DUE, {"now": now}).scalars())
     settled = 0
     for name in names:
         while True:
@@ -60,7 +67,6 @@ def _sweep(server: Server) -> int:
             if done < AT_ONCE:
                 break
     with server.store.transaction() as connection:
-        waits = sa.select(table.c.bucket).where(table.c.answer.is_not(None)).distinct()
-        used: set[Any] = set(connection.execute(waits).scalars())
+        used: set[Any] = set(connection.execute(BUCKETS).scalars())
     server.buckets.destroy_unused(used, now)
     return settled

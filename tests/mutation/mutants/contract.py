@@ -12,6 +12,14 @@ from registry import PRIVATE
 
 from mutants.kit import Edit, Leak, Mutant
 
+_FOLDED = (
+    "window = self.window\n"
+    "        if window is None or (visitors is not None and not visitors.admit_hash(hashed)):\n"
+    "            return False\n"
+    "        if self.holdout is None:\n"
+    "            window.fold_one(decision.row, value / self._scale)"
+)
+
 
 def complaints(check: Callable[[Any], list[str]], name: str) -> float:
     """How much a generic check finds wrong with one entry."""
@@ -360,12 +368,9 @@ MUTANTS = [
         "a reward is marked after its report",
         Edit(
             "bandits.learner:Bandit.learn",
-            "self._rewarded.add(t)\n        window = self.window\n        if window is None:\n"
-            "            return False\n"
-            "        window.fold_one(decision.row, value / self._scale)",
-            "window = self.window\n        if window is None:\n            return False\n"
-            "        window.fold_one(decision.row, value / self._scale)\n"
-            "        np.linalg.norm(decision.row)\n        self._rewarded.add(t)",
+            f"self._rewarded.add(t)\n        {_FOLDED}",
+            f"{_FOLDED}\n"
+            "            np.linalg.norm(decision.row)\n            self._rewarded.add(t)",
         ),
         check=checks.all_or_nothing,
         broken="What fails between report and mark lets the same reward be reported again.",

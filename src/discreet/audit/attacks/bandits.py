@@ -139,9 +139,11 @@ def _visits(
     return ratio
 
 
-# In each window as "linear bandit", of a sensitivity that need not cover a reward that moves.
+# In each window as "linear bandit", of a sensitivity that need not cover a reward that moves: .985,
+# in runs whose noise looks like no rewards. Elsewhere later transforms take the canary for many
+# people: the mean of the realised mu over 150 runs.
 @attack(
-    "linear bandit, one person in every window", room="bandits", kind="gaussian", attainable=0.985
+    "linear bandit, one person in every window", room="bandits", kind="gaussian", attainable=0.835
 )
 def every_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """visits="all": one person's rewards are all 1 or all -1; likelihood ratio of all releases."""
@@ -152,9 +154,9 @@ def every_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) ->
     return np.array([_visits(claim, noise, story, neighbour) for _ in range(runs)])
 
 
-# A row that is there or not moves a sum by sqrt(4.375) of the booked sqrt(8.5).
+# A row that is there or not moves a sum by sqrt(4.375) of the booked sqrt(8.5): .717 at most.
 @attack(
-    "linear bandit, one person in other windows", room="bandits", kind="gaussian", attainable=0.717
+    "linear bandit, one person in other windows", room="bandits", kind="gaussian", attainable=0.634
 )
 def changing_windows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """visits="all": one person is rewarded in even windows only, or in odd ones only."""
