@@ -286,7 +286,13 @@ class Stateful:
         """
         claim = _Claim()
         own(path, claim)  # before it is read: what is read must be the newest
-        state = load_state(path)
+        loaded = cls._resumed(load_state(path), given)
+        own(path, loaded)
+        return loaded
+
+    @classmethod
+    def _resumed(cls, state: dict[str, Any], given: dict[str, Any]) -> Self:
+        """A new object of this class with the saved arguments and state."""
         _check_header(state, cls.__name__)
         try:
             saved = {name: each for name, each in state["config"].items() if name not in given}
@@ -297,7 +303,6 @@ class Stateful:
             raise damaged("config") from None
         loaded = cls(**arguments, **given)
         loaded.load_state_dict(state)
-        own(path, loaded)
         return loaded
 
     # -- what a class may refine -------------------------------------------------------------------
@@ -512,6 +517,14 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `save_state` wrote."""
     with open(path, "rb") as file:
         return _read(file)
+
+
+def resumed(state: dict[str, Any]) -> Stateful:
+    """An object of whatever class a state is of, to look at: nobody may decide or learn with it."""
+    kind = _PARTS.get(str(state.get("kind")))
+    if kind is None:
+        raise ValueError(f"this state is of a {state.get('kind')!r}, which is not known here")
+    return kind._resumed(state, {})
 
 
 def _read(raw: BinaryIO) -> dict[str, Any]:
