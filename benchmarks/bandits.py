@@ -1,6 +1,7 @@
 """Private contextual bandits against continual LinUCB and LinUCB: the tables of docs/bandits.md.
 
-    python benchmarks/bandits.py [joint] [policies] [growth] [free] [speed] [seeds]
+    python benchmarks/bandits.py [private] [lockin] [late] [drift]
+                                 [joint] [policies] [growth] [free] [speed] [seeds] [from=SEED]
 
 Without arguments everything, on 20 seeds, with local trust and the figure in their own scripts
 (bandits_local.py, bandits_figures.py). Regret is pseudo-regret: means of the best minus means of
@@ -20,10 +21,11 @@ from discreet.bandits import LinearBandit, baselines
 from discreet.bandits.policies import POLICIES, Elimination, Interval, Stage
 from discreet.decisions import Policy
 from discreet.environments import generators, linear_world, play
+from discreet.environments.synthetic import drifting_world
 from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise, Tree
 
-FIRST = 1000  # seed; the defaults were tuned on smaller ones
+FIRST = 1000  # seed, unless another is named; the defaults were tuned on 100 to 799
 T = 50_000
 SEEDS = 20  # of every part, by default
 WIDTHS = (0.1, 0.3, 1.0)  # of non-private LinUCB, where it gets the best of them
@@ -110,6 +112,102 @@ JOINT = (  # world, dim, noise, the issue's target: at most so much, or continua
     ("sign", 5, 0.1, None), ("half", 5, 0.1, "blt"), ("tenth", 5, 0.1, "blt"),
 )  # fmt: skip
 LEARNERS = ("private", "continual blt", "continual tree", "LinUCB")
+
+
+def private(seeds: int) -> None:
+    cases = {(w, d, n): Case("private", w, d, n) for w, d, n, _ in JOINT}
+    found = runs(cases.values(), seeds)
+    table = new_table(
+        f"LinearBandit, defaults: regret at T = {T:,}, epsilon = 1, delta = 1e-6, 10 actions, "
+        f"{seeds} seeds from {FIRST}",
+        ("world", "d", "noise", "mean ± 95%", "median", "largest"),
+    )
+    for (world, d, noise), case in cases.items():
+        values = found[case][:, 0]
+        table.add_row(world, str(d), f"{noise:g}", with_interval(values),
+                      f"{np.median(values):,.0f}", f"{values.max():,.0f}")  # fmt: skip
+    CONSOLE.print(table)
+
+
+def lockin(seeds: int) -> None:
+    found = runs((Case("private", world) for world in ("fixed", "basis")), seeds)
+    table = new_table(
+        f"Runs that stay with a wrong action: {seeds} seeds from {FIRST}, T = {T:,}",
+        ("world", "mean ± 95%", "median", "largest", "runs above 1,500"),
+    )
+    for case, values in found.items():
+        table.add_row(case.world, with_interval(values[:, 0]), f"{np.median(values):,.0f}",
+                      f"{values.max():,.0f}", str(int((values > 1500).sum())))  # fmt: skip
+    CONSOLE.print(table)
+
+
+def late_regret(*, seed: int, delay: int, answered: float) -> dict[str, np.ndarray]:
+    """Mean regret a round on the sphere, of the learner and of blind choice, and at the end."""
+    world = linear_world("sphere", 5, seed=seed)
+    context_rng, reward_rng = generators(seed)
+    people = world.people(T, context_rng)
+    answers = np.random.default_rng([seed, 5]).random(T) < answered
+    bandit = make(Case("private"), seed)
+    lost = np.empty(T)
+    waiting: list = []
+    done = 0
+    while done < T:
+        step = min(bandit.rounds_until_release, T - done, max(delay // 4, 1) if delay else T)
+        some = people[done : done + step]
+        chosen = bandit.decide_many(some.features)
+        lost[done : done + step] = some.regret(chosen.action)
+        rewards = np.where(
+            answers[done : done + step], some.rewards(chosen.action, reward_rng), np.nan
+        )
+        done += step
+        waiting.append((done + delay, chosen, rewards))
+        while waiting and waiting[0][0] <= done:
+            bandit.learn_many(*waiting.pop(0)[1:])
+    blind = float(np.mean(people.best - people.means.mean(axis=1)))
+    return {"value": np.array([lost.sum(), lost.mean() - blind, lost[-T // 10 :].mean()])}
+
+
+def late(seeds: int) -> None:
+    wanted = [{"delay": delay, "answered": 1.0} for delay in (0, 500, 2000, 5000)]
+    wanted += [{"delay": 0, "answered": share} for share in (0.3, 0.1, 0.03, 0.01)]
+    chosen = range(FIRST, FIRST + seeds)
+    cells = []
+    for each in wanted:
+        cells += grid(late_regret, seeds=chosen, **{name: (v,) for name, v in each.items()})
+    found = run(cells)
+    table = new_table(
+        f"Sphere, d = 5, T = {T:,}: late and missing rewards, {seeds} seeds from {FIRST}",
+        ("rounds late", "answered", "regret", "worst run against blind choice, a round",
+         "regret a round at the end"),
+    )  # fmt: skip
+    for each in wanted:
+        values = found.over(late_regret, **each)
+        table.add_row(f"{each['delay']:,}", f"{each['answered']:.0%}", with_interval(values[:, 0]),
+                      f"{values[:, 1].max():+.3f}", f"{values[:, 2].mean():.4f}")  # fmt: skip
+    CONSOLE.print(table)
+
+
+def moving_regret(*, seed: int, world: str, half_life) -> dict[str, float]:
+    """Regret where theta moves, or does not."""
+    if world in ("drift", "switch"):
+        place = drifting_world(world, 5, seed=seed)
+    else:
+        place = linear_world(world, 5, seed=seed)
+    bandit = LinearBandit(5, T, seed=seed, noise=SeededNoise(seed), half_life=half_life)
+    return {"value": float(play(bandit, place, T, *generators(seed)).regret.sum())}
+
+
+def drift(seeds: int) -> None:
+    worlds = ("drift", "switch", "sphere", "fixed")
+    lives = (None, 2000, 1000, 500, "auto")
+    chosen = range(FIRST, FIRST + seeds)
+    found = run(grid(moving_regret, seeds=chosen, world=worlds, half_life=lives))
+    table = new_table(f"Regret at T = {T:,} by half-life, {seeds} seeds from {FIRST}",
+                      ("half_life", *worlds))  # fmt: skip
+    for half_life in lives:
+        cells = (found.over(moving_regret, world=w, half_life=half_life) for w in worlds)
+        table.add_row(str(half_life), *(with_interval(values) for values in cells))
+    CONSOLE.print(table)
 
 
 def joint(seeds: int) -> None:
@@ -271,11 +369,24 @@ def speed(repeats: int) -> None:
     CONSOLE.print(table)
 
 
-PARTS = {"joint": joint, "policies": policies, "growth": growth, "free": free, "speed": speed}
+PARTS = {
+    "private": private,
+    "lockin": lockin,
+    "late": late,
+    "drift": drift,
+    "joint": joint,
+    "policies": policies,
+    "growth": growth,
+    "free": free,
+    "speed": speed,
+}
 
 
 def main(parts: dict[str, Callable[[int], None]], arguments: Sequence[str]) -> None:
     """Run the parts that are named, or all; a number is that of seeds."""
+    global FIRST
+    FIRST = next((int(each[5:]) for each in arguments if each.startswith("from=")), FIRST)
+    arguments = [each for each in arguments if not each.startswith("from=")]
     asked = [each for each in arguments if not each.isdigit()] or list(parts)
     seeds = next((int(each) for each in arguments if each.isdigit()), SEEDS)
     unknown = ", ".join(set(asked) - set(parts))

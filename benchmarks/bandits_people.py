@@ -18,7 +18,7 @@ from discreet.privacy import SeededNoise
 
 FIRST = 1000  # seed; shares and growth were chosen on seeds 300 to 311
 T = 50_000
-SEEDS = 12
+SEEDS = 6
 PEOPLE = (50_000, 5_000, 500)
 WORLDS = ("sphere", "half")
 WAYS = {  # arguments of LinearBandit; None stands for the visits of a person

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from discreet.audit.attack import Claim
-from discreet.audit.attacks import bandits as attacks
+from discreet.audit.attacks import bandits_people as attacks
+from discreet.audit.attacks.bandits import joint_bandit
 from discreet.bandits import LinearBandit, estimators
 from discreet.bandits.visitors import Visitors
 from discreet.bandits.window import SHARED_SENSITIVITY, Transform, totals
@@ -275,30 +276,22 @@ def separation(story, epsilon=4.0):
     rewards, so that later transforms are those for which the canary counts most.
     """
     claim = Claim(epsilon, 1e-6, "gaussian")
-    learner = attacks.joint_bandit(
+    learner = joint_bandit(
         claim, SeededNoise(2), horizon=attacks.HORIZON, unit="person", visits="all"
     )
     square, window = 0.0, 0
     while learner.learning:
-        _, view, _ = attacks._window(learner, story(0, window), person="canary")
-        rewards = [story(which, window) for which in (0, 1)]
-        terms = [0.0 if y is None else attacks.canary_term(view, y) for y in rewards]
-        scale = learner.guarantee.releases[window].scale
+        view, _, scale = attacks.visited(learner, story(0, window))
+        terms = [attacks.added(view, story(which, window)) for which in (0, 1)]
         square += float(np.sum((terms[0] - terms[1]) ** 2)) / scale**2
         window += 1
     assert window >= 3
     return math.sqrt(square) / claim.mu
 
 
-def every_window(which, window):
-    return 2.0 * which - 1.0
-
-
-def changing_windows(which, window):
-    return 1.0 if window % 2 == which else None
-
-
-@pytest.mark.parametrize(("story", "near"), [(every_window, 0.985), (changing_windows, 0.717)])
+@pytest.mark.parametrize(
+    ("story", "near"), [(attacks.every_window, 0.985), (attacks.every_second_window, 0.717)]
+)
 def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, monkeypatch):
     assert separation(story) == pytest.approx(near, abs=0.005)
     monkeypatch.setattr(estimators, "SHARED_SENSITIVITY", SHARED_SENSITIVITY / 2)
@@ -308,7 +301,7 @@ def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, mon
 def test_audit__a_share_that_is_not_divided_is_noticed(monkeypatch):
     monkeypatch.setattr(estimators.Estimator, "mu", lambda self, share: self.budget.mu)
     with pytest.raises(ValueError, match="times the budget"):
-        separation(every_window)
+        separation(attacks.every_window)
 
 
 # -- hashes ----------------------------------------------------------------------------------------

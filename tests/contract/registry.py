@@ -510,6 +510,9 @@ def _bandits() -> list[Entry]:
         make = _linear(link=name, horizon=200)
         entry(f"LinearBandit link {name}", LinearBandit, make, 40)
     entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
+    for half_life in (20, "auto"):
+        name = f"LinearBandit half-life {half_life}"
+        entry(name, LinearBandit, _linear(half_life=half_life), 40)
     for baseline in (0, "uniform"):
         make = _linear(holdout=Holdout(0.25, baseline))
         entry(f"LinearBandit holdout {baseline}", LinearBandit, make, 40)

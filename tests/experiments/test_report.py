@@ -208,3 +208,16 @@ def test_figures__are_the_same_every_time_and_follow_the_page(results, page):
     assert one in page
     assert "currentColor" in one
     assert figures.INK not in one
+
+
+def test_figures__what_a_bandit_is_worth_shows_policy_and_hold_out():
+    from discreet.bandits.value import Totals, values
+
+    noise = (900.0,) * 4
+    windows = [Totals(n, 0.9 * n, 0.6 * n, 0.1 * n, 0.03 * n, noise) for n in (100, 4000, 9000)]
+    picture = figures.worth(values(windows, (0.0, 1.0), True, 0.95))
+    assert picture.startswith("<svg")
+    for words in ("policy", "hold-out", "mean reward"):
+        assert words in picture
+    alone = figures.worth(values(windows, (0.0, 1.0), False, 0.95))
+    assert "hold-out" not in alone

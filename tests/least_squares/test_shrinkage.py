@@ -46,8 +46,18 @@ def test_discounted_eigenvalues__within_the_noise_nothing_is_left():
     assert found[3] == pytest.approx(100, abs=0.1)
 
 
-def test_unproven_rows__noise_proves_nothing_and_many_rows_prove_their_direction():
-    found = unproven_rows(np.diag([1000.0, 0.0, -5.0]), 10.0**2)
-    assert np.diag(found) == pytest.approx([1e-8, 1.0, 1.0], rel=1e-6)
-    assert np.allclose(found, np.diag(np.diag(found)))
+@pytest.mark.parametrize("d", [2, 5, 20])
+def test_unproven_rows__noise_proves_nothing_and_many_rows_prove_their_direction(d):
+    rng = np.random.default_rng(0)
+    one = np.zeros((d, d))
+    one[0, 0] = 1000.0
+    alone, beside, even = [], [], []
+    for _ in range(50):
+        Z = noise(rng, d, 10.0)
+        alone.append(np.trace(unproven_rows(Z, 100.0)) / d)
+        beside.append(unproven_rows(one + Z, 100.0)[0, 0])
+        even.append(np.trace(unproven_rows(40 * np.eye(d) + Z, 100.0)) / d)
+    assert np.mean(alone) > 0.8
+    assert max(beside) < 0.01
+    assert np.mean(even) < 0.05  # small eigenvalues are noise if all directions have rows
     assert not unproven_rows(np.eye(2), 0.0).any()  # without noise all is proven

@@ -5,12 +5,13 @@ import json
 import numpy as np
 import pytest
 
+from discreet.bandits.predictions import Weights
 from discreet.privacy import SeededNoise
 from discreet.service import definitions, demo
 from discreet.service.dashboard.learnt import (
     ERRORS,
     Estimate,
-    Weights,
+    Model,
     coefficients,
     comparisons,
     mean_reward,
@@ -38,13 +39,14 @@ def played(epsilon: float | None, people: int, seed: int = 0):
     return learner, feature_map
 
 
-def weights_of(learner) -> Weights:
-    return Weights.from_releases(learner._belief, learner.reward_range, learner._unit)
+def model_of(learner) -> Model:
+    belief = learner._belief
+    return Model(Weights.of(belief), learner._unit, learner._middle, belief.gram)
 
 
 def test_coefficients__are_those_of_the_world_without_noise():
     learner, feature_map = played(None, 20_000)
-    found = coefficients(weights_of(learner), feature_map)
+    found = coefficients(model_of(learner), feature_map)
     assert list(found) == demo.DEFINITION["actions"]
     effect = {
         (action, each.column): each.estimate for action, some in found.items() for each in some
@@ -63,7 +65,7 @@ def test_comparisons__are_worth_what_the_world_pays_without_noise():
     learner, feature_map = played(None, 20_000)
     _, crowd = demo.visitors(50_000, np.random.default_rng(1))
     now = Estimate(0.73, 0.005)
-    blindly, always = comparisons(weights_of(learner), feature_map, now, "nothing")
+    blindly, always = comparisons(model_of(learner), feature_map, now, "nothing")
     assert blindly.name == "choosing blindly"
     assert always.name == "always nothing"
     for found, truth in ((blindly, crowd.means.mean()), (always, crowd.means[:, 2].mean())):
@@ -73,12 +75,12 @@ def test_comparisons__are_worth_what_the_world_pays_without_noise():
     assert blindly.gain.value == now.value - blindly.value.value
 
 
-def test_weights__do_not_read_the_open_window():
+def test_model__does_not_read_the_open_window():
     learner, feature_map = played(1.0, 1000)
-    before = weights_of(learner).all(1.0)
+    before = model_of(learner).effects(1.0)
     rows = feature_map.many([{"age": 90, "plan": "gold"}] * 50)[:, 0]
     learner.window.fold(rows, np.ones(50))
-    assert weights_of(learner).all(1.0) == before
+    assert model_of(learner).effects(1.0) == before
 
 
 def test_mean_reward__its_interval_holds_the_mean_and_is_not_much_too_wide():

@@ -1,16 +1,17 @@
 """What the releases so far say about theta; public, and all that a policy needs to know."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from discreet.arrays import Array
 from discreet.least_squares import Posterior
-from discreet.least_squares.posterior import root
+from discreet.least_squares.posterior import root as root_of
 from discreet.state import value
 
+SURE = 1.0  # standard deviations, before rewards that come seldom are followed
 INTERCEPT_STD = 1.0  # of the intercept before anything is known, in halves of the reward range
 
 
@@ -43,6 +44,16 @@ class Belief:
     constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
+    proven: bool = False  # whether the count of rewards has stood out of its noise once
+    waited: int = 0  # decisions before the first of them
+    answers: float = 0.0  # rewards in that time, as they were counted
+    answers_variance: float = 0.0  # of the noise in it
+    answered: float = 1.0  # fraction of decisions that had rewards, if some windows had none
+
+    @property
+    def steady(self) -> bool:
+        """Whether every window had rewards."""
+        return self.windows == self.informative_windows
 
     @property
     def informed(self) -> bool:
@@ -82,6 +93,41 @@ class Belief:
         )
 
     @property
+    def convincing(self) -> bool:
+        """Whether theta is within 90 degrees of the mean, by SURE standard deviations."""
+        along = float(self.weights @ self.weights)
+        root, _ = self.split(root_of(self.covariance))
+        return along > SURE * float(np.linalg.norm(root.T @ self.weights))
+
+    def discounted(self, factor: float) -> "Belief":
+        """Every observation counts `factor` times: they are old."""
+        posterior = self.posterior.discounted(factor)
+        return replace(
+            self,
+            mean=posterior.mean,
+            covariance=posterior.covariance,
+            precision=posterior.precision,
+            weighted=posterior.weighted,
+            unclipped=factor * self.unclipped,
+            cautious=factor * self.cautious,
+        )
+
+    def unlearnt(self) -> "Belief":
+        """As if no window had had rewards."""
+        zeros = np.zeros_like(self.gram)
+        return replace(
+            self.discounted(0.0),
+            gram=zeros,
+            effective_rows=0.0,
+            gram_noise_std=0.0,
+            residual_sum_of_squares=0.0,
+            residual_noise_std=0.0,
+            proof=zeros,
+            proof_variance=0.0,
+            informative_windows=0,
+        )
+
+    @property
     def posterior(self) -> Posterior:
         """The observations, in precision form."""
         prior = prior_precision(len(self.mean), self.radius, self.constant)
@@ -111,7 +157,7 @@ class Belief:
     @property
     def root(self) -> Array:  # (d, d)
         """covariance = root root'."""
-        return root(self.covariance)
+        return root_of(self.covariance)
 
     def optimistic_root(self, width: float) -> tuple[Array, Array]:  # (features, d), (d,)
         """A and a: the prediction for phi has the variance |A' phi + a|^2.
@@ -122,7 +168,7 @@ class Belief:
         d = len(self.mean)
         fewer = self.radius * math.sqrt(d / min(d, width**2))
         prior = prior_precision(d, fewer, self.constant)
-        return self.split(root(self.cautious_posterior.with_prior(prior).covariance))
+        return self.split(root_of(self.cautious_posterior.with_prior(prior).covariance))
 
     def split(self, matrix: Array) -> tuple[Array, Array]:
         """[phi; constant] @ matrix = phi @ first + second."""

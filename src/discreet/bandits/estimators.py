@@ -10,7 +10,7 @@ what is known afterwards. Neither changes anything that exists, so that a turn i
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -43,6 +43,8 @@ from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
+SELDOM = 0.5  # of decisions that have a reward: fewer make windows long
+LONGEST = 0.01  # the same for half_life="auto": a change shows at the end of a window
 SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
 # In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
@@ -134,8 +136,16 @@ class Estimator(ABC):
 
     def size(self, rounds: int, windows: int) -> int:
         """How many decisions the next window wants: at least the first, then a fraction of all."""
-        growth = GROWTH if self.share is None else SHARED_GROWTH
-        return max(self.first, math.ceil(growth * rounds))
+        return max(self.first, math.ceil(self.growth * rounds))
+
+    @property
+    def growth(self) -> float:
+        """The length of a window, as a fraction of the rounds before it."""
+        return GROWTH if self.share is None else SHARED_GROWTH
+
+    def size_after(self, belief: Any, rounds: int, windows: int) -> int:
+        """`size`, when so much is known."""
+        return self.size(rounds, windows)
 
     def mu(self, share: float | None) -> float:
         """What a window with this share of mu^2 spends."""
@@ -175,6 +185,7 @@ class InformationWeighted(Estimator):
     scale: float  # the largest reward
     share: float | None = None
     holdout: bool = False  # whether held-out rounds are counted apart
+    half_life: float | str | None = None
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
@@ -185,6 +196,38 @@ class InformationWeighted(Estimator):
         """After so many rounds an estimate is about as large as its noise."""
         mu = self.mu(self.share) / self.budget.contributions
         return max(8, math.ceil(FIRST * self.dim / mu))
+
+    def size(self, rounds: int, windows: int) -> int:
+        """As always, but no longer than half of the half-life."""
+        return self._shortened(super().size(rounds, windows), rounds)
+
+    def size_after(self, belief: Belief, rounds: int, windows: int) -> int:
+        """Where rewards come late or seldom: as many decisions as make a first window of them."""
+        if belief.steady:
+            return self.size(rounds, windows)
+        if not belief.answered:
+            return self.size(rounds, windows)
+        wanted = self.first / belief.answered
+        if belief.informed:
+            wanted = max(wanted, self.growth * (rounds - belief.waited))
+        return self._shortened(math.ceil(wanted), rounds)
+
+    def policy(self, name: str, stage: Stage) -> Policy:
+        """Uniform until something is known; where rewards are few, until it is convincing."""
+        belief = stage.belief
+        if belief.informed and belief.answered < SELDOM and not belief.convincing:
+            return Uniform()
+        if self.half_life == "auto":  # windows are short, but no more is explored for that
+            usual = max(stage.size, math.ceil(self.growth * stage.rounds))
+            stage = replace(stage, size=usual)
+        return super().policy(name, stage)
+
+    def _shortened(self, size: int, rounds: int) -> int:
+        if self.half_life is None:
+            return size
+        if isinstance(self.half_life, str):
+            return min(size, max(4 * self.first, math.ceil(LONGEST * rounds)))
+        return min(size, max(1, int(self.half_life / 2)))
 
     @property
     def prior(self) -> Belief:
@@ -223,7 +266,10 @@ class InformationWeighted(Estimator):
             contributions=self.budget.contributions,
         )
         link = bounded(self.link, self.scale)
-        view = transform(belief, size, total.release.scale, self.limits, link)
+        rows = (
+            size if belief.steady else min(size, max(self.first, math.ceil(belief.answered * size)))
+        )
+        view = transform(belief, rows, total.release.scale, self.limits, link)
         return WeightedWindow(size, view, total)
 
 
@@ -253,6 +299,7 @@ class WeightedWindow(EstimatorWindow):
         self._term = np.zeros(len(self._isometry) + TOTALS + 2 * self._apart)
         self._products = self._term[: len(self._isometry)]
         self._scale = estimator.scale
+        self._half_life = estimator.half_life
         return super().attach(estimator, noise)
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
@@ -318,7 +365,8 @@ class WeightedWindow(EstimatorWindow):
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale
         released = self.total.publish()[: len(self._isometry) + TOTALS]
-        return learned(belief, self.transform, released, std, self.size), ()
+        after = learned(belief, self.transform, released, std, self.size, self._half_life)
+        return after, ()
 
 
 # -- gradient steps --------------------------------------------------------------------------------

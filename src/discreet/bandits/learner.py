@@ -197,7 +197,8 @@ class Bandit(Stateful, ABC):
                 self.rounds = t + end - done
                 done = end
         if isinstance(offered, np.ndarray):
-            rows = offered[np.arange(n), actions]
+            places = actions + offered.shape[1] * np.arange(n)
+            rows = offered.reshape(-1, self.dim).take(places, axis=0)
         else:
             rows = np.array([each[a] for each, a in zip(offered, actions, strict=True)])
         rows = rows.reshape(n, self.dim)

@@ -40,8 +40,10 @@ RECENT = 0.5  # how much of what earlier windows said about rows and residuals s
 EVIDENCE = 1000.0  # for a theta that is longer than was thought
 VISIBLE = 2.0  # eigenvalues of a Gram matrix above this many times its noise's norm are rows
 LONGER = 2 ** (np.arange(17) / 4)  # times as long
-THIN = 2.25  # std by which a window's count of rows must stand out, or
-FULL = 0.4  # of the decisions, while every window had rows
+THIN = 3.0  # std by which a window's count of rows must stand out, or
+FULL = 0.3  # of the decisions, while every window had rows
+CHANGED = 1000.0  # times as likely must a release be if theta has moved since
+KEPT = 0.25 ** np.arange(12)  # of older evidence, if it has
 COINS = 0.75  # of the largest mean square in the first window: rewards are coins, never clip
 CALM = 0.15  # of the largest variance: rewards are no coins, clip again
 FLOOR = 0.3  # of the mean square is noise, at least, where nothing is clipped
@@ -62,7 +64,10 @@ class Sums:
     clipped_squares: float  # sum of (f/R)^2
     squares: float  # sum of squared residuals
     count: float  # weight of all rows
+    answers: float  # rows, by all that counts them
+    answers_std: float  # of the noise in it
     thin: bool  # there may have been no rows at all
+    proven: bool  # there were rows
     noise_std: float  # on a diagonal entry
 
     @classmethod
@@ -81,12 +86,16 @@ class Sums:
         squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
         count = released[-TOTALS] / COUNT
         count_std = noise_std / COUNT
-        # The plain count is noisier, but does not shrink where whitening makes rows too long.
-        seen = np.array([count, released[1 - TOTALS] / VALUE])
-        enough = THIN * np.array([count_std, noise_std / VALUE])
-        if steady:
-            enough = np.minimum(enough, FULL * size)
-        thin = bool((seen <= enough).all())
+        plain = released[1 - TOTALS] / VALUE
+        # Three counts by their precision. Of n rows each says n, but for weights, which are small
+        # where whitening makes rows too long, or the trace, where it leaves them too short.
+        precision = np.array([COUNT**2, VALUE**2, 1 / d])
+        counts = precision * [count, plain, float(np.trace(matrix[:d, :d]))]
+        answers = float(counts.sum() / precision.sum())
+        answers_std = noise_std / math.sqrt(precision.sum())
+        proven = answers > THIN * answers_std
+        untraced = float(counts[:2].sum() / precision[:2].sum())
+        thin = not (proven or (steady and max(answers, untraced) > FULL * size))
         if steady:  # the prior of the count is N(size, (size / 2)^2)
             prior = (0.5 * size) ** 2
             count = (size * count_std**2 + count * prior) / (count_std**2 + prior)
@@ -97,7 +106,10 @@ class Sums:
             clipped_squares=matrix[d, d],
             squares=squares,
             count=min(max(count, 0.5 * count_std), size),
+            answers=answers,
+            answers_std=answers_std,
             thin=thin,
+            proven=proven,
             noise_std=noise_std,
         )
 
@@ -123,10 +135,10 @@ class Moment:
     variance: float  # of a (clipped) residual
     slope_variance: float  # of the slope
 
-    def observed_by(
-        self, posterior: Posterior, gram: GramEstimate, transform: Transform, noise_std: float
-    ) -> Posterior:
-        """The posterior of theta after this moment, if these are the rows."""
+    def observation(
+        self, gram: GramEstimate, transform: Transform, noise_std: float
+    ) -> tuple[Array, Array, Array]:
+        """Design, value and noise covariance of what it says about theta, for these rows."""
         d = len(self.value)
         H = gram.matrix
         slope = self.slope
@@ -135,22 +147,40 @@ class Moment:
         noise += self.variance * H  # of rewards
         noise += slope**2 * gram.error  # of H, times delta
         noise += self.slope_variance * H @ gram.delta @ H
-        return posterior.observe(design, self.value + design @ transform.mean, noise)
+        return design, self.value + design @ transform.mean, noise
+
+    def observed_by(
+        self, posterior: Posterior, gram: GramEstimate, transform: Transform, noise_std: float
+    ) -> Posterior:
+        """The posterior of theta after this moment."""
+        return posterior.observe(*self.observation(gram, transform, noise_std))
 
 
 def learned(
-    belief: Belief, transform: Transform, released: Array, noise_std: float, size: int
+    belief: Belief,
+    transform: Transform,
+    released: Array,
+    noise_std: float,
+    size: int,
+    half_life: float | str | None = None,
 ) -> Belief:
-    """The belief after a window."""
+    """The belief after a window.
+
+    `half_life` (decisions) discounts older evidence; "auto" does so only if the release is much
+    more likely then.
+    """
+    if not isinstance(half_life, str | None):
+        belief = belief.discounted(2 ** (-size / half_life))
     d = len(belief.mean)
     R = transform.clip
     E = transform.residual_bound
     nu = belief.reward_variance
     whitening = Whitening(transform.whitening)
-    steady = belief.windows == belief.informative_windows
-    sums = Sums.read(released, transform, noise_std, size, steady)
+    sums = Sums.read(released, transform, noise_std, size, belief.steady)
     if sums.thin:  # what a release does not know it must not believe
-        return replace(belief, windows=belief.windows + 1)
+        if not belief.proven:  # nor must what earlier ones seemed to know
+            belief = belief.unlearnt()
+        return replace(_waiting(belief, sums, size), windows=belief.windows + 1)
     rows = RECENT * belief.effective_rows + sums.count
     squares = RECENT * belief.residual_sum_of_squares + sums.squares
     squares_noise = math.hypot(RECENT * belief.residual_noise_std, noise_std * (R**2 + E**2))
@@ -203,6 +233,11 @@ def learned(
         moment = Moment(sums.moment, slope, R**2, label, ((1 - slope) * slope) ** 2)
         if R < E and _contradicts(moment, sums, E):  # a clipped residual never exaggerates
             moment = Moment(sums.moment, 1.0, R**2, variance, SHIFT_VARIANCE)
+        if half_life == "auto" and belief.informed:
+            kept = _kept(before, *moment.observation(gram, transform, noise_std))
+            if kept < 1:
+                older = belief.discounted(kept)
+                return learned(older, transform, released, noise_std, size, "once")
         posterior = moment.observed_by(before, gram, transform, noise_std)
         cautious = moment.observed_by(cautious_before, cautious_gram, transform, noise_std)
     rho2 = 1 / (1 - min(explained / nu, 0.95)) if transform.spread.any() else 1.0
@@ -214,6 +249,9 @@ def learned(
     radius = min(radius, max(belief.radius, longest_theta))
     posterior = posterior.with_prior(prior_precision(d, radius, belief.constant))
     rest = max(variance - signal, REST * variance) if R < E else variance
+    noise_now = rest * rho2
+    if half_life is not None:  # a belief that forgets stays wide: residuals say less about nu
+        noise_now = nu * (noise_now / nu) ** (1 - min(explained / nu, 1.0))
     longest = max(whitening.norm, 1.0)
     return Belief(
         mean=projected_mean(posterior, radius, d - (belief.constant > 0)),
@@ -223,7 +261,7 @@ def learned(
         unclipped=np.column_stack([unclipped.precision, unclipped.weighted]),
         cautious=np.column_stack([cautious.precision, cautious.weighted]),
         reward_variance=float(
-            np.clip(rest * rho2, max(FALL * nu, QUIET), min(max(RISE * nu, QUIET), 1.0))
+            np.clip(noise_now, max(FALL * nu, QUIET), min(max(RISE * nu, QUIET), 1.0))
         ),
         gram=recent,
         effective_rows=rows,
@@ -237,7 +275,42 @@ def learned(
         constant=belief.constant,
         windows=belief.windows + 1,
         informative_windows=belief.informative_windows + 1,
+        proven=belief.proven or sums.proven,
+        waited=belief.waited,
+        answers=belief.answers,
+        answers_variance=belief.answers_variance,
+        answered=1.0 if belief.steady else min(max(sums.answers, 1.0) / size, 1.0),
     )
+
+
+def _waiting(belief: Belief, sums: Sums, size: int) -> Belief:
+    """After a window that may have had no rewards: how seldom they are, once that is known."""
+    if belief.informed:
+        return belief
+    waited = belief.waited + size
+    answers = belief.answers + sums.answers
+    variance = belief.answers_variance + sums.answers_std**2
+    known = answers > THIN * math.sqrt(variance)
+    return replace(
+        belief,
+        waited=waited,
+        answers=answers,
+        answers_variance=variance,
+        answered=min(answers / waited, 1.0) if known else 0.0,
+    )
+
+
+def _kept(posterior: Posterior, design: Array, observed: Array, noise: Array) -> float:
+    """How much of the evidence so far makes the observation most likely; 1 in any doubt."""
+    likely = []
+    for factor in KEPT:
+        before = posterior.discounted(float(factor))
+        surprise = observed - design @ before.mean
+        covariance = noise + design @ before.covariance @ design.T
+        fit = float(surprise @ np.linalg.solve(covariance, surprise))
+        likely.append(-(fit + float(np.linalg.slogdet(covariance)[1])) / 2)
+    best = int(np.argmax(likely))
+    return float(KEPT[best]) if likely[best] - likely[0] > math.log(CHANGED) else 1.0
 
 
 def _shape(belief: Belief, transform: Transform) -> Array:

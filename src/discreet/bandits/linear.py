@@ -82,6 +82,8 @@ class LinearBandit(Bandit):
                        told whose reward it is
         visits         of a person that count: the "first", with the whole budget (the default of
                        unit="person"), or "all", one in each window, and windows share the budget
+        half_life      decisions after which a reward counts half; windows are at most half as long.
+                       "auto" forgets only when releases show that theta has moved; None: never
         holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
                        "uniform", and `value` says what the policy gains over it
         clip           whether rewards outside the range are clipped to it, not refused
@@ -130,6 +132,7 @@ class LinearBandit(Bandit):
         contributions: int = 1,
         unit: str = "round",
         visits: str | None = None,
+        half_life: float | str | None = None,
         holdout: Holdout | None = None,
         clip: bool = False,
         seed: int | None = None,
@@ -151,6 +154,7 @@ class LinearBandit(Bandit):
         self.visitors = Visitors() if self.visits else None
         self.holdout = holdout
         kind = self._kind()
+        self.half_life = self._forgetting(half_life, kind)
         if holdout is not None and kind != "information-weighted":
             raise ValueError("only estimator='information-weighted' releases what a holdout needs")
         self._policy_name = DEFAULTS[kind] if policy == "auto" else policy
@@ -184,6 +188,20 @@ class LinearBandit(Bandit):
             raise ValueError("unit='person' covers any number of rounds: leave out contributions")
         return one_of("visits", visits or "first", ("first", "all"))
 
+    def _forgetting(self, half_life: float | str | None, kind: str) -> float | str | None:
+        if half_life is None:
+            return None
+        if kind != "information-weighted":
+            raise ValueError("half_life needs estimator='information-weighted' and trust='joint'")
+        if isinstance(half_life, str):
+            return one_of("half_life", half_life, ("auto",))
+        if not 2 <= float(half_life) < np.inf:
+            raise ValueError(
+                f"half_life must be 'auto' or at least 2 decisions, got {half_life!r}; "
+                "leave it out to forget nothing"
+            )
+        return float(half_life)
+
     def _kind(self) -> str:
         """What makes the releases."""
         if self.trust == "local":
@@ -204,7 +222,14 @@ class LinearBandit(Bandit):
                 return Descent(self.dim, budget, limits, share)
             link = link_named(self.link)
             return InformationWeighted(
-                self.dim, budget, limits, link, self._scale, share, self.holdout is not None
+                self.dim,
+                budget,
+                limits,
+                link,
+                self._scale,
+                share,
+                self.holdout is not None,
+                self.half_life,
             )
 
         if self.visits != "all":
@@ -297,11 +322,10 @@ class LinearBandit(Bandit):
 
     def _size(self) -> int:
         opened = self._belief.windows + (self.window is not None)
-        return self._size_at(self._estimator, self.rounds, opened)
+        return self._at_first(self._estimator.size_after(self._belief, self.rounds, opened))
 
-    def _size_at(self, estimator: Estimator, rounds: int, opened: int) -> int:
-        size = estimator.size(rounds, opened)
-        if rounds or self.horizon is None:
+    def _at_first(self, size: int, rounds: int | None = None) -> int:
+        if (self.rounds if rounds is None else rounds) or self.horizon is None:
             return size
         return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
 
@@ -310,7 +334,7 @@ class LinearBandit(Bandit):
         assert self.horizon is not None
         count = 0
         while rounds < self.horizon:
-            rounds += self._size_at(estimator, rounds, opened + count)
+            rounds += self._at_first(estimator.size(rounds, opened + count), rounds)
             count += 1
         return count
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+import scipy
 
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief, prior_precision
@@ -95,7 +95,7 @@ def half_width(level: float) -> float:
     """Standard deviations on each side of an interval."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level!r}")
-    return -float(ndtri((1 - level) / 2))
+    return -float(scipy.special.ndtri((1 - level) / 2))
 
 
 def effects(

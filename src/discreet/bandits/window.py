@@ -107,17 +107,18 @@ class Transform:
         if constants is not None:
             products += constants
         expected = products[:, 0]
+        scale: Any = 1.0
         if self.link is not None:  # one Gauss-Newton step: slope times phi replaces phi
-            products = products * self.link.slope(expected)[:, None]
+            scale = self.link.slope(expected)
             expected = self.link.mean(expected)
-        x = products[:, 1 : 1 + d]
         residual = (rewards - self.middle) / self.half - expected
         if products.shape[1] > 1 + d:
-            rho = np.sqrt(1 + squares(products[:, 1 + d :]))
-            x = x / rho[:, None]
+            rho = np.sqrt(1 + scale * scale * squares(products[:, 1 + d :]))
+            scale = scale / rho
             residual = residual / rho
         # |v|^2 <= 2, and v is finite, whatever the belief, the row and the reward are.
-        return bounded_rows(x, residual, self.clip, self.residual_bound)
+        x = products[:, 1 : 1 + d]
+        return bounded_rows(x, residual, self.clip, self.residual_bound, scale)
 
     def row(self, row: Array, reward: float, v: Array) -> float:
         """`rows` for one row: writes v (d + 2,) and returns the weight; three times as fast."""

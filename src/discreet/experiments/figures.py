@@ -15,6 +15,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from discreet.bandits.value import Value
 from discreet.experiments.results import Results
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
@@ -130,6 +131,28 @@ def waterfall(results: Results, learner: str) -> str:
             axis.grid(visible=False, axis="x")
             axis.set_xlabel(f"{task.blind}: {number(float(here['blind'].mean()))}")
         axes[0].set_ylabel(f"{task.measure} at the end")
+        return svg(figure)
+
+
+def worth(values: Sequence[Value]) -> str:
+    """Mean reward under the policy and of the hold-out against windows, with their intervals.
+
+    `values` is `LinearBandit.values()`: released numbers only.
+    """
+    with panels(1) as (figure, (axis, *_)):
+        for name, colour in (("policy", COLOURS[0]), ("hold-out", COLOURS[1])):
+            picked = [each.mean if name == "policy" else each.holdout for each in values]
+            known = [(k, each) for k, each in enumerate(picked, start=1) if each is not None]
+            if not known:
+                continue
+            windows = [k for k, _ in known]
+            estimates = [each.estimate for _, each in known]
+            axis.plot(windows, estimates, color=colour, marker="o", markersize=4, label=name)
+            low = [each.low for _, each in known]
+            high = [each.high for _, each in known]
+            axis.fill_between(windows, low, high, color=colour, alpha=0.18, lw=0)
+        axis.set(xlabel="window", ylabel="mean reward")
+        legend(figure, axis)
         return svg(figure)
 
 

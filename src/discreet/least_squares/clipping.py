@@ -12,11 +12,14 @@ from discreet.arrays import Array
 CLIPS = np.array([0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0])
 
 
-def bounded_rows(x: Array, residual: Any, clip: float, limit: float) -> tuple[Array, Any]:
+def bounded_rows(
+    x: Array, residual: Any, clip: float, limit: float, scale: Any = 1.0
+) -> tuple[Array, Any]:
     """v = sqrt(w) [x; f/R; g/E] and w, for one row x (d,) or many (n, d), with |v|^2 <= 2.
 
-    w = min(1, 1/|x|^2), so |sqrt(w) x| <= 1. The residual r, cut at +-E, is split into f, what
-    clipping at R leaves, and the rest g = r - f, such that (f/R)^2 + (g/E)^2 <= 1:
+    x is `scale` times what is given. w = min(1, 1/|x|^2), so |sqrt(w) x| <= 1. The residual r, cut
+    at +-E, is split into f, what clipping at R leaves, and the rest g = r - f, such that
+    (f/R)^2 + (g/E)^2 <= 1:
 
         f = r where |r| <= R,    else the larger root of (f/R)^2 + ((r - f)/E)^2 = 1
 
@@ -24,14 +27,14 @@ def bounded_rows(x: Array, residual: Any, clip: float, limit: float) -> tuple[Ar
     >>> v.round(3), float(w)
     (array([0.6, 0.8, 0.1, 0. ]), 0.04)
     """
-    square = squares(x)
+    square = scale * scale * squares(x)
     if x.ndim == 1:
         residual = float(residual)
     weight, kept, rest = weight_and_parts(square, residual, clip, limit)
     root = weight**0.5
     v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
     entries = v.T
-    np.multiply(x.T, root, out=entries[:-2])
+    np.multiply(x.T, scale * root, out=entries[:-2])
     entries[-2] = root * kept
     entries[-1] = root * rest
     return v, weight

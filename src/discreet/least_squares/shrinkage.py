@@ -87,13 +87,21 @@ def expected_gram(noisy: Array, shape: Array, count: float, noise_std: float) ->
 def unproven_rows(total: Array, variance: float) -> Array:
     """P = sum p u u' over the eigenvectors u of a noisy Gram matrix: where there may be no rows.
 
-    p = 1 / (1 + (h / s)^4) for the eigenvalue h of noise s: about 1 for noise, 0 for many rows.
+    p = 1 / (1 + (h / s)^4) for noise of this variance s^2, h the eigenvalue without the one that
+    noise alone has in its place: about 1 for noise, 0 for many rows.
     """
     if variance == 0:
         return np.zeros_like(total)
     values, vectors = np.linalg.eigh(total)
-    odds = np.maximum(values / math.sqrt(variance), 0.0) ** 4
-    return np.asarray((vectors / (1 + odds)) @ vectors.T)
+    rows = np.maximum(values / math.sqrt(variance) - noise_eigenvalues(len(total)), 0.0)
+    return np.asarray((vectors / (1 + rows**4)) @ vectors.T)
+
+
+def noise_eigenvalues(d: int) -> Array:  # (d,)
+    """Of a symmetric matrix of noise with s = 1, ascending: quantiles of Wigner's semicircle."""
+    x = np.linspace(-1, 1, 1001)
+    below = 0.5 + (x * np.sqrt(1 - x**2) + np.arcsin(x)) / math.pi
+    return math.sqrt(2 * d) * np.interp((np.arange(d) + 0.5) / d, below, x)
 
 
 def squeezed(expected: Array, seen: Array, total: float) -> Array:

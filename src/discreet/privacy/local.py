@@ -141,7 +141,7 @@ class BallChannel(Channel):
         if self._cosine is None:  # in one dimension there are two values
             along = np.where(inside < self._likely, 1.0, -1.0)
             ends = np.where(zero[:, None], np.where(units < 0, -1.0, 1.0), along[:, None])
-            return np.rint(np.where(zero[:, None], ends, ends * direction) / GRID).astype(np.int64)
+            return _on_grid(np.where(zero[:, None], ends, ends * direction))
         along, across = self._cosine.draw(inside < self._likely, noise)
         # No direction: the normalised normal vector is the uniform report.
         along[zero], across[zero] = 0.0, 1.0
@@ -150,7 +150,7 @@ class BallChannel(Channel):
             units = units - dot(units, direction)[:, None] * direction
         length = np.sqrt(dot(units, units))
         units = units * (across / np.where(length == 0, 1.0, length))[:, None]
-        return np.rint((units + along[:, None] * direction) / GRID).astype(np.int64)
+        return _on_grid(units + along[:, None] * direction)
 
     def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, ...) -> (n,)
         """Which of these a device could have sent: on the sphere, up to the grid.
@@ -190,6 +190,11 @@ class BallChannel(Channel):
         if self.dim == 1:
             return np.full(caps.shape, 0.5)
         return np.asarray(0.5 * scipy.special.betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
+
+
+def _on_grid(units: Array) -> NDArray[np.int64]:
+    """Steps of the public grid, to the nearest: all that is sent of a float."""
+    return np.rint(units / GRID).astype(np.int64)
 
 
 class SymmetricChannel:

@@ -222,7 +222,7 @@ class Covariates:
     """
 
     rows: Array  # (m, d), or (1, 1) for the sphere
-    d: int
+    d: int  # features
 
     @property
     def fraction(self) -> float:

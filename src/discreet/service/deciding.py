@@ -106,7 +106,7 @@ class _Offers(Protocol):
     def __len__(self) -> int: ...
 
     def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
-        """Actions and their probabilities from the at-th request on, under one policy."""
+        """Actions and their probabilities for requests from the at-th on, under one policy."""
 
     def rows(self, actions: list[int]) -> Array:
         """(n, dim), the rows that were chosen."""
@@ -186,7 +186,7 @@ async def decide_one(server: Server, live: Live, request: DecideRequest) -> Deci
     asked = _Asked(server, live, request)
     first, _ = await leasing.rounds(server, live, 1)
     version = live.version
-    action, probability = live.policy.draw_one(asked.rows, float(live.coins(first, 1)[0]))
+    action, probability = live.policy.draw_one(asked.rows, live.coin(first))
     people = None if asked.person == NOBODY else [asked.person]
     chosen = asked.rows[action : action + 1]
     deadline = time.time() + live.wait

@@ -85,6 +85,13 @@ class Live:
     holdout: Any = None  # which rounds play a baseline
     held_key: int = 0
 
+    def coin(self, number: int) -> float:
+        """What decides one round."""
+        coin = float(self.rng.random())
+        if self.holdout is None:
+            return coin
+        return float(self.holdout.coins(self.holdout.holds(number, self.held_key), coin))
+
     def coins(self, first: int, n: int) -> Array:
         """What decides n rounds; the policy gives some of them to the baseline."""
         coins = self.rng.random(n)

@@ -179,13 +179,7 @@ MUTANTS = [
         "audit",
         1.0,
         lambda: channel_attack("ball channel", SeededNoise(2)).report.lower_bound,
-        (
-            Edit(
-                "privacy.local:BallChannel._drawn",
-                "np.rint((units + along[:, None] * direction) / GRID).astype(np.int64)",
-                "(units + along[:, None] * direction) / GRID",
-            ),
-        ),
+        (Edit("privacy.local:_on_grid", "np.rint(units / GRID).astype(np.int64)", "units / GRID"),),
     ),
     Mutant(
         "argmin(score + Gumbel)",

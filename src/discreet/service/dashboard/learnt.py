@@ -1,7 +1,6 @@
 """What a bandit has learnt, in the words of its definition: all of it from released values.
 
-Weights and their errors come from the releases under a prior that is wide enough to say nothing,
-so that an interval shows what the data know and not what the learner assumes. A reward's mean in a
+Weights and their errors are those of `LinearBandit.summary`. A reward's mean in a
 window is the released sum over the released count; its error holds the noise of both and the spread
 that rewards can have at most.
 """
@@ -12,11 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits.belief import Belief, prior_precision
+from discreet.bandits.predictions import Weights, lengths
 from discreet.features import FeatureMap
-from discreet.least_squares.posterior import root
 
-WIDE = 4.0  # |theta| of the prior, in units of the largest reward
 ERRORS = 2.58  # standard errors on each side of an interval: 99% if they were exactly right
 VISIBLE = 4.0  # standard deviations of its noise that a count must have to divide by it
 
@@ -50,64 +47,25 @@ class Estimate:
         return Estimate(self.value - other.value, math.hypot(self.error, other.error))
 
 
-class Weights:
-    """theta of a bandit, from what was released, in the user's units.
+@dataclass(frozen=True)
+class Model:
+    """What was learnt of theta, in the user's units."""
 
-    mean, root   of theta: its covariance is root root'
-    constant     the last entry of every row, if there is an intercept
-    middle       what is added to predictions in this case
-    unit         of predictions
-    gram         sum of phi phi' over recent rows; None if that is not known
-    """
+    weights: Weights
+    unit: float  # of its predictions
+    middle: float = 0.0  # of the rewards, where predictions have an intercept
+    gram: Array | None = None  # sum of phi phi' over recent rows, if that is known
 
-    def __init__(
-        self,
-        mean: Array,
-        root: Array,
-        *,
-        constant: float = 0.0,
-        middle: float = 0.0,
-        unit: float = 1.0,
-        gram: Array | None = None,
-    ) -> None:
-        self.gram = gram
-        self._mean = mean
-        self._root = root
-        self._constant = constant
-        self._shrunk = math.sqrt(1 - constant**2)
-        self._middle = middle
-        self._unit = unit
+    def worth(self, row: Array) -> Estimate:
+        """The expected reward of a row."""
+        value = float(row @ self.weights.mean) + self.weights.level
+        error = float(self.weights.errors(row[None])[0])
+        return Estimate(self.middle + self.unit * value, self.unit * error)
 
-    @classmethod
-    def from_releases(
-        cls, belief: Belief, reward_range: tuple[float, float], unit: float
-    ) -> "Weights":
-        """What the releases of windows say under a prior that is wide."""
-        prior = prior_precision(len(belief.mean), WIDE, belief.constant)
-        posterior = belief.cautious_posterior.with_prior(prior)
-        return cls(
-            posterior.mean,
-            root(posterior.covariance),
-            constant=belief.constant,
-            middle=sum(reward_range) / 2 if belief.constant else 0.0,
-            unit=unit,
-            gram=belief.gram,
-        )
-
-    def along(self, direction: Array, *, level: bool = False) -> Estimate:
-        """<direction, theta>; with `level`, and the intercept: a prediction."""
-        if self._constant:
-            last = self._constant if level else 0.0
-            direction = np.append(self._shrunk * direction, last)
-        value = self._unit * float(direction @ self._mean)
-        error = self._unit * float(np.linalg.norm(direction @ self._root))
-        return Estimate(value + self._middle * level, error)
-
-    def all(self, scale: float) -> list[Estimate]:
+    def effects(self, scale: float) -> list[Estimate]:
         """Every weight, times `scale`."""
-        n = len(self._mean) - bool(self._constant)
-        values = self._unit * scale * self._shrunk * self._mean[:n]
-        errors = self._unit * scale * self._shrunk * np.linalg.norm(self._root[:n], axis=1)
+        values = self.unit * scale * self.weights.mean
+        errors = self.unit * scale * lengths(self.weights.root)
         pairs = zip(values.tolist(), errors.tolist(), strict=True)
         return [Estimate(value, error) for value, error in pairs]
 
@@ -120,13 +78,13 @@ class Coefficient:
     estimate: Estimate
 
 
-def coefficients(weights: Weights, feature_map: FeatureMap) -> dict[str, list[Coefficient]]:
+def coefficients(model: Model, feature_map: FeatureMap) -> dict[str, list[Coefficient]]:
     """By action, or by attribute of actions: what each column of the context adds to the reward.
 
     A number adds it at the top of its range and subtracts it at the bottom; a category adds it when
     it applies.
     """
-    estimates = iter(weights.all(feature_map.scale))
+    estimates = iter(model.effects(feature_map.scale))
     return {
         _called(part): [
             Coefficient(column, next(estimates)) for column in feature_map.context_names
@@ -178,7 +136,7 @@ class Comparison:
 
 
 def comparisons(
-    weights: Weights, feature_map: FeatureMap, now: Estimate, baseline: str | None
+    model: Model, feature_map: FeatureMap, now: Estimate, baseline: str | None
 ) -> list[Comparison]:
     """The bandit's mean reward against choosing blindly, and against one action for everybody.
 
@@ -186,7 +144,7 @@ def comparisons(
     action's part z, so  sum phi phi'  has  s^2 sum z_0 c(x)  where z_0 is a constant or the one
     action that was chosen.
     """
-    visitor = None if weights.gram is None else _average_visitor(weights.gram, feature_map)
+    visitor = None if model.gram is None else _average_visitor(model.gram, feature_map)
     if visitor is None:
         return []
     worth = {}
@@ -196,7 +154,7 @@ def comparisons(
         worth[f"always {baseline}"] = rows[feature_map.actions.index(baseline)]
     found = []
     for name, row in worth.items():
-        value = weights.along(row, level=True)
+        value = model.worth(row)
         found.append(Comparison(name, value, now.minus(value)))
     return found
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits.belief import Belief
+from discreet.bandits.predictions import Weights
 from discreet.bandits.value import Totals, Value
 from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
@@ -26,7 +28,7 @@ from discreet.service.dashboard.learnt import (
     Coefficient,
     Comparison,
     Estimate,
-    Weights,
+    Model,
     Window,
     coefficients,
     comparisons,
@@ -43,7 +45,7 @@ class Public:
 
     row: Any
     definition: Definition
-    weights: Callable[[], Weights] | None  # None before anything is known
+    model: Callable[[], Model] | None  # None before anything is known
     policy: Any
     promise: Guarantee
     releases: list[dict[str, Any]]
@@ -114,13 +116,13 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
         )
     ).scalar_one()
     if isinstance(held, LocalHeld):
-        policy, weights = _of_devices(held)
+        policy, model = _of_devices(held)
     else:
-        policy, weights = held.learner.policy, _of_windows(held)
+        policy, model = held.learner.policy, _of_windows(held)
     return Public(
         row,
         held.definition,
-        weights,
+        model,
         policy,
         turning.guarantee(held),
         [json.loads(text) for text in releases],
@@ -130,20 +132,25 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
     )
 
 
-def _of_windows(held: turning.Held) -> Callable[[], Weights] | None:
-    belief = held.learner._belief
+def _of_windows(held: turning.Held) -> Callable[[], Model] | None:
+    learner = held.learner
+    belief, unit, middle = learner._belief, float(learner._unit), learner._middle
     if not isinstance(belief, Belief) or not belief.informed:
         return None
-    reward_range, unit = held.definition.reward.range, float(held.learner._unit)
-    return lambda: Weights.from_releases(belief, reward_range, unit)
+    return lambda: Model(Weights.of(belief), unit, middle, belief.gram)
 
 
-def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Weights] | None]:
+def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Model] | None]:
     policy, belief = held.server.policy, held.server._belief
     if policy.window == 0:
         return policy.rule, None
     largest = max(map(abs, held.definition.reward.range))
-    return policy.rule, lambda: Weights(belief.theta, root(belief.covariance), unit=largest)
+
+    def model() -> Model:
+        spread = root(belief.covariance)
+        return Model(Weights(belief.theta, 0.0, spread, np.zeros(len(spread))), largest)
+
+    return policy.rule, model
 
 
 def _view(found: Public, summary: dict[str, Any]) -> View:
@@ -152,16 +159,16 @@ def _view(found: Public, summary: dict[str, Any]) -> View:
     features = definitions.features(definition)
     learnt: dict[str, list[Coefficient]] = {}
     compared: list[Comparison] = []
-    if found.weights is not None:
-        weights = found.weights()
+    if found.model is not None:
+        model = found.model()
         feature_map = getattr(features, "map", None)
         if isinstance(feature_map, FeatureMap):
-            learnt = coefficients(weights, feature_map)
+            learnt = coefficients(model, feature_map)
             now = next((each.mean for each in reversed(windows) if each.mean), None)
             if now is not None and definition.link == "identity":
-                compared = comparisons(weights, feature_map, now, definition.baseline)
+                compared = comparisons(model, feature_map, now, definition.baseline)
         else:
-            each = enumerate(weights.all(1.0))
+            each = enumerate(model.effects(1.0))
             learnt = {"columns": [Coefficient(f"column {i}", estimate) for i, estimate in each]}
     return View(
         summary,
