@@ -149,7 +149,7 @@ def test_cli__forecast_help_teaches(capsys):
     ("arguments", "message"),
     [
         (["run", "nowhere.toml"], "cannot read nowhere.toml"),
-        (["report", "nowhere"], "no folder of a run"),
+        (["report", "nowhere"], "not the folder of a run"),
         (["forecast"], "give either --dim D or --public-sample FILE"),
         (["forecast", "--rows", "9", "--rounds", "9"], "not both"),
         (["forecast", "--dim", "3", "--gap", "1"], "--gap goes with --rounds"),

@@ -169,7 +169,7 @@ _PARTS: dict[str, type["Stateful"]] = {}
 
 
 class _Claim:
-    """Owns a file while it is loaded."""
+    """Owns a file while it is loaded or saved."""
 
 
 class Stateful:
@@ -270,19 +270,20 @@ class Stateful:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file that only its owner may read; see `state_dict`.
 
-        Save after deciding and before the decision is shown. From then on this process owns the
-        file: another one that loads or saves it is refused (`discreet.ownership`).
+        Save after deciding and before the decision is shown. A file that another process has
+        loaded, and whose object there still lives, is refused (`discreet.ownership`).
         """
-        own(path, self)
-        save_state(path, self.state_dict(), self)
+        claim = _Claim()
+        own(path, claim)
+        save_state(path, self.state_dict(), claim)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
         """Resume from a file, with the same kind of noise.
 
         Arguments that no file can hold (a function, an object of a class of your own) are given
-        by name, as they were given to the constructor. A file that another process owns, because
-        an object of it loaded or saved it and still lives, is refused.
+        by name, as they were given to the constructor. A file that another process has loaded,
+        and whose object there still lives, is refused.
         """
         claim = _Claim()
         own(path, claim)  # before it is read: what is read must be the newest
@@ -486,7 +487,7 @@ def save_state(
 ) -> None:
     """Write a state dict; the file appears whole or not at all, readable by its owner only.
 
-    An `owner`, the object whose state it is, owns the new file from the moment it appears.
+    An `owner` owns the new file from the moment it appears, with all who owned the old one.
     """
     target = Path(path)
     content = to_bytes(state)
