@@ -231,6 +231,29 @@ def test_discard__a_dropped_window_stays_booked_where_windows_share_the_budget()
     assert bandit.guarantee.epsilon_at(1e-6) <= 3.0 + 1e-9
 
 
+@pytest.mark.parametrize(("start", "rate"), [(0, 0.05), (1500, 1.0)])
+def test_budget__lasts_to_the_horizon_when_rewards_come_late_or_seldom(start, rate):
+    """Windows that are shorter than was planned must find something left: else no turn succeeds."""
+    bandit = LinearBandit(4, 20_000, 2.0, unit="person", visits="all", seed=1, noise=SeededNoise(1))
+    rng = np.random.default_rng(1)
+    while bandit.rounds < 20_000:
+        size = min(bandit.rounds_until_release, 2000, 20_000 - bandit.rounds)
+        X = rng.normal(size=(size, 3, 4))
+        chosen = bandit.decide_many(X / np.linalg.norm(X, axis=2, keepdims=True))
+        comes = (rng.random(size) < rate) & (chosen.round >= start)
+        rewards = np.where(comes, np.clip(chosen.rows[:, 0], -1, 1), np.nan)
+        bandit.learn_many(chosen, rewards, people=range(size))
+    bandit.turn()
+
+
+def test_discard__works_in_the_last_window_too():
+    """`discreet restore` discards every open window, the last one before a horizon too."""
+    bandit = make()
+    while bandit.rounds < 1990:
+        bandit.decide_many(contexts(min(bandit.rounds_until_release, 1990 - bandit.rounds)))
+    bandit.discard()
+
+
 # -- sensitivity -----------------------------------------------------------------------------------
 
 
