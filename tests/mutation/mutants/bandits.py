@@ -223,8 +223,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self.budget.contributions * SENSITIVITY",
-                "SENSITIVITY",
+                "self.budget.contributions * sensitivity",
+                "sensitivity",
             ),
         ),
         attack="linear bandit, three rounds of one user",
@@ -264,7 +264,7 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self.budget.contributions * SENSITIVITY",
+                "self.budget.contributions * sensitivity",
                 "self.budget.contributions * math.sqrt(8)",
             ),
         ),
