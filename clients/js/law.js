@@ -266,10 +266,12 @@ export function fraction(dim, cap) {
   for (let m = dim % 2 ? 5 : 4; m <= dim; m += 2) whole *= (m - 3) / (m - 2);
   let term = dim % 2 ? cap : cap * Math.sqrt(rest);
   for (let i = 1; i < dim - 1; i += 2) term *= rest;
-  const near = cap * cap * dim < 4; // from 0 to cap, else from cap to 1
+  // From 0 to cap, else from cap to 1: the series that converges fast.
+  const near = cap * cap * dim < 4 && cap * cap <= 0.5;
   if (!near) term /= dim - 1;
   let sum = 0;
-  for (let k = 0; term > sum * 1e-18 && k < 1e6; k++) {
+  for (let k = 0; term > sum * 1e-18; k++) {
+    if (k === 1e6) return NaN;
     sum += term;
     term *= near ? (cap * cap * (dim + 2 * k)) / (2 * k + 3) : (rest * (dim + 2 * k)) / (dim + 2 * k + 1);
   }

@@ -47,6 +47,7 @@ DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which "auto" takes gradient steps
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
+RESERVE = 0.01  # of what is left, that the last window up to a horizon leaves
 
 
 class LinearBandit(Bandit):
@@ -338,18 +339,19 @@ class LinearBandit(Bandit):
             count += 1
         return count
 
-    def _share(self, ledger: Ledger, opened: int) -> float | None:
-        """Of mu^2 for the window that opens; None, all of it, where windows are disjoint.
+    def _share(self, ledger: Ledger, opened: int, size: int) -> float | None:
+        """Of mu^2 for a window of this size; None, all of it, where windows are disjoint.
 
-        What is left, by the windows that are left; without a horizon a fraction of what is left, so
-        that there is always something.
+        What is left, by this window and those that follow it; without a horizon a fraction of what
+        is left. Something always stays: a window that is dropped (`discard`) has to be opened again.
         """
         if self.visits != "all":
             return None
         left = 1 - ledger.spent()
         if self.horizon is None:
             return FRACTION * left
-        return left / self._windows(self._estimator, self.rounds, opened)
+        windows = 1 + self._windows(self._estimator, self.rounds + size, opened + 1)
+        return min(1 / windows, 1 - RESERVE) * left
 
     def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
         assert self.window is not None
@@ -369,7 +371,7 @@ class LinearBandit(Bandit):
         """A new window, and the ledger with what it books."""
         if size is None:
             return None, ledger
-        share = self._share(ledger, belief.windows)
+        share = self._share(ledger, belief.windows, size)
         window = self._estimator.open(belief, size, self.noise, share)
         window.attach(self._estimator, self.noise)
         return window, ledger.including(*window.opening)

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, within
 from discreet.bandits import Holdout, LinearBandit, LocalServer
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
@@ -409,4 +409,4 @@ def raw_rows(rows: Any, columns: int) -> Array:
         raise ValueError("features must be finite numbers") from None
     if not np.isfinite(array).all():
         raise ValueError("features must be finite numbers")
-    return array
+    return within("features", array, 1.0, norm="l2", clip=True)

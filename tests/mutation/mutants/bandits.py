@@ -81,8 +81,8 @@ def longest_row() -> float:
     """
     learner = bandit(0, policy="greedy")
     rng = np.random.default_rng(0)
-    for _ in range(4):  # short rows: in coordinates where these have length 1, others are long
-        rows = 0.05 * rng.standard_normal((learner.rounds_until_release, 1, DIM))
+    for _ in range(8):  # short rows: in coordinates where these have length 1, others are long
+        rows = 0.1 * rng.standard_normal((learner.rounds_until_release, 1, DIM))
         learner.learn_many(learner.decide_many(rows), np.zeros(len(rows)))
     learner.decide(E1)
     window: Any = learner.window
