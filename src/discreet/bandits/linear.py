@@ -343,7 +343,7 @@ class LinearBandit(Bandit):
         """Of mu^2 for a window of this size; None, all of it, where windows are disjoint.
 
         What is left, by this window and those that follow it; without a horizon a fraction of what
-        is left. Something always stays: a window that is dropped (`discard`) has to be opened again.
+        is left. Something always stays: a window that is dropped (`discard`) is opened again.
         """
         if self.visits != "all":
             return None
