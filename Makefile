@@ -7,7 +7,7 @@ BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench figures-check papers clean
+.PHONY: help demo serve test lint bench figures-check papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -56,6 +56,20 @@ figures-check:  ## Numbers of README and docs against results files; runs nothin
 
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
+
+dist: $(VENV)/.develops  ## The wheel and the source package, checked in an empty environment
+	rm -rf dist build/empty
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m venv build/empty
+	build/empty/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
+	cd build && empty/bin/python -c "import discreet.bandits, discreet.regression, discreet.online; print(discreet.__version__)"
+
+notes:  ## Release notes: the newest section of CHANGELOG.md
+	@awk '/^## / { if (found++) exit } found' CHANGELOG.md
+
+lock:  ## requirements-dev.lock, from pyproject.toml: what development was tried with
+	uv pip compile --quiet --universal --extra all --extra dev --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

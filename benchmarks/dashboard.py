@@ -7,6 +7,7 @@ import json
 import math
 
 import numpy as np
+from kit import CONSOLE, new_table
 
 from discreet.bandits.predictions import Weights
 from discreet.privacy import SeededNoise
@@ -19,7 +20,7 @@ from discreet.service.dashboard.learnt import (
     mean_reward,
 )
 
-SEEDS = 40
+SEEDS = 20
 EPSILONS = (0.5, 1.0, 3.0)
 PEOPLE = (2000, 20_000)
 AGE = {"email": -0.35, "call": 0.35, "nothing": 0.0}  # demo.visitors, middle to top of the range
@@ -72,13 +73,28 @@ def held(epsilon, people, seed):
     return means, ages, blind, widths
 
 
+def intervals():
+    columns = ("epsilon", "people", "mean reward", "coefficient", "its width", "choosing blindly")
+    table = new_table(f"Intervals that hold the truth, {SEEDS} seeds", columns)
+    for epsilon in EPSILONS:
+        for people in PEOPLE:
+            parts = [held(epsilon, people, seed) for seed in range(SEEDS)]
+            means, ages, blind, widths = ([x for part in parts for x in part[i]] for i in range(4))
+            shares = [f"{np.mean(each):.0%}" if each else "-" for each in (means, ages, blind)]
+            table.add_row(
+                f"{epsilon:g}", f"{people:,}", *shares[:2], f"{np.mean(widths):.2f}", shares[2]
+            )
+    CONSOLE.print(table)
+
+
 def measured():
-    """The gain over always doing nothing, by 5% of decisions that are held out; seed 0."""
+    """The gain over always doing nothing, by 5% of decisions that are held out."""
     wanted = {**demo.DEFINITION, "baseline": "nothing", "holdout": 0.05}
     definition = definitions.parsed(json.dumps(wanted).encode())
     learner = definitions.learner(definition, SeededNoise(0))
     feature_map = definitions.features(definition).map
     rng = np.random.default_rng(0)
+    table = new_table("A hold-out of 5% at epsilon = 1", ("decisions", "gain", "from", "to"))
     learner.turn()
     while learner.rounds < 250_000:
         n = learner.rounds_until_release
@@ -90,25 +106,13 @@ def measured():
         learner.window.fold(rows[np.arange(n), actions], rewards, held_out)
         learner.advance(n)
         learner.turn()
-        if learner.rounds > 20_000:
-            print(f"{learner.rounds:8,d} decisions: gain {learner.value.uplift}")
-
-
-def main():
-    print(f"{SEEDS} seeds; share of intervals that hold the truth")
-    print("epsilon  people   mean reward   coefficient (width)   choosing blindly")
-    for epsilon in EPSILONS:
-        for people in PEOPLE:
-            parts = [held(epsilon, people, seed) for seed in range(SEEDS)]
-            means, ages, blind, widths = ([x for part in parts for x in part[i]] for i in range(4))
-            shares = [f"{np.mean(each):.0%}" if each else "-" for each in (means, ages, blind)]
-            print(
-                f"{epsilon:7g} {people:7,d} {shares[0]:>13s} {shares[1]:>13s} "
-                f"({np.mean(widths):.2f}) {shares[2]:>18s}"
-            )
-    print("a hold-out of 5% at epsilon = 1; the true gain is about .25")
-    measured()
+        if learner.rounds > 50_000:
+            found = learner.value.uplift
+            ends = (f"{each:.2f}" for each in (found.estimate, found.low, found.high))
+            table.add_row(f"{learner.rounds:,}", *ends)
+    CONSOLE.print(table)
 
 
 if __name__ == "__main__":
-    main()
+    intervals()
+    measured()

@@ -1,3 +1,4 @@
+import json
 import os
 import signal
 import subprocess
@@ -7,12 +8,14 @@ import time
 import pytest
 
 import discreet
+from discreet.bandits import LinearBandit
 from discreet.cli import main
 from discreet.experiments import report
+from discreet.privacy import Budget, PrefixSum, SeededNoise
 
 COMMANDS = (
     "demo", "run", "report", "forecast", "audit", "datasets", "learners", "version",
-    "serve", "keys", "backup", "restore",
+    "serve", "keys", "backup", "restore", "statement",
 )  # fmt: skip
 
 
@@ -146,7 +149,7 @@ def test_cli__forecast_help_teaches(capsys):
     ("arguments", "message"),
     [
         (["run", "nowhere.toml"], "cannot read nowhere.toml"),
-        (["report", "nowhere"], "no folder of a run"),
+        (["report", "nowhere"], "not the folder of a run"),
         (["forecast"], "give either --dim D or --public-sample FILE"),
         (["forecast", "--rows", "9", "--rounds", "9"], "not both"),
         (["forecast", "--dim", "3", "--gap", "1"], "--gap goes with --rounds"),
@@ -223,6 +226,26 @@ def test_cli__imports_nothing_heavy_before_a_command_runs(arguments):
                          "discreet.audit", "discreet.environments"}  # fmt: skip
 
 
+def test_cli__statement_prints_the_promise_of_a_saved_state(capsys, tmp_path):
+    bandit = LinearBandit(2, 100, epsilon=0.5, noise=SeededNoise(0))
+    sums = PrefixSum(10, 1, Budget(2.0), sensitivity=1.0)
+    for name, learner in (("bandit", bandit), ("sums", sums)):
+        path = tmp_path / name
+        learner.save(path)
+        before = path.read_bytes()
+        assert main(["statement", str(path)]) == 0
+        assert capsys.readouterr().out == learner.guarantee.statement() + "\n"
+        assert main(["statement", str(path), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out) == learner.guarantee.to_dict()
+        assert path.read_bytes() == before
+    (tmp_path / "bandit").write_bytes(before[:50])
+    for wrong in ("bandit", "absent"):
+        with pytest.raises(SystemExit) as stop:
+            main(["statement", str(tmp_path / wrong)])
+        assert stop.value.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 INTERRUPTED = {
     "demo": (["demo", "--rounds", "200000", "--workers", "2", "--out"], "the same command resumes"),
     "alone": (
@@ -251,7 +274,8 @@ def test_cli__control_c_stops_within_two_seconds_and_says_how_to_resume(case, tm
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does: workers get it too
     began = time.monotonic()
     out, error = process.communicate(timeout=30)
-    assert time.monotonic() - began < 2 + 1  # one second for a busy machine
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # processes for each core
+    assert time.monotonic() - began < 2 * busy + 1  # two seconds where a core is free
     assert process.returncode == 130
     assert words in " ".join(out.split())
     assert "Traceback" not in error

@@ -1,9 +1,12 @@
 """What the documents name exists: files, modules, classes, commands, targets, and the walks."""
 
 import builtins
+import doctest
 import importlib
 import re
+import subprocess
 import sys
+import warnings
 from functools import cache
 from pathlib import Path
 
@@ -21,7 +24,15 @@ DOCUMENTS = (
     "CONTRIBUTING.md",
     *sorted(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")),
 )
-PLACES = (".", "docs", "src", "src/discreet", "src/discreet/privacy", "src/discreet/audit")
+PLACES = (
+    ".",
+    "docs",
+    "docs/figures",
+    "src",
+    "src/discreet",
+    "src/discreet/privacy",
+    "src/discreet/audit",
+)
 WRITTEN = {
     "experiment.json",
     "index.html",
@@ -198,3 +209,46 @@ def test_contributing__the_walk_is_what_happens(walk, work):
     calls = iter(called(work))
     for step in re.findall(r"`([\w.]+)`", line):
         assert any(step in names for names in calls), f"{step} was not called, or not after those"
+
+
+# -- blocks of code --------------------------------------------------------------------------------
+
+BLOCK = re.compile(r"(<!-- fetches -->\n)?^```python\n(.*?)^```", re.M | re.S)
+
+
+def plain_blocks(name):
+    """Python blocks that are no doctests (pytest runs those), but for what needs a network."""
+    found = (match for match in BLOCK.finditer(text(name)) if not match[1])
+    return [match[2] for match in found if ">>>" not in match[2]]
+
+
+PASTED = [name for name in DOCUMENTS if plain_blocks(name)]
+
+
+@pytest.mark.parametrize("name", PASTED)
+def test_blocks__of_a_page_run_from_top_to_bottom_in_a_fresh_interpreter(name):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", "\n".join(plain_blocks(name))],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_blocks__of_readme_stand_alone_each():
+    for block in plain_blocks("README.md"):
+        assert block.startswith("import ")
+        compile(block, "README.md", "exec")
+    assert len(plain_blocks("README.md")) >= 3
+
+
+@documents
+def test_blocks__the_first_doctest_of_a_page_imports_what_it_uses(name):
+    first = re.search(r"^```\w*\n(>>> .*?)^```", text(name), re.M | re.S)
+    if first is not None:  # run alone, by itself
+        runner = doctest.DocTestRunner(
+            verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+        )
+        test = doctest.DocTestParser().get_doctest(first[1], {}, name, name, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert runner.run(test, out=lambda line: None).failed == 0

@@ -1,9 +1,9 @@
 """One process at a time on a state file: it is locked while an object lives that came from it.
 
-Two processes that resume the same state publish the same noise with different data. Whoever loads
-or saves a state file owns it, until the object is gone or its process has ended; another process is
-refused. The lock is an advisory one (`flock`) on the file itself, and the system lets go of it
-whenever the process ends, however that happens.
+Two processes that resume the same state publish the same noise with different data. Whoever loads a
+state file owns it, until the object is gone or its process has ended; another process that loads or
+saves it is refused. The lock is an advisory one (`flock`) on the file itself; the system lets go
+of it whenever the process ends, however that happens.
 """
 
 import os

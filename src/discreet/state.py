@@ -169,7 +169,7 @@ _PARTS: dict[str, type["Stateful"]] = {}
 
 
 class _Claim:
-    """Owns a file while it is loaded."""
+    """Owns a file while it is loaded or saved."""
 
 
 class Stateful:
@@ -270,23 +270,30 @@ class Stateful:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the state to a file that only its owner may read; see `state_dict`.
 
-        Save after deciding and before the decision is shown. From then on this process owns the
-        file: another one that loads or saves it is refused (`discreet.ownership`).
+        Save after deciding and before the decision is shown. A file that another process has
+        loaded, and whose object there still lives, is refused (`discreet.ownership`).
         """
-        own(path, self)
-        save_state(path, self.state_dict(), self)
+        claim = _Claim()
+        own(path, claim)
+        save_state(path, self.state_dict(), claim)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
         """Resume from a file, with the same kind of noise.
 
         Arguments that no file can hold (a function, an object of a class of your own) are given
-        by name, as they were given to the constructor. A file that another process owns, because
-        an object of it loaded or saved it and still lives, is refused.
+        by name, as they were given to the constructor. A file that another process has loaded,
+        and whose object there still lives, is refused.
         """
         claim = _Claim()
         own(path, claim)  # before it is read: what is read must be the newest
-        state = load_state(path)
+        loaded = cls._resumed(load_state(path), given)
+        own(path, loaded)
+        return loaded
+
+    @classmethod
+    def _resumed(cls, state: dict[str, Any], given: dict[str, Any]) -> Self:
+        """A new object of this class with the saved arguments and state."""
         _check_header(state, cls.__name__)
         try:
             saved = {name: each for name, each in state["config"].items() if name not in given}
@@ -297,7 +304,6 @@ class Stateful:
             raise damaged("config") from None
         loaded = cls(**arguments, **given)
         loaded.load_state_dict(state)
-        own(path, loaded)
         return loaded
 
     # -- what a class may refine -------------------------------------------------------------------
@@ -481,7 +487,7 @@ def save_state(
 ) -> None:
     """Write a state dict; the file appears whole or not at all, readable by its owner only.
 
-    An `owner`, the object whose state it is, owns the new file from the moment it appears.
+    An `owner` owns the new file from the moment it appears, with all who owned the old one.
     """
     target = Path(path)
     content = to_bytes(state)
@@ -512,6 +518,14 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Read what `save_state` wrote."""
     with open(path, "rb") as file:
         return _read(file)
+
+
+def resumed(state: dict[str, Any]) -> Stateful:
+    """An object of whatever class a state is of, to look at: nobody may decide or learn with it."""
+    kind = _PARTS.get(str(state.get("kind")))
+    if kind is None:
+        raise ValueError(f"this state is of a {state.get('kind')!r}, which is not known here")
+    return kind._resumed(state, {})
 
 
 def _read(raw: BinaryIO) -> dict[str, Any]:

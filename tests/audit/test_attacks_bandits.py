@@ -97,7 +97,8 @@ def test_attack__comes_close_and_catches_half_the_noise(name, share):
 
 
 @pytest.mark.parametrize(
-    "name", ["linear bandit, three rounds of one user", "continual linucb tree"]
+    "name",
+    ["linear bandit, three rounds of one user", "continual linucb tree", "continual linucb blt"],
 )
 def test_bandits__half_the_noise_is_caught(name):
     claim = ATTACKS[name].at(8.0).claim

@@ -14,9 +14,9 @@ from discreet.audit.attack import Claim
 from discreet.audit.attacks.online import ROUNDS as FTRL_ROUNDS
 from discreet.audit.attacks.optimization import HORIZON, ROUNDS
 from discreet.domains import Cube, Simplex
-from discreet.online import FTRL
+from discreet.online import FTRL, ProjectionFreeBandit
 from discreet.optimization import StreamingFrankWolfe
-from discreet.privacy import Budget, PrefixSum, SeededNoise, gaussian_epsilon, gaussian_mu
+from discreet.privacy import SeededNoise, gaussian_epsilon, gaussian_mu
 
 CLAIM = Claim(1.0, 1e-6, "gaussian")
 BUDGET = (CLAIM.epsilon, CLAIM.delta)
@@ -42,8 +42,9 @@ def streaming_sums():
     return StreamingFrankWolfe(Cube(1), HORIZON, *BUDGET, **options)._direction._sums
 
 
-def late_sums():
-    return PrefixSum(7, 2, Budget(*BUDGET), sensitivity=1.0, mechanism="blt", noise=SeededNoise(0))
+def projection_free_sums(rounds, k):
+    options = {"contributions": k, "noise": SeededNoise(0)}
+    return ProjectionFreeBandit(Cube(9), rounds, *BUDGET, **options)._feedback.sums
 
 
 FILTERED = {
@@ -51,7 +52,14 @@ FILTERED = {
     "ftrl, last round": (lambda: ftrl_sums(1), 2.0, (FTRL_ROUNDS - 1,)),
     "ftrl, three rounds of one user": (lambda: ftrl_sums(3), 2.0, (0, 1, 2)),
     "streaming frank-wolfe blt, many rounds": (streaming_sums, 0.02, (1,), ROUNDS),
-    "projection-free bandit, three rounds of one user": (late_sums, 1.0, (2,)),
+    # A loss from 0 to 1 moves a term by n/zeta (u, LEVEL), n/zeta = 9/1.5 for so few rounds; two in
+    # opposite directions move the gradient twice and leave the level.
+    "projection-free bandit": (lambda: projection_free_sums(8, 1), math.hypot(6.0, 0.6), (0,)),
+    "projection-free bandit, two rounds of one user": (
+        lambda: projection_free_sums(18, 2),
+        12.0,
+        (0,),
+    ),
 }
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from discreet.audit.attack import Claim
-from discreet.audit.attacks import bandits as attacks
+from discreet.audit.attacks import bandits_people as attacks
+from discreet.audit.attacks.bandits import joint_bandit
 from discreet.bandits import LinearBandit, estimators
 from discreet.bandits.visitors import Visitors
 from discreet.bandits.window import SHARED_SENSITIVITY, Transform, totals
@@ -230,6 +231,29 @@ def test_discard__a_dropped_window_stays_booked_where_windows_share_the_budget()
     assert bandit.guarantee.epsilon_at(1e-6) <= 3.0 + 1e-9
 
 
+@pytest.mark.parametrize(("start", "rate"), [(0, 0.05), (1500, 1.0)])
+def test_budget__lasts_to_the_horizon_when_rewards_come_late_or_seldom(start, rate):
+    """Windows that are shorter than was planned must find something left: else no turn succeeds."""
+    bandit = LinearBandit(4, 20_000, 2.0, unit="person", visits="all", seed=1, noise=SeededNoise(1))
+    rng = np.random.default_rng(1)
+    while bandit.rounds < 20_000:
+        size = min(bandit.rounds_until_release, 2000, 20_000 - bandit.rounds)
+        X = rng.normal(size=(size, 3, 4))
+        chosen = bandit.decide_many(X / np.linalg.norm(X, axis=2, keepdims=True))
+        comes = (rng.random(size) < rate) & (chosen.round >= start)
+        rewards = np.where(comes, np.clip(chosen.rows[:, 0], -1, 1), np.nan)
+        bandit.learn_many(chosen, rewards, people=range(size))
+    bandit.turn()
+
+
+def test_discard__works_in_the_last_window_too():
+    """`discreet restore` discards every open window, the last one before a horizon too."""
+    bandit = make()
+    while bandit.rounds < 1990:
+        bandit.decide_many(contexts(min(bandit.rounds_until_release, 1990 - bandit.rounds)))
+    bandit.discard()
+
+
 # -- sensitivity -----------------------------------------------------------------------------------
 
 
@@ -275,30 +299,22 @@ def separation(story, epsilon=4.0):
     rewards, so that later transforms are those for which the canary counts most.
     """
     claim = Claim(epsilon, 1e-6, "gaussian")
-    learner = attacks.joint_bandit(
+    learner = joint_bandit(
         claim, SeededNoise(2), horizon=attacks.HORIZON, unit="person", visits="all"
     )
     square, window = 0.0, 0
     while learner.learning:
-        _, view, _ = attacks._window(learner, story(0, window), person="canary")
-        rewards = [story(which, window) for which in (0, 1)]
-        terms = [0.0 if y is None else attacks.canary_term(view, y) for y in rewards]
-        scale = learner.guarantee.releases[window].scale
+        view, _, scale = attacks.visited(learner, story(0, window))
+        terms = [attacks.added(view, story(which, window)) for which in (0, 1)]
         square += float(np.sum((terms[0] - terms[1]) ** 2)) / scale**2
         window += 1
     assert window >= 3
     return math.sqrt(square) / claim.mu
 
 
-def every_window(which, window):
-    return 2.0 * which - 1.0
-
-
-def changing_windows(which, window):
-    return 1.0 if window % 2 == which else None
-
-
-@pytest.mark.parametrize(("story", "near"), [(every_window, 0.985), (changing_windows, 0.717)])
+@pytest.mark.parametrize(
+    ("story", "near"), [(attacks.every_window, 0.985), (attacks.every_second_window, 0.717)]
+)
 def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, monkeypatch):
     assert separation(story) == pytest.approx(near, abs=0.005)
     monkeypatch.setattr(estimators, "SHARED_SENSITIVITY", SHARED_SENSITIVITY / 2)
@@ -308,7 +324,7 @@ def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, mon
 def test_audit__a_share_that_is_not_divided_is_noticed(monkeypatch):
     monkeypatch.setattr(estimators.Estimator, "mu", lambda self, share: self.budget.mu)
     with pytest.raises(ValueError, match="times the budget"):
-        separation(every_window)
+        separation(attacks.every_window)
 
 
 # -- hashes ----------------------------------------------------------------------------------------

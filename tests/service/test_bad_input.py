@@ -6,6 +6,7 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
@@ -63,6 +64,22 @@ def test_strange_bodies_are_refused_in_words(shared, method, path, body):
 @pytest.mark.parametrize("path", ["/v1/keys/%00", "/v1/keys/%ff", "/v1/bandits/%00", "/%00"])
 def test_strange_paths_are_not_found(shared, path):
     assert shared.request("DELETE", path)[0] in (404, 405)
+
+
+@pytest.mark.parametrize("size", [2.0, 3.5e38, 1e300])
+def test_a_row_of_any_length_leaves_the_sum_of_the_others_finite(tmp_path, size):
+    """Privacy: a row is shortened before its token is sealed; NaN would wipe out noise and all."""
+    running = Running(tmp_path)
+    try:
+        running.client().create("b", {**RAW, "privacy": {"epsilon": 1.0}})
+        body = json.dumps({"features": [[size, 0, 0]]}).encode()
+        decided = json.loads(running.request("POST", "/v1/bandits/b/decide", body)[2])
+        body = json.dumps({"decision": decided["decision"], "reward": 0.5}).encode()
+        assert running.request("POST", "/v1/bandits/b/learn", body)[0] == 200
+        total = running.server.held["b"].learner.window.total.value
+        assert np.isfinite(total).all()
+    finally:
+        running.stop()
 
 
 def test_a_name_that_postgresql_cannot_store_is_refused(shared):

@@ -122,4 +122,4 @@ def test_no_secret_lies_in_the_store(made, tmp_path):
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert secret.encode() not in path.read_bytes()
-            assert secret.split("_")[2].encode() not in path.read_bytes()
+            assert secret.split("_", 2)[2].encode() not in path.read_bytes()

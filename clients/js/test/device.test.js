@@ -144,6 +144,8 @@ const HOSTILE = {
   "a coin that tells by lying": channel("moment", { likely: 1000 }),
   "a coin that is no integer": channel("moment", { likely: LIKELY + 0.5 }),
   "a cap that tells more": channel("moment", { cap: 0.9 }),
+  "a tiny cap, whose part of the sphere a long series would miss": channel("moment", { cap: 1 - 1e-7, likely: 2 ** 51 }),
+  "a tiny cap for the Gram": { ...honest(2), channels: { ...honest(2).channels, gram: { cap: 1 - 1e-7, likely: 2 ** 51 } } },
   "a cap beyond the sphere": channel("moment", { cap: 1 }),
   "a cap that is no number": channel("gram", { cap: "0" }),
   "a response that tells more": channel("square", { likely: 2 ** 52 - 1 }),
@@ -160,6 +162,15 @@ for (const [name, policy] of Object.entries(HOSTILE))
     await assert.rejects(device.report({ id: "x", row: ROWS[0] }, 1), /refuses the policy/);
     assert.equal(posts(seen).length, 0);
   });
+
+test("the cap's part of the sphere is right in the dimensions where it has a formula", () => {
+  for (const cap of [0.1, 0.5, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6, 1 - 1e-9]) {
+    const angle = 2 * Math.asin(Math.sqrt((1 - cap) / 2));
+    const near = (found, wanted) => assert.ok(Math.abs(found / wanted - 1) < 1e-7, `${cap}: ${found}, ${wanted}`);
+    near(law.fraction(2, cap), angle / Math.PI);
+    near(law.fraction(3, cap), (1 - cap) / 2);
+  }
+});
 
 test("honest policies of every dimension and epsilon pass the same checks", () => {
   const vectors = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url)));

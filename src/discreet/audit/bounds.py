@@ -241,7 +241,8 @@ class _Counted:
     def reach(self) -> float:
         """What the test seems to prove, on the runs that chose it."""
         alarms, hits = _attacks(*self.tried, np.array([self.threshold]))[self.kind]
-        runs, strict = len(self.tried[0]), _strict(self.confidence)
+        runs = len(self.tried[0])
+        strict = _strict(self.confidence)
         return max(0.0, float(split_bounds(alarms, hits, runs, self.curve, strict)[0]))
 
     def bound(self) -> float:
@@ -300,7 +301,8 @@ def _chosen(a: Array, b: Array, curve: Curve, confidence: float) -> tuple[int, f
     The first view is the one that was designed. Another must prove more than the first seems to
     show: among equals the luck of the choosing runs would decide.
     """
-    best, chosen = -math.inf, (0, 0.0, 0)
+    best = -math.inf
+    chosen = (0, 0.0, 0)
     for view in range(a.shape[1]):
         pooled = np.concatenate([a[:, view], b[:, view]])
         thresholds = np.unique(np.quantile(pooled, _LEVELS, method="higher"))
@@ -308,7 +310,8 @@ def _chosen(a: Array, b: Array, curve: Curve, confidence: float) -> tuple[int, f
         bounds = np.array([_promise(*test, len(a), curve, confidence) for test in tests])
         kind, place = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
         if view == 0 or bounds[kind, place] > best:
-            best, chosen = float(bounds[kind, place]), (view, float(thresholds[place]), int(kind))
+            best = float(bounds[kind, place])
+            chosen = (view, float(thresholds[place]), int(kind))
         if view == 0:
             alarms, hits = (count[place] for count in tests[kind])
             best = max(best, float(curve.parameter(hits / len(a), (alarms + 0.5) / len(a))))
@@ -335,5 +338,6 @@ def _attacks(a: Array, b: Array, thresholds: Array) -> list[tuple[Counts, Counts
     """(false alarms, hits) of four attacks: high or low scores name the second or first input."""
     high_a = len(a) - np.searchsorted(np.sort(a), thresholds, side="left")
     high_b = len(b) - np.searchsorted(np.sort(b), thresholds, side="left")
-    low_a, low_b = len(a) - high_a, len(b) - high_b
+    low_a = len(a) - high_a
+    low_b = len(b) - high_b
     return [(high_a, high_b), (low_b, low_a), (high_b, high_a), (low_a, low_b)]

@@ -87,7 +87,8 @@ class Concentrated(Curve):
 
     def power(self, false_alarm: Array, theta: float) -> Array:
         """The largest power at a false alarm rate."""
-        low, high = np.array(false_alarm, dtype=np.float64), np.ones(np.shape(false_alarm))
+        low = np.array(false_alarm, dtype=np.float64)
+        high = np.ones(np.shape(false_alarm))
         for _ in range(30):
             middle = (low + high) / 2
             allowed = self.parameter(middle, false_alarm) <= theta
@@ -99,7 +100,8 @@ class Concentrated(Curve):
         p, q = np.broadcast_arrays(np.asarray(power, float), np.asarray(false_alarm, float))
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = [np.log(p), np.log(q), np.log1p(-p), np.log1p(-q)]
-            up, down = _divergences(*rates), _divergences(rates[1], rates[0], *rates[:1:-1])
+            up = _divergences(*rates)
+            down = _divergences(rates[1], rates[0], *rates[:1:-1])
         rho = np.maximum(up, down)
         return np.asarray(np.where(p > q, np.where(np.isnan(rho), math.inf, rho), -math.inf))
 
@@ -139,7 +141,8 @@ def refuted_below(alarms: int, hits: int, trials: int, curve: Curve, confidence:
     seen = float(curve.parameter((hits + 0.5) / (trials + 1), (alarms + 0.5) / (trials + 1)))
     if not seen > 0:
         return 0.0
-    low, high = max(float(split_bounds(alarms, hits, trials, curve, simple)), 0.0), seen
+    low = max(float(split_bounds(alarms, hits, trials, curve, simple)), 0.0)
+    high = seen
     if _p_value(alarms, hits, trials, curve, low, seen, risk) > risk:
         return low  # rare counts
     for _ in range(10):
@@ -173,7 +176,8 @@ def _p_value(
     low, high = clopper_pearson(alarms, trials, 1 - aside / 2)
     edges = np.linspace(float(low), float(high), _CELLS + 1)
     # Worst in a cell: the fewest alarms (its lower end), the most power (at its upper end).
-    q, p = edges[:-1], np.clip(curve.power(edges[1:], theta), 0.0, 1.0)
+    q = edges[:-1]
+    p = np.clip(curve.power(edges[1:], theta), 0.0, 1.0)
     spread = _REACH * math.sqrt(trials * edges[-1] * (1 - edges[0]) + 1) + 4
     first = max(0, math.floor(trials * edges[0] - spread))
     last = min(trials, math.ceil(trials * edges[-1] + spread))

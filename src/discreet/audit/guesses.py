@@ -33,7 +33,8 @@ def thresholds(first: Array, second: Array, confidence: float) -> tuple[float, f
     high = np.quantile(pooled, 1 - _LEVELS, method="higher")
     # Of equal scores, those on the lower edge stay below it: one step up makes "<" of "<=".
     low = np.minimum(np.nextafter(low, math.inf), high)
-    a, b = np.sort(first), np.sort(second)
+    a = np.sort(first)
+    b = np.sort(second)
     right = np.searchsorted(a, low) + len(b) - np.searchsorted(b, high)
     wrong = np.searchsorted(b, low) + len(a) - np.searchsorted(a, high)
     reach = [proved(int(r), int(r + w), confidence) for r, w in zip(right, wrong, strict=True)]
@@ -55,7 +56,8 @@ def guessed(
     of_second = int(rng.binomial(runs, 0.5))
     if max(of_second, runs - of_second) > len(first):
         return 0, 0  # the coins want more runs than there are: nothing is proved
-    a, b = first[: runs - of_second], second[:of_second]
+    a = first[: runs - of_second]
+    b = second[:of_second]
     right = int(np.sum(a < low) + np.sum(b >= high))
     return right, right + int(np.sum(a >= high) + np.sum(b < low))
 

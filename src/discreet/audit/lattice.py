@@ -65,7 +65,8 @@ def float_attack(mechanism: str, noise: Noise, runs: int = 4000) -> FloatAudit:
     >>> found.label, found.safe
     ('float, simulation only', False)
     """
-    sides, label = [], ""
+    sides = []
+    label = ""
     for value in (1.0, 0.0):
         released = SAMPLERS[mechanism](np.full(runs, value), noise)
         sides.append(off_grid(np.asarray(released.value)))
@@ -81,13 +82,15 @@ def _many_digits(x: Array) -> Array:
 
 
 def _ball(record: int, runs: int, noise: Noise) -> tuple[Array, str]:
-    channel, records = BallChannel(3, 1.0), np.array([[0.6, 0.8, 0.0], [1.0, 0.0, 0.0]])
+    channel = BallChannel(3, 1.0)
+    records = np.array([[0.6, 0.8, 0.0], [1.0, 0.0, 0.0]])
     sent = channel.privatize(np.tile(records[record], (runs, 1)), noise)
     return _many_digits(sent[:, 1] / channel.radius), channel.guarantee.releases[0].sampler
 
 
 def _symmetric(record: int, runs: int, noise: Noise) -> tuple[Array, str]:
-    channel, records = SymmetricChannel(2, 1.0), np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0])])
+    channel = SymmetricChannel(2, 1.0)
+    records = np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0])])
     sent = channel.privatize(np.tile(records[record], (runs, 1, 1)), noise)
     ratio = sent[:, 1, 1] / channel.vectors.radius
     return _many_digits(ratio), channel.guarantee.releases[0].sampler

@@ -36,7 +36,8 @@ def audit_one_run(
         raise ValueError(f"expected right <= guesses <= canaries: {right}, {guesses}, {canaries}")
     if not (0 < confidence < 1 and 0 <= delta < 1):
         raise ValueError("confidence must lie strictly between 0 and 1, delta in [0, 1)")
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while high < 64 and p_value(high, right, guesses, canaries, delta) <= 1 - confidence:
         low, high = high, 2 * high
     for _ in range(40):

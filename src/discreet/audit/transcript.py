@@ -38,7 +38,9 @@ class _Draw:
     __array_ufunc__ = None  # arrays leave the addition to us
 
     def __init__(self, source: "Tapped", scale: float, drawn: Array) -> None:
-        self._source, self._scale, self._drawn = source, scale, drawn
+        self._source = source
+        self._scale = scale
+        self._drawn = drawn
 
     def __radd__(self, centre: Array) -> Array:
         return self._source.released(np.asarray(centre), self._scale, self._drawn)
@@ -55,7 +57,9 @@ class Tapped(SeededNoise):
     """
 
     def __init__(self, noise: Noise, limit: int | None = None) -> None:
-        self._noise, self._limit, self.seen = noise, limit, list[Seen]()
+        self._noise = noise
+        self._limit = limit
+        self.seen = list[Seen]()
 
     def released(self, centre: Array, scale: float, drawn: Array) -> Array:
         """The release, as the mechanism would have computed it."""
@@ -90,7 +94,8 @@ class Forced(Tapped):
     """The releases of another run, whatever the data: only the centres are this run's own."""
 
     def __init__(self, script: list[Seen]) -> None:
-        self._script, self.seen = script, list[Seen]()
+        self._script = script
+        self.seen = list[Seen]()
 
     def released(self, centre: Array, scale: float, drawn: Array) -> Array:
         """The value that was seen in the other run."""
@@ -140,7 +145,8 @@ def compare(
     run: Callable[[int, Noise], Any], neighbour: int, noise: Noise, limit: int | None = None
 ) -> Compared:
     """One run of `run(neighbour, noise)`, and its releases as the other data explain them."""
-    here, outcome = Tapped(noise, limit), None
+    here = Tapped(noise, limit)
+    outcome = None
     with suppress(Enough):
         outcome = run(neighbour, here)
     there = Forced(here.seen)

@@ -90,11 +90,12 @@ class Sums:
         # Three counts by their precision. Of n rows each says n, but for weights, which are small
         # where whitening makes rows too long, or the trace, where it leaves them too short.
         precision = np.array([COUNT**2, VALUE**2, 1 / d])
-        counts = [count, plain, float(np.trace(matrix[:d, :d]))]
-        answers = float(precision @ counts) / float(precision.sum())
+        counts = precision * [count, plain, float(np.trace(matrix[:d, :d]))]
+        answers = float(counts.sum() / precision.sum())
         answers_std = noise_std / math.sqrt(precision.sum())
         proven = answers > THIN * answers_std
-        thin = not (proven or (steady and answers > FULL * size))
+        untraced = float(counts[:2].sum() / precision[:2].sum())
+        thin = not (proven or (steady and max(answers, untraced) > FULL * size))
         if steady:  # the prior of the count is N(size, (size / 2)^2)
             prior = (0.5 * size) ** 2
             count = (size * count_std**2 + count * prior) / (count_std**2 + prior)

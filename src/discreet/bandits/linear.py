@@ -46,6 +46,7 @@ ESTIMATORS = ("auto", "information-weighted", "sgd")
 DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson"}  # policies
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which "auto" takes gradient steps
+LAST = 1 - 1e-4  # of what is left, for the last window before a horizon
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
 
 
@@ -338,18 +339,20 @@ class LinearBandit(Bandit):
             count += 1
         return count
 
-    def _share(self, ledger: Ledger, opened: int) -> float | None:
+    def _share(self, ledger: Ledger, opened: int, size: int) -> float | None:
         """Of mu^2 for the window that opens; None, all of it, where windows are disjoint.
 
-        What is left, by the windows that are left; without a horizon a fraction of what is left, so
-        that there is always something.
+        What is left, by the windows that are left; without a horizon a fraction of what is left.
+        There is always something left: windows may turn out shorter than planned, or be discarded.
         """
         if self.visits != "all":
             return None
         left = 1 - ledger.spent()
         if self.horizon is None:
             return FRACTION * left
-        return left / self._windows(self._estimator, self.rounds, opened)
+        if self.rounds + size >= self.horizon:
+            return LAST * left
+        return left / max(self._windows(self._estimator, self.rounds, opened), 2)
 
     def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
         assert self.window is not None
@@ -369,7 +372,7 @@ class LinearBandit(Bandit):
         """A new window, and the ledger with what it books."""
         if size is None:
             return None, ledger
-        share = self._share(ledger, belief.windows)
+        share = self._share(ledger, belief.windows, size)
         window = self._estimator.open(belief, size, self.noise, share)
         window.attach(self._estimator, self.noise)
         return window, ledger.including(*window.opening)

@@ -15,6 +15,7 @@ from discreet.cli.report import report
 from discreet.cli.restore import restore
 from discreet.cli.run import run
 from discreet.cli.serve import serve
+from discreet.cli.statement import statement
 from discreet.cli.version import version
 
 app = typer.Typer(
@@ -49,7 +50,7 @@ def start(
         print(context.get_help())
 
 
-for command in (demo, run, report, forecast, audit, datasets, learners):
+for command in (demo, run, report, forecast, audit, statement, datasets, learners):
     app.command()(command)
 for service in (serve, backup, restore):
     app.command(rich_help_panel="The decision service")(service)

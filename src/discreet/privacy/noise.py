@@ -26,6 +26,7 @@ import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import numpy as np
@@ -280,35 +281,38 @@ def to_lattice(value: Array, spacing: float) -> Array:
 
 @functools.cache
 def _opendp() -> Any:
+    """The rooms of OpenDP that are needed; its prelude would load scikit-learn and more."""
     try:
-        import opendp.prelude as prelude
+        from opendp import domains, measurements, measures, metrics, mod
     except ImportError:
         raise ImportError(
             "SecureNoise needs OpenDP's exact samplers: pip install 'discreet[secure]'"
         ) from None
-    prelude.enable_features("contrib")
-    return prelude
+    mod.enable_features("contrib")
+    return SimpleNamespace(
+        domains=domains, measurements=measurements, measures=measures, metrics=metrics
+    )
 
 
 @functools.lru_cache(maxsize=256)
 def _integer_noise(mechanism: str, scale: float) -> Callable[[Sequence[int]], list[int]]:
     dp = _opendp()
-    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
     if mechanism == "gaussian":
-        return dp.m.make_gaussian(  # type: ignore[no-any-return]
-            domain, dp.l2_distance(T="f64"), scale=scale
+        return dp.measurements.make_gaussian(  # type: ignore[no-any-return]
+            domain, dp.metrics.l2_distance(T="f64"), scale=scale
         )
-    return dp.m.make_laplace(  # type: ignore[no-any-return]
-        domain, dp.l1_distance(T="i64"), scale=scale
+    return dp.measurements.make_laplace(  # type: ignore[no-any-return]
+        domain, dp.metrics.l1_distance(T="i64"), scale=scale
     )
 
 
 @functools.lru_cache(maxsize=256)
 def _noisy_max(scale: float) -> Callable[[Sequence[float]], int]:
     dp = _opendp()
-    domain = dp.vector_domain(dp.atom_domain(T="f64", nan=False))
+    domain = dp.domains.vector_domain(dp.domains.atom_domain(T="f64", nan=False))
     # Measured in zCDP, OpenDP's noisy max adds Gumbel noise: the exponential mechanism.
-    measure = dp.zero_concentrated_divergence()
-    return dp.m.make_noisy_max(  # type: ignore[no-any-return]
-        domain, dp.linf_distance(T="f64"), measure, scale=scale
+    measure = dp.measures.zero_concentrated_divergence()
+    return dp.measurements.make_noisy_max(  # type: ignore[no-any-return]
+        domain, dp.metrics.linf_distance(T="f64"), measure, scale=scale
     )

@@ -22,79 +22,85 @@ from discreet.service import migrations
 from discreet.service.errors import Problem, StoreBusy
 
 metadata = sa.MetaData()
+_TEXT = sa.Text()
+_BYTES = sa.LargeBinary()
+_REAL: Any = sa.Double()
+_BOOLEAN = sa.Boolean()
+_INTEGER = sa.Integer()
 _BIG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
-instance = sa.Table(
+
+def _optional(kind: Any) -> sa.Column[Any]:
+    return sa.Column(kind)
+
+
+def _table(title: str, own: dict[str, Any], /, *more: Any, **columns: Any) -> sa.Table:
+    """A table by its primary key and its columns, which hold something unless `_optional`."""
+    made = [sa.Column(each, kind, primary_key=True) for each, kind in own.items()]
+    for each, kind in columns.items():
+        column = kind if isinstance(kind, sa.Column) else sa.Column(kind, nullable=False)
+        column.name = column.key = each
+        made.append(column)
+    return sa.Table(title, metadata, *made, *more)
+
+
+instance = _table(
     "instance",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),  # always 1
-    sa.Column("instance", sa.Text, nullable=False),
-    sa.Column("epoch", sa.Text, nullable=False),
-    sa.Column("sequence", _BIG, nullable=False),
-    sa.Column("schema", sa.Integer, nullable=False),
+    {"id": _INTEGER},  # always 1
+    instance=_TEXT,
+    epoch=_TEXT,
+    sequence=_BIG,
+    schema=_INTEGER,
 )
-bandits = sa.Table(
+bandits = _table(
     "bandits",
-    metadata,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("definition", sa.Text, nullable=False),
-    sa.Column("epoch", sa.Text, nullable=False),
-    sa.Column("created", sa.Double, nullable=False),
-    sa.Column("window", sa.Integer, nullable=False),  # number of the open one, from 1
-    sa.Column("window_start", _BIG, nullable=False),
-    sa.Column("window_end", _BIG, nullable=False),  # rounds before this belong to it
-    sa.Column("next_round", _BIG, nullable=False),  # rounds before this were leased
-    sa.Column("returned", sa.Text, nullable=False),  # leased and given back: [[first, end], ...]
-    sa.Column("version", sa.Integer, nullable=False),  # of the policy
-    sa.Column("learner", sa.LargeBinary, nullable=False),  # its public state
-    sa.Column("retired", sa.Boolean, nullable=False),
-    sa.Column("learning", sa.Boolean, nullable=False),  # False past the horizon
-    sa.Column("alarm", sa.Text),
+    {"name": _TEXT},
+    definition=_TEXT,
+    epoch=_TEXT,
+    created=_REAL,
+    window=_INTEGER,  # number of the open one, from 1
+    window_start=_BIG,
+    window_end=_BIG,  # rounds before this belong to it
+    next_round=_BIG,  # rounds before this were leased
+    returned=_TEXT,  # leased and given back: [[first, end], ...]
+    version=_INTEGER,  # of the policy
+    learner=_BYTES,  # its public state
+    retired=_BOOLEAN,
+    learning=_BOOLEAN,  # False past the horizon
+    alarm=_optional(_TEXT),
 )
-windows = sa.Table(
+windows = _table(
     "windows",
-    metadata,
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Text, primary_key=True),
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("rounds", _BIG, nullable=False),
-    sa.Column("sequence", _BIG, nullable=False),  # of the key that seals the sum
-    sa.Column("key", sa.LargeBinary),  # name of that key
-    sa.Column("sum", sa.LargeBinary),  # sealed; none once closed
-    sa.Column("release", sa.Text),  # what was published
-    sa.Column("closed", sa.Double),
+    {"bandit": _TEXT, "epoch": _TEXT, "number": _INTEGER},
+    rounds=_BIG,
+    sequence=_BIG,  # of the key that seals the sum
+    key=_optional(_BYTES),  # name of that key
+    sum=_optional(_BYTES),  # sealed; none once closed
+    release=_optional(_TEXT),  # what was published
+    closed=_optional(_REAL),
 )
-policies = sa.Table(
+policies = _table(
     "policies",
-    metadata,
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Text, primary_key=True),
-    sa.Column("version", sa.Integer, primary_key=True),
-    sa.Column("policy", sa.LargeBinary, nullable=False),
-    sa.Column("at", sa.Double, nullable=False),
+    {"bandit": _TEXT, "epoch": _TEXT, "version": _INTEGER},
+    policy=_BYTES,
+    at=_REAL,
 )
-marks = sa.Table(
+marks = _table(
     "marks",
-    metadata,
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Text, primary_key=True),
-    sa.Column("block", _BIG, primary_key=True),
-    sa.Column("rewarded", sa.LargeBinary, nullable=False),
-    sa.Column("defaulted", sa.LargeBinary, nullable=False),
+    {"bandit": _TEXT, "epoch": _TEXT, "block": _BIG},
+    rewarded=_BYTES,
+    defaulted=_BYTES,
 )
-pending = sa.Table(
+pending = _table(
     "pending",
-    metadata,
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Text, primary_key=True),
-    sa.Column("round", _BIG, primary_key=True),
-    sa.Column("id", sa.LargeBinary),  # keyed hash of the caller's id; none if there is none
-    sa.Column("request", sa.LargeBinary),  # keyed hash of what was asked
-    sa.Column("answer", sa.LargeBinary),  # sealed; none once settled: a tombstone
-    sa.Column("bucket", sa.Text, nullable=False),  # of the key that seals it
-    sa.Column("deadline", sa.Double, nullable=False),
-    sa.Column("active", sa.Boolean, nullable=False),
+    {"bandit": _TEXT, "epoch": _TEXT, "round": _BIG},
     sa.Index("pending_id", "bandit", "epoch", "id", unique=True),
+    id=_optional(_BYTES),  # keyed hash of the caller's id; none if there is none
+    request=_optional(_BYTES),  # keyed hash of what was asked
+    answer=_optional(_BYTES),  # sealed; none once settled: a tombstone
+    bucket=_TEXT,  # of the key that seals it
+    deadline=_REAL,
+    active=_BOOLEAN,
 )
 _WAITS = pending.c.answer.is_not(None)  # tombstones are in neither
 sa.Index(
@@ -105,65 +111,53 @@ sa.Index(
     postgresql_where=_WAITS,
 )
 sa.Index("pending_bucket", pending.c.bucket, sqlite_where=_WAITS, postgresql_where=_WAITS)
-people = sa.Table(
+people = _table(
     "people",
-    metadata,
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Text, primary_key=True),
-    sa.Column("person", sa.LargeBinary, primary_key=True),  # pseudonym
-    sa.Column("round", _BIG, nullable=False),  # of the decision that counts
+    {"bandit": _TEXT, "epoch": _TEXT, "person": _BYTES},  # pseudonym
+    round=_BIG,  # of the decision that counts
 )
-reports = sa.Table(
+reports = _table(
     "reports",  # local trust: ids of those that counted in the open window
-    metadata,
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("id", sa.LargeBinary, primary_key=True),
+    {"bandit": _TEXT, "id": _BYTES},
 )
-populations = sa.Table(
+populations = _table(
     "populations",
-    metadata,
-    sa.Column("name", sa.Text, primary_key=True),
-    sa.Column("epsilon", sa.Double),  # none: no limit
-    sa.Column("delta", sa.Double),
-    sa.Column("unit", sa.Text),
-    sa.Column("created", sa.Double, nullable=False),
+    {"name": _TEXT},
+    epsilon=_optional(_REAL),  # none: no limit
+    delta=_optional(_REAL),
+    unit=_optional(_TEXT),
+    created=_REAL,
 )
-charges = sa.Table(
+charges = _table(
     "charges",
-    metadata,
-    sa.Column("population", sa.Text, primary_key=True),
-    sa.Column("bandit", sa.Text, primary_key=True),
-    sa.Column("epoch", sa.Text, primary_key=True),
-    sa.Column("mu_squared", sa.Double, nullable=False),
-    sa.Column("at", sa.Double, nullable=False),
+    {"population": _TEXT, "bandit": _TEXT, "epoch": _TEXT},
+    mu_squared=_REAL,
+    at=_REAL,
 )
-keys = sa.Table(
+keys = _table(
     "keys",
-    metadata,
-    sa.Column("id", sa.Text, primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("hash", sa.LargeBinary, nullable=False, unique=True),
-    sa.Column("scopes", sa.Text, nullable=False),
-    sa.Column("bandits", sa.Text),  # none: all
-    sa.Column("rate", sa.Double),  # requests a second; none: no limit
-    sa.Column("created", sa.Double, nullable=False),
-    sa.Column("revoked", sa.Double),
+    {"id": _TEXT},
+    name=_TEXT,
+    hash=sa.Column(_BYTES, nullable=False, unique=True),
+    scopes=_TEXT,
+    bandits=_optional(_TEXT),  # none: all
+    rate=_optional(_REAL),  # requests a second; none: no limit
+    created=_REAL,
+    revoked=_optional(_REAL),
 )
-runs = sa.Table(
+runs = _table(
     "runs",
-    metadata,
-    sa.Column("run", sa.LargeBinary, primary_key=True),
-    sa.Column("epoch", sa.Text, nullable=False),
-    sa.Column("started", sa.Double, nullable=False),
+    {"run": _BYTES},
+    epoch=_TEXT,
+    started=_REAL,
 )
-log = sa.Table(
+log = _table(
     "log",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("at", sa.Double, nullable=False),
-    sa.Column("key", sa.Text, nullable=False),
-    sa.Column("action", sa.Text, nullable=False),
-    sa.Column("about", sa.Text, nullable=False),
+    {"id": _INTEGER},
+    at=_REAL,
+    key=_TEXT,
+    action=_TEXT,
+    about=_TEXT,
 )
 
 LIGHT = [column for column in bandits.c if column.name != "learner"]

@@ -223,8 +223,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self.budget.contributions * sensitivity",
-                "sensitivity",
+                "sensitivity=self.budget.contributions * sensitivity",
+                "sensitivity=sensitivity",
             ),
         ),
         attack="linear bandit, three rounds of one user",
@@ -264,8 +264,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "self.budget.contributions * sensitivity",
-                "self.budget.contributions * math.sqrt(8)",
+                "sensitivity=self.budget.contributions * sensitivity",
+                "sensitivity=self.budget.contributions * math.sqrt(8)",
             ),
         ),
         unit="of the booked move",
@@ -314,8 +314,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.linear:LinearBandit._turned",
-                "if size is not None:",
-                "self._belief = belief\n    if size is not None:",
+                "window, ledger = self._opened(belief, ledger, size)",
+                "self._belief = belief\n    window, ledger = self._opened(belief, ledger, size)",
             ),
         ),
         unit="releases of one noise",
@@ -335,8 +335,9 @@ MUTANTS = [
             ),
             Edit(
                 "bandits.estimators:WeightedWindow.close",
-                "self.total.publish(),",
-                "self.total.publish() + self.noise.gaussian(std, len(self.total.value)),",
+                "released = self.total.publish()",
+                "released = (self.total.publish()\n"
+                "        + self.noise.gaussian(std, len(self.total.value)))",
             ),
         ),
         attack="snapshot of a window",
@@ -351,9 +352,9 @@ MUTANTS = [
         (
             Edit(
                 "bandits.linear:LinearBandit._size",
-                "if self.rounds or self.horizon is None:",
-                "size += int(self.window is not None and self.window._term[-1] > 0)\n"
-                "    if self.rounds or self.horizon is None:",
+                "return self._at_first(",
+                "more = int(self.window is not None and self.window._term[-1] > 0)\n"
+                "    return more + self._at_first(",
             ),
         ),
     ),
@@ -367,9 +368,9 @@ MUTANTS = [
         (
             Edit(
                 "bandits.learner:Bandit.learn_many",
-                "all_fine = bool(fine.all())",
+                "taken = int(fine.sum())",
                 'if not fine.all():\n            raise ValueError("a reward was refused")\n'
-                "        all_fine = bool(fine.all())",
+                "        taken = int(fine.sum())",
             ),
         ),
         unit="people",

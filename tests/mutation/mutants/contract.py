@@ -51,13 +51,13 @@ def exactly(room: str, entry: str, *edits: Edit | Leak, attack: str = "") -> Mut
 WINDOWS = (
     Edit(
         "bandits.estimators:WeightedWindow._add",
-        "self.total.add(self._term)",
-        "self.total.add(self._term)\n    self._exact = getattr(self, '_exact', 0.0) + self._term",
+        "self.total.add(term)",
+        "self.total.add(term)\n    self._exact = getattr(self, '_exact', 0.0) + term",
     ),
     Edit(
         "bandits.estimators:WeightedWindow.close",
         "self.total.publish()",
-        "getattr(self, '_exact', 0.0) + 0 * self.total.publish()",
+        "(getattr(self, '_exact', 0.0) + 0 * self.total.publish())",
     ),
 )
 LEADER = (
@@ -192,12 +192,7 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit identity, own context",
     ),
-    exactly(
-        "LinearBandit, joint",
-        "LinearBandit link logistic",
-        *WINDOWS,
-        attack="linear bandit logistic, own context",
-    ),
+    exactly("LinearBandit, joint", "LinearBandit link logistic", *WINDOWS),
     exactly(
         "LinearBandit, joint",
         "LinearBandit link poisson",

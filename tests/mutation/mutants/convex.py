@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.copied import copied
 from discreet.domains import Ball, Cube, LpBall
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.optimization.directions import VertexDirection
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
+from mutants.copied import copied
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, exact_mu, gaussian_proved, proved
 
 

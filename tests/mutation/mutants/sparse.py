@@ -4,13 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.copied import copied
 from discreet.bandits.sparse import SparseBandit
 from discreet.bandits.sparse_windows import WindowArms
 from discreet.links import link
 from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
+from mutants.copied import copied
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, proved
 
 CLIP = 0.2

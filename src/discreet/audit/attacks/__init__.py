@@ -1,7 +1,8 @@
 """All attacks by name, one module for each room or part of one. Importing it imports every learner.
 
 mechanisms   sums   local (channels, devices)   regression, regression_local
-bandits, bandits_context, bandits_sparse        online, online_projection_free   optimization
+bandits, bandits_context, bandits_people, bandits_sparse
+online, online_projection_free   optimization
 snapshot     one stolen state
 """
 
@@ -9,6 +10,7 @@ from discreet.audit.attack import ATTACKS
 from discreet.audit.attacks import (
     bandits,
     bandits_context,
+    bandits_people,
     bandits_sparse,
     local,
     mechanisms,
@@ -24,6 +26,7 @@ from discreet.audit.attacks import (
 MODULES = (
     bandits,
     bandits_context,
+    bandits_people,
     bandits_sparse,
     local,
     mechanisms,

@@ -41,14 +41,12 @@ def _released(learner: Any) -> Array:
     return np.asarray(seen[0].value)
 
 
-def _window(
-    learner: Any, reward: float | None, late: Any = None, person: str | None = None
-) -> tuple[Any, Transform, Array]:
+def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Transform, Array]:
     """One window with the canary first: its decision, the transform, and the released sum."""
     rest = learner.rounds_until_release - 1
     first = learner.decide(E1)
     if reward is not None:
-        learner.learn(first, reward, person)
+        learner.learn(first, reward)
     if late is not None:
         learner.learn(*late)
     learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
@@ -72,8 +70,7 @@ def linear_bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -
     scores = []
     for _ in range(runs):
         learner: Any = joint_bandit(claim, noise, policy="greedy")
-        first = learner.decide(E1)
-        learner.learn(first, 2.0 * neighbour - 1.0)
+        learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
         others = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
         learner.learn_many(others, (-1.0) ** np.arange(len(others)))
         view = learner.window.transform
@@ -92,7 +89,8 @@ def other_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) ->
         learner = joint_bandit(claim, noise)
         first, view, value = _window(learner, None if neighbour else 1.0)
         _, later, second = _window(learner, None, (first, 1.0) if neighbour else None)
-        early, late = canary_term(view, 1.0), canary_term(later, 1.0)
+        early = canary_term(view, 1.0)
+        late = canary_term(later, 1.0)
         # log p(both | late) - log p(both | at once), up to what is the same in both neighbours
         ratio = (value - early) @ (value - early) + second @ second
         ratio -= value @ value + (second - late) @ (second - late)
@@ -112,59 +110,6 @@ def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         view = learner.window.transform
         scores.append(_released(learner) @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
     return np.array(scores)
-
-
-HORIZON = 400  # rounds: three windows or four share the budget
-
-
-def _visits(
-    claim: Claim, noise: Noise, story: Callable[[int, int], float | None], neighbour: int
-) -> float:
-    """log p(all releases | 1) - log p(all releases | 0), for one person who comes in every window.
-
-    `story(neighbour, window)` is the reward of that visit, None if none comes.
-    """
-    learner: Any = joint_bandit(claim, noise, horizon=HORIZON, unit="person", visits="all")
-    ratio, window = 0.0, 0
-    while learner.learning:
-        _, view, value = _window(learner, story(neighbour, window), person="canary")
-        scale = learner.guarantee.releases[window].scale
-        centres = []
-        for which in (0, 1):
-            reward = story(which, window)
-            centres.append(np.zeros_like(value) if reward is None else canary_term(view, reward))
-        away = [float((value - centre) @ (value - centre)) for centre in centres]
-        ratio += (away[0] - away[1]) / (2 * scale**2)
-        window += 1
-    return ratio
-
-
-# In each window as "linear bandit", of a sensitivity that need not cover a reward that moves: .985,
-# in runs whose noise looks like no rewards. Elsewhere later transforms take the canary for many
-# people: the mean of the realised mu over 150 runs.
-@attack(
-    "linear bandit, one person in every window", room="bandits", kind="gaussian", attainable=0.835
-)
-def every_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """visits="all": one person's rewards are all 1 or all -1; likelihood ratio of all releases."""
-
-    def story(which: int, window: int) -> float | None:
-        return 2.0 * which - 1.0
-
-    return np.array([_visits(claim, noise, story, neighbour) for _ in range(runs)])
-
-
-# A row that is there or not moves a sum by sqrt(4.375) of the booked sqrt(8.5): .717 at most.
-@attack(
-    "linear bandit, one person in other windows", room="bandits", kind="gaussian", attainable=0.634
-)
-def changing_windows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """visits="all": one person is rewarded in even windows only, or in odd ones only."""
-
-    def story(which: int, window: int) -> float | None:
-        return 1.0 if window % 2 == which else None
-
-    return np.array([_visits(claim, noise, story, neighbour) for _ in range(runs)])
 
 
 LONG = 1000  # decisions of a window, as it has after 2000: there the noise of theta is small
@@ -202,8 +147,11 @@ def _continual(mechanism: str | Tree, name: str) -> None:
     def continual(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Features e1 or -e1 with reward 1, the worst pair: all sums, whitened by their noise."""
         # Six features: with fewer, PrefixSum finds pure noise the smaller at a large epsilon.
-        dim, rounds, out = 6, 4, []
-        row, nobody = np.eye(dim)[:1], np.zeros((1, dim))
+        dim = 6
+        rounds = 4
+        out = []
+        row = np.eye(dim)[:1]
+        nobody = np.zeros((1, dim))
         for _ in range(runs):
             learner = ContinualLinUCB(
                 dim, rounds, claim.epsilon, claim.delta, mechanism=mechanism, noise=noise

@@ -20,7 +20,10 @@ from discreet.bandits.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 
-ARMS, FORCED, DELTA, CLIP = 2, 4, 1e-6, 0.2
+ARMS = 2
+FORCED = 4
+DELTA = 1e-6
+CLIP = 0.2
 STEPS = 31  # of each arm that the paper's method makes
 RIVALS = 12  # entries that the canary pushes down while it pushes one up
 
@@ -49,8 +52,10 @@ def _selection(name: str, canaries: int) -> None:
         rho = claim.epsilon**2 / 8 / SELECTING  # bounded range: one choice costs epsilon^2/8
         forced = canaries + 3
         options = {"forced": forced, "horizon": 2 * ARMS * forced, "contributions": canaries}
-        x, known = -np.ones(RIVALS + 1), np.ones(RIVALS + 1)
-        x[0], seen = 1.0, []
+        x = -np.ones(RIVALS + 1)
+        known = np.ones(RIVALS + 1)
+        x[0] = 1.0
+        seen = []
         for _ in range(runs):
             bandit = _made(RIVALS + 1, rho, noise, **options)
             for t in range(ARMS * forced):

@@ -31,7 +31,8 @@ from discreet.privacy.mechanisms import symmetric_to_vector
 @attack("ball channel", room="local", kind="pure")
 def ball(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Opposite unit vectors; one report of each person is seen."""
-    channel, e1 = BallChannel(4, claim.epsilon), np.eye(4)[0]
+    channel = BallChannel(4, claim.epsilon)
+    e1 = np.eye(4)[0]
     v = e1 if neighbour else -e1
     sent = channel.privatize(np.tile(v, (runs, 1)), noise)
     ratio = channel.log_density(sent, e1) - channel.log_density(sent, -e1)
@@ -42,7 +43,8 @@ def ball(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
 @attack("ball channel, zero against full", room="local", kind="pure", attainable=0.51)
 def ball_zero(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The zero vector against a unit vector: a zero must not be recognisable."""
-    channel, e1 = BallChannel(4, claim.epsilon), np.eye(4)[0]
+    channel = BallChannel(4, claim.epsilon)
+    e1 = np.eye(4)[0]
     sent = channel.privatize(np.tile(e1 * neighbour, (runs, 1)), noise)
     lengths = np.round(np.linalg.norm(sent, axis=1), 9)  # every report lies on the sphere
     return np.stack([sent[:, 0], lengths], axis=1)
@@ -51,7 +53,8 @@ def ball_zero(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
 @attack("ball channel, three reports of one user", room="local", kind="pure")
 def ball_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """contributions=3: the sum of the log-likelihood ratios of one person's three reports."""
-    channel, e1 = BallChannel(4, claim.epsilon, contributions=3), np.eye(4)[0]
+    channel = BallChannel(4, claim.epsilon, contributions=3)
+    e1 = np.eye(4)[0]
     v = e1 if neighbour else -e1
     sent = channel.privatize(np.tile(v, (3 * runs, 1)), noise)
     ratio = channel.log_density(sent, e1) - channel.log_density(sent, -e1)
@@ -79,10 +82,12 @@ def binary(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array
 @attack("symmetric channel", room="local", kind="pure")
 def symmetric(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A symmetric matrix of norm 1 against its negative; one report is seen."""
-    channel, matrix = SymmetricChannel(2, claim.epsilon), np.array([[0.6, 0.4], [0.4, -0.56568542]])
+    channel = SymmetricChannel(2, claim.epsilon)
+    matrix = np.array([[0.6, 0.4], [0.4, -0.56568542]])
     matrix = matrix / np.linalg.norm(matrix)
     sent = channel.privatize(np.tile(matrix if neighbour else -matrix, (runs, 1, 1)), noise)
-    vectors, v = symmetric_to_vector(sent), symmetric_to_vector(matrix)
+    vectors = symmetric_to_vector(sent)
+    v = symmetric_to_vector(matrix)
     ratio = channel.vectors.log_density(vectors, v) - channel.vectors.log_density(vectors, -v)
     return np.stack([ratio, vectors @ v], axis=1)
 
@@ -100,7 +105,8 @@ def hostile(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arra
         root=LARGEST * np.eye(2),
         draws=LARGEST * np.eye(2),
     )
-    channel, scores = policy.channels["moment"], np.full((runs, 2), np.nan)
+    channel = policy.channels["moment"]
+    scores = np.full((runs, 2), np.nan)
     assert isinstance(channel, BallChannel)
     for run in range(runs):
         device = Device(policy, epsilon=claim.epsilon, seed=0, noise=noise)
@@ -162,7 +168,8 @@ def hostile_report(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) 
     e1 = np.eye(2)[0]
     question = Question("moment", "moment", SMALLEST_CLIP, 1.0)
     state = replace(PublicState.start(2, claim.epsilon, (question,)), theta=0.5 * e1)
-    channel, scores = state.channels["moment"], np.empty((runs, 2))
+    channel = state.channels["moment"]
+    scores = np.empty((runs, 2))
     assert isinstance(channel, BallChannel)
     for run in range(runs):
         device = LocalDevice(state, epsilon=claim.epsilon, seed=0, noise=noise)

@@ -32,7 +32,8 @@ def gaussian_symmetric(claim: Claim, runs: int, neighbour: int, noise: SeededNoi
 
     There the isometry matters: a wrong factor would scale change and noise apart.
     """
-    a, b = np.array([1.0, 1.0]) / math.sqrt(2), np.array([1.0, -1.0]) / math.sqrt(2)
+    a = np.array([1.0, 1.0]) / math.sqrt(2)
+    b = np.array([1.0, -1.0]) / math.sqrt(2)
     values = (np.outer(a, a), np.outer(b, b))  # sqrt(2) apart in Frobenius norm
     canary = values[1] - values[0]
     size = math.sqrt(2)
@@ -107,7 +108,8 @@ def generalized_gaussian(claim: Claim, runs: int, neighbour: int, noise: SeededN
     corner = np.full(dim, 0.5)
     values = (-corner, corner)
     rho = zcdp_rho(claim.epsilon, claim.delta)
-    out, r = [], math.log(dim)
+    out = []
+    r = math.log(dim)
     for _ in range(runs):
         released = mechanisms.generalized_gaussian(
             values[neighbour], sensitivity=1.0, q=math.inf, rho=rho, noise=noise

@@ -41,7 +41,9 @@ def _ftrl(name: str, canary: tuple[int, ...], attainable: float) -> None:
     @attack(name, room="online", kind="gaussian", attainable=attainable)
     def ftrl(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Decisions show the noisy sums exactly, log(x_2/x_1) = rate (L_1 - L_2): whitened sums."""
-        losses, move, seen = np.full((ROUNDS, 4), 0.5), np.zeros(ROUNDS), []
+        losses = np.full((ROUNDS, 4), 0.5)
+        move = np.zeros(ROUNDS)
+        seen = []
         move[list(canary)] = 1.0
         losses[list(canary)] = np.tile(CANARY[neighbour], 2)
         for _ in range(runs):
@@ -80,7 +82,8 @@ def ftrl_pure(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
 @attack("ftrl on the ball", room="online", kind="gaussian")
 def ftrl_ball(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Opposite unit losses; a decision on the sphere shows where the noisy sum points."""
-    canary, seen = (2 * neighbour - 1) * np.eye(2)[0], []
+    canary = (2 * neighbour - 1) * np.eye(2)[0]
+    seen = []
     for _ in range(runs):
         learner = FTRL(Ball(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise)
         seen.append(_first_decision(learner, canary))
@@ -120,7 +123,8 @@ def _two_arms(name: str, canaries: int) -> None:
     @attack(name, room="online", kind="pure")
     def two_arms(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
-        scores, horizon = [], math.ceil(60 * canaries / min(1.0, claim.epsilon))
+        scores = []
+        horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
         for _ in range(runs):
             bandit = AdversarialBandit(
                 2,
@@ -131,7 +135,9 @@ def _two_arms(name: str, canaries: int) -> None:
                 seed=0,
                 noise=noise,
             )
-            decision, means, odds = bandit.decide(), [], 0.0
+            decision = bandit.decide()
+            means = []
+            odds = 0.0
             for batch in range(2):
                 held = decision
                 for t in range(bandit.batch_size):
@@ -139,7 +145,8 @@ def _two_arms(name: str, canaries: int) -> None:
                     bandit.learn(decision, loss)
                     decision = bandit.decide()
                 law = decision.probabilities - bandit.bandit.explore / 2
-                before, odds = odds, float(np.log(law[0] / law[1]))
+                before = odds
+                odds = float(np.log(law[0] / law[1]))
                 # An estimate (mean - 1/2)/p of the arm held moves its log odds by -rate times it.
                 fall = before - odds if held.action == 0 else odds - before
                 means.append(fall * held.probability / bandit.bandit.rate)

@@ -26,8 +26,11 @@ from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.observation import observed, values
 from discreet.privacy.toeplitz import Buffered
 
-CLIP, SMALL, DELTA = 0.1, 0.01, 1e-6
-ROUNDS, HORIZON = 24, 100  # in so long a stream first steps stay inside the border
+CLIP = 0.1
+SMALL = 0.01
+DELTA = 1e-6
+ROUNDS = 24
+HORIZON = 100  # in so long a stream first steps stay inside the border
 RARE = 12.0  # exp(score/scale) of all other vertices together, that of the canary's being 1
 
 
@@ -105,11 +108,13 @@ def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
     )
     def generalised(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Both nodes of the first of two rows, by the exact likelihood of their l_r noise."""
-        rounds, epsilon = 2, claim.epsilon
+        rounds = 2
+        epsilon = claim.epsilon
         if kind == "gaussian":  # what rho costs if the noise is Gaussian
             epsilon = zcdp_epsilon(claim.mu**2 / 2, claim.delta)
         # |x|_3 = 1 with entries alike: of all rows of that length in l_3 the longest in l_r, r < 3.
-        row, scores = np.full(dim, dim ** (-1 / 3)), []
+        row = np.full(dim, dim ** (-1 / 3))
+        scores = []
         r = max(2.0, math.log(dim))
         for _ in range(runs):
             learner = StreamingFrankWolfe(

@@ -77,7 +77,8 @@ class Fit:
         X, y = self.rows
         neighbours = []
         for features, label in self.pair:
-            other, labels = X.copy(), y.copy()
+            other = X.copy()
+            labels = y.copy()
             other[list(self.places)], labels[list(self.places)] = features[: X.shape[1]], label
             neighbours.append((other, labels))
 
@@ -95,7 +96,8 @@ def realised(name: str, runs: int, seed: int = 0) -> float:
 
     The root mean square of mu, exact where later releases do not depend on earlier noise.
     """
-    claim, noise = ATTACKS[name].claim, noise_of(seed, 0)
+    claim = ATTACKS[name].claim
+    noise = noise_of(seed, 0)
     comparing = FITS[name].comparing(claim)
     squares = [comparing(i % 2, noise).mu ** 2 for i in range(runs)]
     return math.sqrt(np.mean(squares)) / claim.mu
@@ -107,7 +109,8 @@ def _fits(name: str, fit: Fit, attainable: float, effort: float = 1.0) -> None:
     @attack(name, room="regression", kind="gaussian", attainable=attainable, effort=effort)
     def fits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """All releases of a fit by exact likelihood, and the coefficients; one row is replaced."""
-        comparing, scores = fit.comparing(claim), []
+        comparing = fit.comparing(claim)
+        scores = []
         for _ in range(runs):
             seen = comparing(neighbour, noise)
             # A ratio of noisy sums has no variance; its arctan does, and tells the same.

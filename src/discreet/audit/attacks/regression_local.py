@@ -60,7 +60,8 @@ def _question(
         answers = [answer(x[None], np.array([y]), question, theta, whitening)[0] for x, y in pair]
         features, label = pair[neighbour]
         count = runs * reports
-        rows, labels = np.tile(features, (count, 1)), np.full(count, label)
+        rows = np.tile(features, (count, 1))
+        labels = np.full(count, label)
         batches = report_many(rows, labels, state, np.zeros(count), noise)
         sent = np.concatenate([batch.values for batch in batches])
         ratio = log_ratio(state.channels[kind], sent, answers)
@@ -154,7 +155,8 @@ def last_batch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
     X, y = np.ones((CROWD, 1)), np.ones(CROWD)
     canary = np.random.default_rng(0).permutation(CROWD)[-1]  # the last in the public order
     y[canary] = (-1.0, 1.0)[neighbour]
-    channel, learner = BallChannel(1, claim.epsilon), _fit(PrivateLinearRegression, method="sgd")
+    channel = BallChannel(1, claim.epsilon)
+    learner = _fit(PrivateLinearRegression, method="sgd")
     scores = np.empty(runs)
     for run in range(runs):
         with observed("report") as heard:

@@ -103,7 +103,8 @@ def pure_tree(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
         noise=noise,
     )
     sign = neighbour - 0.5
-    leaf, root = sums.add(np.full(runs, sign)), sums.add(np.zeros(runs))
+    leaf = sums.add(np.full(runs, sign))
+    root = sums.add(np.zeros(runs))
     ratio = sum(np.abs(node + 0.5) - np.abs(node - 0.5) for node in (leaf, root))
     # Rounded: float noise betrays its input by its last bits, and that is another attack.
     return np.round(np.stack([ratio, leaf, root, leaf + root], axis=1), 9)
@@ -126,10 +127,12 @@ def pure_cube(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
 @attack("prefix sum adaptive", room="sums", kind="gaussian")
 def adaptive(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Later inputs copy the sign of the last sum of a tree that runs ahead of the data."""
-    rounds, tree = 9, Tree(3)
+    rounds = 9
+    tree = Tree(3)
     budget = Budget(claim.epsilon, claim.delta)
     sums = PrefixSum(rounds, runs, budget, sensitivity=1.0, bound=runs, mechanism=tree, noise=noise)
-    known, out = np.zeros(runs), []
+    known = np.zeros(runs)
+    out = []
     x = np.full(runs, neighbour - 0.5)
     for t in range(rounds):
         estimate = sums.add(x)

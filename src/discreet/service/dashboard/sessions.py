@@ -123,9 +123,16 @@ def check_form(request: Request, session: Session, token: str) -> None:
 
 
 def check_origin(request: Request) -> None:
-    """Raise if the browser says that another site has sent this form."""
-    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-        raise _foreign()
+    """Raise if the browser says that another site has sent this form.
+
+    Browsers say so themselves on https and on this machine, whatever a proxy makes of `Host`;
+    elsewhere by the origin.
+    """
+    site = request.headers.get("sec-fetch-site")
+    if site is not None:
+        if site not in ("same-origin", "none"):
+            raise _foreign()
+        return
     origin = request.headers.get("origin")
     if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
         raise _foreign()
