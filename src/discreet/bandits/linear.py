@@ -47,7 +47,7 @@ DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which "auto" takes gradient steps
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
-RESERVE = 0.01  # of what is left, that the last window up to a horizon leaves
+RESERVE = 1e-3  # of what is left, that the last window up to a horizon leaves
 
 
 class LinearBandit(Bandit):
@@ -305,7 +305,7 @@ class LinearBandit(Bandit):
 
         The intervals of all windows hold together with probability `confidence`.
         """
-        held_out = self.holdout is not None
+        held_out = 0.0 if self.holdout is None else self.holdout.fraction
         return values(self._totals, self.reward_range, held_out, confidence)
 
     @property

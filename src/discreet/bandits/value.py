@@ -2,17 +2,21 @@
 
 Every window releases how many rewards it had and their sum, of rounds under the policy and of
 held-out rounds apart. Both are noisy; the noise is known. For k windows together and one group of
-rounds, of n rewards in [low, high] with the sum S,
+rounds, of n rewards in [low, high] with the sum S and c = (high - low)/2,
 
-    |S - sum of E[y_i | what came before]|  <=  (high - low) sqrt(n log(2/a) / 2)     (Azuma)
+    |S - sum of E[y_i | what came before]|  <=  c sqrt((n + r) log((n + r)/(r a^2)))
     |released S - S|  <=  z std of its noise,     |released n - n|  <=  z std of its noise
 
-with probability 1 - a each, z the normal quantile of 1 - a/2. There are three such events for each
-of two groups, so with a = (1 - confidence) / (6 k (k + 1)) all of them hold for all k together:
-intervals may be looked at after every window.
+with probability 1 - a each, z the normal quantile of 1 - a/2. The first (Robbins 1970, a mixture of
+normal martingales) holds for all n at once: when rewards come, and whether they do, may depend on
+those before. Its weight r is known before the first of these windows: MIXTURE of the decisions that
+it will have in this group.
 
-Only recent windows count, those at least RECENT as long as the longest so far (lengths are public):
-short ones add as much noise as long ones.
+Only recent windows count, from the first on that is at least RECENT as long as the longest so far:
+short ones add as much noise as long ones. Lengths follow from earlier releases, so all k starts of
+the recent ones must be allowed for. There are three events for each of two groups: with
+a = (1 - confidence) / (6 k^2 (k + 1)) all of them hold for all k and all starts together, and
+intervals may be looked at after every window.
 """
 
 import math
@@ -30,6 +34,7 @@ from discreet.state import value
 CONFIDENCE = 0.95
 RECENT = 0.25
 EVENTS = 6  # three for each group of rounds
+MIXTURE = 2 / 3  # the interval is the narrowest where r is n/12, and n is often 8 first windows
 
 
 @value
@@ -145,22 +150,28 @@ class Value:
 
 
 def values(
-    windows: Sequence[Totals], reward_range: tuple[float, float], held_out: bool, confidence: float
+    windows: Sequence[Totals],
+    reward_range: tuple[float, float],
+    held_out: float,
+    confidence: float,
 ) -> tuple[Value, ...]:
-    """What was known about the worth after each window."""
+    """What was known about the worth after each window; `held_out` is the fraction of rounds."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     found: list[Value] = []
     for k in range(1, len(windows) + 1):
         longest = max(each.rounds for each in windows[:k])
-        recent = [each for each in windows[:k] if each.rounds >= RECENT * longest]
-        so_far = reduce(Totals.plus, recent)
-        a = (1 - confidence) / (EVENTS * k * (k + 1))
+        start = next(i for i in range(k) if windows[i].rounds >= RECENT * longest)
+        so_far = reduce(Totals.plus, windows[start:k])
+        a = (1 - confidence) / (EVENTS * k * k * (k + 1))
+        r = MIXTURE * windows[start].rounds
         v = so_far.variances
-        mean = _mean(so_far.count, so_far.sum, v[0], v[1], a, reward_range)
+        mean = _mean(so_far.count, so_far.sum, v[0], v[1], a, reward_range, (1 - held_out) * r)
         holdout = None
         if held_out:
-            holdout = _mean(so_far.held_count, so_far.held_sum, v[2], v[3], a, reward_range)
+            holdout = _mean(
+                so_far.held_count, so_far.held_sum, v[2], v[3], a, reward_range, held_out * r
+            )
         uplift = None if mean is None or holdout is None else mean.minus(holdout)
         found.append(Value(k, so_far.rounds, mean, holdout, uplift, confidence))
     return tuple(found)
@@ -173,8 +184,9 @@ def _mean(
     sum_variance: float,
     a: float,
     reward_range: tuple[float, float],
+    r: float,
 ) -> Interval | None:
-    """The mean of rewards; None if there may have been no rewards at all."""
+    """The mean of rewards; None if there may have been no rewards at all. r as above."""
     low, high = reward_range
     z = -float(scipy.special.ndtri(a / 2))
     fewest = count - z * math.sqrt(count_variance)
@@ -185,7 +197,7 @@ def _mean(
     middle = (low + high) / 2
     centred = total - middle * count
     error = z * math.sqrt(sum_variance) + abs(middle) * z * math.sqrt(count_variance)
-    error += (high - low) * math.sqrt(most * math.log(2 / a) / 2)
+    error += (high - low) / 2 * math.sqrt((most + r) * (math.log((most + r) / r) - 2 * math.log(a)))
     ends = [(centred + side) / n for side in (-error, error) for n in (fewest, most)]
     clipped = np.clip([centred / count, min(ends), max(ends)], low - middle, high - middle)
     estimate, least, largest = (middle + clipped).tolist()
