@@ -248,7 +248,7 @@ def _restored(plain: Any) -> RoundSet:
     chunks = np.zeros((len(kinds), CHUNK), dtype=np.uint8)
     chunks[kinds == 1] = 255
     chunks[kinds == 2] = np.asarray(plain["bits"], dtype=np.uint8).reshape(-1, CHUNK)
-    return RoundSet(chunks.ravel())
+    return RoundSet(np.trim_zeros(chunks.ravel(), "b"))
 
 
 register(RoundSet, _summarised, _restored)

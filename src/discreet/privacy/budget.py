@@ -33,7 +33,7 @@ def weaknesses(epsilon: float, delta: float) -> list[str]:
             f"epsilon = {epsilon:g} promises next to nothing: an observer's guess about a person "
             f"may be right with odds of e^{epsilon:g} to 1; usual values are 0.1 to 10"
         )
-    if delta >= LARGE_DELTA:
+    if LARGE_DELTA <= delta < 1:
         words.append(
             f"delta = {delta:g} promises next to nothing: with that chance a person's data may "
             "come out as they are; take much less than 1 / people, such as 1e-6"

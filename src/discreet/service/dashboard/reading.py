@@ -195,9 +195,9 @@ def _windows(found: Public) -> list[Window]:
             )
             for r in found.releases
         ]
-    scopes: dict[str | None, list[Any]] = {}
-    for release in promise.releases:
-        scopes.setdefault(release.scope, []).append(release)
+    scopes: dict[str | int, list[Any]] = {}  # without a scope a release is a window
+    for place, release in enumerate(promise.releases):
+        scopes.setdefault(release.scope or place, []).append(release)
     windows = []
     for published, total, booked in zip(
         found.releases,
