@@ -1,13 +1,16 @@
 """What the dashboard says a bandit has learnt: right without noise, honest with it."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from discreet.bandits import LinearBandit
 from discreet.bandits.predictions import Weights
 from discreet.privacy import SeededNoise
 from discreet.service import definitions, demo
+from discreet.service.dashboard import reading
 from discreet.service.dashboard.learnt import (
     ERRORS,
     Estimate,
@@ -105,3 +108,20 @@ def test_mean_reward__is_not_told_where_the_count_drowns_in_its_noise():
     found = mean_reward(Estimate(300, NOISE), Estimate(400, NOISE), (0, 1))
     assert found is not None
     assert (found.value, found.high) == (1.0, 1.0)  # never outside the range of rewards
+
+
+def test_windows__that_share_a_budget_are_listed_each_with_its_own_cost():
+    bandit = LinearBandit(2, epsilon=1.0, unit="person", visits="all", noise=SeededNoise(0))
+    for _ in range(4):
+        bandit.turn()
+        bandit.advance(bandit.rounds_until_release)
+    releases = [{"window": i + 1, "rounds": 10, "at": 0.0} for i in range(len(bandit._totals))]
+    privacy = {"epsilon": 1.0, "unit": "person", "visits": "all"}
+    plain = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": privacy}
+    definition = definitions.parsed(json.dumps(plain).encode())
+    found = SimpleNamespace(
+        promise=bandit.guarantee, totals=bandit._totals, releases=releases, definition=definition
+    )
+    windows = reading._windows(found)
+    assert [each.number for each in windows] == [1, 2, 3]
+    assert all(0 < each.epsilon < 1.0 for each in windows)
