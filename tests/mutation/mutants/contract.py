@@ -120,7 +120,6 @@ MUTANTS = [
             "longest * sent.sum(axis=0)",
             "longest * gradients.sum(axis=0)",
         ),
-        attack="local sgd bandit, own context",
     ),
     exactly(
         "LocalMD",
