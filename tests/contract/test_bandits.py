@@ -562,11 +562,13 @@ SHOWN = ("policy", "window", "_end", "rounds")
 
 @here
 def test_bandit__an_interrupted_turn_leaves_the_full_window_or_the_next_one(make):
-    """At every line: nothing has changed and nothing was shown, or everything has."""
-    line, before_commit, after_commit = 0, 0, 0
-    hit = True
-    while hit:
-        line += 1
+    """Nothing has changed and nothing was shown, or everything has: at every seventh line, and at
+    each of the last ones, where a turn is committed."""
+    last = 7
+    while interrupted_at(last, full(make)[0].turn):
+        last += 7
+    before_commit, after_commit = 0, 0
+    for line in [*range(1, last, 7), *range(max(1, last - 50), last + 1)]:
         learner, _ = full(make)
         before = {name: getattr(learner, name) for name in SHOWN}
         held, releases = sums_of(learner), learner.guarantee.releases
