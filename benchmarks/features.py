@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from discreet.bandits import LinearBandit
+from discreet.environments import People, generators, play
 from discreet.environments.randhie import PLANS, randhie_world
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
@@ -50,22 +51,24 @@ def ways():
         )
 
 
+class Described:
+    """People of the real experiment, drawn at random, described in one way; rewards are 0 or 1."""
+
+    def __init__(self, rows, means):
+        self.rows, self.means = rows, means
+        self.n_actions, self.dim = rows.shape[1:]
+
+    def people(self, n, rng, start=0):
+        some = rng.integers(len(self.rows), size=n)
+        return People(self.rows[some], self.means[some], "zero-one", reward_range=(0.0, 1.0))
+
+
 def gain(dim, rows, means, epsilon, seed):
     """What a bandit gains over blind choice, of what the best choice gains."""
-    rng = np.random.default_rng(seed)
-    people = rng.integers(len(rows), size=ROUNDS)
     noise = SeededNoise(seed)
     bandit = LinearBandit(dim, None, epsilon, reward_range=(0.0, 1.0), seed=seed, noise=noise)
-    earned = 0.0
-    while bandit.rounds < ROUNDS:
-        now = people[bandit.rounds : min(bandit.rounds + bandit.rounds_until_release, ROUNDS)]
-        decisions = bandit.decide_many(rows[now])
-        chances = means[now, decisions.action]
-        bandit.learn_many(decisions, (rng.random(len(now)) < chances).astype(float))
-        earned += chances.sum()
-    blind = means[people].mean(axis=1).sum()
-    best = means[people].max(axis=1).sum()
-    return (earned - blind) / (best - blind)
+    played = play(bandit, Described(rows, means), ROUNDS, *generators(seed))
+    return 1 - played.regret.sum() / played.uniform.sum()
 
 
 def main():
