@@ -215,9 +215,9 @@ def test_figures__what_a_bandit_is_worth_shows_policy_and_hold_out():
 
     noise = (900.0,) * 4
     windows = [Totals(n, 0.9 * n, 0.6 * n, 0.1 * n, 0.03 * n, noise) for n in (100, 4000, 9000)]
-    picture = figures.worth(values(windows, (0.0, 1.0), True, 0.95))
+    picture = figures.worth(values(windows, (0.0, 1.0), 0.1, 0.95))
     assert picture.startswith("<svg")
     for words in ("policy", "hold-out", "mean reward"):
         assert words in picture
-    alone = figures.worth(values(windows, (0.0, 1.0), False, 0.95))
+    alone = figures.worth(values(windows, (0.0, 1.0), 0.0, 0.95))
     assert "hold-out" not in alone
