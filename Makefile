@@ -7,7 +7,7 @@ BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test lint bench figures-check papers dist notes lock clean
+.PHONY: help demo serve test thorough lint bench figures-check papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -20,6 +20,9 @@ serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, 
 
 test: $(VENV)/.develops lint $(BROWSER) $(CLIENT)  ## All checks and all tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`
+	$(BIN)/python -m pytest -n auto --dist worksteal -m thorough
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/ruff check .

@@ -156,6 +156,7 @@ def test_report__a_learner_that_loses_by_a_larger_budget_is_explained(tmp_path):
 HOSTILE = ("$x^", "[/b] [red]", "_hidden", "two\nlines", "wörter und 漢字 ✓", "w" * 200, "%s {} \\")
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("error")
 def test_titles__whatever_they_are_tables_figures_and_pages_hold(tmp_path, monkeypatch):
     environments = tuple(Choice("sphere", {"dim": 2}, title) for title in HOSTILE)

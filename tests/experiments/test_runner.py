@@ -143,6 +143,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.thorough
 def test_run__killed_three_times_ends_with_the_frame_of_an_undisturbed_run(tmp_path):
     script = tmp_path / "go.py"
     script.write_text(SCRIPT)

@@ -50,6 +50,7 @@ def test_planted_bug__is_caught(mutant, note):
     assert mutant.caught(found), f"{found:.4g} {mutant.unit}, claim {mutant.claim:g}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mutant", [each(m) for m in MUTANTS if m.attack])
 def test_planted_bug__is_caught_by_an_attack_of_the_library(mutant, note):
     """Pairs that were seen to work; `Mutant.tried` names those that were tried and do not."""

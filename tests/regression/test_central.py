@@ -377,6 +377,7 @@ def gaussian_scores(sensitivity_factor):
     return np.array(scores)
 
 
+@pytest.mark.thorough
 def test_audit__stage_release_holds_its_claim_and_halved_noise_is_caught():
     claim = audit_scores(*gaussian_scores(1.0), delta=1e-6, confidence=0.9999, method="gdp")
     assert claim.lower_bound <= 1.0

@@ -41,6 +41,7 @@ def test_audit__the_sum_of_a_window_and_what_follows_from_it(halved):
     assert bound(scores("linear bandit", RUNS // 2)) > EPSILON
 
 
+@pytest.mark.thorough
 def test_audit__a_reward_that_comes_in_another_window(halved):
     name = "linear bandit, reward in another window"
     seen = scores(name)

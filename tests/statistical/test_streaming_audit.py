@@ -90,6 +90,7 @@ BOTH = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.thorough
 @BOTH
 def test_audit__one_round_shows_all_there_is_to_see(mechanism, halved):
     """A sign of noise around +-clip: for Gaussian noise no threshold is better than any other."""
