@@ -33,10 +33,17 @@ from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
-    DecisionsReply,
     KeyBody,
     PopulationBody,
     ReportBody,
+)
+from discreet.service.replies import (
+    BanditsReply,
+    DecisionsReply,
+    HealthReply,
+    KeysReply,
+    PopulationsReply,
+    ReleasesReply,
     StatusesReply,
     StatusReply,
 )
@@ -208,7 +215,7 @@ class Routes:
         key = asgi.authenticated(self.server, request.headers.get("authorization", ""))
         some = next(iter(key.bandits)) if key.bandits else None  # perhaps for some bandits only
         self._allowed(request, "read", some)
-        return answer({"bandits": await administration.bandits(self.server, key)})
+        return answer(BanditsReply(await administration.bandits(self.server, key)))
 
     async def get_bandit(self, request: Request) -> Response:
         """Definition, rounds, policy version, guarantee, progress."""
@@ -227,7 +234,7 @@ class Routes:
         """What was published."""
         name = self._name(request)
         self._allowed(request, "read", name)
-        return answer({"releases": await administration.releases(self.server, name)})
+        return answer(ReleasesReply(await administration.releases(self.server, name)))
 
     async def get_policy(self, request: Request) -> Response:
         """The public policy; its ETag changes with it. Under local trust it needs no key."""
@@ -312,7 +319,7 @@ class Routes:
     async def get_populations(self, request: Request) -> Response:
         """All of them."""
         self._allowed(request, "read")
-        return answer({"populations": await administration.populations(self.server)})
+        return answer(PopulationsReply(await administration.populations(self.server)))
 
     async def post_key(self, request: Request) -> Response:
         """Make a key; its secret is shown once."""
@@ -324,7 +331,7 @@ class Routes:
         """All keys, without secrets."""
         self._allowed(request, "admin")
         await administration.reload_keys(self.server)
-        return answer({"keys": [key.public() for key in self.server.keys.all()]})
+        return answer(KeysReply([key.public() for key in self.server.keys.all()]))
 
     async def delete_key(self, request: Request) -> Response:
         """Revoke."""
@@ -336,7 +343,7 @@ class Routes:
 
     async def healthz(self, _: Request) -> Response:
         """The process lives."""
-        return answer({"status": "ok"})
+        return answer(HealthReply())
 
     async def readyz(self, _: Request) -> Response:
         """The store answers; alarms are shown but do not fail it: decisions go on."""

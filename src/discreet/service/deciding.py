@@ -21,9 +21,10 @@ from discreet.service import store as tables
 from discreet.service.definitions import Declared, raw_rows
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.leasing import MOST_AT_ONCE
-from discreet.service.messages import DecideRequest, DecisionReply
+from discreet.service.messages import DecideRequest
 from discreet.service.pending import Answer, Buckets, Pending
 from discreet.service.people import People
+from discreet.service.replies import DecisionReply
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
 from discreet.service.turning import Live

@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from discreet.service import administration
 from discreet.service.client import Client
 from discreet.service.errors import StoreBusy
@@ -94,12 +96,13 @@ class Direct:
     ) -> dict[str, Any]:
         """A new key, with its secret."""
         body = KeyBody(name, scopes, bandits, rate)
-        return self._do(lambda: administration.create_key(self._server, body, WHO))
+        made = self._do(lambda: administration.create_key(self._server, body, WHO))
+        return dict(msgspec.to_builtins(made))
 
     def all(self) -> list[dict[str, Any]]:
         """Every key, without secrets."""
         self._do(lambda: administration.reload_keys(self._server))
-        return [key.public() for key in self._server.keys.all()]
+        return list(msgspec.to_builtins([key.public() for key in self._server.keys.all()]))
 
     def revoke(self, key_id: str) -> None:
         """Revoke a key for good."""

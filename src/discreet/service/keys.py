@@ -18,6 +18,7 @@ from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
 from discreet.service.errors import Problem, forbidden, unauthorized
+from discreet.service.replies import KeyReply
 
 SCOPES = ("decide", "learn", "read", "report", "admin")
 ADMIN_ID = "admin"  # of the key that the operator sets or the first start makes
@@ -64,17 +65,17 @@ class Key:
             )
         self.tokens -= 1
 
-    def public(self) -> dict[str, Any]:
+    def public(self) -> KeyReply:
         """What may be shown of it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "scopes": sorted(self.scopes),
-            "bandits": None if self.bandits is None else sorted(self.bandits),
-            "rate": self.rate,
-            "created": self.created,
-            "revoked": self.revoked,
-        }
+        return KeyReply(
+            id=self.id,
+            name=self.name,
+            scopes=sorted(self.scopes),
+            bandits=None if self.bandits is None else sorted(self.bandits),
+            rate=self.rate,
+            created=self.created,
+            revoked=self.revoked,
+        )
 
 
 def hashed(secret: str) -> bytes:

@@ -24,6 +24,7 @@ from discreet.privacy.interval import RESPONSE
 from discreet.service import definitions
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
+from discreet.service.replies import ReportCounts
 from discreet.state import from_bytes, to_bytes
 
 UNPROTECTED = (
@@ -62,9 +63,9 @@ class LocalHeld:
         values = policy.channels[question].decode(integers[None] if shape else integers)
         return self.server.take(Report(policy.window, question, values))
 
-    def shown(self) -> dict[str, Any]:
-        """What may be told of its reports: they are private already."""
-        return {"reports": {"taken": self.server.taken, "refused": self.server.refused}}
+    def counts(self) -> ReportCounts:
+        """How many reports came: they are private already."""
+        return ReportCounts(self.server.taken, self.server.refused)
 
     def refuse(self) -> None:
         """Count a report that no device could have sent."""

@@ -1,4 +1,4 @@
-"""Requests and replies, as msgspec types: they are decoded by them, and described by them."""
+"""Requests, as msgspec types: they are decoded by them, and described by them."""
 
 from typing import Any
 
@@ -36,21 +36,6 @@ class DecideBody(DecideRequest, omit_defaults=True, forbid_unknown_fields=True):
             )
 
 
-class DecisionReply(msgspec.Struct):
-    """An action, and the token that its reward is sent with."""
-
-    decision: str
-    action: Any
-    probability: float
-    policy: int
-
-
-class DecisionsReply(msgspec.Struct):
-    """Many of them, in the order of the requests."""
-
-    decisions: list[DecisionReply]
-
-
 class RewardItem(msgspec.Struct):
     """The reward of a decision, named by its token or by the caller's id."""
 
@@ -83,18 +68,6 @@ class AnyRewards(msgspec.Struct):
     """Many rewards, some of which are not even objects."""
 
     rewards: list[Any]
-
-
-class StatusReply(msgspec.Struct):
-    """counted, duplicate, late, accepted, closed, unknown or invalid."""
-
-    status: str
-
-
-class StatusesReply(msgspec.Struct):
-    """The same for many, in order."""
-
-    statuses: list[str]
 
 
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True):

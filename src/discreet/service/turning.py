@@ -83,21 +83,21 @@ class Live:
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     holdout: Any = None  # which rounds play a baseline
-    held_key: int = 0
+    held_out: Any = None  # from numbers of rounds to whether they do
 
     def coin(self, number: int) -> float:
         """What decides one round."""
         coin = float(self.rng.random())
         if self.holdout is None:
             return coin
-        return float(self.holdout.coins(self.holdout.holds(number, self.held_key), coin))
+        return float(self.holdout.coins(self.held_out(number), coin))
 
     def coins(self, first: int, n: int) -> Array:
         """What decides n rounds; the policy gives some of them to the baseline."""
         coins = self.rng.random(n)
         if self.holdout is None:
             return coins
-        held = self.holdout.holds(np.arange(first, first + n), self.held_key)
+        held = self.held_out(np.arange(first, first + n))
         return np.asarray(self.holdout.coins(held, coins))
 
     @property
@@ -141,7 +141,7 @@ def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
     def publish(live: Live) -> None:
         live.policy, live.version, live.window = policy, version, window
         live.window_size = size
-        live.holdout, live.held_key = learner.holdout, learner._held_key
+        live.holdout, live.held_out = learner.holdout, learner.held_out
 
     return publish
 
