@@ -247,6 +247,7 @@ class Server:
             return None, {"bandit": name}
 
         self.fenced("retire", change)
+        self.public.pop(name, None)  # devices hear of it at once
 
     def held_of(self, connection: Connection, row: Any) -> Any:
         """What the writer knows of a bandit, brought up to date under its lock."""
