@@ -58,7 +58,10 @@ def restore(settings: Settings) -> list[str]:
         store.prepare()
         vault = Vault(settings.secrets)
         noise: Noise = settings.noise or SecureNoise()
-        return _Restore(store, vault, settings, noise).run()
+        try:
+            return _Restore(store, vault, settings, noise).run()
+        finally:
+            vault.close()
     finally:
         store.close()
 

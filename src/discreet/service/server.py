@@ -136,6 +136,7 @@ class Server:
     def close(self) -> None:
         """Stop writing and give the store back."""
         self.writer.stop()
+        self.vault.close()
         self.store.close()
 
     # -- the fence ---------------------------------------------------------------------------------
