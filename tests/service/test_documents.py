@@ -4,8 +4,12 @@ import copy
 import json
 
 import jsonschema_rs
+import msgspec
 import pytest
 
+from discreet.privacy import Crowd, Guarantee, Release
+from discreet.service.replies import Promise
+from tests.service import test_batches as batches
 from tests.service import test_reports as reports
 from tests.service.conftest import ADMIN, Running
 
@@ -108,7 +112,7 @@ def test_openapi__real_replies_of_every_call_are_as_it_says(served):
 
     def called(method, path, body=None, to=None):
         """The reply, once it is known to be what the document says of it."""
-        raw = None if body is None else json.dumps(body).encode()
+        raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         header = {"Ocp_Apim_Subscription_Key": ADMIN} if path.startswith("/personalizer") else {}
         status, headers, reply = served.request(method, to or path, raw, **header)
         described = document["paths"][path][method.lower()]["responses"][str(status)]
@@ -160,6 +164,10 @@ def test_openapi__real_replies_of_every_call_are_as_it_says(served):
     many = [reports.report(public, seed) for seed in range(size)]  # the window turns
     called("POST", f"{bandit}/reports", many[0], "/v1/bandits/rows/reports")
     called("POST", f"{bandit}/reports", {"reports": many}, "/v1/bandits/rows/reports")
+    called("GET", f"{bandit}/terms", to="/v1/bandits/rows/terms")
+    terms, sealed = batches.sealed_reports(served, range(2), "rows")
+    to = f"/v1/bandits/rows/batches/{'0' * 32}?policy={terms.policy}"
+    called("PUT", f"{bandit}/batches/{{id}}", b"".join(sealed), to)
     called("PUT", "/v1/populations/{name}", {"epsilon": 9.0}, "/v1/populations/people")
     called("PUT", "/v1/populations/{name}", {"epsilon": 1.0}, "/v1/populations/others")
     key = called("POST", "/v1/keys", {"name": "k", "scopes": ["read"], "bandits": ["joint"]})
@@ -195,3 +203,19 @@ def test_openapi__a_reply_that_is_not_as_it_says_is_noticed(served):
     assert not check.is_valid(found | {"more": 1})
     assert not check.is_valid({name: each for name, each in found.items() if name != "rate"})
     assert not check.is_valid(found | {"created": "today"})
+
+
+def test_replies__leave_nothing_out_of_a_guarantee():
+    """`Promise` takes what `Guarantee.to_dict` says, of any trust; what it lacks is refused."""
+    batch = Release.shuffled(
+        local_epsilon=1.0, crowd=50, what="w", mechanism="m", sampler="s", scope="a"
+    )
+    for more in (
+        {},
+        {"trust": "shuffled", "crowd": Crowd(1.0), "releases": (batch,)},
+        {"releases": (Release.gaussian(sensitivity=1.0, scale=2.0, what="w", sampler="s"),)},
+    ):
+        record = Guarantee(1.0, 1e-6, **more).to_dict()
+        assert msgspec.to_builtins(msgspec.convert(record, Promise)) == record
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert(record | {"more": 1}, Promise)

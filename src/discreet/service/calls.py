@@ -4,6 +4,7 @@ from typing import Any
 
 from discreet.service import messages, replies
 from discreet.service.definitions import Definition
+from discreet.service.sealing import Terms
 
 CALLS: list[dict[str, Any]] = [
     {
@@ -78,6 +79,23 @@ CALLS: list[dict[str, Any]] = [
             "values": [1048577],
         },
         "reply": (replies.StatusReply, replies.StatusesReply),
+        "also": {409: "Not a bandit under local trust", 503: "The store is away"},
+    },
+    {
+        "path": "/v1/bandits/{name}/terms",
+        "method": "get",
+        "summary": "Local trust: the key that reports are sealed to, and what a relay's batch is",
+        "reply": (Terms,),
+        "also": {404: "Not a bandit under local trust that learns"},
+    },
+    {
+        "path": "/v1/bandits/{name}/batches/{id}",
+        "method": "put",
+        "scope": "relay",
+        "summary": "Local trust: a batch of sealed reports, from a relay; a retry never hurts",
+        "query": {"policy": "The tag of the policy that its reports answer"},
+        "binary": True,
+        "reply": (replies.BatchReply,),
         "also": {409: "Not a bandit under local trust", 503: "The store is away"},
     },
     {

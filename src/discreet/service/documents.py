@@ -79,6 +79,8 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         failures |= {401: "No valid key", 403: "The key may not do that", 429: "Too many requests"}
     if "{" in call["path"]:
         failures[404] = "There is no such thing"
+    if call.get("binary"):
+        failures |= {413: "Too large", 422: "Not valid"}
     if "body" in call:
         failures |= {400: "Not JSON", 413: "Too large", 422: "Not valid"}
     if "scope" in call:
@@ -98,6 +100,11 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         for part in call["path"].split("/")
         if part.startswith("{")
     ]
+    operation["parameters"] += [
+        {"name": each, "in": "query", "required": True, "schema": {"type": "string"},
+         "description": text}
+        for each, text in call.get("query", {}).items()
+    ]  # fmt: skip
     if "body" in call:
         (schema,), _ = _schemas([call["body"]])
         operation["requestBody"] = {
@@ -106,6 +113,9 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         }
         if "example" in call:
             operation["requestBody"]["content"]["application/json"]["example"] = call["example"]
+    if call.get("binary"):
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": content}
     if "scope" in call:
         scheme = "subscription" if call["path"].startswith("/personalizer") else "key"
         operation["security"] = [{scheme: []}]
@@ -143,7 +153,7 @@ def page(personalizer: bool) -> Response:
                 for code, each in sorted(operation["responses"].items())
             )
             body = ""
-            if "requestBody" in operation:
+            if "application/json" in operation.get("requestBody", {}).get("content", ()):
                 media = operation["requestBody"]["content"]["application/json"]
                 name = media["schema"]["$ref"].rsplit("/", 1)[1]
                 fields = document["components"]["schemas"][name].get("properties", {})

@@ -16,6 +16,7 @@ STATUSES = {
     "unknown": "not a decision of this bandit",
     "invalid": "not a reward in the bandit's range",
 }
+BATCH_STATUSES = ["counted", "duplicate", "closed", "small"]
 Status = Annotated[str, Meta(extra_json_schema={"enum": list(STATUSES)})]
 Price = float | Literal["inf"]
 Matrix = list[list[float]]
@@ -51,6 +52,12 @@ class StatusesReply(msgspec.Struct):
     statuses: list[Status]
 
 
+class BatchReply(msgspec.Struct):
+    """What became of a relay's batch: a small one is dropped, unread."""
+
+    status: Annotated[str, Meta(extra_json_schema={"enum": BATCH_STATUSES})]
+
+
 # -- bandits ---------------------------------------------------------------------------------------
 
 
@@ -83,7 +90,7 @@ class BanditsReply(msgspec.Struct):
     bandits: list[BanditSummary]
 
 
-class ReleaseCost(msgspec.Struct, omit_defaults=True):
+class ReleaseCost(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """One release of a guarantee, and its cost in each currency in which it has a finite one."""
 
     what: str
@@ -96,15 +103,16 @@ class ReleaseCost(msgspec.Struct, omit_defaults=True):
     epsilon: Price | UnsetType = UNSET
     mu: Price | UnsetType = UNSET
     rho: Price | UnsetType = UNSET
+    crowd: int | UnsetType | None = UNSET
 
 
-class Promise(msgspec.Struct):
+class Promise(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A guarantee for machines."""
 
     format: int
     epsilon: Price
     delta: float
-    trust: Literal["central", "joint", "local"]
+    trust: Literal["central", "joint", "local", "shuffled"]
     neighbours: str
     unit: str
     contributions: int
@@ -113,9 +121,12 @@ class Promise(msgspec.Struct):
     unprotected: list[str]
     reference: str
     audits: list[dict[str, Any]]
+    local_epsilon: Price | UnsetType = UNSET  # these three under shuffled trust
+    minimum: float | UnsetType = UNSET
+    honest: float | UnsetType = UNSET
 
 
-class GuaranteeReply(Promise, kw_only=True):
+class GuaranteeReply(Promise, forbid_unknown_fields=True, kw_only=True):
     """A guarantee for machines, and in words."""
 
     statement: str
@@ -193,6 +204,17 @@ class DeviceFeatures(msgspec.Struct):
     actions: list[ActionParts] | UnsetType = UNSET
 
 
+class PlannedBatch(msgspec.Struct):
+    """The crowd that a report will hide in, under shuffled trust."""
+
+    size: int
+    minimum: int
+    honest: int
+    epsilon: Price
+    delta: float
+    local_epsilon: Price
+
+
 class DevicePolicyReply(msgspec.Struct):
     """A public policy under local trust: all that a device needs (docs/local.md)."""
 
@@ -214,6 +236,7 @@ class DevicePolicyReply(msgspec.Struct):
     exploring: float
     channels: dict[str, dict[str, float]]
     features: DeviceFeatures
+    batch: PlannedBatch | UnsetType = UNSET
 
 
 # -- populations and keys --------------------------------------------------------------------------
