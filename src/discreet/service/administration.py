@@ -157,7 +157,10 @@ def _policy(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
 
 
 class LocalPolicy(NamedTuple):
-    """What everybody may read of a bandit under local trust."""
+    """What everybody may read of a bandit under local trust.
+
+    document   the policy as it is served, which its terms hash
+    """
 
     tag: str  # for HTTP
     document: bytes

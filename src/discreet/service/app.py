@@ -120,7 +120,10 @@ async def _other_method(_: Request, error: Exception) -> Response:
 
 
 class Routes:
-    """What each path does; the work is done elsewhere."""
+    """What each path does; the work is done elsewhere.
+
+    server   that does the work
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server

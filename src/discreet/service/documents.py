@@ -1,6 +1,8 @@
 """The OpenAPI document, made from the message types, and pages that need nothing from outside."""
 
 import html
+import inspect
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -8,8 +10,17 @@ from typing import Any
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
+from discreet.service import definitions, messages, replies, sealing
 from discreet.service.calls import CALLS, PERSONALIZER
 from discreet.service.replies import STATUSES
+
+_FIELD = re.compile(r"^ *(\w+)  +(\S.*)$", re.M)
+_CLASSES = {
+    name: kind
+    for room in (messages, replies, definitions, sealing)
+    for name, kind in vars(room).items()
+    if inspect.isclass(kind)
+}
 
 
 @lru_cache(maxsize=2)
@@ -19,6 +30,8 @@ def openapi(personalizer: bool) -> dict[str, Any]:
     types = [call["body"] for call in calls if "body" in call]
     types += [each for call in calls for each in call.get("reply", ())]
     _, components = _schemas(types)
+    for name, schema in components.items():
+        _describe(schema, _CLASSES[name])
     paths: dict[str, Any] = {}
     for call in calls:
         paths.setdefault(call["path"], {})[call["method"]] = _operation(call)
@@ -52,6 +65,17 @@ def openapi(personalizer: bool) -> dict[str, Any]:
             },
         },
     }
+
+
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Descriptions of the fields, from the lines "name   what it is" of the class's docstring."""
+    told: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        told |= dict(_FIELD.findall(inspect.getdoc(each) or ""))
+    names = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
+    for shown, content in schema["properties"].items():
+        content["description"] = told[names[shown]]
+    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _schemas(types: Iterable[Any]) -> tuple[Any, dict[str, Any]]:

@@ -55,7 +55,11 @@ def _admin(settings: Settings) -> Settings:
 
 
 class Remote:
-    """Through a running server."""
+    """Through a running server.
+
+    settings   with the admin key
+    url        of the server
+    """
 
     def __init__(self, settings: Settings, url: str) -> None:
         assert settings.admin_key is not None
@@ -82,7 +86,10 @@ class Remote:
 
 
 class Direct:
-    """On a store that no server holds, or that any number of them share."""
+    """On a store that no server holds, or that any number of them share.
+
+    settings   name the store and the secrets
+    """
 
     def __init__(self, settings: Settings) -> None:
         if settings.store.startswith("sqlite:///"):

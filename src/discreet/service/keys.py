@@ -27,7 +27,19 @@ SHORTEST_ADMIN = 32
 
 @dataclass(slots=True)
 class Key:
-    """A key as the server knows it."""
+    """A key as the server knows it.
+
+    id         stands in its secret
+    name       for people
+    hash       SHA-256 of the secret
+    scopes     what it may do
+    bandits    for which; None: all
+    rate       requests a second; None: no limit
+    created    seconds since 1970
+    revoked    the same; None while it lives
+    tokens     of its rate limit, at `at`
+    at         on the monotonic clock
+    """
 
     id: str
     name: str
@@ -37,7 +49,7 @@ class Key:
     rate: float | None
     created: float
     revoked: float | None
-    tokens: float = 0.0  # of its rate limit, at `at`
+    tokens: float = 0.0
     at: float = 0.0
 
     def require(self, scope: str, bandit: str | None = None) -> None:

@@ -43,7 +43,15 @@ _OPEN = ("_sums", "taken", "refused")  # of a LocalServer's state: what a report
 
 @dataclass
 class LocalHeld:
-    """A bandit under local trust, for the writer's thread."""
+    """A bandit under local trust, for the writer's thread.
+
+    name         of the bandit
+    epoch        of the store
+    definition   what the bandit is
+    server       what was learnt, and the open sums
+    version      of the policy
+    sequence     of the sums as stored
+    """
 
     name: str
     epoch: str

@@ -26,7 +26,13 @@ Matrix = list[list[float]]
 
 
 class DecisionReply(msgspec.Struct):
-    """An action, and the token that its reward is sent with."""
+    """An action, and the token that its reward is sent with.
+
+    decision      a sealed token: send it back with the reward
+    action        its name, or its place where raw rows were sent
+    probability   with which it was chosen
+    policy        version of the policy that chose it
+    """
 
     decision: str
     action: Any
@@ -35,25 +41,37 @@ class DecisionReply(msgspec.Struct):
 
 
 class DecisionsReply(msgspec.Struct):
-    """Many of them, in the order of the requests."""
+    """Many of them, in the order of the requests.
+
+    decisions   one for each request
+    """
 
     decisions: list[DecisionReply]
 
 
 class StatusReply(msgspec.Struct):
-    """What became of a reward or of a report."""
+    """What became of a reward or of a report.
+
+    status   all of them mean that a retry is not needed
+    """
 
     status: Status
 
 
 class StatusesReply(msgspec.Struct):
-    """The same for many, in order."""
+    """The same for many, in order.
+
+    statuses   one for each reward or report
+    """
 
     statuses: list[Status]
 
 
 class BatchReply(msgspec.Struct):
-    """What became of a relay's batch: a small one is dropped, unread."""
+    """What became of a relay's batch: a small one is dropped, unread.
+
+    status   "small": fewer sound reports than the minimum
+    """
 
     status: Annotated[str, Meta(extra_json_schema={"enum": BATCH_STATUSES})]
 
@@ -62,16 +80,33 @@ class BatchReply(msgspec.Struct):
 
 
 class Progress(msgspec.Struct):
-    """How far the open window is."""
+    """How far the open window is.
+
+    number    of the window, from 1
+    rounds    decisions that it has; null: it stays open for ever
+    leased    of them, to servers
+    decided   of them, as far as this server knows
+    """
 
     number: int
-    rounds: int | None  # that it has; null: it stays open for ever
+    rounds: int | None
     leased: int
     decided: int
 
 
 class BanditSummary(msgspec.Struct):
-    """A bandit in a list."""
+    """A bandit in a list.
+
+    name         of the bandit
+    definition   with every field
+    created      seconds since 1970
+    rounds       decisions so far; under local trust reports
+    policy       its version
+    learning     whether feedback counts
+    retired      by an administrator
+    alarm        why learning has stopped; null if it has not
+    window       the open one
+    """
 
     name: str
     definition: Definition
@@ -85,13 +120,29 @@ class BanditSummary(msgspec.Struct):
 
 
 class BanditsReply(msgspec.Struct):
-    """All bandits that the key may see."""
+    """All bandits that the key may see.
+
+    bandits   in the order of their names
+    """
 
     bandits: list[BanditSummary]
 
 
 class ReleaseCost(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One release of a guarantee, and its cost in each currency in which it has a finite one."""
+    """One release of a guarantee, and its cost in each currency in which it has a finite one.
+
+    what          was published
+    mechanism     that made it
+    norm          in which the sensitivity is measured
+    sensitivity   how far one person can move it
+    scale         of the noise
+    sampler       how the noise was drawn
+    scope         the rows that it saw; null: all
+    epsilon       its cost as pure privacy
+    mu            its cost as Gaussian privacy
+    rho           its cost as zCDP
+    crowd         honest reports that it was shuffled among; null: not shuffled
+    """
 
     what: str
     mechanism: str
@@ -107,7 +158,24 @@ class ReleaseCost(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True
 
 
 class Promise(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A guarantee for machines."""
+    """A guarantee for machines.
+
+    format          of this record
+    epsilon         of everything, now and later
+    delta           with which that may fail
+    trust           against whom
+    neighbours      which data sets are told apart
+    unit            what is protected
+    contributions   rounds of one person that are covered
+    sampler         how noise was drawn
+    releases        made so far
+    unprotected     what is not promised
+    reference       of the method
+    audits          results of attacks
+    local_epsilon   of all reports of a person by themselves (shuffled trust)
+    minimum         fraction of a batch below which it is dropped (shuffled trust)
+    honest          fraction of a batch that the promise counts on (shuffled trust)
+    """
 
     format: int
     epsilon: Price
@@ -121,43 +189,64 @@ class Promise(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     unprotected: list[str]
     reference: str
     audits: list[dict[str, Any]]
-    local_epsilon: Price | UnsetType = UNSET  # these three under shuffled trust
+    local_epsilon: Price | UnsetType = UNSET
     minimum: float | UnsetType = UNSET
     honest: float | UnsetType = UNSET
 
 
 class GuaranteeReply(Promise, forbid_unknown_fields=True, kw_only=True):
-    """A guarantee for machines, and in words."""
+    """A guarantee for machines, and in words.
+
+    statement   the promise in words
+    """
 
     statement: str
 
 
 class ReportCounts(msgspec.Struct):
-    """Reports that counted, and those that no device could have sent."""
+    """Reports that counted, and those that no device could have sent.
+
+    taken     reports that counted
+    refused   reports that no device could have sent
+    """
 
     taken: int
     refused: int
 
 
 class BanditReply(BanditSummary, kw_only=True):
-    """One bandit, with its guarantee; under local trust with its number of reports."""
+    """One bandit, with its guarantee; under local trust with its number of reports.
+
+    guarantee   the promise
+    reports     under local trust
+    """
 
     guarantee: Promise
     reports: ReportCounts | UnsetType = UNSET
 
 
 class PublishedWindow(msgspec.Struct):
-    """What was published of a window: number and sum of rewards; of reports by question."""
+    """What was published of a window: number and sum of rewards; of reports by question.
+
+    window   its number
+    rounds   decisions in it
+    at       seconds since 1970
+    count    of rewards, as released; none where nothing was learnt
+    sum      of rewards, as released; under local trust sums of reports by question
+    """
 
     window: int
     rounds: int
     at: float
-    count: float | UnsetType = UNSET  # none where nothing was learnt
+    count: float | UnsetType = UNSET
     sum: float | dict[str, Any] | UnsetType = UNSET
 
 
 class ReleasesReply(msgspec.Struct):
-    """What was published, window by window."""
+    """What was published, window by window.
+
+    releases   in the order of their windows
+    """
 
     releases: list[PublishedWindow]
 
@@ -166,7 +255,13 @@ class ReleasesReply(msgspec.Struct):
 
 
 class PolicyReply(msgspec.Struct):
-    """A public policy under joint trust: its kind, and the numbers and arrays of that kind."""
+    """A public policy under joint trust: its kind, and the numbers and arrays of that kind.
+
+    epoch      of the store
+    version    of the policy
+    learning   whether feedback counts
+    kind       of policy
+    """
 
     epoch: str
     version: int
@@ -175,7 +270,13 @@ class PolicyReply(msgspec.Struct):
 
 
 class QuestionReply(msgspec.Struct):
-    """What a fraction of the devices is asked."""
+    """What a fraction of the devices is asked.
+
+    name       what a report refers to
+    kind       which function of the record is asked for
+    clip       where residuals are clipped
+    fraction   of the devices that answer it
+    """
 
     name: str
     kind: Literal["gram", "moment", "square"]
@@ -184,20 +285,32 @@ class QuestionReply(msgspec.Struct):
 
 
 class ContextColumn(Column, frozen=True, kw_only=True):
-    """A column of the context, by its name."""
+    """A column of the context, by its name.
+
+    name   of the column
+    """
 
     name: str
 
 
 class ActionParts(msgspec.Struct):
-    """An action, and what its row holds once for each column of the context."""
+    """An action, and what its row holds once for each column of the context.
+
+    name    of the action
+    parts   its row is their product with (1, columns of the context)
+    """
 
     name: str
     parts: list[float]
 
 
 class DeviceFeatures(msgspec.Struct):
-    """How a device makes rows: of declared columns and actions, or raw ones of `dim` numbers."""
+    """How a device makes rows: of declared columns and actions, or raw ones of `dim` numbers.
+
+    dim       of raw rows
+    columns   of the context, in order
+    actions   in order
+    """
 
     dim: int | UnsetType = UNSET
     columns: list[ContextColumn] | UnsetType = UNSET
@@ -205,7 +318,15 @@ class DeviceFeatures(msgspec.Struct):
 
 
 class PlannedBatch(msgspec.Struct):
-    """The crowd that a report will hide in, under shuffled trust."""
+    """The crowd that a report will hide in, under shuffled trust.
+
+    size            planned reports
+    minimum         fewer are not released
+    honest          reports that the promise counts on
+    epsilon         promised against everybody but the relay
+    delta           of that promise
+    local_epsilon   the most that a report may cost by itself
+    """
 
     size: int
     minimum: int
@@ -216,7 +337,28 @@ class PlannedBatch(msgspec.Struct):
 
 
 class DevicePolicyReply(msgspec.Struct):
-    """A public policy under local trust: all that a device needs (docs/local.md)."""
+    """A public policy under local trust: all that a device needs (docs/local.md).
+
+    epoch           of the store
+    version         of the policy
+    learning        whether reports count; false: send none
+    format          of this document
+    window          its number, from 0
+    theta           the estimate
+    whitening       that features are multiplied with
+    questions       one of which a device answers
+    epsilon         of all reports of one person
+    contributions   the most reports of one person
+    norm_bound      of features
+    outcome_range   of rewards
+    root            of the covariance of theta
+    draws           of theta, for "thompson"
+    policy          thompson, ucb or greedy
+    exploring       fraction of rounds in which ucb is optimistic
+    channels        thresholds by kind of question
+    features        how rows are made
+    batch           under shuffled trust
+    """
 
     epoch: str
     version: int
@@ -243,14 +385,23 @@ class DevicePolicyReply(msgspec.Struct):
 
 
 class Limit(msgspec.Struct):
-    """The most that may be spent."""
+    """The most that may be spent.
+
+    epsilon   of the most that may be spent
+    delta     of it
+    """
 
     epsilon: float
     delta: float
 
 
 class Spent(msgspec.Struct):
-    """What is spent; null where a bandit has no privacy."""
+    """What is spent; null where a bandit has no privacy.
+
+    epsilon   at this delta
+    delta     of the limit, or 1e-6
+    mu        the same as Gaussian privacy
+    """
 
     epsilon: float | None
     delta: float
@@ -258,7 +409,13 @@ class Spent(msgspec.Struct):
 
 
 class Charge(msgspec.Struct):
-    """What one bandit costs a population for its whole life."""
+    """What one bandit costs a population for its whole life.
+
+    bandit    its name
+    epsilon   at the delta of the population
+    mu        the same as Gaussian privacy
+    at        seconds since 1970
+    """
 
     bandit: str
     epsilon: float | None
@@ -267,7 +424,14 @@ class Charge(msgspec.Struct):
 
 
 class PopulationReply(msgspec.Struct):
-    """A population: its limit, what is spent, and by whom."""
+    """A population: its limit, what is spent, and by whom.
+
+    name      of the population
+    unit      what a person contributes; null before the first bandit
+    limit     null: none
+    spent     by all bandits together
+    bandits   that have spent it
+    """
 
     name: str
     unit: Literal["round", "person"] | None
@@ -277,13 +441,25 @@ class PopulationReply(msgspec.Struct):
 
 
 class PopulationsReply(msgspec.Struct):
-    """All populations."""
+    """All populations.
+
+    populations   in the order of their names
+    """
 
     populations: list[PopulationReply]
 
 
 class KeyReply(msgspec.Struct):
-    """A key without its secret."""
+    """A key without its secret.
+
+    id        stands in its secret
+    name      for people
+    scopes    what it may do
+    bandits   for which; null: all
+    rate      requests a second; null: no limit
+    created   seconds since 1970
+    revoked   the same; null while it lives
+    """
 
     id: str
     name: str
@@ -295,13 +471,24 @@ class KeyReply(msgspec.Struct):
 
 
 class KeysReply(msgspec.Struct):
-    """All keys."""
+    """All keys.
+
+    keys   in the order of their creation
+    """
 
     keys: list[KeyReply]
 
 
 class NewKeyReply(msgspec.Struct):
-    """A new key; its secret is shown here and never again."""
+    """A new key; its secret is shown here and never again.
+
+    id        stands in its secret
+    secret    to be kept; the server has a hash of it
+    name      for people
+    scopes    what it may do
+    bandits   for which; null: all
+    rate      requests a second; null: no limit
+    """
 
     id: str
     secret: str
@@ -315,27 +502,43 @@ class NewKeyReply(msgspec.Struct):
 
 
 class HealthReply(msgspec.Struct):
-    """The process lives."""
+    """The process lives.
+
+    status   the only one
+    """
 
     status: Literal["ok"] = "ok"
 
 
 class ReadyReply(msgspec.Struct):
-    """The store answers; names of bandits whose learning has stopped with an alarm."""
+    """The store answers; names of bandits whose learning has stopped with an alarm.
+
+    alarms   names of bandits
+    status   the only one
+    """
 
     alarms: list[str]
     status: Literal["ok"] = "ok"
 
 
 class Ranked(msgspec.Struct):
-    """An action of the retired Personalizer API, and how likely it was."""
+    """An action of the retired Personalizer API, and how likely it was.
+
+    id            of the action
+    probability   with which it was chosen
+    """
 
     id: str
     probability: float
 
 
 class RankReply(msgspec.Struct, rename="camel"):
-    """Rank of the retired Personalizer API."""
+    """Rank of the retired Personalizer API.
+
+    ranking            all actions
+    event_id           names the decision
+    reward_action_id   the action to show
+    """
 
     ranking: list[Ranked]
     event_id: str

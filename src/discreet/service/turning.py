@@ -61,7 +61,20 @@ _RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
 
 @dataclass
 class Live:
-    """A bandit for deciding: its public policy, and round numbers that this replica may use."""
+    """A bandit for deciding: its public policy, and round numbers that this replica may use.
+
+    name         of the bandit
+    definition   what the bandit is
+    features     makes rows of contexts and actions; None for raw rows
+    wait         seconds for which rewards count
+    policy       of the open window
+    version      of the policy
+    window       its number
+    end          see `first`
+    used_at      when it last decided, on the monotonic clock
+    window_size  decisions in the open window
+    rng          of the coins that choose
+    """
 
     name: str
     definition: Definition
@@ -151,7 +164,14 @@ def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
 
 @dataclass
 class Held:
-    """A bandit for learning: its learner with the open noisy sum."""
+    """A bandit for learning: its learner with the open noisy sum.
+
+    name         of the bandit
+    epoch        of the store
+    definition   what the bandit is
+    learner      with the open noisy sum
+    version      of the policy
+    """
 
     name: str
     epoch: str

@@ -49,7 +49,10 @@ Page = Callable[[Request, Session], Awaitable[Response]]
 
 
 class Dashboard:
-    """The pages of one server."""
+    """The pages of one server.
+
+    server   whose bandits are shown
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server

@@ -42,7 +42,14 @@ from discreet.service.server import Server
 
 @dataclass(frozen=True)
 class Public:
-    """What the store and the learner say of a bandit: all of it public, none of it changes."""
+    """What the store and the learner say of a bandit: all of it public, none of it changes.
+
+    row          of the bandit, without its learner
+    definition   what the bandit is
+    policy       that decides now
+    promise      the service's guarantee
+    releases     as they were published
+    """
 
     row: Any
     definition: Definition
@@ -57,7 +64,18 @@ class Public:
 
 @dataclass(frozen=True)
 class View:
-    """One bandit, as its page shows it."""
+    """One bandit, as its page shows it.
+
+    summary        as the API shows it
+    definition     what the bandit is
+    policy         that decides now
+    promise        the service's guarantee
+    windows        closed ones, with the errors of their releases
+    opened         when the open window began
+    coefficients   by action, or by attribute of actions
+    comparisons    with choices that do not look at the context
+    value          against the hold-out; None without one
+    """
 
     summary: BanditSummary
     definition: Definition
