@@ -24,7 +24,8 @@ from discreet.arrays import (
     public_bound,
     row_norms,
 )
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.local.server import SHUFFLED
+from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.rows import is_distributed
@@ -68,6 +69,7 @@ class Problem:
     noise: Noise  # for releases
     rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
+    crowd: Crowd | None = None  # what batches are counted on for, where reports are shuffled
 
     @property
     def budget(self) -> Budget:
@@ -188,7 +190,9 @@ class PrivateRegressor:
             self._check_by_sums(name)
         noise, rng = self._randomness()
         ledger = Ledger(budget, self._accounting())
-        self._estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
+        self._estimate = available[name](
+            Problem(rows, labels, ledger, noise, rng, public, self._crowd())
+        )
         theta = self._estimate.theta
         self._scale = scale
         self._label_scale = label_bound
@@ -292,7 +296,11 @@ class PrivateRegressor:
         return 0.0 if self.trust == "local" else 1e-6
 
     def _accounting(self) -> str | None:
-        return "pure" if self.trust == "local" else None
+        return {"local": "pure", "shuffled": "shuffled"}.get(self.trust)
+
+    def _crowd(self) -> Crowd | None:
+        """What batches are counted on for; None where reports are not shuffled."""
+        return None
 
     def _promise(self, ledger: Ledger, distributed: bool, leaks: tuple[str, ...] = ()) -> Guarantee:
         return ledger.guarantee(
@@ -306,10 +314,12 @@ class PrivateRegressor:
                 else "THE LARGEST NORM AND LABEL, read off the data without noise",
                 "fits repeated on the same rows (each fit spends its own budget)",
                 *leaks,
+                *(SHUFFLED if self.trust == "shuffled" else ()),
                 *(IN_A_CLUSTER if distributed else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
             record="row",
+            crowd=self._crowd(),
         )
 
     def _randomness(self) -> tuple[Noise, np.random.Generator]:
