@@ -22,8 +22,9 @@ from discreet.arrays import (
     public_bound,
     row_norms,
 )
+from discreet.local.server import SHUFFLED
 from discreet.parameters import Parameters
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.residuals import Residuals
@@ -72,6 +73,7 @@ class Problem:
     noise: Noise  # for releases
     rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
+    crowd: Crowd | None = None  # what batches are counted on for, where reports are shuffled
 
     @property
     def budget(self) -> Budget:
@@ -176,7 +178,8 @@ class PrivateEstimator(Parameters):
         if distributed or sparse:
             self._check_rows_elsewhere(name, sparse)
         noise, rng = self._randomness()
-        estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
+        problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd())
+        estimate = available[name](problem)
         promise = self._promise(ledger, (*around, *(IN_A_CLUSTER if distributed else ())))
         self._scale = norm_bound * math.sqrt(2) if intercept else norm_bound
         self._label_scale = label_bound
@@ -252,7 +255,11 @@ class PrivateEstimator(Parameters):
         return 0.0 if self.trust == "local" else 1e-6
 
     def _accounting(self) -> str | None:
-        return "pure" if self.trust == "local" else None
+        return {"local": "pure", "shuffled": "shuffled"}.get(self.trust)
+
+    def _crowd(self) -> Crowd | None:
+        """What batches are counted on for; None where reports are not shuffled."""
+        return None
 
     def _promise(self, ledger: Ledger, around: tuple[str, ...]) -> Guarantee:
         return ledger.guarantee(
@@ -263,9 +270,11 @@ class PrivateEstimator(Parameters):
                 "public_X, which must be public",
                 *self._read_off(),
                 *around,
+                *(SHUFFLED if self.trust == "shuffled" else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
             record="row",
+            crowd=self._crowd(),
         )
 
     def _read_off(self) -> tuple[str, ...]:
