@@ -28,6 +28,7 @@ from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.rows import is_distributed
+from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
@@ -37,6 +38,7 @@ from discreet.regression.validation import (
     refuse_other_names,
     remember_names,
 )
+from discreet.state import value as saved_value
 
 IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask collection
     "rows and sums without noise inside the cluster",
@@ -44,6 +46,7 @@ IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask co
 )
 
 
+@saved_value
 @dataclass(frozen=True)
 class Estimate:
     """theta for unit-ball features and labels in [-1, 1], and the covariance of its error.
@@ -75,7 +78,7 @@ class Problem:
         return self.ledger.budget
 
 
-class PrivateRegressor:
+class PrivateRegressor(Saveable):
     """fit, predict, score, get_params, set_params; subclasses say which methods there are.
 
     `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is
