@@ -29,6 +29,7 @@ from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.residuals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
+from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
@@ -38,6 +39,7 @@ from discreet.regression.validation import (
     refuse_other_names,
     remember_names,
 )
+from discreet.state import value as saved_value
 
 IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask collection
     "rows and sums without noise inside the cluster",
@@ -47,6 +49,7 @@ ALONE = "fits repeated on the same rows (each fit spends its own budget)"
 WITH_A_LEDGER = "fits on the same rows that are not in the ledger of this one"
 
 
+@saved_value
 @dataclass(frozen=True)
 class Estimate:
     """theta for unit-ball features and labels in [-1, 1], and the covariance of its error.
@@ -81,7 +84,7 @@ class Problem:
         return self.ledger.budget
 
 
-class PrivateEstimator(Parameters):
+class PrivateEstimator(Parameters, Saveable):
     """fit, get_params, set_params; subclasses say which methods there are and what is predicted.
 
     `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is

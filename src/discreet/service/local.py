@@ -109,7 +109,12 @@ def refresh(connection: Connection, held: LocalHeld, row: Any) -> None:
 
 def guarantee(held: LocalHeld) -> Guarantee:
     """What each person is promised, whatever this server does."""
-    promise = bandit_guarantee(held.server.policy, sent=held.server.taken > 0)
+    return promised(held.server)
+
+
+def promised(server: LocalServer) -> Guarantee:
+    """What each person who answers this server is promised."""
+    promise = bandit_guarantee(server.policy, sent=server.taken > 0)
     return replace(promise, unprotected=(*promise.unprotected, *UNPROTECTED))
 
 

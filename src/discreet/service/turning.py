@@ -222,9 +222,22 @@ def guarantee(held: Held | local.LocalHeld) -> Guarantee:
     """What the service promises: the learner's promise, and what a server adds to worry about."""
     if isinstance(held, local.LocalHeld):
         return local.guarantee(held)
-    promise = held.learner.guarantee
+    return _served(held.definition, held.learner)
+
+
+def promised(definition: Definition) -> tuple[Any, Guarantee]:
+    """The learner of a definition, new, and what the service would promise with it."""
+    if definition.privacy.trust == "local":
+        server = definitions.local_server(definition)
+        return server, local.promised(server)
+    learner = definitions.learner(definition)
+    return learner, _served(definition, learner)
+
+
+def _served(definition: Definition, learner: LinearBandit) -> Guarantee:
+    promise = learner.guarantee
     more = list(DISK)
-    if held.definition.reward.default is not None:
+    if definition.reward.default is not None:
         more.append(KEPT)
     if promise.visits:
         more.append(RESTORED)
