@@ -3,14 +3,14 @@
 import json
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Guarantee
-from discreet.service import budgets, keys, turning
+from discreet.service import budgets, keys, local, turning
 from discreet.service import store as tables
 from discreet.service.definitions import NAME, Definition
 from discreet.service.errors import invalid, not_found
@@ -133,34 +133,50 @@ async def releases(server: Server, name: str) -> list[dict[str, Any]]:
 async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
     """The public policy and its ETag; decisions go on by it when learning has ended."""
 
-    def read(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
-        table = tables.policies
-        raw = connection.execute(
-            sa.select(table.c.policy).where(
-                table.c.bandit == name,
-                table.c.epoch == row.epoch,
-                table.c.version == row.version,
-            )
-        ).scalar_one()
-        learning = is_learning(row)
-        tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
-        shown = {"epoch": row.epoch, "version": row.version, "learning": learning}
-        return f'"{tag}"', shown | json.loads(raw)
-
-    return await with_bandit(server, name, read)
+    return await with_bandit(server, name, _policy)
 
 
-async def local_policy(server: Server, name: str) -> tuple[str, bytes] | None:
-    """The public policy of a bandit under local trust, as ETag and JSON; None for others."""
+def _policy(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
+    table = tables.policies
+    raw = connection.execute(
+        sa.select(table.c.policy).where(
+            table.c.bandit == row.name,
+            table.c.epoch == row.epoch,
+            table.c.version == row.version,
+        )
+    ).scalar_one()
+    learning = is_learning(row)
+    tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
+    shown = {"epoch": row.epoch, "version": row.version, "learning": learning}
+    return f'"{tag}"', shown | json.loads(raw)
 
-    def read(connection: Connection) -> bool:
+
+class LocalPolicy(NamedTuple):
+    """What everybody may read of a bandit under local trust."""
+
+    tag: str  # for HTTP
+    document: bytes
+    terms: bytes  # of batches that a relay sends; none if it learns no more
+
+
+async def local_policy(server: Server, name: str) -> LocalPolicy | None:
+    """The public policy of a bandit under local trust; None for others."""
+
+    def read(connection: Connection) -> LocalPolicy | None:
         row = server.store.lock_bandit(connection, name)
-        return row is not None and isinstance(server.held_of(connection, row), LocalHeld)
+        if row is None:
+            return None
+        held = server.held_of(connection, row)
+        if not isinstance(held, LocalHeld):
+            return None
+        tag, shown = _policy(connection, row)
+        document = msgspec.json.encode(shown)
+        if row.retired or row.alarm or not row.learning:
+            return LocalPolicy(tag, document, b"")
+        terms = local.terms(held, server.vault, document)
+        return LocalPolicy(tag, document, msgspec.json.encode(terms))
 
-    if not await in_transaction(server, read):
-        return None
-    tag, shown = await policy(server, name)
-    return tag, msgspec.json.encode(shown)
+    return await in_transaction(server, read)
 
 
 async def guarantee(server: Server, name: str) -> dict[str, Any]:

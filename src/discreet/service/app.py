@@ -127,6 +127,8 @@ class Routes:
             self._route("PUT", "/v1/bandits/{name}", self.put_bandit),
             self._route("GET", "/v1/bandits", self.get_bandits),
             self._route("GET", "/v1/bandits/{name}", self.get_bandit),
+            self._route("GET", "/v1/bandits/{name}/terms", self.get_terms),
+            self._route("PUT", "/v1/bandits/{name}/batches/{id}", self.put_batch),
             self._route("DELETE", "/v1/bandits/{name}", self.delete_bandit),
             self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
             Route("/v1/bandits/{name}/decide", self.decide, methods=["POST"]),
@@ -179,7 +181,9 @@ class Routes:
         return asgi.allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
 
     async def _body(self, request: Request) -> bytes:
-        return await asgi.body_of(self.server, request.headers.raw, request.receive)
+        server, headers = self.server, request.headers.raw
+        limit = server.settings.body_limit
+        return await asgi.body_of(server.reading, headers, request.receive, limit)
 
     async def _decoded(self, request: Request, decoder: Any) -> Any:
         return decoded(decoder, await self._body(request))
@@ -236,16 +240,46 @@ class Routes:
         if key:
             self._allowed(request, "read", name)
         found = await reports.public_policy(self.server, name)
-        headers = asgi.EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
-        if found is None:
-            if not key:
-                raise unauthorized()
+        if found is not None:
+            tag, document = found.tag, found.document
+            headers = asgi.EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
+        elif not key:
+            raise unauthorized()
+        else:
             tag, policy = await administration.policy(self.server, name)
-            found, headers = (tag, msgspec.json.encode(policy)), {"Cache-Control": "no-cache"}
-        headers["ETag"] = found[0]
-        if request.headers.get("if-none-match") == found[0]:
+            document = msgspec.json.encode(policy)
+            headers = {"Cache-Control": "no-cache"}
+        headers["ETag"] = tag
+        if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(found[1], 200, headers, "application/json")
+        return Response(document, 200, headers, "application/json")
+
+    async def get_terms(self, request: Request) -> Response:
+        """The key that reports are sealed to, and what a batch of a relay is; for everybody."""
+        found = await reports.public_policy(self.server, self._name(request))
+        if found is None or not found.terms:
+            raise not_found("bandit under local trust that learns")
+        headers = asgi.EVERYBODY | {"Cache-Control": "no-cache"}
+        return Response(found.terms, 200, headers, "application/json")
+
+    async def put_batch(self, request: Request) -> Response:
+        """Sealed reports from a relay, once for each id."""
+        name = self._name(request)
+        self._allowed(request, "relay", name)
+        if not reports.ID.fullmatch(request.path_params["id"]):
+            raise invalid("The id of a batch has 32 hexadecimal digits.")
+        sealed = await asgi.body_of(
+            self.server.reading,
+            request.headers.raw,
+            request.receive,
+            reports.MOST_BATCH_BYTES,
+            reports.BATCH_SECONDS,
+        )
+        batch = bytes.fromhex(request.path_params["id"])
+        policy = request.query_params.get("policy", "")
+        return answer(
+            StatusReply(await reports.take_batch(self.server, name, batch, policy, sealed))
+        )
 
     async def get_guarantee(self, request: Request) -> Response:
         """The promise, for machines and in words."""

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from discreet.service import messages
 from discreet.service.definitions import Definition
+from discreet.service.sealing import Terms
 
 _CALLS: list[dict[str, Any]] = [
     {
@@ -80,6 +81,23 @@ _CALLS: list[dict[str, Any]] = [
             "values": [1048577],
         },
         "reply": (messages.StatusReply, messages.StatusesReply),
+        "also": {409: "Not a bandit under local trust", 503: "The store is away"},
+    },
+    {
+        "path": "/v1/bandits/{name}/terms",
+        "method": "get",
+        "summary": "Local trust: the key that reports are sealed to, and what a relay's batch is",
+        "reply": (Terms,),
+        "also": {404: "Not a bandit under local trust that learns"},
+    },
+    {
+        "path": "/v1/bandits/{name}/batches/{id}",
+        "method": "put",
+        "scope": "relay",
+        "summary": "Local trust: a batch of sealed reports, from a relay; a retry never hurts",
+        "query": {"policy": "The tag of the policy that its reports answer"},
+        "binary": True,
+        "reply": (messages.StatusReply,),
         "also": {409: "Not a bandit under local trust", 503: "The store is away"},
     },
     {
@@ -237,6 +255,8 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         failures |= {401: "No valid key", 403: "The key may not do that", 429: "Too many requests"}
     if "{" in call["path"]:
         failures[404] = "There is no such thing"
+    if call.get("binary"):
+        failures |= {413: "Too large", 422: "Not valid"}
     if "body" in call:
         failures |= {400: "Not JSON", 413: "Too large", 422: "Not valid"}
     if "scope" in call:
@@ -256,6 +276,11 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         for part in call["path"].split("/")
         if part.startswith("{")
     ]
+    operation["parameters"] += [
+        {"name": each, "in": "query", "required": True, "schema": {"type": "string"},
+         "description": text}
+        for each, text in call.get("query", {}).items()
+    ]  # fmt: skip
     if "body" in call:
         (schema,), _ = _schemas([call["body"]])
         operation["requestBody"] = {
@@ -264,6 +289,9 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         }
         if "example" in call:
             operation["requestBody"]["content"]["application/json"]["example"] = call["example"]
+    if call.get("binary"):
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": content}
     if "scope" in call:
         scheme = "subscription" if call["path"].startswith("/personalizer") else "key"
         operation["security"] = [{scheme: []}]
@@ -301,7 +329,7 @@ def page(personalizer: bool) -> Response:
                 for code, each in sorted(operation["responses"].items())
             )
             body = ""
-            if "requestBody" in operation:
+            if "application/json" in operation.get("requestBody", {}).get("content", ()):
                 media = operation["requestBody"]["content"]["application/json"]
                 name = media["schema"]["$ref"].rsplit("/", 1)[1]
                 fields = document["components"]["schemas"][name].get("properties", {})

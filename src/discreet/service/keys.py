@@ -19,7 +19,7 @@ from sqlalchemy.engine import Connection
 from discreet.service import store as tables
 from discreet.service.errors import Problem, forbidden, unauthorized
 
-SCOPES = ("decide", "learn", "read", "report", "admin")
+SCOPES = ("decide", "learn", "read", "report", "relay", "admin")
 ADMIN_ID = "admin"  # of the key that the operator sets or the first start makes
 SHORTEST_ADMIN = 32
 

@@ -44,7 +44,7 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
-            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
+            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, till when
             self.held: dict[str, Any] = {}  # for learning, on the writer's thread
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()

@@ -120,6 +120,11 @@ reports = _table(
     "reports",  # local trust: ids of those that counted in the open window
     {"bandit": _TEXT, "id": _BYTES},
 )
+batches = _table(
+    "batches",  # local trust: what became of those that a relay sent; never deleted
+    {"bandit": _TEXT, "id": _BYTES},
+    status=_TEXT,
+)
 populations = _table(
     "populations",
     {"name": _TEXT},

@@ -3,6 +3,7 @@
     master.key       32 random bytes; all other keys but those of windows derive from it
     fence.log        what must never be forgotten (fence.py)
     windows/         for each bandit the key of its open noisy sum, new at every commit
+    reports/         for each policy of local trust the key that reports are sealed to
 
 The difference of two versions of a noisy sum is exact, and databases keep old versions for long
 (write-ahead logs, free pages, backups). So every version is sealed under a key of its own, and only
@@ -27,6 +28,8 @@ from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from discreet.service.sealing import new_secret
 
 _SLOT = struct.Struct("<Q8s32s16s")  # sequence, name, key, checksum
 _SLOTS = 8  # in a file: three, and more only after commits that failed
@@ -73,6 +76,7 @@ class Vault:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "windows").mkdir(mode=0o700, exist_ok=True)
+            (folder / "reports").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ValueError(
                 f"the secrets folder {folder} cannot be used ({error.strerror}): choose another "
@@ -141,10 +145,39 @@ class Vault:
             if not path.name.endswith(f".{epoch}"):
                 path.unlink()
         fsync_folder(self.folder / "windows")
+        for path in (self.folder / "reports").iterdir():
+            if f".{epoch}-" not in path.name:
+                path.unlink(missing_ok=True)
+        fsync_folder(self.folder / "reports")
+
+    # -- a key for every policy of local trust -----------------------------------------------------
+
+    def report_key(self, bandit: str, policy: str) -> bytes:
+        """The secret that reports on a policy are opened with: made when it is first asked for.
+
+        Destroyed with the policy (`forget_report_keys`): what was sealed to it and recorded on the
+        way can never be read again.
+        """
+        path = self.folder / "reports" / f"{_hashed(bandit)}.{policy}"
+        try:
+            key = path.read_bytes()
+        except FileNotFoundError:
+            make_once(path, new_secret())
+            key = path.read_bytes()
+        if len(key) != 32:
+            raise MissingSecret(f"{path} is damaged: restore the secrets folder")
+        return key
+
+    def forget_report_keys(self, bandit: str, policy: str) -> None:
+        """Destroy the keys of all policies of a bandit but this one."""
+        folder = self.folder / "reports"
+        for path in folder.glob(f"{_hashed(bandit)}.*"):
+            if path.name != f"{_hashed(bandit)}.{policy}":
+                path.unlink(missing_ok=True)
+        fsync_folder(folder)
 
     def _path(self, bandit: str, epoch: str) -> Path:
-        name = hashlib.sha256(bandit.encode()).hexdigest()[:32]
-        return self.folder / "windows" / f"{name}.{epoch}"
+        return self.folder / "windows" / f"{_hashed(bandit)}.{epoch}"
 
     def _made_ahead(self, bandit: str, epoch: str, sequence: int) -> tuple[bytes, bytes] | None:
         """The key that was written while the last version went to disk, if it is for this one."""
@@ -193,6 +226,10 @@ class Vault:
         except FileNotFoundError:
             return []
         return [slot for slot in _read(raw) if slot is not None]
+
+
+def _hashed(bandit: str) -> str:
+    return hashlib.sha256(bandit.encode()).hexdigest()[:32]
 
 
 def make_once(path: Path, content: bytes) -> None:
