@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from discreet.local.questions import Channel
 from discreet.local.report import (
     BatchSum,
     Report,
@@ -15,7 +16,6 @@ from discreet.local.report import (
     empty_sums,
     possible,
 )
-from discreet.local.questions import Channel
 from discreet.local.state import PublicState
 from discreet.privacy import Crowd, Guarantee, Noise, Release
 from discreet.privacy.noise import source
