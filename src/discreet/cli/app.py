@@ -11,6 +11,7 @@ from discreet.cli.demo import demo
 from discreet.cli.forecast import forecast
 from discreet.cli.keys import keys
 from discreet.cli.learners import learners
+from discreet.cli.relay import relay
 from discreet.cli.report import report
 from discreet.cli.restore import restore
 from discreet.cli.run import run
@@ -52,7 +53,7 @@ def start(
 
 for command in (demo, run, report, forecast, audit, statement, datasets, learners):
     app.command()(command)
-for service in (serve, backup, restore):
+for service in (serve, relay, backup, restore):
     app.command(rich_help_panel="The decision service")(service)
 app.add_typer(keys, name="keys", rich_help_panel="The decision service")
 app.command()(version)
