@@ -28,7 +28,7 @@ async def _run(server: Server, work: Callable[[], T]) -> T:
     return result
 
 
-async def _in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
+async def in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
     """Do something in a transaction of its own."""
 
     def read() -> T:
@@ -38,7 +38,7 @@ async def _in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
     return await _run(server, read)
 
 
-async def _with_bandit(server: Server, name: str, work: Callable[[Connection, Any], T]) -> T:
+async def with_bandit(server: Server, name: str, work: Callable[[Connection, Any], T]) -> T:
     """Read something of a bandit under its lock; a problem if there is none."""
 
     def read(connection: Connection) -> T:
@@ -47,7 +47,7 @@ async def _with_bandit(server: Server, name: str, work: Callable[[Connection, An
             raise not_found("bandit")
         return work(connection, row)
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
 # -- bandits ---------------------------------------------------------------------------------------
@@ -71,8 +71,8 @@ async def bandit(server: Server, name: str) -> dict[str, Any]:
         more = held.shown() if isinstance(held, LocalHeld) else {}
         return row, turning.guarantee(held), more
 
-    row, promise, more = await _with_bandit(server, name, read)
-    return {**_summary(row, _unused(server, row)), "guarantee": promise.to_dict(), **more}
+    row, promise, more = await with_bandit(server, name, read)
+    return {**summary(server, row), "guarantee": promise.to_dict(), **more}
 
 
 async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
@@ -82,18 +82,14 @@ async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
         rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
         return [row for row in rows if key.bandits is None or row.name in key.bandits]
 
-    rows = await _in_transaction(server, read)
-    return [_summary(row, _unused(server, row)) for row in rows]
+    rows = await in_transaction(server, read)
+    return [summary(server, row) for row in rows]
 
 
-def _unused(server: Server, row: Any) -> int:
-    """Numbers of the open window that this replica holds; asked on the event loop."""
+def summary(server: Server, row: Any) -> dict[str, Any]:
+    """Definition and progress, all of it public; call it on the event loop, which knows leases."""
     live = server.live.get(row.name)
-    return live.unused if live is not None and live.window == row.window else 0
-
-
-def _summary(row: Any, held: int = 0) -> dict[str, Any]:
-    """Definition and progress: all of it public; `held` round numbers are leased and not used."""
+    held = live.unused if live is not None and live.window == row.window else 0
     unused = held + sum(end - first for first, end in returned(row))
     size = row.window_end - row.window_start
     return {
@@ -102,7 +98,7 @@ def _summary(row: Any, held: int = 0) -> dict[str, Any]:
         "created": row.created,
         "rounds": row.next_round - unused,
         "policy": row.version,
-        "learning": bool(row.learning and not row.retired and not row.alarm),
+        "learning": is_learning(row),
         "retired": row.retired,
         "alarm": row.alarm,
         "window": {
@@ -112,6 +108,11 @@ def _summary(row: Any, held: int = 0) -> dict[str, Any]:
             "decided": row.next_round - row.window_start - unused,
         },
     }
+
+
+def is_learning(row: Any) -> bool:
+    """Whether feedback still counts for a bandit."""
+    return bool(row.learning and not row.retired and not row.alarm)
 
 
 async def releases(server: Server, name: str) -> list[dict[str, Any]]:
@@ -126,13 +127,13 @@ async def releases(server: Server, name: str) -> list[dict[str, Any]]:
         )
         return [json.loads(text) for text in found.scalars()]
 
-    return await _with_bandit(server, name, read)
+    return await with_bandit(server, name, read)
 
 
 async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
-    """The public policy and its ETag."""
+    """The public policy and its ETag; decisions go on by it when learning has ended."""
 
-    return await _with_bandit(server, name, _policy)
+    return await with_bandit(server, name, _policy)
 
 
 def _policy(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
@@ -144,8 +145,10 @@ def _policy(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
             table.c.version == row.version,
         )
     ).scalar_one()
-    tag = f'"{row.epoch}-{row.version}"'
-    return tag, {"epoch": row.epoch, "version": row.version, **json.loads(raw)}
+    learning = is_learning(row)
+    tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
+    shown = {"epoch": row.epoch, "version": row.version, "learning": learning}
+    return f'"{tag}"', shown | json.loads(raw)
 
 
 class LocalPolicy(NamedTuple):
@@ -168,12 +171,12 @@ async def local_policy(server: Server, name: str) -> LocalPolicy | None:
             return None
         tag, shown = _policy(connection, row)
         document = msgspec.json.encode(shown)
-        if row.retired or row.alarm or not row.learning:
+        if not is_learning(row):
             return LocalPolicy(tag, document, b"")
         terms = local.terms(held, server.vault, document)
         return LocalPolicy(tag, document, msgspec.json.encode(terms))
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
 async def guarantee(server: Server, name: str) -> dict[str, Any]:
@@ -183,7 +186,7 @@ async def guarantee(server: Server, name: str) -> dict[str, Any]:
         promise = turning.guarantee(server.held_of(connection, row))
         return {**promise.to_dict(), "statement": promise.statement()}
 
-    return await _with_bandit(server, name, read)
+    return await with_bandit(server, name, read)
 
 
 # -- populations -----------------------------------------------------------------------------------
@@ -215,7 +218,7 @@ async def population(server: Server, name: str) -> dict[str, Any]:
             raise not_found("population")
         return budgets.shown(connection, row)
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
 async def populations(server: Server) -> list[dict[str, Any]]:
@@ -225,7 +228,7 @@ async def populations(server: Server) -> list[dict[str, Any]]:
         rows = connection.execute(sa.select(tables.populations).order_by(tables.populations.c.name))
         return [budgets.shown(connection, row) for row in list(rows)]
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
 # -- keys ------------------------------------------------------------------------------------------
@@ -250,7 +253,7 @@ async def create_key(server: Server, body: KeyBody, who: str) -> dict[str, Any]:
         server.keys.reload(connection)
         return made
 
-    key_id, secret = await _in_transaction(server, make)
+    key_id, secret = await in_transaction(server, make)
     return {
         "id": key_id,
         "secret": secret,
@@ -278,7 +281,7 @@ async def revoke_key(server: Server, key_id: str, who: str) -> None:
 
 async def reload_keys(server: Server) -> None:
     """Take over keys that other replicas made or revoked."""
-    await _in_transaction(server, server.keys.reload)
+    await in_transaction(server, server.keys.reload)
 
 
 # -- readiness -------------------------------------------------------------------------------------
@@ -292,4 +295,4 @@ async def ready(server: Server) -> dict[str, Any]:
         found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
         return list(found.scalars())
 
-    return {"status": "ok", "alarms": await _in_transaction(server, read)}
+    return {"status": "ok", "alarms": await in_transaction(server, read)}

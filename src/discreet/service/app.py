@@ -234,7 +234,7 @@ class Routes:
         return answer({"releases": await administration.releases(self.server, name)})
 
     async def get_policy(self, request: Request) -> Response:
-        """The public policy; its ETag is epoch and version. Under local trust it needs no key."""
+        """The public policy; its ETag changes with it. Under local trust it needs no key."""
         name = self._name(request)
         key = request.headers.get("authorization", "")
         if key:

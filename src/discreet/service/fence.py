@@ -46,7 +46,7 @@ class Mark:
 
     sequence: int
     epoch: str
-    what: str  # start, charge, limit, revoke, retire, turn, epoch
+    what: str  # start, charge, limit, revoke, retire, turn, epoch, witness
     about: dict[str, Any]
 
 
@@ -140,9 +140,14 @@ class Grip:
 
     @property
     def last(self) -> int:
-        """The last sequence number."""
+        """The last sequence number of what was done; words for the witness only announce."""
         marks = self._fence._marks
-        return marks[-1].sequence if marks else 0
+        return next((each.sequence for each in reversed(marks) if each.what != "witness"), 0)
+
+    def last_of(self, what: str) -> Mark | None:
+        """The last mark of a kind."""
+        marks = self._fence._marks
+        return next((each for each in reversed(marks) if each.what == what), None)
 
     @property
     def marks(self) -> list[Mark]:

@@ -141,6 +141,7 @@ def _commit(
     except BaseException:
         server.forget(name)
         raise
+    server.vault.settle()
     answers, at = [], 0
     for payload in payloads:
         answers.append(statuses[at : at + len(payload)])

@@ -150,6 +150,11 @@ keys = _table(
     created=_REAL,
     revoked=_optional(_REAL),
 )
+logouts = _table(
+    "logouts",  # of the dashboard: sessions that were ended, while their cookies would still work
+    {"session": _BYTES},  # hash of a random number; nothing says whose it was
+    expiry=_REAL,
+)
 runs = _table(
     "runs",
     {"run": _BYTES},

@@ -34,7 +34,7 @@ KEPT = (
 )
 DISK = (
     "the last batch of rewards, to whoever steals store and secrets together",
-    "a snapshot of store and secrets together that is served twice",
+    "a snapshot of store and secrets together that is served twice, unless a witness notices",
 )
 RESTORED = (
     "people who were counted before a restore from a backup: they may be counted once more, and "

@@ -10,6 +10,9 @@ The difference of two versions of a noisy sum is exact, and databases keep old v
 the last keys exist: the one in use, and those of commits whose outcome is not known yet. A writer
 destroys keys of versions before the one it read, and nothing else: one that has lost its row lock
 without knowing (it was paused, or its connection broke) cannot destroy a key that is in use.
+
+A key says nothing about what it will seal, so that of the next version is written while the disk is
+busy with this one: a commit waits for one sync, not for two.
 """
 
 import fcntl
@@ -19,6 +22,7 @@ import secrets
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -28,7 +32,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from discreet.service.sealing import new_secret
 
 _SLOT = struct.Struct("<Q8s32s16s")  # sequence, name, key, checksum
-_SLOTS = 8  # in a file: two, and more only after commits that failed
+_SLOTS = 8  # in a file: three, and more only after commits that failed
 NAME_BYTES = 8  # of a key
 PATIENCE = 10.0  # seconds to wait for a file that another replica holds
 
@@ -79,6 +83,12 @@ class Vault:
                 "with --secrets"
             ) from None
         self.master = self._master()
+        self._ahead = ThreadPoolExecutor(1, "next-key")
+        self._next: dict[tuple[str, str], tuple[int, Future[tuple[bytes, bytes]]]] = {}
+
+    def close(self) -> None:
+        """Finish the keys that are being written."""
+        self._ahead.shutdown()
 
     def _master(self) -> bytes:
         path = self.folder / "master.key"
@@ -97,11 +107,18 @@ class Vault:
         Call it inside the transaction that stores the result, under the bandit's row lock: the
         stored version is `sequence - 1`, and keys of earlier ones are destroyed.
         """
-        name, key = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(32)
-        self._write(bandit, epoch, sequence, name, key)
+        name, key = self._made_ahead(bandit, epoch, sequence) or self._made(
+            bandit, epoch, sequence, stored=sequence - 1
+        )
+        later = self._ahead.submit(self._made, bandit, epoch, sequence + 1, stored=sequence - 1)
+        self._next[bandit, epoch] = sequence + 1, later
         nonce = secrets.token_bytes(12)
         about = _about(bandit, epoch, sequence)
         return name + nonce + AESGCM(key).encrypt(nonce, content, about)
+
+    def settle(self) -> None:
+        """Wait for the keys that are being written, and so for the end of those they replace."""
+        wait([made for _, made in self._next.values()])
 
     def open(self, bandit: str, epoch: str, sequence: int, sealed: bytes) -> bytes:
         """What `seal` sealed."""
@@ -162,21 +179,37 @@ class Vault:
     def _path(self, bandit: str, epoch: str) -> Path:
         return self.folder / "windows" / f"{_hashed(bandit)}.{epoch}"
 
-    def _write(self, bandit: str, epoch: str, sequence: int, name: bytes, key: bytes) -> None:
-        """Put a key in the place of one that no stored version needs any more."""
+    def _made_ahead(self, bandit: str, epoch: str, sequence: int) -> tuple[bytes, bytes] | None:
+        """The key that was written while the last version went to disk, if it is for this one."""
+        meant_for, made = self._next.pop((bandit, epoch), (0, None))
+        if made is None:
+            return None
+        try:
+            found = made.result()
+        except OSError:  # the disk is full or gone, another replica holds the file, or it is new
+            return None
+        return found if meant_for == sequence else None
+
+    def _made(self, bandit: str, epoch: str, sequence: int, *, stored: int) -> tuple[bytes, bytes]:
+        """A new key in the place of one that no stored version needs: those before `stored`."""
+        name, key = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(32)
         path = self._path(bandit, epoch)
-        new = not path.exists()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        in_time = sequence == stored + 1
+        new = in_time and not path.exists()
+        handle = os.open(path, os.O_RDWR | (os.O_CREAT if new else 0), 0o600)
         try:
             with exclusive(handle):
                 found = _read(os.pread(handle, _SLOTS * _SLOT.size, 0))
-                if any(slot is not None and slot[0] > sequence for slot in found):
+                if any(slot is not None and slot[0] > stored + 2 for slot in found):
                     raise TimeoutError("this server has lost its lock: others have gone on")
-                dead = [i for i, slot in enumerate(found) if slot and slot[0] < sequence - 1]
+                dead = [i for i, slot in enumerate(found) if slot and slot[0] < stored]
                 free = [i for i, slot in enumerate(found) if slot is None]
                 # After many commits that failed: the place of one of them, which is not stored.
                 failed = [i for i, slot in enumerate(found) if slot and slot[0] == sequence]
-                place, *others = dead or (free or failed)[:1]
+                places = dead or (free or failed)[:1]
+                if not places:
+                    raise TimeoutError("all places hold keys of commits that failed")
+                place, *others = places
                 os.pwrite(handle, _packed(sequence, name, key), place * _SLOT.size)
                 for other in others:
                     os.pwrite(handle, bytes(_SLOT.size), other * _SLOT.size)
@@ -185,6 +218,7 @@ class Vault:
             os.close(handle)
         if new:
             fsync_folder(path.parent)
+        return name, key
 
     def _slots(self, bandit: str, epoch: str) -> list[tuple[int, bytes, bytes]]:
         try:

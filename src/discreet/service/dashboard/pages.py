@@ -93,10 +93,11 @@ class Dashboard:
         """A page for those who have logged in; others are asked to."""
 
         async def called(request: Request) -> Response:
-            session = self.sessions.current(request)
-            if session is None:
-                return self._page("login.html", None, after=_after(request), wrong=None)
+            session = None
             try:
+                session = await self.sessions.current(request)
+                if session is None:
+                    return self._page("login.html", None, after=_after(request), wrong=None)
                 session.key.spend(time.monotonic())
                 _require_reading(session.key)
                 return await page(request, session)
@@ -109,10 +110,11 @@ class Dashboard:
         """A form that was sent by a page of this session."""
 
         async def called(request: Request) -> Response:
-            session = self.sessions.current(request)
-            if session is None:
-                return RedirectResponse("/login", 303, HEADERS)
+            session = None
             try:
+                session = await self.sessions.current(request)
+                if session is None:
+                    return RedirectResponse("/login", 303, HEADERS)
                 session.key.spend(time.monotonic())
                 request.state.form = await _form(request)
                 check_form(request, session, request.state.form.get("form_token", ""))
@@ -142,7 +144,7 @@ class Dashboard:
 
     async def login(self, request: Request) -> Response:
         """The form."""
-        if self.sessions.current(request) is not None:
+        if await self.sessions.current(request) is not None:
             return RedirectResponse("/", 303, HEADERS)
         return self._page("login.html", None, after="/", wrong=None)
 
@@ -173,10 +175,10 @@ class Dashboard:
         self.sessions.begin(request, response, key)
         return response
 
-    async def log_out(self, request: Request, _: Session) -> Response:
-        """Forget the session."""
+    async def log_out(self, request: Request, session: Session) -> Response:
+        """End the session: its cookie counts for nothing afterwards, whoever has a copy."""
         response = RedirectResponse("/login", 303, HEADERS)
-        self.sessions.end(request, response)
+        await self.sessions.end(request, response, session)
         return response
 
     # -- looking -----------------------------------------------------------------------------------
