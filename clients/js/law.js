@@ -198,6 +198,16 @@ export function report(policy, row, reward, next) {
   return { question: question.name, values: privatized(policy, question, row, reward, next) };
 }
 
+/** Characters of the longest report that a policy can lead to, whatever the record is. */
+export function longest({ theta, questions }, tag) {
+  const d = theta.length;
+  const numbers = { gram: (d * (d + 1)) / 2, moment: d, square: 1 };
+  return Math.max(...questions.map(({ name, kind }) => {
+    const values = new Array(numbers[kind]).fill(-RESPONSE);
+    return JSON.stringify({ id: "0".repeat(32), policy: tag, question: name, values }).length;
+  }));
+}
+
 export function privatized(policy, question, row, reward, next) {
   let values = answer(policy, question, scaled(row, 1), reward);
   if (!values.every(Number.isFinite)) values = values.map(() => 0);
