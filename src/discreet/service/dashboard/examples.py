@@ -43,7 +43,7 @@ def calls(name: str, definition: Definition, url: str) -> dict[str, Any]:
     body = request(definition)
     reward = definition.reward.range[1]
     number = f"{reward:g}"
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         text = _devices(name, definition, url, body, number)
     else:
         text = _calls(name, url, body, number)
