@@ -61,6 +61,10 @@ export interface DeviceOptions {
    * hears who sent which. It must be run by others than the server.
    */
   relay?: string;
+  /** Of the promise where the bandit's reports are shuffled; left out: they are private by themselves. */
+  delta?: number;
+  /** The most that a shuffled report costs by itself, even if relay and server are one; 8 if left out. */
+  localEpsilon?: number;
   /** Who sends, for the relay's limit of one report in a batch; a random name if left out. */
   person?: string;
   /** IndexedDB and Web Locks if left out; in Node `fileStorage` of discreet-client/node.js. */

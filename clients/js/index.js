@@ -134,13 +134,16 @@ export class Device {
   #person;
 
   constructor(url, bandit, options = {}) {
-    const { epsilon, contributions = 1, total = epsilon, storage, onRefused, relay, person } = options;
+    const { epsilon, contributions = 1, total = epsilon, storage, onRefused } = options;
+    const { relay, person, delta = 0, localEpsilon = 8 } = options;
     if (!(epsilon > 0 && epsilon < Infinity)) throw new RangeError("epsilon: a positive number");
     if (!(Number.isInteger(contributions) && contributions > 0))
       throw new RangeError("contributions: a positive integer");
     this.#url = url;
     this.#bandit = bandit;
-    this.#promise = { epsilon, contributions };
+    if (!(delta >= 0 && delta < 1) || (delta && !relay)) throw new RangeError("delta: below 1, with a relay");
+    if (!(localEpsilon > 0 && localEpsilon <= 25)) throw new RangeError("localEpsilon: a positive number");
+    this.#promise = { epsilon, contributions, ...(delta && { delta, localEpsilon }) };
     this.#total = total;
     this.#storage = storage ?? browserStorage();
     this.#refused = onRefused;
@@ -179,9 +182,11 @@ export class Device {
           );
         Object.assign(own, this.#promise, { bounds });
       }
-      const { epsilon, contributions } = this.#promise;
+      const { epsilon, contributions, delta = 0, localEpsilon = 0 } = this.#promise;
       if (
         epsilon > own.epsilon ||
+        delta > (own.delta ?? 0) ||
+        localEpsilon > (own.localEpsilon ?? 0) ||
         contributions > own.contributions ||
         epsilon / contributions > own.epsilon / own.contributions
       )
@@ -209,6 +214,8 @@ export class Device {
       if (agree && Object.entries(expected).every(([name, value]) => terms[name] === value)) {
         if (!(terms.size <= 2 ** 20 && terms.size >= longest(policy, tagOf(policy))))
           throw new RangeError("the terms state a size that reports do not fit");
+        if (policy.batch && !(terms.minimum >= policy.batch.minimum))
+          throw new RangeError("the terms state a smaller crowd than the policy");
         return [policy, terms];
       }
       if (attempt === AGREEMENTS)

@@ -5,7 +5,7 @@ import { createServer } from "node:http";
 import { after, test } from "node:test";
 import { launch } from "../browser/chromium.js";
 
-const { URL: url, RELAY: relay, PEOPLE: people } = process.env;
+const { URL: url, RELAY: relay, PEOPLE: people, EPSILON: epsilon, DELTA: delta } = process.env;
 const CLIENT = new globalThis.URL("../../clients/js/", import.meta.url);
 const files = createServer((request, response) => {
   const path = request.url.slice(1);
@@ -44,7 +44,7 @@ test("the same keys seal to the same bytes as in Node", async () => {
 test("a window of people reports through the relay, and the server gets no report from them", async () => {
   const seen = [];
   page.on("request", (request) => seen.push(request));
-  const statuses = await page.evaluate(async ([server, by, count]) => {
+  const statuses = await page.evaluate(async ([server, by, count, limits]) => {
     const { Device } = await import("/discreet-client.js");
     const memory = () => {
       let kept;
@@ -52,11 +52,11 @@ test("a window of people reports through the relay, and the server gets no repor
     };
     const found = [];
     for (let person = 0; person < count; person++) {
-      const device = new Device(server, "ads", { epsilon: 20, relay: by, storage: memory() });
-      found.push(await device.report(await device.decide([[0.1234567, 0.7, 0], [0, 0.2, 0.3]]), 0.9182736));
+      const device = new Device(server, "ads", { ...limits, relay: by, storage: memory() });
+      found.push(await device.report(await device.decide([[0.1234567, 0.7], [0, 0.2]]), 0.9182736));
     }
     return found;
-  }, [url, relay, Number(people)]);
+  }, [url, relay, Number(people), { epsilon: Number(epsilon), delta: Number(delta) }]);
   assert.deepEqual(new Set(statuses), new Set(["accepted"]));
   const posts = seen.filter((request) => request.method() === "POST");
   assert.equal(posts.length, Number(people));
