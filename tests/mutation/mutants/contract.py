@@ -50,9 +50,14 @@ def exactly(room: str, entry: str, *edits: Edit | Leak, attack: str = "") -> Mut
 
 WINDOWS = (
     Edit(
-        "bandits.estimators:WeightedWindow._add",
+        "bandits.estimators:WeightedWindow.fold",
         "self.total.add(term)",
         "self.total.add(term)\n    self._exact = getattr(self, '_exact', 0.0) + term",
+    ),
+    Edit(
+        "bandits.estimators:WeightedWindow.fold_one",
+        "self.total.add(one)",
+        "self.total.add(one)\n        self._exact = getattr(self, '_exact', 0.0) + one",
     ),
     Edit(
         "bandits.estimators:WeightedWindow.close",
