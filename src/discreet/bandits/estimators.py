@@ -180,14 +180,14 @@ def scope(belief: Any, share: float | None) -> str | None:
 class InformationWeighted(Estimator):
     """Weighted normal equations around what is known already, in one noisy sum."""
 
-    dim: int
-    budget: Budget
+    dim: int  # number of features
+    budget: Budget  # of one person
     limits: tuple[float, float]  # of rewards, in units of the largest
-    link: Link
+    link: Link  # nu
     scale: float  # the largest reward
-    share: float | None = None
+    share: float | None = None  # of mu^2, about, that each window has; None: all
     holdout: bool = False  # whether held-out rounds are counted apart
-    half_life: float | str | None = None
+    half_life: float | str | None = None  # decisions after which a reward counts half
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
@@ -276,7 +276,12 @@ class InformationWeighted(Estimator):
 
 
 class WeightedWindow(EstimatorWindow):
-    """The noisy sum of v v', weights, counts and rewards; nothing else remembers a row."""
+    """The noisy sum of v v', weights, counts and rewards; nothing else remembers a row.
+
+    size        decisions of the window
+    transform   from a row to v
+    total       the sum
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("size", "transform", "total")
 
@@ -387,10 +392,10 @@ class Descent(Estimator):
     there are.
     """
 
-    dim: int
-    budget: Budget
-    limits: tuple[float, float]
-    share: float | None = None
+    dim: int  # number of features
+    budget: Budget  # of one person
+    limits: tuple[float, float]  # of rewards, in units of the largest
+    share: float | None = None  # of mu^2, about, that each window has; None: all
     policies: ClassVar[tuple[str, ...]] = ("squarecb", "greedy")
     where: ClassVar[str] = "estimator='sgd' (no confidence widths)"
 
@@ -424,6 +429,10 @@ class DescentWindow(EstimatorWindow):
 
     Row i moves the average by (size - i + 1) / size times its step: one beyond the window's length
     has no weight, so that it cannot move what is released.
+
+    size    decisions of the window
+    start   the first iterate
+    share   of mu^2 that the release spends; None: all
     """
 
     _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken", "share")

@@ -48,6 +48,14 @@ class Bandit(Stateful, ABC):
     before the first decision and past the horizon) and `turn()`. Where a person is protected,
     `visitors.admit` says whether a row may be folded. One lock holds them together.
 
+    Parameters
+        dim            number of features of a row
+        horizon        rounds that count; None to learn for ever
+        norm_bound     length of the longest feature row; longer ones are shortened to it
+        reward_range   least and largest reward
+        clip           whether rewards outside the range are clipped to it, not refused
+        seed           of the coins that choose
+
     A subclass sets `policy`, says how long windows are (`_size`), what a turn changes (`_turned`)
     and what is promised (`guarantee`), and adds to `_state` what it has to remember.
     """
@@ -104,10 +112,6 @@ class Bandit(Stateful, ABC):
         meets an output. A window of `size` decisions opens; none for None, past the horizon.
         """
 
-    def _discarded(self, size: int | None) -> dict[str, Any]:
-        """What dropping the open window unread changes; nothing is changed yet."""
-        raise NotImplementedError(f"{type(self).__name__} cannot drop its window")
-
     @property
     @abstractmethod
     def guarantee(self) -> Guarantee:
@@ -139,18 +143,6 @@ class Bandit(Stateful, ABC):
             size = self._next()
             end = FOREVER if size is None else self.rounds + size
             self._commit(_end=end, **self._turned(size))
-
-    def discard(self) -> None:
-        """Drop the open window unread and open another one in its place.
-
-        For a learner restored from an old state: its window may have been released since, and going
-        on with it would use its noise twice.
-        """
-        with self._lock:
-            if self.window is not None:
-                size = self._next()
-                end = FOREVER if size is None else self.rounds + size
-                self._commit(_end=end, **self._discarded(size))
 
     def advance(self, rounds: int) -> None:
         """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
@@ -278,12 +270,13 @@ class Bandit(Stateful, ABC):
             if self.holdout is None:
                 window.fold_one(decision.row, value / self._scale)
             else:
-                self._fold_apart(decision.row[None], np.array([value / self._scale]), t)
+                self._fold(decision.row[None], np.array([value / self._scale]), np.array([t]))
         return True
 
-    def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
-        """Fold, held-out rounds apart."""
-        raise NotImplementedError(f"{type(self).__name__} has no hold-out")
+    def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
+        """Into the open window; where there is a hold-out, its rounds apart."""
+        assert self.window is not None
+        self.window.fold(rows, rewards)
 
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""
@@ -349,10 +342,7 @@ class Bandit(Stateful, ABC):
                 if not fine.all():
                     rows, values, rounds = rows[fine], values[fine], rounds[fine]
                 if len(rows):
-                    if self.holdout is None:
-                        self.window.fold(rows, values / self._scale)
-                    else:
-                        self._fold_apart(rows, values / self._scale, rounds)
+                    self._fold(rows, values / self._scale, rounds)
         return len(fine) - taken
 
     def _records(
