@@ -14,12 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, one_of
-from discreet.bandits.estimators import (
-    Descent,
-    Estimator,
-    EstimatorWindow,
-    InformationWeighted,
-)
+from discreet.bandits.descent import Descent
+from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
 from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform

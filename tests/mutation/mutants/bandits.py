@@ -280,7 +280,7 @@ MUTANTS = [
         averaged_steps,
         (
             Edit(
-                "bandits.estimators:DescentWindow.sensitivity",
+                "bandits.descent:DescentWindow.sensitivity",
                 "self.step * move",
                 "self.step",
             ),
@@ -297,7 +297,7 @@ MUTANTS = [
         rows_beyond_the_window,
         (
             Edit(
-                "bandits.estimators:DescentWindow._fold",
+                "bandits.descent:DescentWindow._fold",
                 "room = self.size - self.taken",
                 "room = len(rows)",
             ),

@@ -171,7 +171,7 @@ MUTANTS = [
         "LinearBandit sgd greedy",
         "gradient steps beyond the window's length",
         Edit(
-            "bandits.estimators:DescentWindow._fold",
+            "bandits.descent:DescentWindow._fold",
             """room = self.size - self.taken
     for i, (phi, y) in enumerate(zip(rows[:room], rewards[:room], strict=True)):
         expected = min(max(float(phi @ theta), low), high)
@@ -203,9 +203,7 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit poisson, own context",
     ),
-    exactly(
-        "LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.estimators:gaussian")
-    ),
+    exactly("LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.descent:gaussian")),
     planted(
         "LinearBandit, local",
         "LinearBandit local thompson",
