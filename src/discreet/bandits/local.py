@@ -50,7 +50,11 @@ def bandit_guarantee(
 
 
 class LocalReports(Stateful, Estimator):
-    """Devices and server in one process: rows are answered at once, and only reports are kept."""
+    """Devices and server in one process: rows are answered at once, and only reports are kept.
+
+    server   takes the reports
+    seed     of what devices draw in public: which question they answer
+    """
 
     policies = LOCAL_POLICIES
     where = "trust='local' or 'shuffled'"
@@ -127,7 +131,10 @@ class LocalReports(Stateful, Estimator):
 
 
 class LocalWindow(EstimatorWindow):
-    """Reports go to the server at once."""
+    """Reports go to the server at once.
+
+    size   decisions of the window
+    """
 
     _state = ("size",)
 
@@ -151,7 +158,11 @@ class LocalWindow(EstimatorWindow):
 
 
 class BatchWindow(LocalWindow):
-    """Reports wait for the end of the window, in sums; nothing else of them is kept."""
+    """Reports wait for the end of the window, in sums; nothing else of them is kept.
+
+    size    decisions of the window
+    batch   the sums
+    """
 
     _state = ("size", "batch")
 
