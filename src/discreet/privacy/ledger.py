@@ -15,11 +15,18 @@ are chosen by looking at earlier ones (privacy filters: Koskela et al. 2022, Whi
 
 Numerical composition is tighter for mixtures but not valid for adaptively chosen noise; it is
 used to report (`Guarantee.epsilon_at`), never to admit.
+
+Several fits share one ledger by `part`: neighbours are then two worlds in which one person's rows
+are others in everything that the fits see, at most `contributions` rows in each; the fits may see
+the same table, parts of it or different tables. What a fit costs at most is set aside before it
+reads anything, or the fit is refused; what stays booked is what it released.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import Budget
@@ -74,6 +81,14 @@ class Ledger(Stateful):
     >>> ledger.spend(half)
     Traceback (most recent call last):
     discreet.privacy.ledger.BudgetSpent: releasing 'half' would cost 1.5 times the budget ...
+
+    A `with` block closes the ledger at its end: what was promised then is final.
+
+    >>> with Ledger(Budget(1.0, 1e-6)) as ledger:
+    ...     _ = ledger.spend(half)
+    >>> ledger.spend(half)
+    Traceback (most recent call last):
+    discreet.privacy.ledger.BudgetSpent: the ledger is closed: nothing can be released under it ...
     """
 
     _state = ("_account",)
@@ -89,6 +104,13 @@ class Ledger(Stateful):
         else:
             self._limit = budget.epsilon if self.accounting == "pure" else budget.rho
         self._account = Account()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._closed = True
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -101,25 +123,85 @@ class Ledger(Stateful):
 
     def check(self, release: Release) -> None:
         """Raise `BudgetSpent` if this release would cost more than is left; change nothing."""
+        self._refuse_if_closed()
         self._after(self._account, release)
 
     def spend(self, release: Release) -> Release:
         """Book a release that is about to be made, or raise `BudgetSpent` and change nothing."""
         with self._lock:
+            self._refuse_if_closed()
             self._account = self._after(self._account, release)
         return release
+
+    @contextmanager
+    def part(
+        self, budget: Budget, accounting: str | None = None, *, what: str
+    ) -> Iterator["Ledger"]:
+        """A ledger of its own for something with a budget of its own, such as one fit.
+
+        The whole budget is set aside here first, or `BudgetSpent` is raised. At the end of the
+        block, also if it fails, what was released in it stays booked as one release, the rest is
+        free again. Two parts may be open at once.
+
+        >>> whole, each = Ledger(Budget(1.0, 1e-6)), Budget(0.6, 1e-6)
+        >>> with whole.part(each, what="a fit that fails before it releases anything") as part:
+        ...     round(whole.spent(), 2), part.spent()
+        (0.39, 0.0)
+        >>> whole.spent()
+        0.0
+        """
+        if budget.contributions != self.budget.contributions:
+            raise ValueError(
+                f"the ledger protects people of {self.budget.contributions} rows, this is for "
+                f"{budget.contributions}; state the same contributions for both"
+            )
+        part = Ledger(budget, accounting)
+        reserved = self.spend(part._ceiling(what))
+        try:
+            yield part
+        finally:
+            kept = [Release.composed(part.releases, what=what)] if part.releases else []
+            self._exchange(reserved, kept)
+
+    def _ceiling(self, what: str) -> Release:
+        """The most that everything under this ledger may cost, as one release."""
+        budget = self.budget
+        about: dict[str, Any] = {"what": what, "sampler": "set aside", "scale": 1.0}
+        if self.accounting == "gaussian":
+            return Release.gaussian(sensitivity=budget.mu, **about)
+        about |= {"mechanism": "composition", "norm": "any two records"}
+        if self.accounting == "pure":
+            return Release.pure(sensitivity=budget.epsilon, **about)
+        return Release.concentrated(rho=budget.rho, sensitivity=math.sqrt(2 * budget.rho), **about)
+
+    def _exchange(self, reserved: Release, kept: list[Release]) -> None:
+        """Book `kept` in place of what was set aside: it costs no more."""
+        with self._lock:
+            releases = [r for r in self._account.releases if r is not reserved] + kept
+            account = Account()
+            for release in releases:
+                account = account.plus(release, self._cost(release))
+            self._account = account
 
     def including(self, *releases: Release) -> Self:
         """A new ledger with these releases booked too, or `BudgetSpent`; this one is unchanged.
 
         For owners who change several things in one step. The old ledger must not be used further.
         """
+        self._refuse_if_closed()
         account = self._account
         for release in releases:
             account = self._after(account, release)
         after = type(self)(self.budget, self.accounting)
         after._commit(_account=account, _run=self._run)
         return after
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise BudgetSpent(
+                "the ledger is closed: nothing can be released under it after its `with` block; "
+                "open another for other people's data"
+            )
 
     def _after(self, account: Account, release: Release) -> Account:
         """The account with this release booked, or `BudgetSpent`."""

@@ -8,6 +8,7 @@ inf means that the release has no finite cost in that currency.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -106,6 +107,32 @@ class Release:
     def concentrated(cls, *, mechanism: str, rho: float, **about: Any) -> "Release":
         """A release of which only a zCDP cost is known."""
         return cls(mechanism=mechanism, epsilon=math.inf, mu=math.inf, rho=rho, **about)
+
+    @classmethod
+    def composed(cls, releases: Sequence["Release"], **about: Any) -> "Release":
+        """Several adaptive releases on the same rows as one: what they cost together at worst.
+
+        Costs add up in each currency: of those on all rows, and of the dearest scope. mu^2 adds up
+        for every release that is mu-GDP, not only for Gaussian ones (Dong, Roth, Su 2022).
+        """
+        costs = {}
+        for currency, exponent in (("epsilon", 1), ("mu", 2), ("rho", 1)):
+            totals: dict[str | None, float] = {None: 0.0}
+            for release in releases:
+                cost = getattr(release, currency) ** exponent
+                totals[release.scope] = totals.get(release.scope, 0.0) + cost
+            common = totals.pop(None)
+            costs[currency] = (common + max(totals.values(), default=0.0)) ** (1 / exponent)
+        kinds = {release.mechanism for release in releases}
+        return cls(
+            mechanism="gaussian" if kinds == {"gaussian"} else "composition",
+            norm="any two records",
+            sensitivity=costs["mu"],
+            scale=1.0,
+            sampler="; ".join(sorted({release.sampler for release in releases})),
+            **costs,
+            **about,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a currency in which the release has no finite price is left out.

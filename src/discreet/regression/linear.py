@@ -3,13 +3,16 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import discreet.regression.central as central
 import discreet.regression.local as local
-from discreet.arrays import one_of
+from discreet.arrays import Array, one_of
 from discreet.privacy import Budget, Crowd
 from discreet.privacy.noise import Noise
-from discreet.regression.base import Estimate, PrivateRegressor, Problem
+from discreet.regression.base import Estimate, Problem
 from discreet.regression.descent import descent
+from discreet.regression.regressor import PrivateRegressor, check_coverage
 from discreet.regression.reweighted import reweighted
 
 MANY_FEATURES = 400
@@ -58,6 +61,8 @@ class PrivateLinearRegression(PrivateRegressor):
     True
     >>> round(model.guarantee_.epsilon_at(1e-6), 6)
     1.0
+    >>> model.predict_interval([[0.5, 0.0, 0.0]]).round(1)  # 0.25, give or take 1.96 * 0.1
+    array([[0.1, 0.4]])
     """
 
     def __init__(
@@ -90,6 +95,31 @@ class PrivateLinearRegression(PrivateRegressor):
         self.bounds_from = bounds_from
         self.noise = noise
         self.random_state = random_state
+
+    def predict_interval(self, X: Any, coverage: float = 0.95) -> Array:  # (n, 2)
+        """Where the label of a row lies with this probability: lower and upper ends.
+
+        The fit has released how many rows have which residual (`residuals.py`), and how well theta
+        is known. So the interval costs no privacy, and supposes no distribution of the errors but
+        that their scale is the same for all rows. Labels are those that `fit` sees, clipped to
+        label_bound: an interval never leaves it, and is all of it where the counts are too noisy.
+        """
+        check_coverage(coverage)
+        rows = self._fitted_rows(X)
+        residuals = self._estimate.residuals
+        if residuals is None:
+            raise ValueError(
+                f"method {self.method_!r} (trust={self.trust!r}) releases no residuals, hence no "
+                "interval for labels; use method='information-weighted' under central trust"
+            )
+        bound = self._label_scale
+        std = np.sqrt(residuals.variance + self._variance(rows))
+        half = bound * residuals.quantile(coverage) * std
+        centre = np.asarray(rows @ self.coef_ + self.intercept_)
+        ends = np.stack([centre - half, centre + half], axis=1)
+        return np.clip(ends, -bound, bound)
+
+    # -- inside -----------------------------------------------------------------------------------
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         one_of("trust", self.trust, ("central", "local", "shuffled"))
@@ -129,6 +159,9 @@ class PrivateLinearRegression(PrivateRegressor):
             return ()
         known = ("public-covariates",) if self.public_X is not None else ()
         return ("information-weighted", "single-pass", "reweighted", *known)
+
+    def _on_sparse(self) -> tuple[str, ...]:
+        return (*self._by_sums(), "sgd") if self.trust == "central" else ()
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         known = self.public_X is not None

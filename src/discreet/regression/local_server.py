@@ -49,7 +49,14 @@ def _steps(phases: tuple[float, ...]) -> tuple[tuple[int, str], ...]:
 
 @dataclass(frozen=True)
 class _Belief:
-    """What the reports so far have told."""
+    """What the reports so far have told.
+
+    theta          the estimate
+    covariance     of its error
+    whitening      that the next window asks with
+    residual_std   of the labels around it
+    heavy_tail     whether a few residuals are much longer than that
+    """
 
     theta: Array
     covariance: Array
