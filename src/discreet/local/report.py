@@ -67,6 +67,12 @@ def report_many(
             yield Report(state.window, question.name, private)
 
 
+def shuffled(report: Report, noise: Noise) -> Report:
+    """A batch as a relay forwards it, for simulations: answers in an order that says nothing."""
+    order = np.argsort(noise.uniform(report.size), kind="stable")
+    return Report(report.window, report.question, report.values[order])
+
+
 def pieces(n: int, width: int) -> list[slice]:
     """n people in pieces whose answers of this width fit the memory."""
     size = max(1, MEMORY // width)
