@@ -632,7 +632,9 @@ def test_bandit__a_turn_that_fails_shows_nothing_and_a_retry_is_as_if_it_had_not
 
 
 @pytest.mark.parametrize(
-    "make", [*HERE.values(), LEARNERS["LinearBandit shuffled"]], ids=[*HERE, "LinearBandit shuffled"]
+    "make",
+    [*HERE.values(), LEARNERS["LinearBandit shuffled"]],
+    ids=[*HERE, "LinearBandit shuffled"],
 )
 def test_bandit__an_interrupted_reward_counts_at_most_once(make):
     """At every line of `learn`, then again: nothing is ever counted twice."""
