@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from discreet.local.questions import Channel
 from discreet.local.report import (
     BatchSum,
     Report,
@@ -15,7 +16,6 @@ from discreet.local.report import (
     empty_sums,
     possible,
 )
-from discreet.local.questions import Channel
 from discreet.local.state import PublicState
 from discreet.privacy import Crowd, Guarantee, Noise, Release
 from discreet.privacy.noise import source
@@ -62,6 +62,11 @@ class Server(ABC, Generic[State, Belief]):
     def done(self) -> bool:
         """Whether nothing is asked any more."""
         return self._published is None
+
+    @property
+    def belief(self) -> Belief:
+        """What closed windows have taught: made of private reports, safe to publish."""
+        return self._belief
 
     def ask(self) -> State:
         """The questions of the open window."""
