@@ -84,8 +84,8 @@ class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CrowdTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Shuffled trust: what batches are counted on for (`discreet.privacy.Crowd`).
 
-    minimum         fraction of a planned batch; one with fewer reports is dropped
-    honest          fraction of a planned batch that the promise counts on
+    minimum         of the planned reports of a batch; one with fewer is not released
+    honest          of the planned reports: so many are drawn as they should be, which nobody checks
     local_epsilon   the most that a report costs by itself
     """
 
@@ -99,13 +99,13 @@ class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     epsilon         null switches privacy off
     delta           of the promise
-    trust           joint: the server sees records; local: devices keep them; shuffled: and a
-                    relay hides who sent which report
+    trust           joint: the server sees records; local: devices keep them; shuffled: devices keep
+                    them, and a relay hides who sent which report
     unit            what is protected: a round, or a person with all visits
     visits          of a person that count, with unit "person": first (unless stated) or all
     contributions   rounds of one person that are covered
     population      that is charged
-    crowd           what a relay's batches are counted on for; only with trust "shuffled"
+    crowd           with trust "shuffled": what batches are counted on for
     """
 
     epsilon: float | None
