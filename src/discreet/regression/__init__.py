@@ -12,6 +12,7 @@ from discreet.regression.information import (
     rows_needed,
 )
 from discreet.regression.linear import PrivateLinearRegression
+from discreet.regression.logistic import PrivateLogisticRegression
 from discreet.regression.surroundings import PrivacyLeakWarning
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivateGLM",
     "PrivateLinearRegression",
+    "PrivateLogisticRegression",
     "Problem",
     "UnstatedWarning",
     "error_limit",

@@ -1,6 +1,7 @@
 """Rows and labels at the edge, with the errors and warnings scikit-learn's users expect."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -147,18 +148,28 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 def checked_labels(y: Any) -> Array:
     """y as a finite float64 vector."""
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None")
+    labels: Array = as_vector(y, _as_numbers)
+    if not np.isfinite(labels).all():
+        raise ValueError("y must be finite: it holds NaN or infinity (inf); drop or impute first")
+    return labels
+
+
+def _as_numbers(y: Any) -> Array:
     try:
-        labels = np.asarray(y, dtype=np.float64)
+        return np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y must be numbers") from None
+
+
+def as_vector(y: Any, convert: Callable[[Any], Any]) -> Any:
+    """y as a vector of what `convert` makes of it; a column becomes one, and warns."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    labels = convert(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; using y[:, 0]"
-        warnings.warn(message, _conversion_warning(), stacklevel=3)
+        warnings.warn(message, _conversion_warning(), stacklevel=4)
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"y must be a vector, got shape {labels.shape}")
-    if not np.isfinite(labels).all():
-        raise ValueError("y must be finite: it holds NaN or infinity (inf); drop or impute first")
     return labels

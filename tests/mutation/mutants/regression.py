@@ -19,6 +19,7 @@ from discreet.privacy.release import Release
 from discreet.regression import (
     PrivateGLM,
     PrivateLinearRegression,
+    PrivateLogisticRegression,
     central,
     glm_erm,
     local,
@@ -140,6 +141,19 @@ def glm_gradient() -> float:
             PrivateGLM(EPSILON, DELTA, link="logistic", method="newton", noise=SeededNoise(6)).fit(
                 X, labels
             )
+            del seen[before + 1 :]
+    return moved(seen)
+
+
+def class_gradient() -> float:
+    """A row and its opposite, of the same one of four classes, in the first stage."""
+    with spied(sample) as seen:
+        for sign in (-1.0, 1.0):
+            before = len(seen)
+            X, y = np.zeros((30, 1)), np.zeros(30)
+            X[0], y[0] = sign, 3.0
+            options = {"classes": range(4), "norm_bound": 1.0, "fit_intercept": False}
+            PrivateLogisticRegression(EPSILON, DELTA, noise=SeededNoise(6), **options).fit(X, y)
             del seen[before + 1 :]
     return moved(seen)
 
@@ -317,6 +331,23 @@ MUTANTS = [
         ),
         unit="of the booked move",
         attack="glm newton",
+    ),
+    Mutant(
+        "opposite gradients of classes forgotten",
+        "regression, central",
+        "Multinomial regression: two gradients of length tau h are taken to be tau h apart.",
+        "sensitivity",
+        1.0,
+        class_gradient,
+        (
+            Edit(
+                "regression.softmax:SoftmaxScore.sensitivities",
+                "gradient = 2 * weighting.tau",
+                "gradient = weighting.tau",
+            ),
+        ),
+        unit="of the booked move",
+        attack="logistic regression, four classes",
     ),
     Mutant(
         "strong convexity forgotten",
