@@ -22,6 +22,7 @@ from discreet.arrays import (
     public_bound,
     row_norms,
 )
+from discreet.features import names_of
 from discreet.parameters import Parameters
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
@@ -32,7 +33,6 @@ from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
-    names_of,
     not_fitted,
     refuse_other_names,
     remember_names,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.features import names_of
 from discreet.regression.rows import is_sparse
 
 
@@ -89,12 +90,6 @@ def _check_columns(found: int, estimator: object | None, columns: int | None) ->
         raise ValueError(
             f"X has {found} features, but {known} is expecting {columns} features as input"
         )
-
-
-def names_of(X: Any) -> tuple[str, ...] | None:
-    """The column names of a data frame where all of them are text; else None."""
-    names = tuple(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def remember_names(names: tuple[str, ...] | None, estimator: object) -> None:

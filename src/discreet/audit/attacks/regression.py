@@ -214,7 +214,8 @@ _fits(
     attainable=0.94,
     effort=0.6,
 )
-# The same for two classes. For more, opposite rows of one class: 1/(1 + GRAM_COST) of mu^2.
+# The same for two classes. For more, opposite rows of one class: 1/(1 + GRAM_COST) of mu^2, among
+# rows of all classes, from which the frame is learned.
 _fits(
     "logistic regression",
     Fit(_classifier((-1.0, 1.0)), _zeros(10, 1), LABELS),
@@ -225,7 +226,7 @@ _fits(
     "logistic regression, four classes",
     Fit(
         _classifier((0.0, 1.0, 2.0, 3.0)),
-        _zeros(10, 1),
+        (np.ones((1000, 1)), np.arange(1000.0) % 4),
         ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
     ),
     attainable=0.89,
