@@ -44,6 +44,7 @@ from discreet.regression import (
     DPGradientDescent,
     PrivateGLM,
     PrivateLogisticRegression,
+    PrivateSearchCV,
 )
 from discreet.regression import PrivateLinearRegression as Linear
 from discreet.state import encode
@@ -769,6 +770,13 @@ def _regression() -> list[Entry]:
         name = f"PrivateLogisticRegression {classes} classes"
         options = {"epsilon": EPSILON, "classes": labels, "coef_bound": 1.0, **known}
         entry(name, PrivateLogisticRegression, Fitted(labels), **options)
+
+    def search() -> Any:
+        options = {"noise": SeededNoise(2), "random_state": 1, "label_bound": 1.0}
+        model = Linear(EPSILON, norm_bound=1.0, fit_intercept=False, **options)
+        return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
+
+    out.append(Entry("PrivateSearchCV", PrivateSearchCV, search, Fitted(), 60))
     for of in (SSP, AdaSSP, DPGradientDescent):
         entry(of.__name__, of, Fitted(), epsilon=2.5 if of is AdaSSP else EPSILON)
     entry("OLS", OLS, Fitted(), private=False)

@@ -13,6 +13,7 @@ from discreet.regression.information import (
 )
 from discreet.regression.linear import PrivateLinearRegression
 from discreet.regression.logistic import PrivateLogisticRegression
+from discreet.regression.search import PrivateSearchCV
 from discreet.regression.surroundings import PrivacyLeakWarning
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "PrivateGLM",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivateSearchCV",
     "Problem",
     "UnstatedWarning",
     "error_limit",

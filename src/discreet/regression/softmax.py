@@ -83,8 +83,14 @@ class SoftmaxScore:
         return np.asarray(scipy.special.softmax(t @ self.basis.T, axis=1))
 
     def surprise(self, theta: Array) -> float:
-        """The largest r(t) / h: no two points of the simplex are further apart than sqrt(2)."""
-        return math.sqrt(2) / self.half_range
+        """The largest r(t) / h: |t| <= |Theta|, so log-odds of two classes are within a bound.
+
+        r^2 = 1 + |p|^2 - 2 min p, and |p|^2 <= max p.
+        """
+        singular = np.linalg.norm(theta.reshape(-1, self.entries), 2)
+        odds = math.exp(min(math.sqrt(2) * float(singular), 700.0))
+        least, largest = (1 / (1 + (self.classes - 1) * each) for each in (odds, 1 / odds))
+        return math.sqrt(min(1 + largest - 2 * least, 2.0)) / self.half_range
 
     def statistics(self, weighting: Weighting, theta: Array, X: Array, y: Array) -> Parts:
         """g = sum w u x r and H = sum w (u u') x S."""

@@ -25,6 +25,7 @@ from discreet.regression import (
     PrivateGLM,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateSearchCV,
 )
 from discreet.regression.baselines import SSP, DPGradientDescent
 
@@ -149,6 +150,17 @@ def _classifier(classes: tuple[float, ...]) -> Make:
     )
 
 
+def _sum_of_labels(model: Any, X: Array, y: Array) -> float:
+    """A score by which the sum of the labels chooses between two candidates."""
+    return float(np.sum(y)) * (1.0 if model.norm_bound > 1 else -1.0)
+
+
+def _search(claim: Claim, noise: Noise) -> Any:
+    model = _linear("sgd")(claim, noise)
+    grid = {"norm_bound": [1.0, 1.0 + 1e-9]}
+    return PrivateSearchCV(model, grid, blocks=2, scoring=_sum_of_labels)
+
+
 def _baseline(kind: Callable[..., Any], **options: Any) -> Make:
     return lambda claim, noise: kind(
         claim.epsilon, claim.delta, noise=noise, random_state=0, **UNIT, **options
@@ -226,11 +238,19 @@ _fits(
     "logistic regression, four classes",
     Fit(
         _classifier((0.0, 1.0, 2.0, 3.0)),
-        (np.ones((1000, 1)), np.arange(1000.0) % 4),
+        (np.ones((500, 1)), np.arange(500.0) % 4),
         ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
     ),
     attainable=0.89,
     effort=0.6,
+)
+# The canary's label decides the vote of its block, which moves by sqrt(2), and moves the last fit
+# as far as a label can: all of mu^2.
+_fits(
+    "search cv",
+    Fit(_search, _zeros(10, 1), LABELS),
+    attainable=1.0,
+    effort=0.1,
 )
 # With c the cosine, .4 of mu^2 is for Gram matrices, moved by 1 - c^2 of itself, and .6 for the
 # minimiser, moved by (1 + c)/2 where the frame fits the rows: most at c = .375, .76 of mu^2.
