@@ -46,6 +46,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/regression.py
 	$(BIN)/python benchmarks/regression_local.py
 	$(BIN)/python benchmarks/regression_glm.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/regression_models.py
 	$(BIN)/python benchmarks/forecast.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
