@@ -12,6 +12,11 @@ export class ServiceError extends Error {
     this.status = status;
     this.kind = (problem.type ?? "http").split(":").pop();
   }
+
+  /** Whether the same bytes would be answered like this again. */
+  get isFinal() {
+    return this.status >= 400 && this.status < 500 && ![408, 425, 429].includes(this.status);
+  }
 }
 
 const address = (url, bandit, call) =>
@@ -118,9 +123,10 @@ export class Device {
   #promise;
   #total;
   #storage;
+  #refused;
   #policy;
 
-  constructor(url, bandit, { epsilon, contributions = 1, total = epsilon, storage } = {}) {
+  constructor(url, bandit, { epsilon, contributions = 1, total = epsilon, storage, onRefused } = {}) {
     if (!(epsilon > 0 && epsilon < Infinity)) throw new RangeError("epsilon: a positive number");
     if (!(Number.isInteger(contributions) && contributions > 0))
       throw new RangeError("contributions: a positive integer");
@@ -129,6 +135,7 @@ export class Device {
     this.#promise = { epsilon, contributions };
     this.#total = total;
     this.#storage = storage ?? browserStorage();
+    this.#refused = onRefused;
   }
 
   get #name() {
@@ -192,15 +199,21 @@ export class Device {
   }
 
   /**
-   * One private report of a decision's reward. Its status, "waiting" if the server is away, or
-   * "spent" if this device has sent all that it will. Report every decision, also one that brought
-   * nothing: a missing report would tell.
+   * One private report of a decision's reward. Its status, "waiting" if the server is away,
+   * "refused" if it will never take this report, or "spent" if this device has sent all that it
+   * will. A bandit that learns no more is "closed", and gets none. Report every decision, also one
+   * that brought nothing: a missing report would tell.
    */
   async report(decision, reward) {
     const most = this.#promise.contributions;
     const known = await this.#change((own) => own.reported[decision.id] ?? own.sent >= most);
     if (known === true) return "spent";
-    const id = known || (await this.#draw(decision, reward, await this.policy()));
+    let id = known;
+    if (!id) {
+      const policy = await this.policy();
+      if (policy.learning === false) return "closed"; // nothing is drawn, so nothing is spent
+      id = await this.#draw(decision, reward, policy);
+    }
     return (await this.flush())[id] ?? (id ? "duplicate" : "spent");
   }
 
@@ -223,6 +236,7 @@ export class Device {
   async flush() {
     const statuses = {};
     for (const { id, body } of await this.#change((own) => [...own.waiting])) {
+      let refusal;
       try {
         const reply = await send(address(this.#url, this.#bandit, "reports"), {
           method: "POST",
@@ -233,12 +247,15 @@ export class Device {
           keepalive: body.length < 60000,
         });
         statuses[id] = String(reply.status);
-        await this.#change((own) => {
-          own.waiting = own.waiting.filter((each) => each.id !== id);
-        });
-      } catch {
-        statuses[id] = "waiting";
+      } catch (error) {
+        statuses[id] = error.isFinal ? "refused" : "waiting";
+        if (!error.isFinal) continue;
+        refusal = error;
       }
+      await this.#change((own) => {
+        own.waiting = own.waiting.filter((each) => each.id !== id);
+      });
+      if (refusal) this.#refused?.(refusal, id);
     }
     return statuses;
   }

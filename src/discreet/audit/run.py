@@ -24,7 +24,12 @@ Blocks = dict[tuple[int, int], Array]
 
 
 class Audited(NamedTuple):
-    """One attack, what it proved at 95%, and whether the claim survived the whole suite."""
+    """One attack, what it proved at 95%, and whether the claim survived the whole suite.
+
+    attack   that was run
+    close    its bound at 95%
+    sure     its bound at the confidence of the whole suite
+    """
 
     attack: Attack
     close: AuditReport

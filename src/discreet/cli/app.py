@@ -18,6 +18,7 @@ from discreet.cli.run import run
 from discreet.cli.serve import serve
 from discreet.cli.statement import statement
 from discreet.cli.version import version
+from discreet.cli.witness import witness
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -53,7 +54,7 @@ def start(
 
 for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
     app.command()(command)
-for service in (serve, backup, restore):
+for service in (serve, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)
 app.add_typer(keys, name="keys", rich_help_panel="The decision service")
 app.command()(version)

@@ -23,6 +23,14 @@ StoreUrl = Annotated[
         help="sqlite:///FILE or postgresql://... (DISCREET_STORE; sqlite:///discreet.db).",
     ),
 ]
+Witness = Annotated[
+    str | None,
+    Option(
+        metavar="URL",
+        help="A `discreet witness` elsewhere: it notices snapshots of store and secrets together "
+        "(DISCREET_WITNESS; its key in DISCREET_WITNESS_KEY).",
+    ),
+]
 Secrets = Annotated[
     Path | None,
     Option(

@@ -36,7 +36,7 @@ class _Response:
     coins: the same bound holds between any two values.
     """
 
-    likely: int
+    likely: int  # coins of the likely report, above half of them
 
     @classmethod
     def of(cls, epsilon: float) -> "_Response":
@@ -72,8 +72,8 @@ class _Piecewise:
     starts between two cells is placed on either at random: a mixture keeps both bounds.
     """
 
-    plateau: int
-    inside: int
+    plateau: int  # its cells
+    inside: int  # its coins
 
     @classmethod
     def of(cls, epsilon: float) -> "_Piecewise":

@@ -10,21 +10,32 @@ are chosen by looking at earlier ones (privacy filters: Koskela et al. 2022, Whi
     "gaussian"  mu^2 against mu(epsilon, delta)^2: exact for Gaussian releases
     "pure"      epsilon against epsilon
     "zcdp"      rho against rho(epsilon, delta): for the generalised Gaussian, many selections
+    "shuffled"  batches of reports against 1: a batch that hides its reports well enough among its
+                honest people costs 1, one that does not has no price (`batch_keeps_promise`)
 
 Numerical composition is tighter for mixtures but not valid for adaptively chosen noise; it is
 used to report (`Guarantee.epsilon_at`), never to admit.
+
+Several fits share one ledger by `part`: neighbours are then two worlds in which one person's rows
+are others in everything that the fits see, at most `contributions` rows in each; the fits may see
+the same table, parts of it or different tables. What a fit costs at most is set aside before it
+reads anything, or the fit is refused; what stays booked is what it released.
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Self
+from typing import Any, Self
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import Budget
+from discreet.privacy.crowd import Crowd
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged, value
 
+CURRENCIES = ("gaussian", "pure", "zcdp", "shuffled")
 _SLACK = 1 + 1e-12  # fractions that add up to the budget must not fail by rounding
 
 
@@ -60,8 +71,8 @@ class Ledger(Stateful):
     """Adds up what releases cost one person and refuses to exceed the budget.
 
     budget       what may be spent
-    accounting   the currency: "gaussian", "pure" or "zcdp"; left out, "pure" if delta is 0 and
-                 "gaussian" otherwise
+    accounting   the currency: "gaussian", "pure", "zcdp" or "shuffled"; left out, "pure" if delta
+                 is 0 and "gaussian" otherwise
 
     >>> ledger = Ledger(Budget(1.0, 1e-6))
     >>> half = Release.gaussian(sensitivity=1.0, scale=math.sqrt(2) / ledger.budget.mu,
@@ -70,6 +81,14 @@ class Ledger(Stateful):
     >>> ledger.spend(half)
     Traceback (most recent call last):
     discreet.privacy.ledger.BudgetSpent: releasing 'half' would cost 1.5 times the budget ...
+
+    A `with` block closes the ledger at its end: what was promised then is final.
+
+    >>> with Ledger(Budget(1.0, 1e-6)) as ledger:
+    ...     _ = ledger.spend(half)
+    >>> ledger.spend(half)
+    Traceback (most recent call last):
+    discreet.privacy.ledger.BudgetSpent: the ledger is closed: nothing can be released under it ...
     """
 
     _state = ("_account",)
@@ -77,12 +96,21 @@ class Ledger(Stateful):
     def __init__(self, budget: Budget, accounting: str | None = None) -> None:
         self.budget = budget
         default = "pure" if budget.pure else "gaussian"
-        self.accounting = one_of("accounting", accounting or default, ("gaussian", "pure", "zcdp"))
+        self.accounting = one_of("accounting", accounting or default, CURRENCIES)
         if self.accounting == "gaussian":
             self._limit = budget.mu**2
+        elif self.accounting == "shuffled":
+            self._limit = 1.0
         else:
             self._limit = budget.epsilon if self.accounting == "pure" else budget.rho
         self._account = Account()
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._closed = True
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -95,25 +123,85 @@ class Ledger(Stateful):
 
     def check(self, release: Release) -> None:
         """Raise `BudgetSpent` if this release would cost more than is left; change nothing."""
+        self._refuse_if_closed()
         self._after(self._account, release)
 
     def spend(self, release: Release) -> Release:
         """Book a release that is about to be made, or raise `BudgetSpent` and change nothing."""
         with self._lock:
+            self._refuse_if_closed()
             self._account = self._after(self._account, release)
         return release
+
+    @contextmanager
+    def part(
+        self, budget: Budget, accounting: str | None = None, *, what: str
+    ) -> Iterator["Ledger"]:
+        """A ledger of its own for something with a budget of its own, such as one fit.
+
+        The whole budget is set aside here first, or `BudgetSpent` is raised. At the end of the
+        block, also if it fails, what was released in it stays booked as one release, the rest is
+        free again. Two parts may be open at once.
+
+        >>> whole, each = Ledger(Budget(1.0, 1e-6)), Budget(0.6, 1e-6)
+        >>> with whole.part(each, what="a fit that fails before it releases anything") as part:
+        ...     round(whole.spent(), 2), part.spent()
+        (0.39, 0.0)
+        >>> whole.spent()
+        0.0
+        """
+        if budget.contributions != self.budget.contributions:
+            raise ValueError(
+                f"the ledger protects people of {self.budget.contributions} rows, this is for "
+                f"{budget.contributions}; state the same contributions for both"
+            )
+        part = Ledger(budget, accounting)
+        reserved = self.spend(part._ceiling(what))
+        try:
+            yield part
+        finally:
+            kept = [Release.composed(part.releases, what=what)] if part.releases else []
+            self._exchange(reserved, kept)
+
+    def _ceiling(self, what: str) -> Release:
+        """The most that everything under this ledger may cost, as one release."""
+        budget = self.budget
+        about: dict[str, Any] = {"what": what, "sampler": "set aside", "scale": 1.0}
+        if self.accounting == "gaussian":
+            return Release.gaussian(sensitivity=budget.mu, **about)
+        about |= {"mechanism": "composition", "norm": "any two records"}
+        if self.accounting == "pure":
+            return Release.pure(sensitivity=budget.epsilon, **about)
+        return Release.concentrated(rho=budget.rho, sensitivity=math.sqrt(2 * budget.rho), **about)
+
+    def _exchange(self, reserved: Release, kept: list[Release]) -> None:
+        """Book `kept` in place of what was set aside: it costs no more."""
+        with self._lock:
+            releases = [r for r in self._account.releases if r is not reserved] + kept
+            account = Account()
+            for release in releases:
+                account = account.plus(release, self._cost(release))
+            self._account = account
 
     def including(self, *releases: Release) -> Self:
         """A new ledger with these releases booked too, or `BudgetSpent`; this one is unchanged.
 
         For owners who change several things in one step. The old ledger must not be used further.
         """
+        self._refuse_if_closed()
         account = self._account
         for release in releases:
             account = self._after(account, release)
         after = type(self)(self.budget, self.accounting)
         after._commit(_account=account, _run=self._run)
         return after
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise BudgetSpent(
+                "the ledger is closed: nothing can be released under it after its `with` block; "
+                "open another for other people's data"
+            )
 
     def _after(self, account: Account, release: Release) -> Account:
         """The account with this release booked, or `BudgetSpent`."""
@@ -138,6 +226,7 @@ class Ledger(Stateful):
         reference: str = "",
         visits: str = "",
         record: str = "round",
+        crowd: Crowd | None = None,
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         k = self.budget.contributions
@@ -155,6 +244,7 @@ class Ledger(Stateful):
             neighbours="replace-one-person" if visits else "replace-one",
             visits=visits,
             record=record,
+            crowd=crowd,
         )
 
     def _begun(self) -> bool:
@@ -183,7 +273,22 @@ class Ledger(Stateful):
             return 0.0
         if self.accounting == "gaussian":
             return release.mu**2
+        if self.accounting == "shuffled":
+            return self._batch_cost(release)
         return release.epsilon if self.accounting == "pure" else release.rho
+
+    def _batch_cost(self, release: Release) -> float:
+        """1 for a batch that hides its reports well enough; several of one person: in several."""
+        from discreet.privacy.shuffle import batch_keeps_promise
+
+        budget = self.budget
+        if release.scope is None or release.crowd is None or math.isinf(release.epsilon):
+            return math.inf
+        kept = batch_keeps_promise(
+            budget.epsilon, budget.delta, release.epsilon, release.crowd,
+            reports=budget.contributions,
+        )  # fmt: skip
+        return 1.0 if kept else math.inf
 
     def _fraction(self, cost: float) -> float:
         return cost / self._limit if cost else 0.0

@@ -8,6 +8,7 @@ inf means that the release has no finite cost in that currency.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -36,6 +37,7 @@ class Release:
     rho: float  # its cost as zCDP; inf where it has none
     sampler: str  # how the noise was drawn
     scope: str | None = None  # the rows it saw; None: all
+    crowd: int | None = None  # honest reports that it was shuffled among; None: not shuffled
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "scale", "epsilon", "mu", "rho"):
@@ -72,6 +74,21 @@ class Release:
         )
 
     @classmethod
+    def shuffled(cls, *, local_epsilon: float, crowd: int, **about: Any) -> "Release":
+        """A batch of reports of this epsilon each, which hide among `crowd` (privacy/shuffle.py).
+
+        The three currencies say what one report costs without the crowd.
+        """
+        off = math.isinf(local_epsilon)
+        return cls.pure(
+            norm="any two records",
+            sensitivity=1.0 if off else local_epsilon,
+            scale=0.0 if off else 1.0,
+            crowd=crowd,
+            **about,
+        )
+
+    @classmethod
     def selection(cls, *, sensitivity: float, scale: float, **about: Any) -> "Release":
         """Gumbel(scale) on scores that each move by `sensitivity`: width epsilon = 2 D / scale."""
         epsilon = 2 * _ratio(sensitivity, scale)
@@ -91,6 +108,32 @@ class Release:
         """A release of which only a zCDP cost is known."""
         return cls(mechanism=mechanism, epsilon=math.inf, mu=math.inf, rho=rho, **about)
 
+    @classmethod
+    def composed(cls, releases: Sequence["Release"], **about: Any) -> "Release":
+        """Several adaptive releases on the same rows as one: what they cost together at worst.
+
+        Costs add up in each currency: of those on all rows, and of the dearest scope. mu^2 adds up
+        for every release that is mu-GDP, not only for Gaussian ones (Dong, Roth, Su 2022).
+        """
+        costs = {}
+        for currency, exponent in (("epsilon", 1), ("mu", 2), ("rho", 1)):
+            totals: dict[str | None, float] = {None: 0.0}
+            for release in releases:
+                cost = getattr(release, currency) ** exponent
+                totals[release.scope] = totals.get(release.scope, 0.0) + cost
+            common = totals.pop(None)
+            costs[currency] = (common + max(totals.values(), default=0.0)) ** (1 / exponent)
+        kinds = {release.mechanism for release in releases}
+        return cls(
+            mechanism="gaussian" if kinds == {"gaussian"} else "composition",
+            norm="any two records",
+            sensitivity=costs["mu"],
+            scale=1.0,
+            sampler="; ".join(sorted({release.sampler for release in releases})),
+            **costs,
+            **about,
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values; a currency in which the release has no finite price is left out.
 
@@ -103,6 +146,7 @@ class Release:
             name: plain(item)
             for name, item in record.items()
             if not (priced and name in _CURRENCIES and math.isinf(item))
+            and not (name == "crowd" and item is None)
         }
 
     @classmethod

@@ -4,7 +4,6 @@ Inside, features lie in the unit ball and labels in [-1, 1]; `fit` clips and sca
 never see anything else. scikit-learn itself is not needed.
 """
 
-import inspect
 import math
 import warnings
 from collections.abc import Callable
@@ -13,7 +12,6 @@ from functools import partial
 from typing import Any, Self, cast
 
 import numpy as np
-import scipy
 
 from discreet.arrays import (
     LARGEST_BOUND,
@@ -24,10 +22,13 @@ from discreet.arrays import (
     public_bound,
     row_norms,
 )
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.local.server import SHUFFLED
+from discreet.parameters import Parameters
+from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
-from discreet.regression.rows import is_distributed
+from discreet.regression.residuals import Residuals
+from discreet.regression.rows import SparseRows, is_distributed, is_sparse
 from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
@@ -44,6 +45,8 @@ IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask co
     "rows and sums without noise inside the cluster",
     "whether every pass read the same rows (a fit on a source that changes is refused)",
 )
+ALONE = "fits repeated on the same rows (each fit spends its own budget)"
+WITH_A_LEDGER = "fits on the same rows that are not in the ledger of this one"
 
 
 @saved_value
@@ -51,18 +54,20 @@ IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask co
 class Estimate:
     """theta for unit-ball features and labels in [-1, 1], and the covariance of its error.
 
-    No covariance where the bias is not known, as for early stopped gradient descent.
+    No covariance where the bias is not known, as for early stopped gradient descent; no residuals
+    where none were counted.
     """
 
     theta: Array  # (d,)
     covariance: Array | None  # (d, d)
+    residuals: Residuals | None = None  # how labels spread around <phi, theta>
 
 
 @dataclass(frozen=True)
 class Problem:
     """A regression problem inside the public bounds, and the means to solve it privately.
 
-    X and y may be stand-ins for rows in blocks on a cluster; `rows.py` says what may be asked.
+    X and y may be stand-ins for rows elsewhere; `rows.py` says what may be asked.
     """
 
     X: Array  # (n, d), rows in the unit ball
@@ -71,6 +76,7 @@ class Problem:
     noise: Noise  # for releases
     rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
+    crowd: Crowd | None = None  # what batches are counted on for, where reports are shuffled
 
     @property
     def budget(self) -> Budget:
@@ -78,8 +84,8 @@ class Problem:
         return self.ledger.budget
 
 
-class PrivateRegressor(Saveable):
-    """fit, predict, score, get_params, set_params; subclasses say which methods there are.
+class PrivateEstimator(Parameters, Saveable):
+    """fit, get_params, set_params; subclasses say which methods there are and what is predicted.
 
     `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is
     given, the noise too, which the guarantee then calls a simulation.
@@ -98,84 +104,69 @@ class PrivateRegressor(Saveable):
     noise: Noise | None
     random_state: Any
 
-    coef_: Array
-    intercept_: float
     guarantee_: Guarantee
     n_features_in_: int
     method_: str
+    _estimate: Estimate
+    _scale: float  # what coefficients were divided by: rows were, to fit the unit ball
+    _label_scale: float
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
         """The methods for this trust model, by name."""
-        raise TypeError("a regressor must define _methods")
+        raise TypeError("an estimator must define _methods")
 
     def _by_sums(self) -> tuple[str, ...]:
         """The methods that see rows through sums only, and so run on blocks of dask collections."""
         return ()
 
+    def _on_sparse(self) -> tuple[str, ...]:
+        """The methods that take sparse rows: a few at a time become dense."""
+        return self._by_sums()
+
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         """What method="auto" means, from public quantities only."""
-        raise TypeError("a regressor must define _choose")
+        raise TypeError("an estimator must define _choose")
 
-    # -- scikit-learn's conventions ---------------------------------------------------------------
+    def _learned(self, estimate: Estimate, d: int) -> dict[str, Any]:
+        """The attributes that users read, such as coef_, for d features without the intercept."""
+        raise TypeError("an estimator must define _learned")
 
-    @classmethod
-    def _parameters(cls) -> list[str]:
-        return [name for name in inspect.signature(cls.__init__).parameters if name != "self"]
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The constructor's arguments; `deep` is part of the convention, nothing is nested here."""
-        return {name: getattr(self, name) for name in self._parameters()}
-
-    def set_params(self, **changes: Any) -> Self:
-        """Change arguments by name."""
-        for name, value in changes.items():
-            if name not in self._parameters():
-                known = ", ".join(self._parameters())
-                raise ValueError(f"unknown parameter {name!r}; there are {known}")
-            setattr(self, name, value)
-        return self
-
-    def __repr__(self) -> str:
-        defaults = inspect.signature(type(self).__init__).parameters
-        changed = [
-            f"{name}={value!r}"
-            for name, value in self.get_params().items()
-            if not (value is defaults[name].default or repr(value) == repr(defaults[name].default))
-        ]
-        return f"{type(self).__name__}({', '.join(changed)})"
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's machinery asks; only scikit-learn calls this."""
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="regressor",
-            target_tags=TargetTags(required=True),
-            regressor_tags=RegressorTags(poor_score=True),  # noise, at the sizes of its checks
-            input_tags=InputTags(),
-            non_deterministic=self.random_state is None,
-        )
+    def _to_labels(self) -> Callable[[Any], Array]:
+        """What makes numbers of y; it goes to workers, so it does not know the estimator."""
+        return checked_labels
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "coef_")
+        return hasattr(self, "guarantee_")
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None) -> Self:
         """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds.
 
-        Both may be dask arrays or data frames: rows stay in their blocks, each stage is one pass of
-        partial sums, and releases happen here, once.
+        X may be sparse (scipy.sparse): a few rows at a time become dense. Both may be dask arrays
+        or data frames: rows stay in their blocks, each stage is one pass of partial sums, and
+        releases happen here, once.
+
+        `ledger` counts this fit together with others. A fit for which it has not enough left is
+        refused (`BudgetSpent`) before X and y are looked at.
         """
         self._warn_of_assumptions()
         leaks = leaks_around(stacklevel=2)
+        budget = Budget(self.epsilon, self._delta(), self.contributions)
+        if ledger is None:
+            return self._fit(X, y, Ledger(budget, self._accounting()), (ALONE, *leaks))
+        what = f"a fit of {type(self).__name__}"
+        with ledger.part(budget, self._accounting(), what=what) as part:
+            return self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
+
+    def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> Self:
+        """Compute everything, then change the estimator in one step."""
         intercept = bool(self.fit_intercept)
         distributed = is_distributed(X) or is_distributed(y)
-        if distributed:
-            self._check_by_sums(self.method)  # before any pass
+        sparse = is_sparse(X)
+        if distributed or sparse:
+            self._check_rows_elsewhere(self.method, sparse)  # before any pass
         rows, labels, norm_bound, label_bound = (self._blocks if distributed else self._rows)(X, y)
-        budget = Budget(self.epsilon, self._delta(), self.contributions)
-        scale = norm_bound * math.sqrt(2) if intercept else norm_bound
         d = rows.shape[1] - int(intercept)
         public = None
         names = names_of(X)
@@ -185,59 +176,22 @@ class PrivateRegressor(Saveable):
         available = self._methods()
         name = self.method
         if name == "auto":
-            name = self._choose(len(rows), rows.shape[1], budget)
+            name = self._choose(len(rows), rows.shape[1], ledger.budget)
         one_of(f"method (trust={self.trust!r})", name, tuple(available))
-        if distributed:
-            self._check_by_sums(name)
+        if distributed or sparse:
+            self._check_rows_elsewhere(name, sparse)
         noise, rng = self._randomness()
-        ledger = Ledger(budget, self._accounting())
-        self._estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
-        theta = self._estimate.theta
-        self._scale = scale
+        problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd())
+        estimate = available[name](problem)
+        promise = self._promise(ledger, (*around, *(IN_A_CLUSTER if distributed else ())))
+        self._scale = norm_bound * math.sqrt(2) if intercept else norm_bound
         self._label_scale = label_bound
-        self.coef_ = theta[:d] * (label_bound / scale)
-        self.intercept_ = float(theta[d] * label_bound / math.sqrt(2)) if intercept else 0.0
-        self.n_features_in_ = d
+        found = self._learned(estimate, d)
         remember_names(names, self)
-        self.method_ = name
-        self.guarantee_ = self._promise(ledger, distributed, leaks)
+        vars(self).update(
+            _estimate=estimate, n_features_in_=d, method_=name, guarantee_=promise, **found
+        )
         return self
-
-    def predict(self, X: Any) -> Array:
-        """Predicted labels for rows X."""
-        rows = self._fitted_rows(X)
-        return np.asarray(rows @ self.coef_ + self.intercept_)
-
-    def score(self, X: Any, y: Any) -> float:
-        """R^2 of the predictions on X, y: an evaluation on raw data, not a private release."""
-        labels = checked_labels(y)
-        residual = labels - self.predict(X)
-        total = labels - labels.mean()
-        return 1.0 - float(residual @ residual) / max(float(total @ total), 1e-300)
-
-    def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
-        """Half widths around <x, theta> that hold with this probability, at no privacy cost.
-
-        The distribution of the noise is known, so its part is computed; the part of the labels' own
-        randomness uses the residual scale that was released inside the budget. It supposes that
-        errors have the same scale everywhere and are about symmetric beyond a few of them
-        (one-sided tails are detected once enough rows show them), and says little about directions
-        that few rows have.
-        """
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")
-        rows = self._fitted_rows(X) / self._scale
-        covariance = self._estimate.covariance
-        if covariance is None:
-            raise ValueError(
-                f"method {self.method_!r} has a bias of unknown size, hence no confidence width; "
-                "use method='information-weighted'"
-            )
-        if self.fit_intercept:
-            rows = np.column_stack([rows, np.full(len(rows), 1 / math.sqrt(2))])
-        variance = np.einsum("ij,jk,ik->i", rows, covariance, rows)
-        quantile = float(scipy.special.ndtri((1 + coverage) / 2))
-        return np.asarray(quantile * self._label_scale * np.sqrt(np.maximum(variance, 0.0)))
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -256,13 +210,14 @@ class PrivateRegressor(Saveable):
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
-        rows = checked_rows(X, None)
-        labels = checked_labels(y)
-        if len(rows) != len(labels):
-            raise ValueError(f"X has {len(rows)} rows and y has {len(labels)} labels")
+        rows = checked_rows(X, None, sparse=True)
+        labels = self._to_labels()(y)
+        if rows.shape[0] != len(labels):
+            raise ValueError(f"X has {rows.shape[0]} rows and y has {len(labels)} labels")
         norm_bound, label_bound = self._bounds(rows, labels)
-        units = unit_rows(rows, norm_bound, bool(self.fit_intercept))
-        return units, unit_labels(labels, label_bound), norm_bound, label_bound
+        prepare = self._units(norm_bound, label_bound)
+        units, labels = prepare(rows, labels)
+        return units, labels, norm_bound, label_bound
 
     def _blocks(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """The same in blocks of dask collections: the same checks and clips, block by block."""
@@ -276,17 +231,25 @@ class PrivateRegressor(Saveable):
 
         norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
         d = int(X.shape[1])
-        intercept = bool(self.fit_intercept)
-        prepare = partial(_units, d, norm_bound, label_bound, intercept)
-        rows, labels = open_blocks(X, y, prepare, columns=d + int(intercept))
+        prepare = partial(
+            _checked_units, d, self._to_labels(), self._units(norm_bound, label_bound)
+        )
+        rows, labels = open_blocks(X, y, prepare, columns=d + bool(self.fit_intercept))
         return cast(Array, rows), cast(Array, labels), norm_bound, label_bound
 
-    def _check_by_sums(self, name: str) -> None:
-        can = self._by_sums()
+    def _units(
+        self, norm_bound: float, label_bound: float
+    ) -> Callable[[Any, Array], tuple[Array, Array]]:
+        """From checked rows and labels to those of a `Problem`, by public parameters alone."""
+        return partial(_units, norm_bound, label_bound, bool(self.fit_intercept))
+
+    def _check_rows_elsewhere(self, name: str, sparse: bool) -> None:
+        can = self._on_sparse() if sparse else self._by_sums()
         if name not in (*can, "auto") or not can:
-            raise ValueError(
+            where = "sparse rows" if sparse else "dask collections"
+            raise (TypeError if sparse else ValueError)(
                 f"method={name!r} (trust={self.trust!r}) needs the rows themselves, one after the "
-                f"other, not sums over blocks; on dask collections: {', '.join(can) or 'no method'}"
+                f"other, not sums over blocks; on {where}: {', '.join(can) or 'no method'}"
             )
 
     def _delta(self) -> float:
@@ -295,25 +258,33 @@ class PrivateRegressor(Saveable):
         return 0.0 if self.trust == "local" else 1e-6
 
     def _accounting(self) -> str | None:
-        return "pure" if self.trust == "local" else None
+        return {"local": "pure", "shuffled": "shuffled"}.get(self.trust)
 
-    def _promise(self, ledger: Ledger, distributed: bool, leaks: tuple[str, ...] = ()) -> Guarantee:
+    def _crowd(self) -> Crowd | None:
+        """What batches are counted on for; None where reports are not shuffled."""
+        return None
+
+    def _promise(self, ledger: Ledger, around: tuple[str, ...]) -> Guarantee:
         return ledger.guarantee(
             trust=self.trust,
             unprotected=(
                 "the number of rows and columns",
                 "whether all values are finite",
                 "public_X, which must be public",
-                "the public bounds"
-                if self.bounds_from is None
-                else "THE LARGEST NORM AND LABEL, read off the data without noise",
-                "fits repeated on the same rows (each fit spends its own budget)",
-                *leaks,
-                *(IN_A_CLUSTER if distributed else ()),
+                *self._read_off(),
+                *around,
+                *(SHUFFLED if self.trust == "shuffled" else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
             record="row",
+            crowd=self._crowd(),
         )
+
+    def _read_off(self) -> tuple[str, ...]:
+        """Public parameters, or what is read off the data in their place."""
+        if self.bounds_from is None:
+            return ("the public bounds",)
+        return ("THE LARGEST NORM AND LABEL, read off the data without noise",)
 
     def _randomness(self) -> tuple[Noise, np.random.Generator]:
         state = self.random_state
@@ -326,17 +297,17 @@ class PrivateRegressor(Saveable):
         noise = SeededNoise(int(state)) if self.noise is None else source(self.noise)
         return noise, np.random.default_rng(int(state))
 
-    def _bounds(self, X: Array, y: Array) -> tuple[float, float]:
+    def _bounds(self, X: Any, y: Array) -> tuple[float, float]:
         if self.bounds_from is not None:
             one_of("bounds_from", self.bounds_from, ("data",))
             warnings.warn(
                 "bounds_from='data' reads the largest norm and label off private data without "
                 "noise: the guarantee does not cover that. State public bounds instead.",
                 PrivacyLeakWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             in_range = partial(np.clip, a_min=SMALLEST_BOUND, a_max=LARGEST_BOUND)
-            longest = np.max(row_norms(X, "l2"))
+            longest = np.max(sparse_norms(X) if is_sparse(X) else row_norms(X, "l2"))
             return float(in_range(longest)), float(in_range(np.abs(y).max()))
         given = (
             ASSUMED if bound is None else bound for bound in (self.norm_bound, self.label_bound)
@@ -344,18 +315,29 @@ class PrivateRegressor(Saveable):
         norm_bound, label_bound = map(public_bound, ("norm_bound", "label_bound"), given)
         return norm_bound, label_bound
 
-    def _fitted_rows(self, X: Any) -> Array:
-        if not hasattr(self, "coef_"):
+    def _fitted_rows(self, X: Any) -> Any:
+        """Rows to predict for, checked against the fit; sparse ones stay sparse."""
+        if not hasattr(self, "guarantee_"):
             raise not_fitted(self)
-        return checked_rows(X, self, self.n_features_in_)
+        return checked_rows(X, self, self.n_features_in_, sparse=True)
+
+    def _unit_rows(self, rows: Any) -> Any:
+        """Checked rows in the units of the estimate's theta, not clipped; sparse ones stay so."""
+        rows = rows / self._scale
+        constant = np.full(rows.shape[0], 1 / math.sqrt(2)) if self.fit_intercept else None
+        if is_sparse(rows):
+            return SparseRows(rows.tocsr(), constant)
+        return rows if constant is None else np.column_stack([rows, constant])
 
 
-def unit_rows(X: Array, bound: float, intercept: bool) -> Array:
-    """Rows clipped to the bound, in units in which they fit the unit ball."""
-    rows = in_unit_ball(X, bound)
+def unit_rows(X: Any, bound: float, intercept: bool) -> Any:
+    """Rows clipped to the bound, in units in which they fit the unit ball; sparse ones stay so."""
+    rows = _sparse_in_unit_ball(X, bound) if is_sparse(X) else in_unit_ball(X, bound)
     if not intercept:
-        return rows
+        return SparseRows(rows) if is_sparse(X) else rows
     # A constant feature as long as the others may be: both together at most 1.
+    if is_sparse(X):
+        return SparseRows(rows / math.sqrt(2), np.full(rows.shape[0], 1 / math.sqrt(2)))
     units = np.empty((len(rows), rows.shape[1] + 1))
     np.divide(rows, math.sqrt(2), out=units[:, :-1])
     units[:, -1] = 1 / math.sqrt(2)
@@ -367,10 +349,33 @@ def unit_labels(y: Array, bound: float) -> Array:
     return np.asarray(np.clip(y, -bound, bound) / bound)
 
 
+def sparse_norms(matrix: Any) -> Array:
+    """The l2 norm of each row of a CSR matrix."""
+    places = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return np.sqrt(np.bincount(places, matrix.data**2, minlength=matrix.shape[0]))
+
+
+def _sparse_in_unit_ball(matrix: Any, bound: float) -> Any:
+    """`in_unit_ball` of a CSR matrix: the same numbers, and zeros stay zeros."""
+    rows = matrix.copy()
+    rows.data = np.clip(rows.data, -1e50 * bound, 1e50 * bound) / bound
+    rows.data /= np.repeat(np.maximum(1.0, sparse_norms(rows)), np.diff(rows.indptr))
+    return rows
+
+
 def _units(
-    columns: int, norm_bound: float, label_bound: float, intercept: bool, X: Any, y: Any
+    norm_bound: float, label_bound: float, intercept: bool, X: Any, y: Array
 ) -> tuple[Array, Array]:
-    """A block's rows and labels in their units, from public parameters alone."""
-    rows = checked_rows(X, None, columns)
-    labels = checked_labels(np.asarray(y).reshape(len(y)))
-    return unit_rows(rows, norm_bound, intercept), unit_labels(labels, label_bound)
+    """Rows and labels in their units, from public parameters alone."""
+    return unit_rows(X, norm_bound, intercept), unit_labels(y, label_bound)
+
+
+def _checked_units(
+    columns: int,
+    labels: Callable[[Any], Array],
+    units: Callable[[Any, Array], tuple[Array, Array]],
+    X: Any,
+    y: Any,
+) -> tuple[Array, Array]:
+    """A block's rows and labels as those of a `Problem`."""
+    return units(checked_rows(X, None, columns), labels(np.asarray(y).reshape(len(y))))

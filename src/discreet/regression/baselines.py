@@ -9,8 +9,9 @@ import numpy as np
 from discreet.arrays import Array, public_bound
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.noise import Noise
-from discreet.regression.base import Estimate, PrivateRegressor, Problem
+from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
+from discreet.regression.regressor import PrivateRegressor
 from discreet.regression.rows import Parts, sums
 
 

@@ -41,6 +41,7 @@ from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, MANY_ROWS, Sampl
 from discreet.regression.stages import (
     Predictive,
     Stage,
+    plain_residuals,
     plan_stage,
     second_moments,
     sketch_rows,
@@ -126,7 +127,10 @@ def least_squares(problem: Problem) -> Estimate:
     theta = np.asarray(np.linalg.lstsq(X, y, rcond=rcond)[0], dtype=np.float64)
     residual = y - X @ theta
     freedom = max(n - d, 1)
-    return Estimate(theta, float(residual @ residual) / freedom * np.linalg.pinv(X.T @ X))
+    noise = float(residual @ residual) / freedom
+    predictive = Predictive(theta, np.zeros((d, d)), max(noise, 1e-24))
+    residuals = plain_residuals(problem.X, problem.y, predictive)
+    return Estimate(theta, noise * np.linalg.pinv(X.T @ X), residuals)
 
 
 def public_covariates(problem: Problem) -> Estimate:
@@ -156,6 +160,7 @@ def _run(
     label_noise = 1.0
     condition = max(CONDITION, 0.5 * math.sqrt(n * mu / d))
     whitening = Whitening.identity(d)
+    residuals = None  # of the last sketch
     if public is not None:
         whitening = Whitening.from_gram(public.T @ public / len(public), condition=condition)
     for plan in plans:
@@ -171,6 +176,7 @@ def _run(
                 stage = Stage(whitening, 1.0, 1.0, 1.0, 4.0, 0.0, 1.0)
             else:
                 sketch = sketch_rows(plan.sketch_sample(problem), whitening, predictive, public)
+                residuals = sketch.residuals
                 stage = plan_stage(
                     sketch,
                     whitening,
@@ -195,14 +201,14 @@ def _run(
             floor = gram_std / rows * stage.whitening.unwhitened(np.eye(d))
             whitening = Whitening.from_gram(information / rows, floor=floor, condition=condition)
     if disjoint:  # the labels' randomness is in the posterior already
-        return Estimate(posterior.mean, posterior.covariance + unseen)
+        return Estimate(posterior.mean, posterior.covariance + unseen, residuals)
     if public is not None:
         plain = public.T @ public / len(public)
     # Variance from the labels: exact if weights do not depend on the direction, or on nothing else.
     # Early rows with weight a add a^2 <= a to it, where information counts them as a.
     weighted = stage.noise * stage.dilution * _inverse(information)
     labels_covariance = larger(weighted, stage.noise * _inverse(plain * n))
-    return Estimate(posterior.mean, posterior.covariance + labels_covariance + unseen)
+    return Estimate(posterior.mean, posterior.covariance + labels_covariance + unseen, residuals)
 
 
 def _moment_noise(

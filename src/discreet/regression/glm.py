@@ -17,10 +17,11 @@ import numpy as np
 from discreet.arrays import Array, one_of, public_bound
 from discreet.links import BoundedLink, Link, link
 from discreet.privacy import Budget, Noise
-from discreet.regression.base import Estimate, PrivateRegressor, Problem
+from discreet.regression.base import Estimate, Problem
 from discreet.regression.glm_erm import erm
 from discreet.regression.glm_newton import newton
 from discreet.regression.glm_sgd import local_sgd, sgd
+from discreet.regression.regressor import PrivateRegressor
 
 Solver = Callable[[Problem, BoundedLink, float], Estimate]
 METHODS: dict[str, dict[str, Solver]] = {

@@ -1,6 +1,6 @@
-"""Rows in memory, or in the blocks of a dask collection: what a method may ask of either.
+"""Rows in memory, in a sparse matrix or in the blocks of a dask collection: what may be asked.
 
-A method that asks for nothing but the shape, `X[places]` and the functions below runs on both. What
+A method that asks for nothing but the shape, `X[places]` and the functions below runs on all. What
 is asked of a block, a `query`, is a function of public parameters and the block; its answer is
 arrays of fixed shape, never rows.
 """
@@ -16,12 +16,69 @@ from discreet.arrays import Array
 Parts = tuple[Array, ...]
 Places = NDArray[np.int64]
 Query = Callable[[Array, Array], Parts]  # (n, d), (n,) -> arrays that add up over blocks
+SPARSE_BLOCK = 2**12  # rows of a sparse matrix that are dense at one time
 PERMUTED = 2**24  # at most so many rows are put in order to choose some of them
 
 
 def is_distributed(data: Any) -> bool:
     """Whether these are blocks of a dask collection, asked without importing dask."""
     return hasattr(data, "__dask_graph__")
+
+
+def is_sparse(data: Any) -> bool:
+    """Whether this is a matrix or an array of scipy.sparse, asked without importing it."""
+    return hasattr(data, "toarray") and hasattr(data, "nnz")
+
+
+class SparseRows:
+    """Stands in for an array of rows: a sparse matrix, of which a few rows at a time become dense.
+
+    matrix     rows in CSR format
+    constant   a last column that is not sparse, such as that of an intercept; or None
+
+    >>> from scipy.sparse import csr_array
+    >>> X = SparseRows(csr_array([[0.0, 0.5], [1.0, 0.0]]), np.array([0.1, 0.2]))
+    >>> X.shape, X[1]
+    ((2, 3), array([1. , 0. , 0.2]))
+    >>> sums(lambda x, y: (x.T @ y,), X, np.ones(2))[0]
+    array([1. , 0.5, 0.3])
+    """
+
+    def __init__(self, matrix: Any, constant: Array | None = None) -> None:
+        self._matrix = matrix
+        self._constant = constant
+
+    def __len__(self) -> int:
+        return int(self._matrix.shape[0])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Like an array's."""
+        return len(self), int(self._matrix.shape[1]) + (self._constant is not None)
+
+    def __getitem__(self, places: Any) -> Any:
+        """Some rows, still sparse; or one row, as a vector."""
+        if isinstance(places, (int, np.integer)):
+            return self._dense(slice(int(places), int(places) + 1))[0]
+        constant = None if self._constant is None else self._constant[places]
+        return SparseRows(self._matrix[places], constant)
+
+    def fold(self, query: Query, merge: Callable[[Sequence[Parts]], Parts], y: Array) -> Parts:
+        """Ask every block, and merge its answer with those before it: one pass."""
+        answer: Parts | None = None
+        for start in range(0, len(self), SPARSE_BLOCK):
+            block = slice(start, start + SPARSE_BLOCK)
+            part = query(self._dense(block), y[block])
+            answer = part if answer is None else merge([answer, part])
+        if answer is None:
+            raise ValueError("expected at least one row")
+        return answer
+
+    def _dense(self, block: slice) -> Array:
+        rows = np.asarray(self._matrix[block].toarray(), dtype=np.float64)
+        if self._constant is None:
+            return rows
+        return np.column_stack([rows, self._constant[block]])
 
 
 def sums(query: Query, X: Array, y: Array) -> Parts:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from discreet.arrays import Array, row_norms
 from discreet.least_squares import Whitening
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
-from discreet.regression.rows import Parts
+from discreet.regression.residuals import Residuals
+from discreet.regression.rows import Parts, sums
 from discreet.regression.sample import Sample
 
 SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
@@ -75,6 +76,7 @@ class Sketch:
     levels: Array  # fractions by standardised |r|
     excess: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
     level_std: float = 0.0  # of the noise of each of the levels' fractions
+    residuals: Residuals | None = None  # the levels as they were released
 
 
 def second_moments(sample: Sample) -> tuple[Array, Array, float, tuple[float, float]]:
@@ -116,13 +118,21 @@ def sketch_rows(
         lengths = np.bincount(bins, minlength=len(LENGTHS)).astype(np.float64) * (n / len(public))
     # No residual is beyond the limit: what is counted there is noise.
     sides = sides * (math.sqrt(predictive.noise) * LOWER < predictive.limit)
-    levels = _sure(sides.sum(axis=(0, 1)), 2 * record.scale)
+    counts = sides.sum(axis=(0, 1))
+    levels = _sure(counts, 2 * record.scale)
     return Sketch(
         lengths=_normalised(lengths),
         levels=_normalised(levels),
         excess=_excess(sides, record.scale) / n,
         level_std=2 * record.scale / n,  # of a sum of four counts
+        residuals=Residuals(LEVELS, counts, 2 * record.scale, n, predictive.noise),
     )
+
+
+def plain_residuals(X: Array, y: Array, predictive: Predictive) -> Residuals:
+    """The counts of a sketch without noise."""
+    _, sides = sums(partial(_counts, Whitening.identity(X.shape[1]), predictive), X, y)
+    return Residuals(LEVELS, sides.sum(axis=(0, 1)), 0.0, len(X), predictive.noise)
 
 
 def plan_stage(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.regression.rows import is_sparse
 
 
 def _conversion_warning() -> type[Warning]:
@@ -28,15 +29,20 @@ def not_fitted(estimator: object) -> Exception:
     return error
 
 
-def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -> Array:
+def checked_rows(
+    X: Any, estimator: object | None, columns: int | None = None, *, sparse: bool = False
+) -> Any:
     """X as a finite float64 matrix; with `columns` given, as the estimator was fitted to.
 
-    Errors say how many columns there should be, and which if both have names.
+    Errors say how many columns there should be, and which if both have names. With `sparse`, a
+    sparse matrix stays one, in CSR format and without repeated entries.
     """
     if estimator is not None and columns is not None:
         check_names(X, estimator)
-    if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise TypeError("sparse matrices are not supported; pass X.toarray()")
+    if is_sparse(X):
+        if not sparse:
+            raise TypeError("sparse matrices are not supported here; pass X.toarray()")
+        return _checked_sparse(X, estimator, columns)
     array = np.asarray(X)
     if np.iscomplexobj(array):
         raise ValueError("Complex data not supported")
@@ -56,12 +62,32 @@ def checked_rows(X: Any, estimator: object | None, columns: int | None = None) -
         )
     if not np.isfinite(rows).all():
         raise ValueError("X must be finite: it holds NaN or infinity (inf); drop or impute first")
-    if columns is not None and rows.shape[1] != columns:
+    _check_columns(rows.shape[1], estimator, columns)
+    return rows
+
+
+def _checked_sparse(X: Any, estimator: object | None, columns: int | None) -> Any:
+    if np.iscomplexobj(X):
+        raise ValueError("Complex data not supported")
+    rows = X.tocsr(copy=True).astype(np.float64)
+    rows.sum_duplicates()
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(
+            f"X must have rows and columns, got shape {rows.shape}: 0 feature(s) (shape="
+            f"{rows.shape}) while a minimum of 1 is required."
+        )
+    if not np.isfinite(rows.data).all():
+        raise ValueError("X must be finite: it holds NaN or infinity (inf); drop or impute first")
+    _check_columns(rows.shape[1], estimator, columns)
+    return rows
+
+
+def _check_columns(found: int, estimator: object | None, columns: int | None) -> None:
+    if columns is not None and found != columns:
         known = type(estimator).__name__ if estimator is not None else "the data"
         raise ValueError(
-            f"X has {rows.shape[1]} features, but {known} is expecting {columns} features as input"
+            f"X has {found} features, but {known} is expecting {columns} features as input"
         )
-    return rows
 
 
 def names_of(X: Any) -> tuple[str, ...] | None:

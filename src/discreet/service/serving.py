@@ -5,7 +5,9 @@ import ipaddress
 import logging
 import socket
 import sys
+import threading
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TextIO
 
@@ -22,6 +24,8 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     """Serve until interrupted: finish the commit at hand, return leases, stop."""
     logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
     check_port(settings)
+    # The first bandit that opens needs it: a third of a second, beside what else has to be done.
+    threading.Thread(target=import_module, args=("scipy.special",), daemon=True).start()
     for line in _warnings(settings):
         print(f"warning: {line}", file=out)
     app = application(settings)

@@ -17,6 +17,8 @@ class Settings:
     host, port    where it listens
     personalizer  name of the bandit that the Personalizer API serves; none: no such API
     demo          a temporary store, played by simulated people
+    witness       URL of a `discreet witness`, which notices snapshots; none: nobody does
+    witness_key   the secret of the witness
     admin_key     the admin key, set from outside; none: made at the first start, shown once
     body_limit    most bytes of a request
     noise         for tests only: another source than SecureNoise
@@ -28,6 +30,8 @@ class Settings:
     port: int = 8360
     personalizer: str | None = None
     demo: bool = False
+    witness: str | None = None
+    witness_key: str | None = field(default=None, repr=False)
     admin_key: str | None = field(default=None, repr=False)
     body_limit: int = 8 * 2**20
     noise: Noise | None = field(default=None, repr=False)
@@ -56,6 +60,8 @@ _VARIABLES = {
     "host": str,
     "port": int,
     "personalizer": str,
+    "witness": str,
+    "witness_key": str,
     "admin_key": str,
     "body_limit": int,
 }

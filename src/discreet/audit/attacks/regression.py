@@ -64,6 +64,12 @@ class Fit:
     """A learner, everybody's rows, and what the canary's may be.
 
     After `limit` releases a fit is cut short: rows of later batches are not the canary's.
+
+    make     the learner, from its noise
+    rows     everybody: features and labels
+    pair     the canary's two rows, one in each neighbour
+    places   where the canary stands among the rows
+    limit    releases after which a fit is cut short; None: it runs to its end
     """
 
     make: Make

@@ -1,0 +1,100 @@
+"""Private estimators of numbers: coefficients, predictions, and how sure they are."""
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy
+
+from discreet.arrays import Array
+from discreet.regression.base import Estimate, PrivateEstimator
+from discreet.regression.rows import SparseRows
+from discreet.regression.validation import checked_labels
+
+
+class PrivateRegressor(PrivateEstimator):
+    """predict, score and confidence_width, from <x, theta>."""
+
+    coef_: Array
+    intercept_: float
+
+    def predict(self, X: Any) -> Array:
+        """Predicted labels for rows X."""
+        rows = self._fitted_rows(X)
+        return np.asarray(rows @ self.coef_ + self.intercept_)
+
+    def score(self, X: Any, y: Any) -> float:
+        """R^2 of the predictions on X, y: an evaluation on raw data, not a private release."""
+        labels = checked_labels(y)
+        residual = labels - self.predict(X)
+        total = labels - labels.mean()
+        return 1.0 - float(residual @ residual) / max(float(total @ total), 1e-300)
+
+    def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
+        """Half widths around <x, theta> that hold with this probability, at no privacy cost.
+
+        The distribution of the noise is known, so its part is computed; the part of the labels' own
+        randomness uses the residual scale that was released inside the budget. It supposes that
+        errors have the same scale everywhere and are about symmetric beyond a few of them
+        (one-sided tails are detected once enough rows show them), and says little about directions
+        that few rows have.
+        """
+        quantile = normal_quantile(coverage)
+        variance = self._variance(self._fitted_rows(X))
+        return np.asarray(quantile * self._label_scale * np.sqrt(variance))
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's machinery asks; only scikit-learn calls this."""
+        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="regressor",
+            target_tags=TargetTags(required=True),
+            regressor_tags=RegressorTags(poor_score=True),  # noise, at the sizes of its checks
+            input_tags=InputTags(sparse=bool(self._on_sparse())),
+            non_deterministic=self.random_state is None,
+        )
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _learned(self, estimate: Estimate, d: int) -> dict[str, Any]:
+        theta = estimate.theta
+        last = theta[d] * self._label_scale / math.sqrt(2) if self.fit_intercept else 0.0
+        return {
+            "coef_": theta[:d] * (self._label_scale / self._scale),
+            "intercept_": float(last),
+        }
+
+    def _variance(self, rows: Any) -> Array:  # of <phi, theta>, in squares of the label bound
+        covariance = self._estimate.covariance
+        if covariance is None:
+            raise ValueError(
+                f"method {self.method_!r} has a bias of unknown size, hence no confidence width; "
+                "use method='information-weighted'"
+            )
+        return quadratic_forms(self._unit_rows(rows), covariance)
+
+
+def normal_quantile(coverage: float) -> float:
+    """How many standard deviations to both sides hold this probability."""
+    check_coverage(coverage)
+    return float(scipy.special.ndtri((1 + coverage) / 2))
+
+
+def check_coverage(coverage: float) -> None:
+    """Refuse what is no probability of an interval."""
+    if not 0 < coverage < 1:
+        raise ValueError(f"coverage must lie strictly between 0 and 1, got {coverage!r}")
+
+
+def quadratic_forms(rows: Any, matrix: Array) -> Array:
+    """phi' A phi for every row, never below 0; of sparse rows a few at a time are dense."""
+    if isinstance(rows, SparseRows):
+        found: Array
+        (found,) = rows.fold(
+            lambda X, _: (quadratic_forms(X, matrix),),
+            lambda parts: (np.concatenate([part for (part,) in parts]),),
+            np.zeros(len(rows)),
+        )
+        return found
+    return np.asarray(np.maximum(np.einsum("ij,jk,ik->i", rows, matrix, rows), 0.0))
