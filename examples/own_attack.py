@@ -37,4 +37,6 @@ def explore_then_commit(claim, runs, neighbour, noise):
 if __name__ == "__main__":
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     report = audit(ATTACKS["explore then commit"], runs)
-    print(f"{report.verdict}: epsilon is at least {report.lower_bound:.2f} of {report.claim:g}")
+    print(f"{'':26}{'epsilon':>10}")
+    print(f"{'promised':26}{report.claim:10.2f}")
+    print(f"{'proved by the attack':26}{report.lower_bound:10.2f} {report.verdict}")

@@ -56,8 +56,9 @@ if __name__ == "__main__":
     X = rng.uniform(-1, 1, (n, 3)) / math.sqrt(3)
     y = X @ theta + 0.1 * rng.standard_normal(n)
     bounds = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
+    print(f"{'':26}{'root mean square error':>24}")
     for kind in (RidgeOnce, AdaSSP):
         model = kind(1.0, noise=SeededNoise(0), **bounds).fit(X, y)
         error = np.sqrt(np.mean((model.predict(X) - X @ theta) ** 2))
-        print(f"{kind.__name__}: root mean square error {error:.4f}")
-    print(model.guarantee_.statement().splitlines()[0])
+        print(f"{f'private, {kind.__name__}':26}{error:24.4f}")
+    print(f"{'no guess at all':26}{np.sqrt(np.mean((X @ theta) ** 2)):24.4f}")

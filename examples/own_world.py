@@ -52,6 +52,7 @@ def two_kinds(actions: int = 4, seed: int = 0):
 
 if __name__ == "__main__":
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+    print(f"{'':26}{'regret':>10}")
     for epsilon in (0.3, 3.0):
 
         def private(seed, epsilon=epsilon):
@@ -60,4 +61,5 @@ if __name__ == "__main__":
                                 noise=SeededNoise(seed))  # fmt: skip
 
         found = expected_regret(private, lambda seed: two_kinds(seed=seed), rounds, seeds=5)
-        print(f"epsilon = {epsilon}: {found}")
+        print(f"{f'private, epsilon = {epsilon:g}':26}{found.mean:10.1f} ± {found.half:.1f}")
+    print(f"{'choosing blindly':26}{found.blind.mean():10.1f}")

@@ -37,7 +37,7 @@ def test_template__runs_is_short_and_says_how_to_run_it(name):
     out, found = numbers(name)
     assert found
     if name == "own_attack":
-        assert out.startswith("not refuted")
+        assert "not refuted" in out
 
 
 def test_own_learner__promises_what_it_spends_and_counts_a_round_once(examples):
