@@ -91,12 +91,10 @@ if __name__ == "__main__":
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
     print(f"{'':26}{'regret':>10}")
     for epsilon in (0.1, 1.0, float("inf")):
-
-        def private(seed, epsilon=epsilon):
-            """A new learner."""
-            return ExploreThenCommit(10, rounds, epsilon, noise=SeededNoise(seed))
-
-        found = expected_regret(private, "fixed", rounds, seeds=5)
+        found = expected_regret(
+            lambda seed, e=epsilon: ExploreThenCommit(10, rounds, e, noise=SeededNoise(seed)),
+            "fixed", rounds, seeds=5,
+        )  # fmt: skip
         words = f"private, epsilon = {epsilon:g}" if epsilon < 100 else "not private"
         print(f"{words:26}{found.mean:10.1f} ± {found.half:.1f}")
     print(f"{'choosing blindly':26}{found.blind.mean():10.1f}")
