@@ -26,9 +26,9 @@ extensions = [
     "_site.names",  # code in prose links to its page
 ]
 exclude_patterns = ["figures", "_site"]
-suppress_warnings = ["myst.xref_ambiguous"]
+smartquotes = False  # quotes in docstrings are code
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "tasklist"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "signature"
