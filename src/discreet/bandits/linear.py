@@ -254,23 +254,35 @@ class LinearBandit(Bandit):
         return recipe
 
     @property
+    def belief(self) -> Any:
+        """What the releases so far say about theta: immutable, and safe to publish."""
+        return self._belief
+
+    @property
+    def totals(self) -> tuple[Totals, ...]:
+        """Number and sum of the rewards of each closed window, as released."""
+        return self._totals
+
+    @property
     def theta(self) -> Array:
         """The released weights, for features and rewards in the user's units; safe to publish."""
-        return np.asarray(self._belief.weights * (self._unit / self.norm_bound))
+        return np.asarray(self._belief.weights * (self.reward_unit / self.norm_bound))
 
     @property
     def intercept(self) -> float:
         """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
-        return self._middle + self._unit * float(getattr(self._belief, "intercept", 0.0))
+        return self.reward_middle + self.reward_unit * float(
+            getattr(self._belief, "intercept", 0.0)
+        )
 
     @property
-    def _middle(self) -> float:
+    def reward_middle(self) -> float:
         """Of the rewards, where predictions have an intercept."""
         low, high = self.reward_range
         return (low + high) / 2 if self._belief.constant else 0.0
 
     @property
-    def _unit(self) -> float:
+    def reward_unit(self) -> float:
         """Of the belief's predictions, in the user's."""
         low, high = self.reward_range
         if self._belief.constant:
@@ -287,8 +299,8 @@ class LinearBandit(Bandit):
             raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
         weights = Weights.of(self._belief)
         rows = rows / self.norm_bound
-        middle = self._middle + self._unit * (rows @ weights.mean + weights.level)
-        error = half_width(level) * self._unit * weights.errors(rows)
+        middle = self.reward_middle + self.reward_unit * (rows @ weights.mean + weights.level)
+        error = half_width(level) * self.reward_unit * weights.errors(rows)
         low, high = self.reward_range
         nu = link_named(self.link).mean
         mean, least, largest = (
@@ -305,11 +317,11 @@ class LinearBandit(Bandit):
         if feature_map is not None and feature_map.dim != self.dim:
             raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
         weights = Weights.of(self._belief)
-        unit = self._unit / self.norm_bound
+        unit = self.reward_unit / self.norm_bound
         names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
         scale = 1.0 if feature_map is None else feature_map.scale
         found = effects(names, unit * weights.mean, unit * lengths(weights.root), scale, level)
-        return Summary(found, self._middle + self._unit * weights.level, level)
+        return Summary(found, self.reward_middle + self.reward_unit * weights.level, level)
 
     def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
         """What the policy was worth after each release, in the user's units; safe to publish.

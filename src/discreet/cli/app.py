@@ -8,6 +8,7 @@ from discreet.cli.audit import audit
 from discreet.cli.backup import backup
 from discreet.cli.datasets import datasets
 from discreet.cli.demo import demo
+from discreet.cli.dossier import dossier
 from discreet.cli.forecast import forecast
 from discreet.cli.keys import keys
 from discreet.cli.learners import learners
@@ -51,7 +52,7 @@ def start(
         print(context.get_help())
 
 
-for command in (demo, run, report, forecast, audit, statement, datasets, learners):
+for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
     app.command()(command)
 for service in (serve, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)

@@ -63,6 +63,11 @@ class Server(ABC, Generic[State, Belief]):
         """Whether nothing is asked any more."""
         return self._published is None
 
+    @property
+    def belief(self) -> Belief:
+        """What closed windows have taught: made of private reports, safe to publish."""
+        return self._belief
+
     def ask(self) -> State:
         """The questions of the open window."""
         if self._published is None:

@@ -33,10 +33,18 @@ from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
-    DecisionsReply,
     KeyBody,
     PopulationBody,
     ReportBody,
+)
+from discreet.service.replies import (
+    BanditsReply,
+    BatchReply,
+    DecisionsReply,
+    HealthReply,
+    KeysReply,
+    PopulationsReply,
+    ReleasesReply,
     StatusesReply,
     StatusReply,
 )
@@ -112,7 +120,10 @@ async def _other_method(_: Request, error: Exception) -> Response:
 
 
 class Routes:
-    """What each path does; the work is done elsewhere."""
+    """What each path does; the work is done elsewhere.
+
+    server   that does the work
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -212,7 +223,7 @@ class Routes:
         key = asgi.authenticated(self.server, request.headers.get("authorization", ""))
         some = next(iter(key.bandits)) if key.bandits else None  # perhaps for some bandits only
         self._allowed(request, "read", some)
-        return answer({"bandits": await administration.bandits(self.server, key)})
+        return answer(BanditsReply(await administration.bandits(self.server, key)))
 
     async def get_bandit(self, request: Request) -> Response:
         """Definition, rounds, policy version, guarantee, progress."""
@@ -231,7 +242,7 @@ class Routes:
         """What was published."""
         name = self._name(request)
         self._allowed(request, "read", name)
-        return answer({"releases": await administration.releases(self.server, name)})
+        return answer(ReleasesReply(await administration.releases(self.server, name)))
 
     async def get_policy(self, request: Request) -> Response:
         """The public policy; its ETag changes with it. Under local trust it needs no key."""
@@ -278,7 +289,7 @@ class Routes:
         batch = bytes.fromhex(request.path_params["id"])
         policy = request.query_params.get("policy", "")
         return answer(
-            StatusReply(await reports.take_batch(self.server, name, batch, policy, sealed))
+            BatchReply(await reports.take_batch(self.server, name, batch, policy, sealed))
         )
 
     async def get_guarantee(self, request: Request) -> Response:
@@ -346,7 +357,7 @@ class Routes:
     async def get_populations(self, request: Request) -> Response:
         """All of them."""
         self._allowed(request, "read")
-        return answer({"populations": await administration.populations(self.server)})
+        return answer(PopulationsReply(await administration.populations(self.server)))
 
     async def post_key(self, request: Request) -> Response:
         """Make a key; its secret is shown once."""
@@ -358,7 +369,7 @@ class Routes:
         """All keys, without secrets."""
         self._allowed(request, "admin")
         await administration.reload_keys(self.server)
-        return answer({"keys": [key.public() for key in self.server.keys.all()]})
+        return answer(KeysReply([key.public() for key in self.server.keys.all()]))
 
     async def delete_key(self, request: Request) -> Response:
         """Revoke."""
@@ -370,7 +381,7 @@ class Routes:
 
     async def healthz(self, _: Request) -> Response:
         """The process lives."""
-        return answer({"status": "ok"})
+        return answer(HealthReply())
 
     async def readyz(self, _: Request) -> Response:
         """The store answers; alarms are shown but do not fail it: decisions go on."""

@@ -139,6 +139,7 @@ class Often:
     scope    that a key needs
     work     from the bandit's name and the body to the reply
     keyless  the same for requests without a key; none: they are refused
+    server   whose keys and limits apply
     """
 
     def __init__(

@@ -21,7 +21,14 @@ PAUSE = 0.1  # seconds before the second try; doubles, with jitter
 
 
 class ServiceError(Exception):
-    """An answer other than success: status, a stable kind, and what to do."""
+    """An answer other than success: status, a stable kind, and what to do.
+
+    status   of HTTP
+    kind     stable, such as "unauthorized"
+    title    what happened
+    detail   what to do
+    more     further members of the problem
+    """
 
     def __init__(
         self, status: int, kind: str, title: str, detail: str, more: dict[str, Any]
@@ -36,7 +43,13 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Decided:
-    """An action, and the token to send its reward with. Keep the token beside the visit."""
+    """An action, and the token to send its reward with. Keep the token beside the visit.
+
+    decision      the token
+    action        its name, or its place where features were sent
+    probability   with which it was chosen
+    policy        version of the policy that chose it
+    """
 
     decision: str
     action: Any

@@ -36,11 +36,16 @@ _MOST_ACTIONS = 10_000
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A column with public bounds: a number in [low, high], or one of some categories."""
+    """A column with public bounds: a number in [low, high], or one of some categories.
+
+    number     lowest and highest value
+    category   the values
+    other      whether there is a column for values that were not declared
+    """
 
     number: tuple[float, float] | None = None
     category: list[str | int | bool] | None = None
-    other: bool = False  # a column for categories that were not declared
+    other: bool = False
 
     def feature(self, name: str) -> Number | Category:
         """The column as `features.py` knows it."""
@@ -53,14 +58,23 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Hashed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Any JSON, hashed into so many columns."""
+    """Any JSON, hashed into so many columns.
+
+    hashed         number of columns
+    number_bound   numbers are clipped to [-bound, bound]
+    """
 
     hashed: int
     number_bound: float = 1.0
 
 
 class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In which range rewards lie, how long to wait for one, and what counts if none comes."""
+    """In which range rewards lie, how long to wait for one, and what counts if none comes.
+
+    range     lowest and highest reward
+    wait      such as "7d": later rewards do not count
+    default   that counts if none came; null: nothing does
+    """
 
     range: tuple[float, float] = (0.0, 1.0)
     wait: str | None = None
@@ -68,19 +82,42 @@ class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is promised to whom; epsilon null switches privacy off."""
+    """What is promised to whom; epsilon null switches privacy off.
+
+    epsilon         null switches privacy off
+    delta           of the promise
+    trust           joint: the server sees records; local: devices keep them
+    unit            what is protected: a round, or a person with all visits
+    visits          of a person that count, with unit "person": first (unless stated) or all
+    contributions   rounds of one person that are covered
+    population      that is charged
+    """
 
     epsilon: float | None
     delta: float = 1e-6
     trust: Literal["joint", "local"] = "joint"
     unit: Literal["round", "person"] = "round"
-    visits: Literal["first", "all"] | None = None  # unit "person": "first" unless stated
+    visits: Literal["first", "all"] | None = None
     contributions: int = 1
     population: str | None = None
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bandit: what it sees, what it may do, what it learns from, what it promises."""
+    """A bandit: what it sees, what it may do, what it learns from, what it promises.
+
+    privacy           the promise
+    context           columns by name
+    actions           names, or names with their features
+    action_features   columns of actions
+    dim               numbers of a raw row, in place of context and actions
+    features          hashed columns, in place of context
+    reward            its range, and how long to wait for it
+    horizon           decisions after which learning ends; null: never
+    link              from rows to expected rewards
+    policy            how it explores
+    baseline          the action to compare with: what people would get without it
+    holdout           fraction of decisions that get it (or any), to measure the gain
+    """
 
     privacy: Privacy
     context: dict[str, Column] | None = None
@@ -92,8 +129,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     horizon: int | None = None
     link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
     policy: str = "auto"
-    baseline: str | None = None  # the action to compare with: what people would get without it
-    holdout: float | None = None  # fraction of decisions that get it (or any), to measure the gain
+    baseline: str | None = None
+    holdout: float | None = None
 
     def normalised(self) -> bytes:
         """The same bytes for every way to write the same definition: every field, in order.
@@ -243,7 +280,11 @@ def mu_squared(definition: Definition) -> float:
 
 
 class Offer:
-    """Feature rows of what may be chosen, and how each choice is called."""
+    """Feature rows of what may be chosen, and how each choice is called.
+
+    rows    one for each action
+    names   of the actions
+    """
 
     __slots__ = ("names", "rows")
 
@@ -259,7 +300,10 @@ def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | Non
 
 
 class Declared:
-    """Declared context and actions."""
+    """Declared context and actions.
+
+    definition   with context and actions
+    """
 
     def __init__(self, definition: Definition) -> None:
         context = {
@@ -297,7 +341,10 @@ class Declared:
 
 
 class AnyJson:
-    """Hashed features of any context and any actions."""
+    """Hashed features of any context and any actions.
+
+    definition   with hashed features
+    """
 
     def __init__(self, definition: Definition) -> None:
         assert definition.features is not None

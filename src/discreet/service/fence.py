@@ -42,7 +42,12 @@ class Foreign(RolledBack):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One thing that must not be forgotten."""
+    """One thing that must not be forgotten.
+
+    sequence   place in the history of the instance
+    epoch      of the store
+    about      what is needed to do it again
+    """
 
     sequence: int
     epoch: str
@@ -51,7 +56,11 @@ class Mark:
 
 
 class Fence:
-    """Appends marks and reads them back; only what is new since the last look is read again."""
+    """Appends marks and reads them back; only what is new since the last look is read again.
+
+    folder     of the secrets
+    instance   whose history this is: another one's fence is refused
+    """
 
     def __init__(self, folder: Path, instance: str) -> None:
         self.path = folder / "fence.log"
@@ -133,7 +142,11 @@ class Fence:
 
 
 class Grip:
-    """The fence while it is held."""
+    """The fence while it is held.
+
+    fence    that is held
+    handle   of its locked file
+    """
 
     def __init__(self, fence: Fence, handle: int) -> None:
         self._fence, self._handle = fence, handle

@@ -28,6 +28,7 @@ from discreet.privacy.interval import RESPONSE
 from discreet.service import definitions, sealing
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
+from discreet.service.replies import ReportCounts
 from discreet.service.sealing import Terms
 from discreet.service.vault import Vault
 from discreet.state import from_bytes, to_bytes
@@ -42,7 +43,15 @@ _OPEN = ("_sums", "taken", "refused")  # of a LocalServer's state: what a report
 
 @dataclass
 class LocalHeld:
-    """A bandit under local trust, for the writer's thread."""
+    """A bandit under local trust, for the writer's thread.
+
+    name         of the bandit
+    epoch        of the store
+    definition   what the bandit is
+    server       what was learnt, and the open sums
+    version      of the policy
+    sequence     of the sums as stored
+    """
 
     name: str
     epoch: str
@@ -73,9 +82,9 @@ class LocalHeld:
         possible = policy.channels[question].possible(values).all()
         return Report(policy.window, question, values) if possible else None
 
-    def shown(self) -> dict[str, Any]:
-        """What may be told of its reports: they are private already."""
-        return {"reports": {"taken": self.server.taken, "refused": self.server.refused}}
+    def counts(self) -> ReportCounts:
+        """How many reports came: they are private already."""
+        return ReportCounts(self.server.taken, self.server.refused)
 
     def refuse(self) -> None:
         """Count a report that no device could have sent."""
@@ -100,7 +109,12 @@ def refresh(connection: Connection, held: LocalHeld, row: Any) -> None:
 
 def guarantee(held: LocalHeld) -> Guarantee:
     """What each person is promised, whatever this server does."""
-    promise = bandit_guarantee(held.server.policy, sent=held.server.taken > 0)
+    return promised(held.server)
+
+
+def promised(server: LocalServer) -> Guarantee:
+    """What each person who answers this server is promised."""
+    promise = bandit_guarantee(server.policy, sent=server.taken > 0)
     return replace(promise, unprotected=(*promise.unprotected, *UNPROTECTED))
 
 

@@ -39,7 +39,13 @@ _REPORT = msgspec.json.Decoder(ReportItem)
 
 @dataclass(slots=True)
 class Item:
-    """One report, as far as it can be read without the store."""
+    """One report, as far as it can be read without the store.
+
+    id         random, of the report
+    policy     tag of the policy that it answers
+    question   its name
+    values     integers that the channel decodes
+    """
 
     id: bytes
     policy: str
@@ -161,7 +167,13 @@ def _taking(server: Server, name: str) -> Iterator["_Taking"]:
 
 
 class _Taking:
-    """One transaction's reports."""
+    """One transaction's reports.
+
+    server       that has the sums
+    connection   of the transaction
+    row          of the bandit, locked
+    held         the sums in memory
+    """
 
     def __init__(
         self, server: Server, connection: Connection, row: Any, held: "local.LocalHeld"

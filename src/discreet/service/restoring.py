@@ -68,6 +68,14 @@ def restore(settings: Settings) -> list[str]:
 
 
 class _Restore:
+    """One restore: what the fence remembers is done again, and open windows are discarded.
+
+    store      as it was found
+    vault      its secrets
+    settings   where the fence is
+    noise      of the windows that open
+    """
+
     def __init__(self, store: Store, vault: Vault, settings: Settings, noise: Noise) -> None:
         self.store, self.vault, self.settings, self.noise = store, vault, settings, noise
         self.done: list[str] = []

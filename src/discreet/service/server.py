@@ -30,7 +30,10 @@ LOG = logging.getLogger("discreet.service")
 
 
 class Server:
-    """Everything that the routes need; one for each process."""
+    """Everything that the routes need; one for each process.
+
+    settings   store, secrets, and what is allowed
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings

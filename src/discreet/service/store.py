@@ -183,7 +183,10 @@ _ADDRESS = (
 
 
 class Store:
-    """Connections to one database, and one transaction at a time per process."""
+    """Connections to one database, and one transaction at a time per process.
+
+    url   sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE
+    """
 
     def __init__(self, url: str) -> None:
         try:

@@ -69,7 +69,10 @@ def exclusive(handle: int) -> Iterator[None]:
 
 
 class Vault:
-    """Keys outside the database."""
+    """Keys outside the database.
+
+    folder   of the secrets; made if it is missing
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -29,13 +29,20 @@ WORD_BYTES = 16
 
 
 class Word(msgspec.Struct):
-    """What the witness holds for an instance; none before the first."""
+    """What the witness holds for an instance; none before the first.
+
+    word   the last one; null before the first
+    """
 
     word: str | None = None
 
 
 class Move(msgspec.Struct, forbid_unknown_fields=True):
-    """Put `after` in the place of `before`."""
+    """Put `after` in the place of `before`.
+
+    before   what the caller takes it to hold
+    after    what it shall hold
+    """
 
     before: str | None
     after: str

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+import msgspec
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +26,7 @@ from discreet.service.dashboard.sessions import HOURS, Session, Sessions, check_
 from discreet.service.errors import Problem, forbidden, not_found, unexpected
 from discreet.service.keys import ADMIN_ID, SCOPES, Key
 from discreet.service.messages import KeyBody
+from discreet.service.replies import NewKeyReply
 from discreet.service.server import Server
 
 LONGEST_FORM = 64 * 1024  # bytes
@@ -47,7 +49,10 @@ Page = Callable[[Request, Session], Awaitable[Response]]
 
 
 class Dashboard:
-    """The pages of one server."""
+    """The pages of one server.
+
+    server   whose bandits are shown
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -194,7 +199,7 @@ class Dashboard:
             "overview.html",
             session,
             bandits=found,
-            alarms=[each for each in found if each["alarm"]],
+            alarms=[each for each in found if each.alarm],
             populations=populations,
             url=_url(request),
         )
@@ -258,7 +263,12 @@ class Dashboard:
         return await self._keys(session)
 
     async def _keys(
-        self, session: Session, made: dict[str, Any] | None = None, wrong: str | None = None
+        self,
+        session: Session,
+        made: NewKeyReply | None = None,
+        *,
+        instead_of: str | None = None,
+        wrong: str | None = None,
     ) -> Response:
         listed = [key.public() for key in self.server.keys.all()]
         everything = await administration.bandits(self.server, session.key)
@@ -266,12 +276,13 @@ class Dashboard:
             "keys.html",
             session,
             422 if wrong else 200,
-            keys=[each for each in listed if each["revoked"] is None],
-            revoked=[each for each in listed if each["revoked"] is not None],
-            bandits=[each["name"] for each in everything],
+            keys=[each for each in listed if each.revoked is None],
+            revoked=[each for each in listed if each.revoked is not None],
+            bandits=[each.name for each in everything],
             scopes=SCOPES,
             fixed=ADMIN_ID,
             made=made,
+            instead_of=instead_of,
             wrong=wrong,
         )
 
@@ -306,7 +317,7 @@ class Dashboard:
             old.name, sorted(old.scopes), sorted(old.bandits) if old.bandits else None, old.rate
         )
         made = await administration.create_key(self.server, body, session.key.id)
-        return await self._keys(session, {**made, "instead_of": old.id})
+        return await self._keys(session, made, instead_of=old.id)
 
     async def revoke_key(self, request: Request, session: Session) -> Response:
         """End a key for good."""
@@ -472,7 +483,7 @@ def _environment() -> Environment:
         "when": _when,
         "iso": _iso,
         "duration": _duration,
-        "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+        "pretty": _pretty,
         "path": lambda value: quote(value, safe=""),
     }
     made.globals |= {"hours": HOURS}
@@ -493,6 +504,10 @@ def _number(value: float, digits: int = 3) -> str:
         return power if mantissa == "1" else f"{mantissa}·{power}"
     text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def _signed(value: float, places: int = 3) -> str:

@@ -37,7 +37,10 @@ _LOG_OUT = sa.text(  # two tabs may log out at once
 
 @dataclass(frozen=True)
 class Session:
-    """Somebody who has logged in."""
+    """Somebody who has logged in.
+
+    key   that logged in
+    """
 
     key: Key
     form_token: str  # that every form of this session carries
