@@ -36,6 +36,9 @@ PLACES = (
 WRITTEN = {
     "experiment.json",
     "index.html",
+    "page.html",
+    "plan.html",
+    "plan.json",
     "report.html",
     "results.parquet",
 }  # by commands, into their folders
