@@ -16,6 +16,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +68,10 @@ class Example:
             from discreet.experiments.figures import against_epsilon
             from discreet.experiments.runner import load
 
-            return against_epsilon(load(self.out))
-        return bars(self) if self.figures else ""
+            drawn = against_epsilon(load(self.out))
+        else:
+            drawn = bars(self) if self.figures else ""
+        return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
 
 
 def examples() -> list[Path]:
