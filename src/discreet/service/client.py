@@ -143,12 +143,13 @@ class Client:
         return reply
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Any call of the API: JSON in, JSON out; tried again where that is safe."""
-        raw = None if body is None else json.dumps(body, allow_nan=False).encode()
+        """Any call of the API: JSON or bytes in, JSON out; tried again where that is safe."""
+        raw = body if body is None or isinstance(body, bytes) else _json(body)
+        sent = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         for attempt in range(TRIES):
             last = attempt == TRIES - 1
             try:
-                status, kind, content = self._send(method, path, raw)
+                status, kind, content = self._send(method, path, raw, sent)
             except OSError:
                 self.close()
                 if last:
@@ -175,13 +176,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, str, bytes]:
+    def _send(
+        self, method: str, path: str, body: bytes | None, kind: str = "application/json"
+    ) -> tuple[int, str, bytes]:
         if self._connection is None:
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            self._connection = kind(self._host, self._port, timeout=self._timeout)
+            opened = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            self._connection = opened(self._host, self._port, timeout=self._timeout)
         headers = {"Authorization": f"Bearer {self._key}"}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = kind
         self._connection.request(method, self._path + path, body, headers)
         response = self._connection.getresponse()
         return response.status, response.headers.get("Content-Type", ""), response.read()
@@ -196,6 +199,10 @@ def _request(context: Any, actions: Any, features: Any, person: Any, id: Any) ->
         "id": id,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _json(body: Any) -> bytes:
+    return json.dumps(body, allow_nan=False).encode()
 
 
 def _quoted(name: str) -> str:

@@ -67,8 +67,12 @@ class LocalHeld:
 
     def numbers(self, question: str) -> int | None:
         """How many a report on a question has; None if it is not asked."""
-        shape, d = self.server.policy.shape(question), self.server.policy.dim
-        return None if shape is None else (1, d, d * (d + 1) // 2)[len(shape)]
+        shape = self.server.policy.shape(question)
+        if shape is None:
+            return None
+        if len(shape) == 2:  # symmetric
+            return shape[0] * (shape[0] + 1) // 2
+        return shape[0] if shape else 1
 
     def read(self, question: str, codes: list[int]) -> Report | None:
         """A report to take; None if no device could have sent it."""
@@ -81,6 +85,18 @@ class LocalHeld:
         values = policy.channels[question].decode(shaped)
         possible = policy.channels[question].possible(values).all()
         return Report(policy.window, question, values) if possible else None
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether reports count in the batches of a relay only."""
+        return self.server.crowd is not None
+
+    def take_batch(self, reports: list[Report]) -> None:
+        """Add a batch to the sums in memory; they are sound, and enough."""
+        if self.is_shuffled:
+            self.server.aggregate(reports)
+        else:
+            self.server.take_many(reports)
 
     def counts(self) -> ReportCounts:
         """How many reports came: they are private already."""
@@ -114,17 +130,23 @@ def guarantee(held: LocalHeld) -> Guarantee:
 
 def promised(server: LocalServer) -> Guarantee:
     """What each person who answers this server is promised."""
-    promise = bandit_guarantee(server.policy, sent=server.taken > 0)
+    shuffled: dict[str, Any] = {}
+    if server.crowd is not None:
+        shuffled = {"batches": server.batches, "crowd": server.crowd}
+    promise = bandit_guarantee(server.policy, sent=server.taken > 0, **shuffled)
     return replace(promise, unprotected=(*promise.unprotected, *UNPROTECTED))
 
 
-MINIMUM = 0.5  # of a batch
+MINIMUM = 0.5  # of a batch, under local trust; under shuffled trust the policy says it
 
 
 def terms(held: LocalHeld, vault: Vault, policy: bytes) -> Terms:
     """What a relay and its devices are told: the key, and what a batch is. A window is a batch."""
     public = held.server.policy
     size = held.server.size(public.window)
+    minimum = math.ceil(MINIMUM * size)
+    if public.batch is not None:
+        size, minimum = public.batch.size, public.batch.minimum
     longest = 0
     for question in public.questions:
         values = [-RESPONSE] * (held.numbers(question.name) or 0)
@@ -137,8 +159,8 @@ def terms(held: LocalHeld, vault: Vault, policy: bytes) -> Terms:
         key=sealing.public_key(vault.report_key(held.name, held.tag)),
         size=-(-longest // sealing.STEP) * sealing.STEP,
         batch=size,
-        minimum=math.ceil(MINIMUM * size),
-        epsilon=public.epsilon / public.contributions,
+        minimum=minimum,
+        epsilon=public.report_epsilon,
     )
 
 
@@ -226,7 +248,7 @@ def turn(connection: Connection, held: LocalHeld, row: Any) -> None:
     release = {
         "window": row.window,
         "rounds": row.window_end - row.window_start,
-        "count": sum(each["count"] for each in sums.values()),
+        "count": held.server.taken - row.window_start,
         "sum": {name: np.asarray(each["total"]).tolist() for name, each in sums.items()},
         "at": now,
     }
