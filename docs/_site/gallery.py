@@ -20,6 +20,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from .docstrings import inline, rewritten
+
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "gallery"
 LINE = re.compile(r"^(\w[^\n]*?) {2,}(-?[\d.,]*\d)\b(.*)$", re.M)
@@ -68,10 +70,8 @@ class Example:
             from discreet.experiments.figures import against_epsilon
             from discreet.experiments.runner import load
 
-            drawn = against_epsilon(load(self.out))
-        else:
-            drawn = bars(self) if self.figures else ""
-        return drawn.replace("<svg ", f'<svg role="img" aria-label="{escape(self.title)}" ', 1)
+            return against_epsilon(load(self.out))
+        return bars(self) if self.figures else ""
 
 
 def examples() -> list[Path]:
@@ -151,10 +151,16 @@ def bars(shown: Example) -> str:
         return svg(figure)
 
 
+def spoken(shown: Example) -> str:
+    """Its picture with a name for those who hear the page."""
+    return shown.picture.replace("<svg ", f'<svg role="img" aria-label="{escape(shown.title)}" ', 1)
+
+
 def page(shown: Example) -> str:
     """The page of an example."""
     name = shown.path.name
-    lines = [shown.title, "=" * len(shown.title), "", *shown.text.splitlines(), ""]
+    title = inline(shown.title)
+    lines = [title, "=" * len(title), "", *rewritten(shown.text.splitlines())]
     if shown.picture:
         lines += [".. raw:: html", f"    :file: {shown.path.stem}.svg", ""]
     lines += ["What it prints", "-" * 14, "", ".. code-block:: text", ""]
@@ -184,7 +190,7 @@ def write(app: Any) -> None:
     kept = Path(app.doctreedir).parent / "examples"
     shown = [example(path, printed(path, kept), kept) for path in examples()]
     pages = {PAGES / f"{each.path.stem}.rst": page(each) for each in shown}
-    pages |= {PAGES / f"{each.path.stem}.svg": each.picture for each in shown if each.picture}
+    pages |= {PAGES / f"{each.path.stem}.svg": spoken(each) for each in shown if each.picture}
     pages[PAGES / "index.txt"] = cards(shown)
     PAGES.mkdir(exist_ok=True)
     for old in PAGES.iterdir():
