@@ -119,7 +119,7 @@ def example(path: Path, output: str, folder: Path) -> Example:
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
         lines = [line.removeprefix("#").strip() for line in source.split("\n\n")[0].splitlines()]
-        title, _, rest = " ".join(lines[1:]).partition("? ")  # the first is the command
+        title, _, rest = " ".join(lines[1:]).strip().partition("? ")  # the first is the command
         return Example(path, f"{title}?", rest, output, folder / path.stem)
     title, _, rest = re.match(r'"""(.*?)"""', source, re.S)[1].partition("\n")
     rest = re.sub(r"^ +python examples/.*\n(?: +.*\n)*", "", rest, flags=re.M)
