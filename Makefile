@@ -85,7 +85,7 @@ notes:  ## Release notes: the newest section of CHANGELOG.md
 	@awk '/^## / { if (found++) exit } found' CHANGELOG.md
 
 lock:  ## requirements-dev.lock, from pyproject.toml: what development was tried with
-	uv pip compile --quiet --universal --extra all --extra dev --output-file requirements-dev.lock pyproject.toml
+	uv pip compile --quiet --universal --extra all --extra dev --extra docs --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist docs/reference docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
