@@ -1,4 +1,4 @@
-"""Private contextual bandits against continual LinUCB and LinUCB: the tables of docs/bandits.md.
+"""Private bandits against continual LinUCB and LinUCB: the tables of docs/bandits-why.md.
 
     python benchmarks/bandits.py [private] [lockin] [late] [drift]
                                  [joint] [policies] [growth] [free] [speed] [seeds] [from=SEED]
@@ -79,8 +79,8 @@ def make(case: Case, seed: int):
         return baselines.LocalLinUCB(d, horizon, case.epsilon, **common)
     if name == "LocalSGD":
         return baselines.LocalSGDBandit(d, horizon, case.epsilon, **common)
-    if name == "local":
-        return LinearBandit(d, horizon, case.epsilon, trust="local", **common)
+    if name in ("local", "shuffled"):
+        return LinearBandit(d, horizon, case.epsilon, trust=name, **common)
     epsilon = math.inf if more == "without privacy" else case.epsilon
     if name in ("private", "same"):
         return LinearBandit(d, horizon, epsilon, **common)

@@ -80,6 +80,7 @@ class AuditReport:
     attack: str = ""  # its name
     claim: float = math.inf  # epsilon promised
     p_value: float = math.nan  # of the claim, at most
+    contributions: int = 1  # of one person that the attack replaced
 
     @property
     def verdict(self) -> str:

@@ -42,7 +42,7 @@ class Belief:
     proof: Array  # (d, d), sum of all windows' whitened Gram matrices as they were released
     proof_variance: float  # of the noise in it
     constant: float = 0.0  # the last entry of every row, if there is an intercept
-    windows: int = 0
+    windows: int = 0  # released so far
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
     proven: bool = False  # whether the count of rewards has stood out of its noise once
     waited: int = 0  # decisions before the first of them
@@ -190,11 +190,17 @@ class Belief:
 
 def prior_precision(d: int, radius: float, constant: float) -> Array:  # (d, d)
     """|theta| about `radius`, but for the last entry if that belongs to an intercept."""
-    radius = min(max(radius, 1e-6), 1e6)  # finite for any radius
-    diagonal = np.full(d, d / radius**2)
+    return np.diag(prior_precisions(d, radius, constant))
+
+
+def prior_precisions(d: int, radius: Array | float, constant: float) -> Array:  # (..., d)
+    """The diagonals of `prior_precision`, for each radius."""
+    radius = np.minimum(np.maximum(radius, 1e-6), 1e6)  # finite for any radius
+    diagonal = np.empty((*radius.shape, d))
+    diagonal[...] = (d / radius**2)[..., None]
     if constant:
-        diagonal[-1] = (constant / INTERCEPT_STD) ** 2
-    return np.diag(diagonal)
+        diagonal[..., -1] = (constant / INTERCEPT_STD) ** 2
+    return diagonal
 
 
 @value
@@ -204,7 +210,7 @@ class Point:
 
     mean: Array  # (d,)
     error: float  # root mean square error of a prediction
-    windows: int = 0
+    windows: int = 0  # released so far
 
     constant: ClassVar[float] = 0.0  # it has no intercept
 

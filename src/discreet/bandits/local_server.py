@@ -38,7 +38,12 @@ FIRST = 10.0  # people for each dimension, times the variance of a report
 RATIO = 1.5  # of all people so far, from window to window
 DRAWS = 64  # of the posterior, for "thompson"
 CLIP = 0.5  # of the first window: most residuals of theta = 0 are shorter, if theta ~ N(0, I/d)
+SHUFFLED_CLIP = 0.4  # the same where reports are shuffled: regret 321, with .5 355 (as below)
 UNCLIPPED = 1.2  # root-mean-square residuals that count in full
+# Largest error of the mean square residual that moves the clip. The small part of a joint report is
+# noisy: there it counts with one standard error more. Regret at 30,000 rounds, d = 5, shuffled, 20
+# seeds: 383 with .1, 363 so; 355 with windows at least as large as the first.
+SURE, ABOUT = 0.1, 0.3
 PRIOR = 4.0  # H is I/d at first, its entries known to 1 / (d sqrt(PRIOR))
 MEMORY = 0.9  # of the Gram's weight, kept from window to window
 EXPLORING, CURIOUS = 0.3, 1.0  # most rounds that explore, and first windows of them
@@ -53,8 +58,8 @@ DISCOUNT = 1.0
 class _Belief:
     """What the reports so far have told: the posterior of theta, and the running Gram."""
 
-    theta: Array
-    covariance: Array
+    theta: Array  # (d,), the posterior mean
+    covariance: Array  # (d, d), of its error
     gram: Array  # in the coordinates of the open window's whitening
     weight: float  # the reports that the Gram is worth
 
@@ -109,7 +114,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         self._first = self._first_size(contributions)
         public = PublicPolicy.start(
             d,
-            clip=CLIP,
+            clip=CLIP if crowd is None else SHUFFLED_CLIP,
             policy=policy,
             contributions=contributions,
             norm_bound=norm_bound,
@@ -130,7 +135,10 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
     def size(self, window: int) -> int:
         """How many people a window wants: known beforehand."""
         first = self._first
-        return first if window == 0 else math.ceil(first * (RATIO - 1) * RATIO ** (window - 1))
+        if window == 0:
+            return first
+        grown = math.ceil(first * (RATIO - 1) * RATIO ** (window - 1))
+        return grown if self.crowd is None else max(first, grown)  # a small crowd hides little
 
     def _first_size(self, contributions: int) -> int:
         """FIRST d people, times the variance of a report."""
@@ -234,9 +242,10 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         """UNCLIPPED root-mean-square residuals, if enough people told; at most twice or half."""
         clip = self.policy.clip
         error = self.policy.std("scale") / math.sqrt(max(scale.count, 1))
-        if error > 0.1 or scale.count <= 20:
+        most, margin = (SURE, 0.0) if self.crowd is None else (ABOUT, error)
+        if error > most or scale.count <= 20:
             return clip
-        square = min(max(float(scale.mean), 0.02, error / 2), 1.0)
+        square = min(max(float(scale.mean) + margin, 0.02, error / 2), 1.0)
         wanted = clip * min(max(UNCLIPPED * math.sqrt(square), 0.5), 2.0)
         return max(min(1.0, wanted), 10 * SMALLEST_CLIP)
 

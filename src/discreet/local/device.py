@@ -15,7 +15,7 @@ from discreet.local.report import Report
 from discreet.local.server import local_guarantee
 from discreet.local.state import PublicState
 from discreet.privacy import Guarantee, Noise
-from discreet.privacy.crowd import Batch
+from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.noise import source
 
 
@@ -60,7 +60,7 @@ class Promise:
                 "contributions must ask for a smaller epsilon too"
             )
 
-    def _check_batch(self, state: PublicState, batch: Batch) -> None:
+    def _check_batch(self, state: PublicState, batch: PlannedBatch) -> None:
         """The bound is computed here, from the person's own limits and the stated batch."""
         if not (batch.epsilon <= self.epsilon and batch.delta <= self.delta):
             raise ValueError(

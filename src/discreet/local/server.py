@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from discreet.local.questions import Channel
 from discreet.local.report import (
     BatchSum,
     Report,
@@ -15,7 +16,6 @@ from discreet.local.report import (
     empty_sums,
     possible,
 )
-from discreet.local.questions import Channel
 from discreet.local.state import PublicState
 from discreet.privacy import Crowd, Guarantee, Noise, Release
 from discreet.privacy.noise import source
@@ -116,10 +116,7 @@ class Server(ABC, Generic[State, Belief]):
         if state.batch is None:
             raise ValueError("reports of this state are not shuffled: use take")
         if not isinstance(batch, BatchSum):
-            reports = batch
-            batch = BatchSum.empty(state)
-            for report in reports:
-                batch.add(report, state)
+            batch = BatchSum.empty(state).plus(batch, state)
         fits = batch.window == state.window and not self.holds_batch
         if not fits or batch.count < state.batch.minimum:
             self.refused += batch.count + batch.refused

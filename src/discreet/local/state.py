@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Array, finite, integer, positive
 from discreet.local.questions import LARGEST, Channel, Question, Shape
 from discreet.privacy import SymmetricChannel
-from discreet.privacy.crowd import Batch
+from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.release import plain
 
 FORMAT = 1
@@ -54,7 +54,7 @@ class PublicState:
     contributions: int = 1
     norm_bound: float = 1.0
     outcome_range: tuple[float, float] = (-1.0, 1.0)
-    batch: Batch | None = None
+    batch: PlannedBatch | None = None
 
     def __post_init__(self) -> None:
         self._set("theta", bounded("theta", self.theta, (None,)))
@@ -86,8 +86,8 @@ class PublicState:
             raise ValueError(f"expected 1 to {MOST_QUESTIONS} questions of different names")
         if abs(math.fsum(question.fraction for question in self.questions) - 1) > 1e-6:
             raise ValueError("the fractions of the questions must add up to 1")
-        if not isinstance(self.batch, Batch | None):
-            raise ValueError("batch must be a Batch, or None where reports are not shuffled")
+        if not isinstance(self.batch, PlannedBatch | None):
+            raise ValueError("batch must be a PlannedBatch, or None where reports are not shuffled")
         self.channels  # noqa: B018  (they refuse an epsilon that is too small)
 
     def _set(self, name: str, value: Any) -> None:
@@ -172,7 +172,7 @@ class PublicState:
             values["questions"] = tuple(Question(**each) for each in values["questions"])
             values["epsilon"] = float(values["epsilon"])
             if batch is not None:
-                values["batch"] = Batch(**{**batch, "epsilon": float(batch["epsilon"])})
+                values["batch"] = PlannedBatch(**{**batch, "epsilon": float(batch["epsilon"])})
             return cls(**values)
         except (KeyError, TypeError, OverflowError, AttributeError, RecursionError):
             raise ValueError(f"not a public state; use {cls.__name__}.to_dict") from None

@@ -43,10 +43,10 @@ class Crowd:
         if not self.local_epsilon <= 25:
             raise ValueError("local_epsilon must be at most 25: beyond, a report hides nothing")
 
-    def batch(self, size: int, epsilon: float, delta: float) -> "Batch":
+    def batch(self, size: int, epsilon: float, delta: float) -> "PlannedBatch":
         """A batch of this planned size, whose people are promised (epsilon, delta)."""
         size = integer("size", size)
-        return Batch(
+        return PlannedBatch(
             size=size,
             minimum=math.ceil(self.minimum * size),
             honest=max(1, math.floor(self.honest * size)),
@@ -58,7 +58,7 @@ class Crowd:
 
 @value
 @dataclass(frozen=True)
-class Batch:
+class PlannedBatch:
     """What a public state says about the crowd that a report will hide in.
 
     size            planned reports

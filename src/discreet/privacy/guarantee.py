@@ -10,6 +10,7 @@ from discreet.privacy.budget import weaknesses
 from discreet.privacy.crowd import Crowd
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 from discreet.privacy.release import Release, plain
+from discreet.state import value
 
 _TRUST = {
     "central": "Everything this learner publishes",
@@ -42,6 +43,10 @@ class Report(Protocol):
     def delta(self) -> float:
         """Of the claim."""
 
+    @property
+    def contributions(self) -> int:
+        """Rounds, rows or reports of one person that the attack replaced."""
+
     def to_dict(self) -> dict[str, Any]:
         """Lower bound, method, number of runs, confidence, code version."""
 
@@ -53,6 +58,7 @@ ONE_PROCESS = (
 )
 
 
+@value
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What a learner promises each person over its whole life, and what it has released so far.
@@ -163,7 +169,10 @@ class Guarantee:
                 f"the attack was made on epsilon = {report.claim:g}, delta = {report.delta:g}, and "
                 f"epsilon = {self.epsilon:g}, delta = {self.delta:g} is promised; attack that"
             )
-        if not _fits(report.attack, type(of).__name__, self.trust, self.contributions):
+        if (
+            not is_attack_on(report.attack, type(of).__name__, self.trust)
+            or report.contributions != self.contributions
+        ):
             raise ValueError(
                 f"the attack {report.attack!r} is not one on {type(of).__name__} under "
                 f"{self.trust} trust with contributions = {self.contributions}; see: discreet audit"
@@ -289,12 +298,14 @@ def _times(epsilon: float) -> str:
     return f"{rounded:.{max(digits, 0)}f} times as likely"
 
 
-def _fits(attack: str, learner: str, trust: str, contributions: int) -> bool:
-    """Whether an attack of this name is one on such a learner.
+def is_attack_on(attack: str, learner: str, trust: str) -> bool:
+    """Whether an attack of this name is one on such a class under such trust.
 
-    >>> _fits("linear bandit sgd", "LinearBandit", "joint", 1), _fits("ftrl", "FTPL", "central", 1)
-    (True, False)
-    >>> _fits("local regression gram report", "PrivateLinearRegression", "local", 1)
+    >>> is_attack_on("linear bandit sgd", "LinearBandit", "joint")
+    True
+    >>> is_attack_on("ftrl", "FTPL", "central")
+    False
+    >>> is_attack_on("local regression gram report", "PrivateLinearRegression", "local")
     True
     """
     words = "".join(mark for mark in attack.lower() if mark.isalnum())
@@ -302,14 +313,11 @@ def _fits(attack: str, learner: str, trust: str, contributions: int) -> bool:
     names = [name, name.removeprefix("private")]
     if trust == "local":  # "local regression" is private linear regression under local trust
         names.append("local" + names[1].removeprefix("linear"))
-    shuffled = trust == "shuffled"
     other = {"local": "central", "central": "local", "joint": "local", "shuffled": "central"}[trust]
     return (
         words.startswith(tuple(names))
         and other not in words.removeprefix(name)
-        and ("shuffled" in words) == shuffled
-        and ("three" in words) == (contributions == 3)
-        and contributions in (1, 3)
+        and ("shuffled" in words) == (trust == "shuffled")
     )
 
 

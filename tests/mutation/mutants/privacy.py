@@ -97,8 +97,8 @@ MUTANTS = [
         "Off-diagonal entries are counted twice, not sqrt(2) times: moves are sqrt(2) longer.",
         "gaussian symmetric",
         (
-            Edit("privacy.mechanisms:symmetric_to_vector", "math.sqrt(2)", "2.0"),
-            Edit("privacy.mechanisms:vector_to_symmetric", "math.sqrt(2)", "2.0"),
+            Edit("privacy.mechanisms:symmetric_to_vector", "* isometry", "* isometry**2"),
+            Edit("privacy.mechanisms:vector_to_symmetric", "/ isometry", "/ isometry**2"),
         ),
     ),
     Mutant(
@@ -109,7 +109,7 @@ MUTANTS = [
         "sensitivity",
         1e-12,
         lost_length,
-        (Edit("privacy.mechanisms:symmetric_to_vector", "math.sqrt(2)", "1.0"),),
+        (Edit("privacy.mechanisms:symmetric_to_vector", "* isometry", "* 1.0"),),
         unit="relative length",
     ),
     Mutant(
