@@ -18,8 +18,7 @@ _FIELD = re.compile(r"^ *(\w+)  +(\S.*)$", re.M)
 _CLASSES = {
     name: kind
     for room in (messages, replies, definitions, sealing)
-    for name, kind in vars(room).items()
-    if inspect.isclass(kind)
+    for name, kind in inspect.getmembers(room, inspect.isclass)
 }
 
 
