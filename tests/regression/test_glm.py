@@ -16,10 +16,11 @@ from discreet.audit import audit_scores
 from discreet.least_squares import Whitening
 from discreet.links import BoundedLink, link
 from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
-from discreet.regression import glm_erm, glm_newton, glm_sgd
+from discreet.regression import fisher, glm_erm, glm_newton, glm_sgd
 from discreet.regression.base import PrivacyLeakWarning, Problem
+from discreet.regression.fisher import Weighting
 from discreet.regression.glm import PrivateGLM
-from discreet.regression.glm_newton import Weighting, sensitivities, statistics
+from discreet.regression.glm_newton import sensitivities, statistics
 from discreet.regression.sample import Sample
 
 LINK_CASES = st.sampled_from(
@@ -299,7 +300,7 @@ def test_newton__the_released_noise_has_the_stated_distribution(assert_distribut
     rows = []
     for seed in range(800):
         sample = Sample(problem(X, y, 1.0, seed=seed), X, y, 0.2)
-        stage = glm_newton._stage(sample, model, weighting, theta, "one")
+        stage = fisher.stage(sample, glm_newton.LinkScore(model), weighting, theta, "one")
         rows.append(stage.information @ stage.theta - exact)  # H (H^-1 g) - g
     # sensitivity: 2 tau h = 1 for the gradient, and an eighth of its square for H
     scale = math.sqrt(1 + glm_newton.GRAM_COST / 2) / 0.2

@@ -125,8 +125,9 @@ class LocalReports(Stateful, Estimator):
         self.server.take_many(self.answers(rows, rewards, noise))
 
     def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Report]:
-        """What these people send."""
-        coins = self._rng.random(len(rows))
+        """What these people send. Where there is one question nobody needs a coin."""
+        alone = len(self.server.policy.questions) == 1
+        coins = np.zeros(len(rows)) if alone else self._rng.random(len(rows))
         return report_many(rows, rewards, self.server.policy, coins, noise)
 
 
@@ -172,9 +173,8 @@ class BatchWindow(LocalWindow):
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers the one question."""
-        estimator = self.estimator
-        for report in estimator.answers(rows, rewards, self.noise):
-            self.batch.add(report, estimator.server.policy)
+        reports = self.estimator.answers(rows, rewards, self.noise)
+        self._commit(batch=self.batch.plus(reports, self.estimator.server.policy))
 
     def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
         """The server takes the batch, if it is large enough, and publishes the next policy."""
