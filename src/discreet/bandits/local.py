@@ -9,7 +9,7 @@ the two sides apart, use `Device` and `LocalServer` themselves (examples/local_d
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -130,7 +130,7 @@ class LocalReports(Stateful, Estimator):
 class LocalWindow(EstimatorWindow):
     """Reports go to the server at once."""
 
-    _state = ("size",)
+    _state: ClassVar[tuple[str, ...]] = ("size",)
 
     def __init__(self, size: int) -> None:
         self.size = size
