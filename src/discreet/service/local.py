@@ -20,6 +20,7 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.arrays import Array
 from discreet.bandits import LocalServer
 from discreet.bandits.local import bandit_guarantee
 from discreet.local import Report
@@ -86,10 +87,15 @@ class LocalHeld:
 
     def take_batch(self, reports: list[Report]) -> None:
         """Add a batch to the sums in memory; they are sound, and enough."""
+        answers: dict[str, list[Array]] = {}
+        for report in reports:
+            answers.setdefault(report.question, []).append(report.values)
+        window = self.server.policy.window
+        together = [Report(window, asked, np.concatenate(each)) for asked, each in answers.items()]
         if self.is_shuffled:
-            self.server.aggregate(reports)
+            self.server.aggregate(together)
         else:
-            self.server.take_many(reports)
+            self.server.take_many(together)
 
     def counts(self) -> ReportCounts:
         """How many reports came: they are private already."""

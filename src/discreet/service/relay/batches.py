@@ -160,15 +160,17 @@ class Relay:
         return max(self.minimum(terms), min(terms.batch, MOST_BATCH_BYTES // terms.sealed_size))
 
     async def forever(self) -> None:
-        """Look at the batches at every tick, until cancelled."""
+        """Look at the batches at every tick, until cancelled; no bandit waits for another's."""
+        await asyncio.gather(*(self._watch(name) for name in self.settings.bandits))
+
+    async def _watch(self, name: str) -> None:
         while True:
-            for name in self.settings.bandits:
-                try:
-                    await self.step(name)
-                except Problem:
-                    continue  # the store is away: the next tick will do it
-                except Exception as error:
-                    LOG.error("unexpected %s with a batch", type(error).__name__)
+            try:
+                await self.step(name)
+            except Problem:
+                pass  # the store is away: the next tick will do it
+            except Exception as error:
+                LOG.error("unexpected %s with a batch", type(error).__name__)
             await asyncio.sleep(self.settings.tick)
 
     async def step(self, name: str) -> None:
