@@ -18,6 +18,7 @@ import pytest
 import sqlalchemy as sa
 import uvicorn
 
+from discreet.cli import main
 from discreet.service import asgi, reports, sealing
 from discreet.service.relay import batches as relay_batches
 from discreet.service.relay import store as relay_store
@@ -428,6 +429,21 @@ def test_settings__that_cannot_work_are_refused_in_words():
     ):
         with pytest.raises(ValueError, match=words):
             RelaySettings(**{**good, **change})
+
+
+def test_command__says_what_it_needs_and_touches_nothing(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("SERVER", "KEY", "BANDITS"):
+        monkeypatch.delenv(f"DISCREET_RELAY_{name}", raising=False)
+    for arguments, words in (
+        ([], "--server must be"),
+        (["--server", "https://d.example"], "DISCREET_RELAY_KEY must hold"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(["relay", *arguments])
+        assert stop.value.code == 2
+        assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 def test_delivery__an_answer_that_is_lost_counts_a_batch_once(server, relaying, monkeypatch):
