@@ -123,7 +123,7 @@ class Relay:
                     answers.append(CLOSED)
                 elif len(report.sealed) != terms.sealed_size:
                     answers.append(_other_size())
-                elif self._is_known(connection, tables.seen, report.id, name, terms.policy):
+                elif _is_known(connection, tables.seen, name, terms.policy, report.id):
                     answers.append(ACCEPTED)
                 elif count >= left:
                     answers.append(between_batches())
@@ -131,7 +131,7 @@ class Relay:
                     # One report of each person: the second one is not told apart from the first.
                     person = hmac.new(batch.secret, report.person, hashlib.sha256).digest()
                     _insert(connection, tables.seen, bandit=name, policy=terms.policy, id=report.id)
-                    if not self._is_known(connection, tables.people, person, name):
+                    if not _is_known(connection, tables.people, name, person):
                         _insert(connection, tables.people, bandit=name, person=person)
                         place = new_place()
                         _insert(connection, tables.reports, bandit=name, place=place,
@@ -143,11 +143,6 @@ class Relay:
                 added = tables.batches.c.count + count
                 connection.execute(sa.update(tables.batches).where(where).values(count=added))
         return answers
-
-    def _is_known(self, connection: Any, table: sa.Table, key: bytes, *more: str) -> bool:
-        values = dict(zip(table.primary_key.columns.keys(), (*more, key), strict=True))
-        where = [table.c[column] == value for column, value in values.items()]
-        return connection.execute(sa.select(table.c.bandit).where(*where)).first() is not None
 
     # -- batches -----------------------------------------------------------------------------------
 
@@ -307,6 +302,12 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
     threading.Thread(target=run, daemon=True).start()
     return await done
+
+
+def _is_known(connection: Any, table: sa.Table, *key: Any) -> bool:
+    """Whether there is a row with this primary key."""
+    where = [column == value for column, value in zip(table.primary_key, key, strict=True)]
+    return connection.execute(sa.select(table.c.bandit).where(*where)).first() is not None
 
 
 def _insert(connection: Any, table: sa.Table, **values: Any) -> None:
