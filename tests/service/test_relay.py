@@ -266,7 +266,7 @@ def rank_correlation(server, relay, received, people):
 
 def test_order__of_arrival_says_nothing_about_the_order_forwarded(server, relaying, received):
     """4.5 standard deviations of 1/sqrt(n - 1): a false alarm in 150,000 runs."""
-    people = 150
+    people = 100
     found = rank_correlation(server, relaying(minimum=people), received, people)
     assert abs(found) < 4.5 / np.sqrt(people - 1)
 
@@ -275,7 +275,7 @@ def test_order__left_in_is_caught(server, relaying, received, monkeypatch):
     """A relay that keeps the order of arrival fails the test above."""
     numbers = iter(range(10**6))
     monkeypatch.setattr(relay_batches, "new_place", lambda: next(numbers).to_bytes(16, "big"))
-    people = 150
+    people = 100
     found = rank_correlation(server, relaying(minimum=people), received, people)
     assert abs(found) > 4.5 / np.sqrt(people - 1)
 
