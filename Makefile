@@ -7,7 +7,7 @@ BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test thorough lint bench figures-check papers dist notes lock clean
+.PHONY: help demo serve test thorough lint docs docs-links bench figures-check papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,8 +30,17 @@ lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.documents  ## The site, in build/site: warnings are errors, links checked, works offline
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -j auto -b html -d build/doctrees docs build/site
+	$(BIN)/python docs/_site/check.py build/site
+
+docs-links: $(VENV)/.documents  ## Links of the site that lead elsewhere; needs a network
+	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -b linkcheck -d build/doctrees docs build/links
+	@cat build/links/output.txt
+
 bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/demo.py
+	$(BIN)/python benchmarks/observer.py
 	$(BIN)/python benchmarks/prefix.py
 	$(BIN)/python benchmarks/privacy.py
 	$(BIN)/python benchmarks/regression.py
@@ -76,7 +85,7 @@ lock:  ## requirements-dev.lock, from pyproject.toml: what development was tried
 	uv pip compile --quiet --universal --extra all --extra dev --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## Remove the environment and caches
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist docs/reference docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(CLIENT): clients/js/package-lock.json
 	@if command -v npm >/dev/null; then \
@@ -106,6 +115,10 @@ $(VENV)/.serves: $(VENV)/.made pyproject.toml
 $(VENV)/.measures: $(VENV)/.made pyproject.toml
 	$(PIP) --editable '.[all]'
 	touch $@
+
+$(VENV)/.documents: $(VENV)/.made pyproject.toml
+	$(PIP) --editable '.[all,docs]'
+	touch $@ $(VENV)/.runs $(VENV)/.serves $(VENV)/.measures
 
 $(VENV)/.develops: $(VENV)/.made pyproject.toml
 	$(PIP) --editable '.[all,dev]'

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kit import run
+from kit import CONSOLE, new_table, run
+from rich.table import Table
 from scipy.special import expit
 
 from discreet.audit import ATTACKS, audit_scores
@@ -65,7 +66,7 @@ def main() -> None:
         save(results, options.full)
     broken = [each.attack.name for each in results if each.verdict == "BROKEN"]
     print(f"refuted at {CONFIDENCE} over {len(ATTACKS)} attacks: {broken or 'none'}")
-    print("\n".join(table()))
+    CONSOLE.print(table())
 
 
 def ideal_bound(*, release: str, runs: int, seed: int) -> dict[str, float]:
@@ -104,14 +105,14 @@ def ideal(seeds: int = 20) -> None:
         )
 
 
-def table() -> list[str]:
-    """All that is kept, as a Markdown table: 10^4 runs, and 10^5 where they were made."""
+def table() -> Table:
+    """All that is kept: 10^4 runs, and 10^5 where they were made."""
     usual = kept(USUAL)
     full = kept(FULL)
-    lines = [
-        "| attack | claim | attainable | proved, 95% | with 10^5 runs | all together, 99.9% |",
-        "|---|---|---|---|---|---|",
-    ]
+    shown = new_table(
+        "Attacks at epsilon = 1",
+        ("attack", "claim", "attainable", "proved, 95%", "with 10^5 runs", "all together, 99.9%"),
+    )
     for room in ROOMS:
         for name in (each.name for each in ATTACKS.values() if each.room == room):
             if (one := usual.get(name)) is None:
@@ -121,11 +122,9 @@ def table() -> list[str]:
             if name in full:
                 few = full[name]["runs"] < 200_000
                 more = f"{full[name]['share']:.2f}{unit}" + f" ({full[name]['runs'] // 2:,})" * few
-            lines.append(
-                f"| {name} | {one['kind']} | {one['near']:.2f} | {one['share']:.2f}{unit} | {more} "
-                f"| {one['sure']:.2f} |"
-            )
-    return lines
+            near, proved, sure = (f"{one[each]:.2f}" for each in ("near", "share", "sure"))
+            shown.add_row(name, one["kind"], near, proved + unit, more, sure)
+    return shown
 
 
 def save(results: list[Audited], full: bool) -> None:

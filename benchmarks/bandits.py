@@ -1,4 +1,4 @@
-"""Private contextual bandits against continual LinUCB and LinUCB: the tables of docs/bandits.md.
+"""Private bandits against continual LinUCB and LinUCB: the tables of docs/bandits-why.md.
 
     python benchmarks/bandits.py [private] [lockin] [late] [drift]
                                  [joint] [policies] [growth] [free] [speed] [seeds] [from=SEED]

@@ -1,4 +1,4 @@
-"""Locally private bandits: the local table of docs/bandits.md.
+"""Locally private bandits: the local table of docs/local.md.
 
 python benchmarks/bandits_local.py [seeds]
 """

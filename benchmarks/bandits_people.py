@@ -1,4 +1,4 @@
-"""One person, many visits: the ways to protect people, side by side (the table of docs/bandits.md).
+"""One person, many visits: ways to protect people, side by side (a table of docs/bandits-why.md).
 
     python benchmarks/bandits_people.py [seeds]
 

@@ -9,6 +9,7 @@ import argparse
 import math
 
 import numpy as np
+from kit import CONSOLE, new_table
 
 from discreet.bandits import LinearBandit
 from discreet.environments import People, generators, play
@@ -79,9 +80,10 @@ def main():
     problems = world.features._columns["problem"].astype(int)
     diseases = world.features._columns["diseases"]
     pairs, places = np.unique(np.column_stack([problems, diseases]), axis=0, return_inverse=True)
-    print(f"{ROUNDS:,} people, seeds 0 .. {seeds - 1}\n")
-    print("| features | columns | length | epsilon = 3 | epsilon = 1 | not private |")
-    print("|---|---:|---:|---:|---:|---:|")
+    table = new_table(
+        f"Declared and hashed features of randhie, {ROUNDS:,} people, seeds 0 .. {seeds - 1}",
+        ("features", "columns", "length", "epsilon = 3", "epsilon = 1", "not private"),
+    )
     for name, dim, phi in ways():
         known = np.array([phi(int(problem), float(number)) for problem, number in pairs])
         rows = known[places.ravel()]
@@ -91,7 +93,8 @@ def main():
             found = np.array([gain(dim, rows, world.means, epsilon, seed) for seed in range(seeds)])
             error = found.std(ddof=1) / math.sqrt(seeds)
             cells.append(f"{found.mean():.2f} ± {error:.2f}".replace("0.", "."))
-        print(f"| {name} | {dim} | {length:.2f} | {' | '.join(cells)} |", flush=True)
+        table.add_row(name, str(dim), f"{length:.2f}", *cells)
+    CONSOLE.print(table)
 
 
 if __name__ == "__main__":

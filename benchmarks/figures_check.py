@@ -1,14 +1,20 @@
-"""`make figures-check`: the numbers of tables in README and docs against the results files.
+"""`make figures-check`: the numbers of README and docs against the results files; runs nothing.
 
-A table of the documents names its results above it,
+Every table of measured numbers names its results on a line of its own above it,
 
     <!-- figures: regression.json, What an intercept costs -->
 
-the file in docs/figures that a benchmark wrote, and the beginning of the title of a table in it.
-Every row must then have its numbers, rounded as they are, in one row of the results, whatever the
-columns are called; with ", turned" at the end of the mark, anywhere in the table.
-Tables of numbers that name no results are listed: a benchmark that runs again keeps them, and then
-they can be marked. Nothing is run; it takes no time.
+the file in docs/figures that a benchmark wrote, and the beginning of the title of a table in it
+(with * at the end, of all tables that begin so; several are joined by " + "). Every row must then
+have its numbers, rounded as they are, in one row of the results, whatever the columns are called;
+with ", turned" at the end, anywhere in them. Numbers in a paragraph are checked if they are listed
+above it:
+
+    <!-- figures: prefix.json, Gaussian noise has 28.46, 26.16 -->
+
+Results that no benchmark has kept yet are named by "figures to come:" in the same words. They are
+listed, and compared from the day on which they are kept. "no figures: why" is for a table of
+numbers that no benchmark prints. A table of numbers without any of these is a mistake.
 """
 
 import json
@@ -17,51 +23,110 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 ROOT = Path(__file__).parents[1]
-MARK = re.compile(r"<!-- figures: (?P<file>[\w.-]+), (?P<title>.+?)(?P<turned>, turned)? -->")
+MARK = re.compile(
+    r"<!-- figures(?P<due> to come)?: (?P<file>[\w.-]+), (?P<title>.+?)(?P<turned>, turned)?"
+    r"(?: has (?P<words>[\d., ]+))? -->"
+)
+EXCUSED = re.compile(r"<!-- no figures: .+ -->")
 RULE = re.compile(r"\|[-|: ]+\|?$")
-NUMBER = re.compile(r"(?<![\w.^])[-+]?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+NUMBER = re.compile(r"(?<![\w.^])[-+]?(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?:e-?\d+)?")
+LOOKS_MEASURED = re.compile(r"\.\d|\d%|\d,\d{3}|\d ± \d")
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of a document: where it stands, the results that it names, and its rows."""
+class Results:
+    """Which tables of which file in docs/figures a document refers to."""
+
+    file: str
+    title: str  # beginnings, joined by " + "; with * at the end, of all that begin so
+    turned: bool  # rows of the document are not rows of the results
+    due: bool  # nothing may be kept yet
+
+    @classmethod
+    def named(cls, mark: re.Match[str]) -> Self:
+        """Read a mark."""
+        turned = mark["turned"] is not None or mark["words"] is not None
+        return cls(mark["file"], mark["title"], turned, mark["due"] is not None)
+
+    def rows(self) -> list[list[str]] | str:
+        """The numbers of each row, or what is wrong with the name."""
+        path = ROOT / "docs" / "figures" / self.file
+        if not path.exists():
+            return f"there is no docs/figures/{self.file}"
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        titles = []
+        for part in self.title.split(" + "):
+            found = [each for each in kept if each.startswith(part.removesuffix("*"))]
+            if not found or (len(found) > 1 and not part.endswith("*")):
+                return (
+                    f"{len(found)} tables in docs/figures/{self.file} begin with {part!r}; name one"
+                )
+            titles += found
+        known = [numbers(row) for title in titles for row in kept[title]["rows"]]
+        return [[each for row in known for each in row]] if self.turned else known
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Numbers of a document: where they stand, the results that they name, and the rows."""
 
     page: str
     line: int
-    results: tuple[str, str] | None
-    turned: bool  # rows of the document are not rows of the results
+    results: Results | None
     rows: list[list[str]]
+    excused: bool = False
+    missing: tuple[str, ...] = ()  # listed, but not in the paragraph
 
     @property
     def measured(self) -> bool:
-        """Whether half of its cells beside the first column are numbers with a decimal point."""
+        """Whether half of its cells beside the first column are numbers that look measured."""
         cells = [cell for row in self.rows for cell in row[1:]]
-        found = sum(bool(re.search(r"\d\.\d|\d%|\d,\d{3}", cell)) for cell in cells)
+        found = sum(bool(LOOKS_MEASURED.search(cell)) for cell in cells)
         return 2 * found > len(cells)
 
 
-def tables(page: Path) -> Iterator[Table]:
-    """The tables of a page."""
+def claims(page: Path) -> Iterator[Claim]:
+    """The tables of a page, and the paragraphs whose numbers are listed."""
     lines = page.read_text(encoding="utf-8").splitlines()
+    name = str(page.relative_to(ROOT))
     results = None
-    turned = False
+    excused = False
     at = 0
     while at < len(lines):
-        if mark := MARK.fullmatch(lines[at].strip()):
-            results = mark["file"], mark["title"]
-            turned = mark["turned"] is not None
-        elif RULE.fullmatch(lines[at].strip()):
+        line = lines[at].strip()
+        excused |= EXCUSED.fullmatch(line) is not None
+        if (mark := MARK.fullmatch(line)) and mark["words"]:
+            listed = numbers([mark["words"]])
+            said = numbers(paragraph(lines, at + 1))
+            missing = tuple(each for each in listed if each not in said)
+            yield Claim(name, at + 1, Results.named(mark), [listed], missing=missing)
+        elif mark:
+            results = Results.named(mark)
+        elif RULE.fullmatch(line):
             end = at + 1
             while end < len(lines) and lines[end].startswith("|"):
                 end += 1
-            rows = [line.strip().strip("|").split("|") for line in lines[at + 1 : end]]
-            yield Table(str(page.relative_to(ROOT)), at, results, turned, rows)
+            rows = [row.strip().strip("|").split("|") for row in lines[at + 1 : end]]
+            yield Claim(name, at, results, rows, excused)
             results = None
+            excused = False
             at = end
             continue
         at += 1
+
+
+def paragraph(lines: list[str], start: int) -> list[str]:
+    """The first lines from here on that are text, up to an empty one; marks are none."""
+    text: list[str] = []
+    for line in lines[start:]:
+        if line.strip() and not line.startswith("<!--"):
+            text.append(line)
+        elif text:
+            break
+    return text
 
 
 def numbers(cells: list[str]) -> list[str]:
@@ -84,43 +149,47 @@ def contains(row: list[str], known: list[str]) -> bool:
     return True
 
 
-def mistakes(table: Table) -> Iterator[str]:
-    """What a table says that its results do not."""
-    if table.results is None:
+def mistakes(claim: Claim) -> Iterator[str]:
+    """What a document says that its results do not."""
+    if claim.results is None:
+        if claim.measured and not claim.excused:
+            yield "a table of numbers that names no results"
         return
-    name, title = table.results
-    path = ROOT / "docs" / "figures" / name
-    if not path.exists():
-        yield f"there is no docs/figures/{name}"
+    yield from (f"{each} is listed and not in the paragraph" for each in claim.missing)
+    known = claim.results.rows()
+    if isinstance(known, str):
+        if not claim.results.due:
+            yield known
         return
-    kept = json.loads(path.read_text(encoding="utf-8"))
-    titles = [each for each in kept if each.startswith(title)]
-    if len(titles) != 1:
-        yield f"{len(titles)} tables in docs/figures/{name} begin with {title!r}; name one"
-        return
-    known = [numbers(row) for row in kept[titles[0]]["rows"]]
-    if table.turned:
-        known = [[number for row in known for number in row]]
-    for row in table.rows:
+    for row in claim.rows:
         if not any(contains(numbers(row), each) for each in known):
             yield f"the results have no row with the numbers of: {' | '.join(map(str.strip, row))}"
 
 
+def is_due(claim: Claim) -> bool:
+    """Whether its results are still to come."""
+    return claim.results is not None and claim.results.due and isinstance(claim.results.rows(), str)
+
+
 def main() -> int:
-    """Print what differs; 1 if anything does."""
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    found = [table for page in pages for table in tables(page)]
+    """Print what differs, then what is still to come; 1 if anything differs."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    found = [claim for page in pages for claim in claims(page)]
     wrong = 0
-    for table in found:
-        for mistake in mistakes(table):
-            print(f"{table.page}:{table.line}: {mistake}")
+    for claim in found:
+        for mistake in mistakes(claim):
+            print(f"{claim.page}:{claim.line}: {mistake}")
             wrong += 1
-    checked = sum(table.results is not None for table in found)
-    bare = [table for table in found if table.results is None and table.measured]
-    print(f"{checked} tables agree with docs/figures" if not wrong else f"{wrong} rows differ")
-    if bare:
-        print(f"{len(bare)} tables of numbers name no results yet:")
-        print("\n".join(f"  {table.page}:{table.line}" for table in bare))
+    due = [claim for claim in found if is_due(claim)]
+    checked = sum(claim.results is not None for claim in found) - len(due)
+    print(
+        f"{wrong} mistakes"
+        if wrong
+        else f"{checked} tables and paragraphs agree with their results"
+    )
+    if due:
+        print(f"{len(due)} wait for a benchmark to keep its results:")
+        print("\n".join(f"  {each.page}:{each.line}  {each.results.file}" for each in due))
     return int(wrong > 0)
 
 

@@ -96,12 +96,13 @@ def fit(
 
 def accuracy(
     trust: str,
+    kind: str,
     worlds: dict[str, Callable[..., np.ndarray]],
     cases: list[tuple[int, int, float, float]],
     runs: int,
 ) -> None:
     table = new_table(
-        f"{trust} trust: mean absolute error x 10^4, forecast / fits ({runs} runs)",
+        f"{trust} trust, {kind}: mean absolute error x 10^4, forecast / fits ({runs} runs)",
         ("covariates", "d", "rows", "epsilon", "label noise", "least squares", "private",
          "forecast / fit", "the same in l2", "price / measured"),
     )  # fmt: skip
@@ -135,11 +136,13 @@ def accuracy(
             )  # fmt: skip
         table.add_section()
     CONSOLE.print(table)
+    columns = ("covariates", "mean", "worst", "mean, l2", "worst, l2")
+    factors = new_table(f"Off by a factor: {trust} trust, {kind}", columns)
     for world, ratios in off.items():
         logs = np.abs(np.log(ratios))
-        CONSOLE.print(f"{world:>24}: off by a factor {np.exp(logs.mean(0))[0]:.2f} on average, "
-                      f"{np.exp(logs.max(0))[0]:.2f} at worst (l2: {np.exp(logs.mean(0))[1]:.2f}, "
-                      f"{np.exp(logs.max(0))[1]:.2f})")  # fmt: skip
+        each = np.exp([logs.mean(0), logs.max(0)]).T.ravel()
+        factors.add_row(world, *(f"{factor:.2f}" for factor in each))
+    CONSOLE.print(factors)
 
 
 def choices() -> None:
@@ -329,14 +332,15 @@ def regression() -> None:
     choices()
     accuracy(
         "central",
+        "fitted to",
         WORLDS,
         [(8, 2000, 1.0, 0.1), (8, 20_000, 1.0, 0.1), (8, 200_000, 1.0, 0.1), (8, 20_000, 0.3, 0.1),
          (8, 20_000, 3.0, 0.1), (8, 20_000, 1.0, 0.3), (30, 50_000, 1.0, 0.1)],
         RUNS,
     )  # fmt: skip
-    accuracy("central", HELD_OUT, [(5, 5000, 0.7, 0.2), (12, 30_000, 0.7, 0.1)], RUNS)
-    accuracy("local", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], 3)
-    accuracy("local", HELD_OUT, [(5, 200_000, 2.0, 0.1)], 3)
+    accuracy("central", "held out", HELD_OUT, [(5, 5000, 0.7, 0.2), (12, 30_000, 0.7, 0.1)], RUNS)
+    accuracy("local", "fitted to", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], 3)
+    accuracy("local", "held out", HELD_OUT, [(5, 200_000, 2.0, 0.1)], 3)
     path = Path(__file__).parents[1] / "docs" / "forecast.png"
     figure(path, Question(8, 20_000, 0.1, 1e-6), (0.3, 1.0, 3.0), ("central", "local"), 0.005)
     CONSOLE.print(f"Figure: docs/{path.name}")

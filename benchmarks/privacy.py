@@ -22,6 +22,7 @@ from discreet.privacy import (
 )
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.mechanisms import gaussian, k_norm, laplace
+from discreet.privacy.shuffle import largest_local_epsilon
 
 
 def calibration() -> None:
@@ -129,10 +130,21 @@ def noise_in_norms() -> None:
     CONSOLE.print(table)
 
 
+def shuffled() -> None:
+    epsilons = (0.3, 1.0, 3.0)
+    columns = ("people", *(f"epsilon = {epsilon:g}" for epsilon in epsilons))
+    table = new_table("Shuffled reports: largest local epsilon for delta = 1e-6", columns)
+    for people in (100, 1_000, 10_000, 100_000, 1_000_000):
+        found = (largest_local_epsilon(epsilon, 1e-6, people) for epsilon in epsilons)
+        table.add_row(f"{people:,}", *(f"{epsilon:.2f}" for epsilon in found))
+    CONSOLE.print(table)
+
+
 def main() -> None:
     calibration()
     noise_in_norms()
     channels()
+    shuffled()
     exact_samplers()
     audits()
 

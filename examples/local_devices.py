@@ -1,8 +1,8 @@
-"""A bandit whose server never sees a record: server and devices in two processes, JSON between.
+"""Can a server learn whom to offer what, and never see a record?
 
     python examples/local_devices.py
 
-The parent process is the server. It publishes policies and takes reports. The child process plays
+Two processes: the parent is the server, which publishes policies and takes reports. The child plays
 the people: every one has a device of its own, decides by the policy it has last seen, and sends one
 private report. Nothing but JSON lines crosses the border.
 """
@@ -62,8 +62,10 @@ def serve() -> None:
             server.take(Report.from_dict(message["report"]))
             news: dict[str, Any] = server.close().to_dict() if server.full else {}
             _say(news, child.stdin)
-    print(f"rounds:  {server.taken} reports, {server.ask().window} policies published")
-    print(f"regret:  {message['regret']:.0f}, uniform play {message['uniform']:.0f}")
+    print(f"{server.taken:,} reports, {server.ask().window} policies published")
+    print(f"{'':26}regret")
+    print(f"{'any action, at random':26}{message['uniform']:.0f}")
+    print(f"{f'private, epsilon = {EPSILON:g}':26}{message['regret']:.0f}")
     print(bandit_guarantee(server.ask()).statement())
 
 

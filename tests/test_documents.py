@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
-    *sorted(f"docs/{p.name}" for p in ROOT.glob("docs/*.md")),
+    *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")),
 )
 PLACES = (
     ".",
@@ -106,7 +106,8 @@ def test_documents__files_they_name_exist(name):
             continue  # written by a command, or a pattern
         if each.startswith(("out/", "/")):
             continue
-        if not any((ROOT / place / each).exists() for place in PLACES):
+        places = (ROOT / name).parent, *(ROOT / place for place in PLACES)
+        if not any((place / each).exists() for place in places):
             missing.append(each)
     assert missing == []
 
@@ -234,11 +235,16 @@ def test_blocks__of_a_page_run_from_top_to_bottom_in_a_fresh_interpreter(name):
     assert done.returncode == 0, done.stderr
 
 
-def test_blocks__of_readme_stand_alone_each():
-    for block in plain_blocks("README.md"):
+def test_blocks__of_the_first_pages_stand_alone_each():
+    blocks = plain_blocks("README.md") + plain_blocks("docs/start.md")
+    for block in blocks:
         assert block.startswith("import ")
         compile(block, "README.md", "exec")
-    assert len(plain_blocks("README.md")) >= 3
+    assert len(blocks) >= 3
+
+
+def test_readme__fits_two_screens():
+    assert len(text("README.md").splitlines()) <= 100
 
 
 @documents

@@ -7,6 +7,8 @@ export class ServiceError extends Error {
   readonly status: number;
   /** Stable, such as "unauthorized" or "store-unavailable". */
   readonly kind: string;
+  /** Whether the same request would be refused again: 4xx, but not 408, 425 and 429. */
+  readonly isFinal: boolean;
 }
 
 export interface Decided<Action = string> {
@@ -54,8 +56,21 @@ export interface DeviceOptions {
   contributions?: number;
   /** Of all bandits whose promises are kept in the same storage; `epsilon` if left out. */
   total?: number;
+  /**
+   * The address of a relay: reports go there, sealed to the server's key, and the server never
+   * hears who sent which. It must be run by others than the server.
+   */
+  relay?: string;
+  /** Of the promise where the bandit's reports are shuffled; left out: they are private by themselves. */
+  delta?: number;
+  /** The most that a shuffled report costs by itself, even if relay and server are one; 8 if left out. */
+  localEpsilon?: number;
+  /** Who sends, for the relay's limit of one report in a batch; a random name if left out. */
+  person?: string;
   /** IndexedDB and Web Locks if left out; in Node `fileStorage` of discreet-client/node.js. */
   storage?: Storage;
+  /** Called once for a report that the server refused for good, after it was dropped. */
+  onRefused?: (error: ServiceError, id: string) => void;
 }
 
 /** Plain values: keep it until the reward is known. It holds the person's features. */
@@ -74,9 +89,9 @@ export class Device {
   /** Chooses on the device: a context by its declared names, or rows of features. */
   decide(context: Record<string, unknown> | number[][], options?: { actions?: string[] }): Promise<DeviceDecision>;
   /** Report every decision, also one that brought nothing: a missing report would tell. */
-  report(decision: DeviceDecision, reward: number): Promise<Status | "waiting" | "spent">;
+  report(decision: DeviceDecision, reward: number): Promise<Status | "waiting" | "refused" | "spent">;
   /** Send again what has had no answer; statuses by id of the report. */
-  flush(): Promise<Record<string, Status | "waiting">>;
+  flush(): Promise<Record<string, Status | "waiting" | "refused">>;
   /** What was promised, how many reports were drawn, and those that wait, as they will be sent. */
   kept(): Promise<{ epsilon?: number; contributions?: number; sent: number; waiting: string[] }>;
 }

@@ -175,15 +175,17 @@ class RoundSet:
         self._bits = bytearray() if packed is None else bytearray(packed.tobytes())
 
     def __contains__(self, t: int) -> bool:
+        bits = self._bits
         place = t >> 3
-        return place < len(self._bits) and bool(self._bits[place] >> (t & 7) & 1)
+        return place < len(bits) and bits[place] >> (t & 7) & 1 == 1
 
     def add(self, t: int) -> None:
         """One more round."""
+        bits = self._bits
         place = t >> 3
-        if place >= len(self._bits):
-            self._bits.extend(bytes(place + 1 - len(self._bits)))
-        self._bits[place] |= 1 << (t & 7)
+        if place >= len(bits):
+            bits.extend(bytes(place + 1 - len(bits)))
+        bits[place] |= 1 << (t & 7)
 
     def contains(self, rounds: Any) -> NDArray[np.bool_]:
         """Which of the rounds are in the set."""

@@ -325,7 +325,11 @@ class DeclaredEncoder(Parameters):
 
 
 class _Columns:
-    """Declared columns side by side, after a constant 1 if wanted."""
+    """Declared columns side by side, after a constant 1 if wanted.
+
+    features   columns by name
+    constant   whether a column of ones stands first
+    """
 
     def __init__(self, features: Mapping[str, Number | Category], *, constant: bool) -> None:
         self.names = ["1"] * constant

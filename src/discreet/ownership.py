@@ -23,8 +23,15 @@ class StateInUse(ValueError):  # noqa: N818 - it states a fact
 
 @dataclass
 class _Held:
+    """A lock on a state file that this process has.
+
+    handle    of the locked file
+    process   a fork does not own what its parent owns
+    owners    ids of the objects that share it
+    """
+
     handle: int
-    process: int  # a fork does not own what its parent owns
+    process: int
     owners: set[int] = field(default_factory=set)
 
 

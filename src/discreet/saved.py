@@ -1,17 +1,74 @@
-"""The promise of a state file, whatever kind of object it is of."""
+"""What a file is of: a state of any live object, or a fitted estimator; and what that promises."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
-import discreet.bandits
 import discreet.online
-import discreet.optimization  # noqa: F401
+import discreet.optimization
+import discreet.regression  # noqa: F401
+from discreet.bandits import LocalServer
+from discreet.bandits.local import bandit_guarantee
 from discreet.privacy import Guarantee
+from discreet.regression.saving import MODELS
 from discreet.state import load_state, resumed
 
 
-def saved_guarantee(path: str | os.PathLike[str]) -> Guarantee:
-    """What the object promises whose state this is; the file is only read, and may be in use."""
-    found = getattr(resumed(load_state(path)), "guarantee", None)
+@dataclass(frozen=True)
+class Saved:
+    """A file that was read, not owned: its object is there to look at, not to decide or learn."""
+
+    item: Any  # a learner, a running sum, a fitted estimator
+    kind: str  # its class
+    version: str  # of discreet that wrote the file
+    run: str  # the random name of a live object; "" for a fitted estimator
+    config: Mapping[str, Any]  # its arguments, as the file has them
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What it promises."""
+        return promise_of(self.item)
+
+
+def read_saved(path: str | os.PathLike[str], **given: Any) -> Saved:
+    """Look at a file that an object was saved to; it may be in use.
+
+    Arguments that no file can hold are given by name, as `load` takes them.
+    """
+    state = load_state(path)
+    kind = str(state.get("kind"))
+    config = state.get("config")
+    config = config if isinstance(config, dict) else {}
+    item: Any
+    if kind in MODELS:
+        # Of a fitted estimator they change nothing.
+        unknown = {name: None for name, each in config.items() if _is_missing(each)}
+        item = MODELS[kind]._resumed(state, {**unknown, **given})
+    else:
+        item = resumed(state, given)
+    shown = config | {name: _named(each) for name, each in given.items()}
+    return Saved(item, kind, str(state.get("version")), str(state.get("run", "")), shown)
+
+
+def saved_guarantee(path: str | os.PathLike[str], **given: Any) -> Guarantee:
+    """What the object promises whose file this is; see `read_saved`."""
+    return read_saved(path, **given).guarantee
+
+
+def promise_of(item: Any) -> Guarantee:
+    """What a learner, a running sum or a fitted estimator promises; of a server, its devices."""
+    if isinstance(item, LocalServer):
+        return bandit_guarantee(item.policy, sent=item.taken > 0)
+    found = getattr(item, "guarantee", None) or getattr(item, "guarantee_", None)
     if not isinstance(found, Guarantee):
-        raise ValueError(f"the state in {path} is of something that gives no promise by itself")
+        raise ValueError(f"a {type(item).__name__} gives no promise by itself")
     return found
+
+
+def _is_missing(plain: Any) -> bool:
+    return isinstance(plain, dict) and plain.get("@") == "given"
+
+
+def _named(item: Any) -> str:
+    return str(getattr(item, "__qualname__", type(item).__qualname__))

@@ -237,9 +237,7 @@ class Stateful:
         """
         with self._lock:
             return {
-                "format": FORMAT,
-                "kind": type(self).__name__,
-                "version": _version(),
+                **header(self),
                 "config": self._config(),
                 "run": self._run,
                 "state": self._encoded(),
@@ -247,7 +245,7 @@ class Stateful:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state of the same configuration that is not older than this object."""
-        _check_header(state, type(self).__name__)
+        check_header(state, type(self).__name__)
         if _plain(state.get("config")) != _plain(self._config()):
             raise ValueError(
                 f"this state was saved with other arguments of {type(self).__name__}: "
@@ -294,7 +292,7 @@ class Stateful:
     @classmethod
     def _resumed(cls, state: dict[str, Any], given: dict[str, Any]) -> Self:
         """A new object of this class with the saved arguments and state."""
-        _check_header(state, cls.__name__)
+        check_header(state, cls.__name__)
         try:
             saved = {name: each for name, each in state["config"].items() if name not in given}
             arguments = {name: decode(each) for name, each in saved.items()}
@@ -433,7 +431,13 @@ def _fits(found: Any, before: Any, *, grows: bool) -> bool:
     return True
 
 
-def _check_header(state: dict[str, Any], kind: str) -> None:
+def header(item: object) -> dict[str, Any]:
+    """The first lines of a state: its format, and which class of which version wrote it."""
+    return {"format": FORMAT, "kind": type(item).__name__, "version": _version()}
+
+
+def check_header(state: dict[str, Any], kind: str) -> None:
+    """Refuse a state of another format or of another class."""
     if state.get("format") != FORMAT:
         written = {1: "by discreet 0.2 or earlier"}.get(state.get("format"), "in another format")  # type: ignore[arg-type]
         raise ValueError(
@@ -520,12 +524,15 @@ def load_state(path: str | os.PathLike[str]) -> dict[str, Any]:
         return _read(file)
 
 
-def resumed(state: dict[str, Any]) -> Stateful:
-    """An object of whatever class a state is of, to look at: nobody may decide or learn with it."""
+def resumed(state: dict[str, Any], given: dict[str, Any] | None = None) -> Stateful:
+    """An object of whatever class a state is of, to look at: nobody may decide or learn with it.
+
+    `given` holds arguments that no file can hold, by name.
+    """
     kind = _PARTS.get(str(state.get("kind")))
     if kind is None:
         raise ValueError(f"this state is of a {state.get('kind')!r}, which is not known here")
-    return kind._resumed(state, {})
+    return kind._resumed(state, given or {})
 
 
 def _read(raw: BinaryIO) -> dict[str, Any]:
@@ -536,7 +543,7 @@ def _read(raw: BinaryIO) -> dict[str, Any]:
         raise damaged("the file") from None
     if "tree" not in found:
         if "format" in found:  # 0.2 and earlier: one entry for each value
-            _check_header({"format": 1}, "")
+            check_header({"format": 1}, "")
         raise damaged("the file")
     try:
         state = _with_arrays(json.loads(str(found["tree"])), found)

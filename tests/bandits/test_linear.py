@@ -438,7 +438,7 @@ def test_regret__with_a_gap_it_flattens(policy):
         lost, uniform = regret(world, bandit, 30_000, seed)
         late.append(lost[-6000:].sum() / (uniform / 5))
     assert np.median(late) < 0.02
-    if policy != "thompson":  # which stays with a wrong action now and then: see docs/bandits.md
+    if policy != "thompson":  # it stays with a wrong action now and then: docs/bandits-why.md
         assert max(late) < 0.05
 
 

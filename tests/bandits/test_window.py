@@ -78,6 +78,13 @@ def seen(view, rows, rewards):
     )
 
 
+def alone(view, row, reward):
+    """[v; weight; reward; 1; 0] of one row."""
+    entries, write = view.one_by_one()
+    write(row, float(reward))
+    return entries
+
+
 def looked_at(rng, view, limits):
     rows = worst_rows(rng, view)
     low, high = limits
@@ -143,9 +150,8 @@ def test_transform__even_a_row_outside_the_unit_ball_has_no_more_than_its_share(
     assert_bounded(*view.rows(first[None], np.array([-1.0])))
     for length in (1.5, 2.0, 1e3):
         assert_bounded(*view.rows(length * first[None], np.array([-1.0])))
-        one = np.empty(len(first) + 2)
-        weight = view.row(length * first, -1.0, one)
-        assert_bounded(one[None], np.array([weight]))
+        one = alone(view, length * first, -1.0)
+        assert_bounded(one[None, :12], one[12:13])
 
 
 @given(SEEDS, st.integers(1, 5), st.sampled_from(["identity", "logistic"]))
@@ -156,11 +162,11 @@ def test_transform__one_row_at_a_time_is_the_same(seed, d, name):
     for rows, rewards in looked_at(rng, view, limits):
         v, weights = view.rows(rows, rewards)
         for i in range(len(rows)):
-            one = np.empty(v.shape[1])
-            weight = view.row(rows[i], float(rewards[i]), one)
-            assert_bounded(one[None], np.array([weight]))
-            assert weight == pytest.approx(weights[i], rel=1e-9)
-            assert np.allclose(one, v[i], rtol=1e-9, atol=1e-12)
+            one = alone(view, rows[i], rewards[i])
+            assert_bounded(one[None, : d + 2], one[d + 2 : d + 3])
+            assert one[d + 2] == pytest.approx(weights[i], rel=1e-9)
+            assert np.allclose(one[: d + 2], v[i], rtol=1e-9, atol=1e-12)
+            assert one[d + 3 : d + 6].tolist() == [rewards[i], 1.0, 0.0]
 
 
 @given(
@@ -669,10 +675,9 @@ def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_mo
         assert_bounded(v, weight)
         assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
         for row, reward in zip(rows, rewards, strict=True):
-            one = np.empty(v.shape[1])
-            single = view.row(row, float(reward), one)
-            assert_bounded(one[None], np.array([single]))
-            assert one @ one <= 2 + 1e-12
+            one = alone(view, row, reward)
+            assert_bounded(one[None, : d + 2], one[d + 2 : d + 3])
+            assert one[: d + 2] @ one[: d + 2] <= 2 + 1e-12
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

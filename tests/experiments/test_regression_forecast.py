@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.experiments.regression_forecast import Question, _count, answer, read_sample, run
+from discreet.experiments.sheet import Files
 from discreet.regression.information import error_limit, expected_error
 
 
@@ -63,9 +64,9 @@ def test_run__draws_both_trusts(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((100, 3)) / 5
     X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
-    path = run(
-        Question(X, 1000, noise=0.1, delta=1e-6), [1.0], trust="both", target=0.02, out=tmp_path
-    )
+    files = Files(tmp_path)
+    run(Question(X, 1000, noise=0.1, delta=1e-6), [1.0], trust="both", target=0.02, files=files)
+    path = files.figure
     text = capsys.readouterr().out
     for word in ("central", "local", "none", "price", "limit", "rows needed"):
         assert word in text

@@ -1,6 +1,7 @@
 """Doubling: restarts on fresh rounds with twice the horizon, for the promise of one learner."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from discreet.domains import Simplex
 from discreet.environments.losses import expert_losses, regret
 from discreet.online import FTPL, FTRL, AdversarialBandit, Doubling
-from discreet.privacy import SeededNoise
+from discreet.privacy import SeededNoise, Tree, gaussian_mu
 
 N = 4
 
@@ -90,12 +91,61 @@ def test_noise__is_fresh_in_every_restart():
     assert np.allclose(stale[0], stale[1]), "the test must see noise that is made anew"
 
 
-def test_contributions__of_several_rounds_need_pure_privacy():
-    with pytest.raises(ValueError, match="contributions=1"):
-        Doubling(factory(contributions=2), first=5000)
-    learner = Doubling(factory(delta=0.0, contributions=2), first=64)
-    learner.run(expert_losses("coins", 200, N, seed=0))
-    assert learner.guarantee.contributions == 2
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_contributions__of_several_rounds_keep_the_budget(delta):
+    learner = Doubling(factory(delta=delta, contributions=2), first=4096)
+    learner.run(expert_losses("coins", 5000, N, seed=0))
+    promise = learner.guarantee
+    assert (promise.contributions, promise.epsilon, promise.delta) == (2, 1.0, delta)
+
+
+def squared_cost(design, columns):
+    """|sum of these columns of C|^2, column by column."""
+    if isinstance(design, Tree):
+        nodes = Counter((level, t // design.base**level)
+                        for level in range(design.depth) for t in columns)  # fmt: skip
+        return float(sum(count**2 for count in nodes.values()))
+    T = design.horizon
+    first = np.zeros(T)
+    first[0] = 1.0
+    first[1:] = ((1 - design.q_gap) ** np.arange(T - 1)[:, None]) @ design.w
+    total = np.zeros(T)
+    for column in columns:
+        total[column:] += first[: T - column]
+    return float(total @ total)
+
+
+@pytest.mark.parametrize("mechanism", ["blt", Tree(branching=2), Tree(branching=5)])
+@pytest.mark.parametrize("k", [2, 3, 5, 17, 33])
+def test_contributions__rounds_in_several_restarts_cost_no_more_than_in_one(mechanism, k):
+    """mu^2 of a person's rounds, computed from the columns of each restart's own matrix."""
+    noise = SeededNoise(0)
+    first = max(3 * k, 256)
+    restarts = [
+        FTRL(
+            Simplex(100), first * 2**i, 1.0, 1e-6, mechanism=mechanism, contributions=k, noise=noise
+        )
+        for i in range(3)
+    ]
+    Doubling(lambda T: next(each for each in restarts if each.horizon == T), first=first)
+    rng = np.random.default_rng(k)
+    worst = 0.0
+    for trial in range(200):
+        parts = rng.multinomial(k, rng.dirichlet(np.ones(3)))
+        cost = 0.0
+        for part, learner in zip(parts, restarts, strict=True):
+            (release,) = learner.guarantee.releases
+            design = learner._sums._calibration.design
+            more = {"pure": False} if isinstance(design, Tree) else {}
+            unit = release.sensitivity / design.sensitivity(k, **more)
+            packed = range(part) if trial % 2 else sorted(
+                rng.choice(learner.horizon, part, replace=False)
+            )  # fmt: skip
+            cost += squared_cost(design, packed) * (unit / release.scale) ** 2
+        worst = max(worst, cost)
+    mu = gaussian_mu(1.0, 1e-6)
+    assert worst <= mu**2 * (1 + 1e-9)
+    assert worst > 0.8 * mu**2, "the splits must come near the worst"
 
 
 def test_bad_losses__change_nothing_even_beyond_a_restart():
@@ -177,11 +227,20 @@ def test_regret__grows_like_the_root_of_an_unknown_horizon():
     assert regret(L, Doubling(make, first=64).run(L)) <= 3.5 * math.sqrt(T * math.log(N))
 
 
-def test_contributions__are_refused_at_once_although_short_restarts_are_pure():
+def test_contributions__pure_and_gaussian_restarts_do_not_mix():
     noise = SeededNoise(0)
-    assert FTRL(Simplex(N), 16, 1.0, 1e-6, contributions=2, noise=noise).guarantee.delta == 0
-    with pytest.raises(ValueError, match="contributions=1"):
-        Doubling(lambda T: FTRL(Simplex(N), T, 1.0, 1e-6, contributions=2, noise=noise), first=16)
+
+    def made(**more):
+        return lambda T: FTRL(
+            Simplex(N), T, 1.0, 1e-6, **{"contributions": 2, "noise": noise, **more}
+        )
+
+    assert made()(16).guarantee.delta == 0
+    with pytest.raises(ValueError, match="mechanism='blt'"):
+        Doubling(made(), first=16)
+    with pytest.raises(ValueError, match="at least 3 contributions, that is 60"):
+        Doubling(made(mechanism="blt", contributions=20), first=32)
+    Doubling(made(mechanism="blt"), first=16).run(np.full((100, N), 0.5))
 
 
 def test_guarantee__every_restart_must_have_the_same_budget():

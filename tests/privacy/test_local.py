@@ -97,9 +97,9 @@ def test_ball__never_worse_than_the_half_sphere_and_better_for_large_epsilon(dim
 def test_ball__a_million_reports_take_seconds():
     V = np.random.default_rng(0).standard_normal((1_000_000, 10))
     V /= np.linalg.norm(V, axis=1, keepdims=True)
-    start = time.perf_counter()
+    start = time.process_time()
     BallChannel(10, 1.0).privatize(V, SeededNoise(0))
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])

@@ -130,7 +130,7 @@ def test_local__a_device_needs_the_public_state_only():
     fields = {field.name for field in dataclasses.fields(PublicState)}
     assert fields == {
         "window", "theta", "whitening", "questions", "epsilon", "contributions", "norm_bound",
-        "outcome_range",
+        "outcome_range", "batch",
     }  # fmt: skip
     server = Server(3, people=1000, epsilon=1.0)
     device = Device(server.ask(), epsilon=1.0, noise=SeededNoise(0))

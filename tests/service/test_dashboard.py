@@ -13,10 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from discreet.service import demo
+from discreet.service import store as tables
 from discreet.service.dashboard import examples
 from discreet.service.definitions import parsed
+from discreet.service.restoring import restore
 from tests.service import test_reports as reports
 from tests.service.conftest import ADMIN, Running
 
@@ -138,6 +141,79 @@ def test_session__ends_when_its_key_is_revoked(server):
     assert "form_token" in visitor.get("/")[1]
     server.client().call("DELETE", f"/v1/keys/{key_id}")
     assert 'action="/login"' in visitor.get("/")[1]
+
+
+def copied(visitor: Visitor, server: Running) -> Visitor:
+    """Somebody who has a copy of the cookie."""
+    other = Visitor(server)
+    other.cookie = visitor.cookie
+    return other
+
+
+def test_log_out__ends_the_session_for_every_copy_of_its_cookie(running, tmp_path):
+    visitor, other = Visitor(running).log_in(), Visitor(running).log_in()
+    thief = copied(visitor, running)
+    assert "form_token" in thief.get("/")[1]
+    visitor.send("/logout")
+    token = other.form_token
+    assert 'action="/login"' in thief.get("/")[1]
+    assert thief.post("/keys", {"form_token": token})[1]["location"] == "/login"
+    assert "form_token" in other.get("/")[1]  # another session of the same key goes on
+    running.stop()
+    again = Running(tmp_path, store=running.settings.store)
+    try:
+        assert 'action="/login"' in copied(thief, again).get("/")[1]
+        assert "form_token" in copied(other, again).get("/")[1]
+    finally:
+        again.stop()
+
+
+def test_log_out__counts_on_every_replica_at_once(postgresql, tmp_path):
+    name = postgresql.new()
+    one, two = (Running(tmp_path, store=postgresql.url(name)) for _ in range(2))
+    try:
+        visitor = Visitor(one).log_in()
+        there = copied(visitor, two)
+        assert "form_token" in there.get("/")[1]
+        visitor.send("/logout")
+        assert 'action="/login"' in there.get("/")[1]
+    finally:
+        one.stop()
+        two.stop()
+        postgresql.drop(name)
+
+
+def test_log_out__stores_a_hash_until_the_cookie_would_expire_and_nothing_else(
+    server, admin, monkeypatch
+):
+    def stored():
+        with server.server.store.transaction() as connection:
+            return connection.execute(sa.select(tables.logouts)).all()
+
+    _, expiry, nonce, _ = admin.cookie.split("~")
+    assert stored() == []  # a live session is nowhere
+    admin.send("/logout")
+    ((session, until),) = stored()
+    assert len(session) == 32
+    assert nonce.encode() not in session
+    assert until == int(expiry)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 8 * 3600 + 2)
+    Visitor(server).log_in().send("/logout")
+    assert session not in [each.session for each in stored()]
+
+
+def test_session__ends_when_the_store_is_restored(tmp_path):
+    """A restored store has forgotten who logged out since."""
+    server = Running(tmp_path)
+    visitor = Visitor(server).log_in()
+    server.stop()
+    restore(server.settings)
+    again = Running(tmp_path)
+    try:
+        assert 'action="/login"' in copied(visitor, again).get("/")[1]
+    finally:
+        again.stop()
 
 
 def test_log_in__wrong_keys_and_keys_that_may_not_read_are_refused(server):

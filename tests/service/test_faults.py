@@ -275,6 +275,8 @@ def test_a_full_disk_is_503_and_nothing_is_lost(tmp_path, monkeypatch):
         counted[0] = 0.5
         assert client.learn("b", made[0], 0.5) == "counted"
         breaks.full = True
+        counted[3] = 0.75  # its key was written when there was room
+        assert client.learn("b", made[3], 0.75) == "counted"
         for _ in range(20):  # more often than a file of keys has places
             refused("learn", sent(made[1], 0.25))
         breaks.full = False

@@ -36,7 +36,7 @@ def play(server: Running, definition: dict, rounds: int) -> None:
 
 def totals(server: Running):
     server.client().bandit("b")  # brings what the writer knows up to date
-    return server.server.held["b"].learner._totals
+    return server.server.held["b"].learner.totals
 
 
 @pytest.mark.parametrize("definition", [LISTED, UNSORTED])

@@ -19,6 +19,7 @@ from discreet.service.dashboard.learnt import (
     comparisons,
     mean_reward,
 )
+from discreet.service.replies import PublishedWindow
 
 NOISE = 50.0  # std, as at epsilon = 1
 
@@ -43,8 +44,8 @@ def played(epsilon: float | None, people: int, seed: int = 0):
 
 
 def model_of(learner) -> Model:
-    belief = learner._belief
-    return Model(Weights.of(belief), learner._unit, learner._middle, belief.gram)
+    belief = learner.belief
+    return Model(Weights.of(belief), learner.reward_unit, learner.reward_middle, belief.gram)
 
 
 def test_coefficients__are_those_of_the_world_without_noise():
@@ -115,7 +116,7 @@ def test_windows__that_share_a_budget_are_listed_each_with_its_own_cost():
     for _ in range(4):
         bandit.turn()
         bandit.advance(bandit.rounds_until_release)
-    releases = [{"window": i + 1, "rounds": 10, "at": 0.0} for i in range(len(bandit._totals))]
+    releases = [PublishedWindow(i + 1, 10, 0.0) for i in range(len(bandit.totals))]
     privacy = {"epsilon": 1.0, "unit": "person", "visits": "all"}
     plain = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": privacy}
     definition = definitions.parsed(json.dumps(plain).encode())

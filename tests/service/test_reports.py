@@ -305,10 +305,17 @@ def test_local__decides_and_learns_on_devices_only(made):
     assert (status, json.loads(body)["type"]) == (409, "urn:discreet:problem:no-reports")
 
 
-def test_local__a_retired_bandit_takes_no_more(made):
-    document, _ = policy(made)
-    made.client().call("DELETE", "/v1/bandits/ads")
-    assert send(made, report(document)) == "closed"
+def test_local__a_retired_bandit_takes_no_more_and_tells_devices_to_send_none(both):
+    document, headers = policy(both)
+    assert document["learning"] is True
+    both.client().call("DELETE", "/v1/bandits/ads")
+    assert send(both, report(document)) == "closed"
+    status, retired, body = both.request(
+        "GET", "/v1/bandits/ads/policy", Authorization="", If_None_Match=headers["etag"]
+    )
+    assert status == 200  # who holds the policy hears of it
+    assert json.loads(body) == {**document, "learning": False}  # decisions go on
+    assert retired["etag"] != headers["etag"]
 
 
 def test_local__promise_is_pure_and_charged_as_such(made):

@@ -13,6 +13,7 @@ CALLS = {
     ("POST", "/v1/bandits/b/learn"): "learn",
     ("GET", "/v1/bandits/b/policy"): "read",
     ("GET", "/v1/bandits/b/guarantee"): "read",
+    ("PUT", f"/v1/bandits/b/batches/{'0' * 32}"): "relay",
     ("DELETE", "/v1/bandits/b"): "admin",
     ("PUT", "/v1/populations/p"): "admin",
     ("GET", "/v1/populations/p"): "read",
@@ -21,7 +22,7 @@ CALLS = {
     ("GET", "/v1/keys"): "admin",
     ("DELETE", "/v1/keys/none"): "admin",
 }
-SCOPES = ("decide", "learn", "read", "report", "admin")
+SCOPES = ("decide", "learn", "read", "report", "relay", "admin")
 
 
 def bodies(method: str, path: str) -> bytes | None:

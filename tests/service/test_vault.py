@@ -1,13 +1,17 @@
 """Old versions of a sum cannot be read, and the current one always can."""
 
+import os
+import stat
+
 import pytest
 
-from discreet.service.vault import MissingSecret, Vault
+from discreet.service.vault import NAME_BYTES, MissingSecret, Vault
 
 
 def test_only_the_last_two_versions_of_a_sum_can_be_opened(tmp_path):
     vault = Vault(tmp_path)
     sealed = {n: vault.seal("b", "e", n, b"%d" % n) for n in range(1, 6)}
+    vault.settle()
     assert vault.open("b", "e", 5, sealed[5]) == b"5"
     assert vault.open("b", "e", 4, sealed[4]) == b"4"
     for n in (1, 2, 3):
@@ -18,15 +22,58 @@ def test_only_the_last_two_versions_of_a_sum_can_be_opened(tmp_path):
 def test_a_commit_that_failed_leaves_the_version_before_it(tmp_path):
     vault = Vault(tmp_path)
     stored = vault.seal("b", "e", 1, b"one")
-    for _ in range(5):  # the transaction is rolled back each time
-        vault.seal("b", "e", 2, b"zero")
+    for _ in range(20):  # the transaction is rolled back each time
+        again = vault.seal("b", "e", 2, b"zero")
     assert vault.open("b", "e", 1, stored) == b"one"
+    assert vault.open("b", "e", 2, again) == b"zero"
+
+
+def test_crashes_before_the_next_key_is_written_leave_room(tmp_path):
+    stored = Vault(tmp_path).seal("b", "e", 1, b"one")
+    for _ in range(20):  # a new process each time
+        vault = Vault(tmp_path)
+        again = vault.seal("b", "e", 2, b"zero")
+        vault.close()
+        assert vault.open("b", "e", 1, stored) == b"one"
+    assert vault.open("b", "e", 2, again) == b"zero"
+    later = vault.open("b", "e", 3, Vault(tmp_path).seal("b", "e", 3, b"two"))
+    assert later == b"two"
+
+
+def test_the_key_of_a_stored_version_is_on_disk_before_it_is_used(tmp_path, monkeypatch):
+    """The next key may be written early; a version is sealed only under one that was synced."""
+    vault = Vault(tmp_path)
+    synced = []
+    fsync = os.fsync
+
+    def observed(handle):
+        fsync(handle)
+        if stat.S_ISREG(os.fstat(handle).st_mode):
+            synced.append(os.pread(handle, 4096, 0))
+
+    monkeypatch.setattr(os, "fsync", observed)
+    for n in range(1, 6):
+        sealed = vault.seal("b", "e", n, b"")
+        assert any(sealed[:NAME_BYTES] in content for content in synced)
+        assert vault.open("b", "e", n, sealed) == b""
+
+
+def test_a_writer_that_lost_its_lock_cannot_destroy_a_key_in_use(tmp_path):
+    paused, other = Vault(tmp_path), Vault(tmp_path)
+    paused.seal("b", "e", 1, b"one")
+    for n in range(2, 7):
+        last = other.seal("b", "e", n, b"%d" % n)
+    other.close()
+    with pytest.raises(TimeoutError, match="lost its lock"):
+        paused.seal("b", "e", 3, b"stale")
+    assert other.open("b", "e", 6, last) == b"6"
 
 
 def test_a_torn_key_is_no_key(tmp_path):
     vault = Vault(tmp_path)
     first = vault.seal("b", "e", 1, b"one")
     second = vault.seal("b", "e", 2, b"zero")
+    vault.settle()
     (path,) = (tmp_path / "windows").iterdir()
     raw = bytearray(path.read_bytes())
     raw[64 + 10] ^= 1  # inside the second place

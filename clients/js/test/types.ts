@@ -7,9 +7,10 @@ const decided: Decided = await client.decide("welcome", { age: 40 }, { person: "
 const told: Status | "sent" = await client.learn("welcome", decided, 1);
 const device = new Device("https://decisions.example", "ads", {
   epsilon: 1, contributions: 1, total: 2, storage: fileStorage("device.json"),
+  onRefused: (error: ServiceError, id: string) => console.log(error.isFinal, id),
 });
 const decision: DeviceDecision = await device.decide({ age: 40 });
-const status: Status | "waiting" | "spent" = await device.report(decision, 0);
+const status: Status | "waiting" | "refused" | "spent" = await device.report(decision, 0);
 console.log(told, status, (await device.kept()).sent, ServiceError.name);
 // @ts-expect-error a device needs an epsilon
 new Device("https://decisions.example", "ads", {});

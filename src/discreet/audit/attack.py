@@ -38,10 +38,11 @@ class Claim:
     epsilon: float  # promised
     delta: float = 0.0  # promised
     kind: str = "pure"  # one of those above
+    contributions: int = 1  # rounds, rows or reports of one person that it covers
 
     def __post_init__(self) -> None:
         one_of("kind", self.kind, KINDS)
-        Budget(self.epsilon, self.delta)
+        Budget(self.epsilon, self.delta, self.contributions)
         if (self.kind == "pure") != (self.delta == 0):
             raise ValueError("a pure claim has delta = 0, every other claim has delta > 0")
 
@@ -82,9 +83,23 @@ class Attack:
     def __post_init__(self) -> None:
         one_of("room", self.room, ROOMS)
 
-    def at(self, epsilon: float) -> "Attack":
-        """The same attack on the same learner with another epsilon."""
-        return replace(self, claim=replace(self.claim, epsilon=epsilon))
+    def at(
+        self, epsilon: float, delta: float | None = None, contributions: int | None = None
+    ) -> "Attack":
+        """The same attack on the same learner with another promise.
+
+        A delta of 0 stays one, and another number of contributions is for attacks by a person with
+        more than one: what they do depends on it.
+        """
+        claim = self.claim
+        delta = claim.delta if delta is None else delta
+        contributions = claim.contributions if contributions is None else contributions
+        if (contributions > 1) != (claim.contributions > 1):
+            raise ValueError(
+                f"{self.name!r} is an attack on {claim.contributions} contribution(s) of one "
+                f"person, and {contributions} are promised; take another"
+            )
+        return replace(self, claim=Claim(epsilon, delta, claim.kind, contributions))
 
     def scores(self, runs: int, neighbour: int, seed: int) -> Array:  # (runs,) or (runs, views)
         """The scores of `runs` independent runs in one neighbour; the same for the same seed."""
@@ -114,13 +129,14 @@ def attack(
     delta: float = 1e-6,
     attainable: float = 1.0,
     effort: float = 1.0,
+    contributions: int = 1,
 ) -> Callable[[Draw], Draw]:
     """Register `draw(claim, runs, neighbour, noise)`; its docstring is the description."""
 
     def register(draw: Draw) -> Draw:
         if name in ATTACKS:
             raise ValueError(f"there is an attack {name!r} already")
-        claim = Claim(1.0, 0.0 if kind == "pure" else delta, kind)
+        claim = Claim(1.0, 0.0 if kind == "pure" else delta, kind, contributions)
         words = " ".join((draw.__doc__ or "").split())
         ATTACKS[name] = Attack(name, room, claim, words, draw, attainable, effort)
         return draw

@@ -80,6 +80,7 @@ class AuditReport:
     attack: str = ""  # its name
     claim: float = math.inf  # epsilon promised
     p_value: float = math.nan  # of the claim, at most
+    contributions: int = 1  # of one person that the attack replaced
 
     @property
     def verdict(self) -> str:
@@ -228,7 +229,15 @@ def _checked(
 
 @dataclass(frozen=True)
 class _Counted:
-    """The test that the choosing runs prefer, and the runs that are counted."""
+    """The test that the choosing runs prefer, and the runs that are counted.
+
+    tried        scores of the choosing runs, in both neighbours
+    counted      scores of the runs that are counted
+    threshold    of the test, on scores
+    kind         of the test: its place among `_attacks`
+    curve        what a claim allows
+    confidence   of the bound
+    """
 
     tried: tuple[Array, Array]
     counted: tuple[Array, Array]

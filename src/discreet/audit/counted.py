@@ -49,7 +49,11 @@ def clopper_pearson(
 
 @dataclass(frozen=True)
 class Curve:
-    """The tests that a claim allows: (epsilon, delta)-DP, or mu-GDP."""
+    """The tests that a claim allows: (epsilon, delta)-DP, or mu-GDP.
+
+    gaussian   mu-GDP; else (epsilon, delta)
+    delta      of an (epsilon, delta) claim; 0 for mu-GDP
+    """
 
     gaussian: bool
     delta: float = 0.0

@@ -39,7 +39,12 @@ SAMPLERS: dict[str, Sampler] = {
 
 
 class FloatAudit(NamedTuple):
-    """A sampler, how the library labels it, and the epsilon that its last bits prove."""
+    """A sampler, how the library labels it, and the epsilon that its last bits prove.
+
+    mechanism   that draws
+    label       its sampler, as guarantees name it
+    report      what its last bits prove
+    """
 
     mechanism: str
     label: str

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Attack
+from discreet.audit.attack import Attack, Claim
 from discreet.audit.bounds import AuditReport, audit_scores
 from discreet.processes import process_pool
 
@@ -24,7 +24,12 @@ Blocks = dict[tuple[int, int], Array]
 
 
 class Audited(NamedTuple):
-    """One attack, what it proved at 95%, and whether the claim survived the whole suite."""
+    """One attack, what it proved at 95%, and whether the claim survived the whole suite.
+
+    attack   that was run
+    close    its bound at 95%
+    sure     its bound at the confidence of the whole suite
+    """
 
     attack: Attack
     close: AuditReport
@@ -120,7 +125,7 @@ def _report(attack: Attack, sides: tuple[Array, Array], confidence: float) -> Au
         method=claim.method,
         claim=claim.epsilon,
     )
-    return replace(report, attack=attack.name)
+    return replace(report, attack=attack.name, contributions=claim.contributions)
 
 
 def _counts(attack: Attack, runs: int) -> list[int]:
@@ -151,15 +156,13 @@ def _done(tasks: list[tuple[Any, ...]], pool: Executor | None) -> Iterator[tuple
         for task in tasks:
             yield task, _block(*task)
         return
-    jobs = {
-        pool.submit(_named, task[0].name, task[0].claim.epsilon, *task[1:]): task for task in tasks
-    }
+    jobs = {pool.submit(_named, task[0].name, task[0].claim, *task[1:]): task for task in tasks}
     for job in as_completed(jobs):
         yield jobs[job], job.result()
 
 
-def _named(name: str, epsilon: float, *rest: int) -> Array:
+def _named(name: str, claim: Claim, *rest: int) -> Array:
     """What a process is asked to do: attacks travel by name."""
     from discreet.audit.attacks import ATTACKS
 
-    return _block(ATTACKS[name].at(epsilon), *rest)
+    return _block(replace(ATTACKS[name], claim=claim), *rest)

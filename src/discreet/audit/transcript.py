@@ -25,7 +25,12 @@ from discreet.privacy.noise import Size
 
 
 class Seen(NamedTuple):
-    """One release: its centre before the noise, its value, its scale."""
+    """One release: its centre before the noise, its value, its scale.
+
+    centre   what the noise was added to
+    value    what was released
+    scale    of the noise
+    """
 
     centre: Array
     value: Array
@@ -33,7 +38,12 @@ class Seen(NamedTuple):
 
 
 class _Draw:
-    """Noise that notices what it is added to: `centre + draw` is the release."""
+    """Noise that notices what it is added to: `centre + draw` is the release.
+
+    source   notes what this is added to
+    scale    of the draw
+    drawn    its values
+    """
 
     __array_ufunc__ = None  # arrays leave the addition to us
 
@@ -54,6 +64,9 @@ class Tapped(SeededNoise):
     """Real noise; keeps a record of every Gaussian release that a mechanism makes with it.
 
     After `limit` releases the run is cut short: rows of later batches are not the canary's.
+
+    noise   that is drawn
+    limit   releases after which the run is cut short; None: it runs to its end
     """
 
     def __init__(self, noise: Noise, limit: int | None = None) -> None:
@@ -91,7 +104,10 @@ class Tapped(SeededNoise):
 
 
 class Forced(Tapped):
-    """The releases of another run, whatever the data: only the centres are this run's own."""
+    """The releases of another run, whatever the data: only the centres are this run's own.
+
+    script   the releases to repeat, in their order
+    """
 
     def __init__(self, script: list[Seen]) -> None:
         self._script = script
@@ -115,7 +131,11 @@ class Forced(Tapped):
 
 
 class Compared(NamedTuple):
-    """The releases of one run, with the centres of the true data and those of its neighbour."""
+    """The releases of one run, with the centres of the true data and those of its neighbour.
+
+    neighbour     which data set was the true one
+    here, there   releases, with the centres of the true data and of the other
+    """
 
     neighbour: int
     here: list[Seen]

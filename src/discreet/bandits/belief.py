@@ -190,11 +190,17 @@ class Belief:
 
 def prior_precision(d: int, radius: float, constant: float) -> Array:  # (d, d)
     """|theta| about `radius`, but for the last entry if that belongs to an intercept."""
-    radius = min(max(radius, 1e-6), 1e6)  # finite for any radius
-    diagonal = np.full(d, d / radius**2)
+    return np.diag(prior_precisions(d, radius, constant))
+
+
+def prior_precisions(d: int, radius: Array | float, constant: float) -> Array:  # (..., d)
+    """The diagonals of `prior_precision`, for each radius."""
+    radius = np.minimum(np.maximum(radius, 1e-6), 1e6)  # finite for any radius
+    diagonal = np.empty((*radius.shape, d))
+    diagonal[...] = (d / radius**2)[..., None]
     if constant:
-        diagonal[-1] = (constant / INTERCEPT_STD) ** 2
-    return np.diag(diagonal)
+        diagonal[..., -1] = (constant / INTERCEPT_STD) ** 2
+    return diagonal
 
 
 @value

@@ -22,6 +22,7 @@ from discreet.bandits.learning import learned
 from discreet.bandits.policies import POLICIES, Stage, Uniform
 from discreet.bandits.value import Totals
 from discreet.bandits.window import (
+    BESIDE,
     COUNT,
     HELD,
     HELD_SENSITIVITY,
@@ -38,7 +39,7 @@ from discreet.decisions import Policy
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.mechanisms import gaussian
+from discreet.privacy.mechanisms import gaussian, upper_triangle
 from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
@@ -46,6 +47,7 @@ GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first 
 SELDOM = 0.5  # of decisions that have a reward: fewer make windows long
 LONGEST = 0.01  # the same for half_life="auto": a change shows at the end of a window
 SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
+BLOCK = 4096  # rows that are folded together: what is computed from them stays in the cache
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
 # In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
 # than .5 costs the features too much.
@@ -291,55 +293,59 @@ class WeightedWindow(EstimatorWindow):
     def attach(self, estimator: Any, noise: Noise) -> Self:
         """And compute once what every row needs."""
         n = len(self.transform.mean) + 2
-        self._upper = np.triu_indices(n)
-        self._isometry = np.where(self._upper[0] == self._upper[1], 1.0, math.sqrt(2))
-        self._v = np.empty(n)
-        self._gathered = np.empty(len(self._isometry))
+        first, second, isometry = upper_triangle(n)
+        weight, reward, one, zero = range(n, n + BESIDE)
         self._apart = estimator.holdout
-        self._term = np.zeros(len(self._isometry) + TOTALS + 2 * self._apart)
-        self._products = self._term[: len(self._isometry)]
+        # What one row adds: products of two entries of [v; weight; reward; 1; 0], times factors.
+        # One row is not held out.
+        beside = [weight, one, reward, zero, zero][: TOTALS + 2 * self._apart]
+        self._upper = (first, second)
+        self._first = np.concatenate([first, beside])
+        self._second = np.concatenate([second, [one] * len(beside)])
+        values = [COUNT, VALUE, VALUE, HELD, HELD]
+        self._factors = np.concatenate([isometry, values[: len(beside)]])
+        self._entries, self._write = self.transform.one_by_one()
+        self._terms = (np.empty(len(self._first)), np.empty(len(self._first)))
         self._scale = estimator.scale
         self._half_life = estimator.half_life
         return super().attach(estimator, noise)
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Add the statistics of rows."""
-        v, weights = self.transform.rows(rows, rewards)
-        products = (v.T @ v)[self._upper]
-        sums = [len(rows), float(rewards.sum()), 0, 0.0]
-        if self._apart and held is not None:
-            apart = [int(np.sum(held)), float(rewards[held].sum())]
-            sums = [sums[0] - apart[0], sums[1] - apart[1], *apart]
-        with self._lock:  # buffers are shared
-            self._add(products, float(weights.sum()), sums)
+        n = len(self.transform.mean) + 2
+        gram = np.zeros((n, n))
+        weight = 0.0
+        for start in range(0, len(rows), BLOCK):
+            end = start + BLOCK
+            v, weights = self.transform.rows(rows[start:end], rewards[start:end])
+            gram += v.T @ v
+            weight += float(weights.sum())
+        sums = [weight, len(rows), float(rewards.sum())]
+        if self._apart:
+            apart = np.zeros(len(rows), dtype=bool) if held is None else held
+            count, total = int(np.sum(apart)), float(rewards[apart].sum())
+            sums = [weight, sums[1] - count, sums[2] - total, count, total]
+        term = np.concatenate([gram[self._upper], sums])
+        term *= self._factors
+        self.total.add(term)
 
     def fold_one(self, row: Array, reward: float) -> None:
         """`fold` for one row, which is not held out."""
-        v = self._v
-        first, second = self._upper
-        with self._lock:
-            weight = self.transform.row(row, reward, v)
-            # Into buffers, mode="clip" for speed only. (BLAS's dspr gains no more than .2
-            # microseconds, and scipy.linalg takes 80 milliseconds to import.)
-            v.take(first, out=self._gathered, mode="clip")
-            v.take(second, out=self._products, mode="clip")
-            np.multiply(self._gathered, self._products, out=self._gathered)
-            self._add(self._gathered, weight, (1, reward, 0, 0.0))
-
-    def _add(self, products: Array, weight: float, sums: Any) -> None:
-        np.multiply(products, self._isometry, out=self._products)
-        term, n = self._term, len(products)
-        term[n] = COUNT * weight
-        term[n + 1] = VALUE * sums[0]
-        term[n + 2] = VALUE * sums[1]
-        if self._apart:
-            term[n + 3] = HELD * sums[2]
-            term[n + 4] = HELD * sums[3]
-        self.total.add(term)
+        entries = self._entries
+        one, other = self._terms
+        with self._lock:  # buffers are shared
+            self._write(row, reward)
+            # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
+            # scipy.linalg takes 80 milliseconds to import.)
+            entries.take(self._first, None, one, "clip")
+            entries.take(self._second, None, other, "clip")
+            np.multiply(one, other, one)
+            np.multiply(one, self._factors, one)
+            self.total.add(one)
 
     def totals(self) -> Totals:
         """Numbers and sums of rewards, in the user's units, as released: post-processing."""
-        n = len(self._isometry)
+        n = len(self._upper[0])
         count, rewards = (self.total.value[n + 1 : n + 3] / VALUE).tolist()
         held, held_rewards = 0.0, 0.0
         std, held_std = self.total.release.scale / VALUE, 0.0
@@ -364,7 +370,7 @@ class WeightedWindow(EstimatorWindow):
     def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale
-        released = self.total.publish()[: len(self._isometry) + TOTALS]
+        released = self.total.publish()[: len(self._upper[0]) + TOTALS]
         after = learned(belief, self.transform, released, std, self.size, self._half_life)
         return after, ()
 

@@ -25,6 +25,8 @@ from discreet.state import Stateful, damaged
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
+BLOCK = 2048  # people of a batch who are decided for at once, so that what is computed stays near
+_FLOAT = np.dtype(np.float64)
 RESUMED_TWICE = "a state resumed twice: from a copy, or from before something that was shown"
 
 
@@ -77,6 +79,8 @@ class Bandit(Stateful, ABC):
         self.clip = bool(clip)
         self.seed = None if seed is None else integer("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
+        self._row_shape = (self.dim,)
+        self._usual: tuple[int, ...] | None = None  # shape of features that was found right
         self._ones = np.ones(self._shape[1])
         self._expects = self._shape
         self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
@@ -158,7 +162,7 @@ class Bandit(Stateful, ABC):
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
         try:
-            copied = np.array(features, dtype=np.float64, order="C")
+            copied = np.array(features, dtype=_FLOAT, order="C")
         except (TypeError, ValueError):
             raise ValueError("features must be numbers, one row for each action") from None
         offered = self._offered(copied)
@@ -166,7 +170,8 @@ class Bandit(Stateful, ABC):
             if self.rounds >= self._end:
                 self.turn()
             t, policy = self.rounds, self.policy
-            action = policy.choose_one(offered, self._coin(t))
+            coin = self._rng.random() if self.holdout is None else self._coin(t)
+            action = policy.choose_one(offered, coin)
             decision = Decision(t, action, offered[action], self._run, offered, policy)
             self.rounds = t + 1
         return decision
@@ -184,16 +189,16 @@ class Bandit(Stateful, ABC):
         policies: list[tuple[int, Policy]] = []
         done = 0
         with self._lock:
-            rounds = np.zeros(n, dtype=np.int64)
+            rounds = self.rounds + np.arange(n, dtype=np.int64)
             while done < n:
                 if self.rounds >= self._end:
                     self.turn()
                 t, policy = self.rounds, self.policy
-                end = min(n, done + self._end - t)
+                end = min(n, done + BLOCK, done + self._end - t)
                 coins = self._coins(t, end - done)
                 actions[done:end] = _choose(policy, offered[done:end], coins)
-                rounds[done:end] = t + np.arange(end - done)
-                policies.append((done, policy))
+                if not policies or policies[-1][1] is not policy:
+                    policies.append((done, policy))
                 self.rounds = t + end - done
                 done = end
         if isinstance(offered, np.ndarray):
@@ -207,8 +212,7 @@ class Bandit(Stateful, ABC):
 
     def _coin(self, t: int) -> float:
         """What decides round t."""
-        coin = self._rng.random()
-        return coin if self.holdout is None else float(self.holdout.coins(self.held_out(t), coin))
+        return float(self._coins(t, 1)[0])
 
     def _coins(self, t: int, n: int) -> Array:
         """What decides n rounds from t on."""
@@ -294,7 +298,7 @@ class Bandit(Stateful, ABC):
         if type(decision) is not Decision or decision.learner != self._run:
             raise ValueError("expected a decision that this learner made")
         row = decision.row
-        if not 0 <= decision.round < self.rounds or row.shape != (self.dim,):
+        if not 0 <= decision.round < self.rounds or row.shape != self._row_shape:
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")
@@ -403,10 +407,14 @@ class Bandit(Stateful, ABC):
 
     def _offered(self, features: Array) -> Array:  # (actions, dim)
         """One person's features in units of the norm bound; longer rows are shortened to it."""
-        self._check_shape(features, 2)
-        if self._fits(features):
-            return self._scaled(features)
-        return self._scaled(within("features", features, self.norm_bound, norm="l2", clip=True))
+        if features.shape != self._usual:
+            self._check_shape(features, 2)
+            self._usual = features.shape  # most often that of the next person too
+        squares = np.multiply(features, features).dot(self._ones)
+        # argmax finds NaN first; as a scalar it is three times as fast as max.
+        if not squares.item(squares.argmax()) <= self._longest:
+            features = within("features", features, self.norm_bound, norm="l2", clip=True)
+        return self._scaled(features)
 
     def _stacked(
         self, features: Sequence[ArrayLike] | Array
@@ -420,7 +428,7 @@ class Bandit(Stateful, ABC):
         array = np.ascontiguousarray(numbers("features", features))
         self._check_shape(array, 3)
         usable = np.ones(len(array), dtype=bool)
-        if not self._fits(array):
+        if not self._fit(array):
             usable = np.asarray(np.isfinite(array).all(axis=(1, 2)))
             array = np.where(usable[:, None, None], array, 0.0)
             array = within("features", array, self.norm_bound, norm="l2", clip=True)
@@ -436,25 +444,24 @@ class Bandit(Stateful, ABC):
         actions, dim = self._expects
         shape = features.shape
         least = 1 if self.holdout is None else self.holdout.actions  # the baseline is one of them
-        if (
-            len(shape) != ndim
-            or shape[-1] != dim
-            or shape[-2] != (actions or max(shape[-2], least))
-        ):
-            expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
-            raise ValueError(
-                f"features must have shape ({', '.join(expected)}) with at least {least} "
-                f"action{'s' * (least > 1)}, got {shape}"
-            )
+        if len(shape) == ndim and shape[-1] == dim:
+            given = shape[-2]
+            if given >= least and (actions is None or given == actions):
+                return
+        expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
+        raise ValueError(
+            f"features must have shape ({', '.join(expected)}) with at least {least} "
+            f"action{'s' * (least > 1)}, got {shape}"
+        )
 
-    def _fits(self, features: Array) -> bool:
+    def _fit(self, features: Array) -> bool:  # (n, actions, features)
         """Whether no row is longer than the bound; False with NaN or infinity."""
-        if features.ndim == 2:
-            squares = np.multiply(features, features).dot(self._ones)
-        else:
-            squares = np.einsum("ijk,ijk->ij", features, features).ravel()
-        # argmax finds NaN first; as a scalar it is three times as fast as max.
-        return not len(squares) or bool(squares[squares.argmax()] <= self._longest)
+        for start in range(0, len(features), BLOCK):
+            some = features[start : start + BLOCK]
+            squares = np.einsum("ijk,ijk->ij", some, some).ravel()
+            if not squares.item(squares.argmax()) <= self._longest:
+                return False
+        return True
 
     def _scaled(self, features: Array) -> Array:
         features = self._expanded(features)

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits.belief import Belief, prior_precision
+from discreet.bandits.belief import Belief, prior_precision, prior_precisions
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
-from discreet.least_squares import Posterior, Whitening, clipped_normal
+from discreet.least_squares import Posterior, clipped_normal
 from discreet.least_squares.posterior import log_evidence, projected_mean
 from discreet.least_squares.shrinkage import (
     GramEstimate,
@@ -142,7 +142,7 @@ class Moment:
         d = len(self.value)
         H = gram.matrix
         slope = self.slope
-        design = slope * H @ Whitening(transform.whitening).inverse
+        design = slope * H @ transform.isotropic.inverse
         noise = noise_std**2 / 2 * self.bound2 * np.eye(d)  # of the release, off the diagonal
         noise += self.variance * H  # of rewards
         noise += slope**2 * gram.error  # of H, times delta
@@ -175,7 +175,7 @@ def learned(
     R = transform.clip
     E = transform.residual_bound
     nu = belief.reward_variance
-    whitening = Whitening(transform.whitening)
+    whitening = transform.isotropic
     sums = Sums.read(released, transform, noise_std, size, belief.steady)
     if sums.thin:  # what a release does not know it must not believe
         if not belief.proven:  # nor must what earlier ones seemed to know
@@ -200,11 +200,11 @@ def learned(
     proof = belief.proof + sums.gram
     proof_variance = belief.proof_variance + noise_std**2
     unproven = unproven_rows(proof, proof_variance if belief.effective_rows > 0 else 0.0)
-    at_first = whitening.of_parameters(power(before.prior, -1.0))
+    at_first = whitening.of_parameters(np.asarray(np.linalg.inv(before.prior), float))
     delta = _unproven_error(whitening.of_parameters(error), at_first, unproven)
-    known = (sums.gram, expected, whitening.matrix @ belief.mean, delta, noise_std, unproven)
-    gram = shrink_entries(*known, cautious=False)
-    cautious_gram = shrink_entries(*known, cautious=True)
+    gram, cautious_gram = shrink_entries(
+        sums.gram, expected, whitening.matrix @ belief.mean, delta, noise_std, unproven
+    )
     # Of the residuals' squares, part is what the belief did not know: not noise.
     seen = whitening.unwhitened(gram.matrix)
     explained = float(np.sum(before.covariance * seen)) / sums.count
@@ -364,8 +364,8 @@ def _radius(posterior: Posterior, least: float, constant: float, visible: Array)
     lengths = np.minimum(least * LONGER, max(LONGEST, least))
     precision = visible.T @ posterior.precision @ visible
     weighted = visible.T @ posterior.weighted
-    diagonals = np.array([np.diag(prior_precision(d, float(each), constant)) for each in lengths])
-    priors = np.einsum("ik,li,ij->lkj", visible, diagonals, visible, optimize=True)
+    diagonals = prior_precisions(d, lengths, constant)
+    priors = visible.T @ (diagonals[:, :, None] * visible)
     evidence = log_evidence(priors, precision, weighted)
     best = int(np.argmax(evidence))
     sure = evidence[best] - evidence[0] > math.log(EVIDENCE)

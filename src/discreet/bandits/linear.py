@@ -38,12 +38,15 @@ from discreet.decisions import Policy
 from discreet.features import FeatureMap
 from discreet.links import LINKS
 from discreet.links import link as link_named
-from discreet.privacy import Budget, Guarantee, Ledger, Noise
+from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise
 from discreet.privacy.noise import source
 from discreet.state import damaged
 
 ESTIMATORS = ("auto", "information-weighted", "sgd")
-DEFAULTS = {"information-weighted": "ucb", "sgd": "squarecb", "local": "thompson"}  # policies
+DEFAULTS = {  # policies
+    "information-weighted": "ucb", "sgd": "squarecb", "local": "thompson", "shuffled": "ucb"
+}  # fmt: skip
+CURRENCY = {"joint": "gaussian", "local": "pure", "shuffled": "shuffled"}
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which "auto" takes gradient steps
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
@@ -68,8 +71,9 @@ class LinearBandit(Bandit):
         dim            number of features of a row
         horizon        rounds that count; None to learn for ever
         epsilon        privacy loss, for all releases together; inf switches privacy off
-        delta          probability of a larger loss: 1e-6 under joint trust, 0 under local trust
-        trust          "joint": a server that everybody trusts; "local": reports that are private
+        delta          probability of a larger loss: 0 under local trust, else 1e-6 unless stated
+        trust          "joint": a server that everybody trusts; "local": reports that are private;
+                       "shuffled": such reports, hidden in a crowd by a relay
         link           nu: "identity", "logistic", "probit" or "poisson"
         policy         "ucb": greedy, but optimistic in a few rounds of each window; "thompson": the
                        best of one of 64 draws; "elimination"; "squarecb": every action keeps some
@@ -85,6 +89,8 @@ class LinearBandit(Bandit):
                        unit="person"), or "all", one in each window, and windows share the budget
         half_life      decisions after which a reward counts half; windows are at most half as long.
                        "auto" forgets only when releases show that theta has moved; None: never
+        crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", the least part of a
+                       window's rewards that must come, and of honest devices that is counted on
         holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
                        "uniform", and `value` says what the policy gains over it
         clip           whether rewards outside the range are clipped to it, not refused
@@ -134,6 +140,7 @@ class LinearBandit(Bandit):
         unit: str = "round",
         visits: str | None = None,
         half_life: float | str | None = None,
+        crowd: Crowd | None = None,
         holdout: Holdout | None = None,
         clip: bool = False,
         seed: int | None = None,
@@ -142,7 +149,10 @@ class LinearBandit(Bandit):
         super().__init__(
             dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=clip, seed=seed
         )
-        self.trust = one_of("trust", trust, ("joint", "local"))
+        self.trust = one_of("trust", trust, ("joint", "local", "shuffled"))
+        if crowd is not None and self.trust != "shuffled":
+            raise ValueError("crowd belongs to trust='shuffled'")
+        self.crowd = (crowd or Crowd()) if self.trust == "shuffled" else None
         self.link = one_of("link", link, tuple(LINKS))
         self.estimator = one_of("estimator", estimator, ESTIMATORS)
         one_of("policy", policy, ("auto", *POLICIES))
@@ -162,14 +172,14 @@ class LinearBandit(Bandit):
         self._estimator = self._recipe(kind, budget)
         self._estimator.assert_knows(self._policy_name, self.link)
         self._belief = self._estimator.prior
-        self._ledger = Ledger(budget, "pure" if self.trust == "local" else "gaussian")
+        self._ledger = Ledger(budget, CURRENCY[self.trust])
         self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
         self._held_key = held_key(self._entropy)
         self._totals: tuple[Totals, ...] = ()  # what windows have released about rewards
         self.policy: Policy = self._held(Uniform())
 
     def _delta(self, delta: float | None) -> float:
-        if self.trust == "joint":
+        if self.trust != "local":
             return 1e-6 if delta is None else delta
         if delta:
             raise ValueError(f"local trust is pure: delta must be 0, got {delta!r}; leave it out")
@@ -181,9 +191,10 @@ class LinearBandit(Bandit):
             if visits is not None:
                 raise ValueError("visits belongs to unit='person'")
             return None
-        if self.trust == "local":
+        if self.trust != "joint":
             raise ValueError(
-                "trust='local' protects reports: say how many one device may send, contributions=k"
+                f"trust={self.trust!r} protects reports: say how many one device may send, "
+                "contributions=k"
             )
         if self.contributions != 1:
             raise ValueError("unit='person' covers any number of rounds: leave out contributions")
@@ -205,17 +216,17 @@ class LinearBandit(Bandit):
 
     def _kind(self) -> str:
         """What makes the releases."""
-        if self.trust == "local":
+        if self.trust != "joint":
             if self.estimator != "auto":
-                raise ValueError("trust='local' has one estimator: leave it at 'auto'")
-            return "local"
+                raise ValueError(f"trust={self.trust!r} has one estimator: leave it at 'auto'")
+            return self.trust
         if self.estimator == "auto":
             return "sgd" if self.dim > MANY else "information-weighted"
         return self.estimator
 
     def _recipe(self, kind: str, budget: Budget) -> Estimator:
         limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
-        if kind == "local":
+        if kind == self.trust:
             return LocalReports.between(self, budget, self._policy_name)
 
         def sharing(share: float | None) -> Estimator:
@@ -243,23 +254,35 @@ class LinearBandit(Bandit):
         return recipe
 
     @property
+    def belief(self) -> Any:
+        """What the releases so far say about theta: immutable, and safe to publish."""
+        return self._belief
+
+    @property
+    def totals(self) -> tuple[Totals, ...]:
+        """Number and sum of the rewards of each closed window, as released."""
+        return self._totals
+
+    @property
     def theta(self) -> Array:
         """The released weights, for features and rewards in the user's units; safe to publish."""
-        return np.asarray(self._belief.weights * (self._unit / self.norm_bound))
+        return np.asarray(self._belief.weights * (self.reward_unit / self.norm_bound))
 
     @property
     def intercept(self) -> float:
         """What the prediction <phi, theta> lacks: 0 unless 0 is off the middle of the rewards."""
-        return self._middle + self._unit * float(getattr(self._belief, "intercept", 0.0))
+        return self.reward_middle + self.reward_unit * float(
+            getattr(self._belief, "intercept", 0.0)
+        )
 
     @property
-    def _middle(self) -> float:
+    def reward_middle(self) -> float:
         """Of the rewards, where predictions have an intercept."""
         low, high = self.reward_range
         return (low + high) / 2 if self._belief.constant else 0.0
 
     @property
-    def _unit(self) -> float:
+    def reward_unit(self) -> float:
         """Of the belief's predictions, in the user's."""
         low, high = self.reward_range
         if self._belief.constant:
@@ -276,8 +299,8 @@ class LinearBandit(Bandit):
             raise ValueError(f"features must have shape (n, {self.dim}), got {rows.shape}")
         weights = Weights.of(self._belief)
         rows = rows / self.norm_bound
-        middle = self._middle + self._unit * (rows @ weights.mean + weights.level)
-        error = half_width(level) * self._unit * weights.errors(rows)
+        middle = self.reward_middle + self.reward_unit * (rows @ weights.mean + weights.level)
+        error = half_width(level) * self.reward_unit * weights.errors(rows)
         low, high = self.reward_range
         nu = link_named(self.link).mean
         mean, least, largest = (
@@ -294,11 +317,11 @@ class LinearBandit(Bandit):
         if feature_map is not None and feature_map.dim != self.dim:
             raise ValueError(f"this map has {feature_map.dim} features, the bandit {self.dim}")
         weights = Weights.of(self._belief)
-        unit = self._unit / self.norm_bound
+        unit = self.reward_unit / self.norm_bound
         names = [f"x{i}" for i in range(self.dim)] if feature_map is None else feature_map.names
         scale = 1.0 if feature_map is None else feature_map.scale
         found = effects(names, unit * weights.mean, unit * lengths(weights.root), scale, level)
-        return Summary(found, self._middle + self._unit * weights.level, level)
+        return Summary(found, self.reward_middle + self.reward_unit * weights.level, level)
 
     def values(self, confidence: float = CONFIDENCE) -> tuple[Value, ...]:
         """What the policy was worth after each release, in the user's units; safe to publish.
@@ -416,7 +439,7 @@ class LinearBandit(Bandit):
         if self.visits != "all":
             dropped = self.window.opening
             kept = (r for r in self._ledger.releases if r not in dropped)
-            ledger = Ledger(self._ledger.budget).including(*kept)
+            ledger = Ledger(self._ledger.budget, self._ledger.accounting).including(*kept)
         window, ledger = self._opened(self._belief, ledger, size)
         visitors = Visitors() if self.visits == "all" else self.visitors
         return {"_ledger": ledger, "window": window, "visitors": visitors}
@@ -432,7 +455,7 @@ class LinearBandit(Bandit):
         # What follows from the arguments must not come from a file: it bounds what rows can do.
         kind = self._kind()
         budget = Budget(self.epsilon, self.delta, self.contributions)
-        if kind != "local" and self._estimator != self._recipe(kind, budget):
+        if kind != self.trust and self._estimator != self._recipe(kind, budget):
             raise damaged("estimator")
         if not all(type(each) is Totals for each in self._totals):
             raise damaged("totals")

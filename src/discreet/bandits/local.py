@@ -1,10 +1,13 @@
-"""The contextual bandit under local trust: devices and server of the protocol in one process.
+"""The contextual bandit under local and shuffled trust: devices and server in one process.
 
-Rewarded rows are answered through a channel at once, and only the report enters the state. To run
+Rewarded rows are answered through a channel at once, and only the report enters the state. Under
+shuffled trust a window's reports are one batch: added up, which no order survives, and given to the
+server when the window ends. To run
 the two sides apart, use `Device` and `LocalServer` themselves (examples/local_devices.py).
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +22,8 @@ from discreet.bandits.local_server import LocalServer
 from discreet.bandits.policies import Stage
 from discreet.decisions import Policy
 from discreet.local import Report, local_guarantee, report_many
+from discreet.local.report import BatchSum
+from discreet.local.server import SHUFFLED
 from discreet.local.server import UNPROTECTED as REPORTS
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.state import Stateful
@@ -35,17 +40,20 @@ REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residual
 
 
 def bandit_guarantee(
-    policy: PublicPolicy, noise: Noise | None = None, *, sent: bool = True
+    policy: PublicPolicy, noise: Noise | None = None, *, sent: bool = True, **shuffled: Any
 ) -> Guarantee:
     """What each person is promised who answers the questions of a policy."""
-    return local_guarantee(policy, noise, sent=sent, unprotected=UNPROTECTED, reference=REFERENCE)
+    unprotected = UNPROTECTED if policy.batch is None else (*UNPROTECTED[:1], *SHUFFLED)
+    return local_guarantee(
+        policy, noise, sent=sent, unprotected=unprotected, reference=REFERENCE, **shuffled
+    )
 
 
 class LocalReports(Stateful, Estimator):
     """Devices and server in one process: rows are answered at once, and only reports are kept."""
 
     policies = LOCAL_POLICIES
-    where = "trust='local'"
+    where = "trust='local' or 'shuffled'"
     _state = ("server", "_rng")
 
     def __init__(self, server: LocalServer, seed: int | None) -> None:
@@ -63,6 +71,8 @@ class LocalReports(Stateful, Estimator):
             norm_bound=learner.norm_bound,
             reward_range=learner.reward_range,
             contributions=budget.contributions,
+            delta=budget.delta,
+            crowd=learner.crowd,
             seed=None if learner.seed is None else own_seed(learner.seed, "draws"),
         )
         return cls(server, learner.seed)
@@ -85,7 +95,11 @@ class LocalReports(Stateful, Estimator):
 
     def guarantee(self, ledger: Ledger, noise: Noise, visits: str = "") -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        promise = bandit_guarantee(self.server.policy, noise, sent=self.server.taken > 0)
+        server = self.server
+        shuffled = {} if server.crowd is None else {
+            "batches": server.batches, "crowd": server.crowd
+        }  # fmt: skip
+        promise = bandit_guarantee(server.policy, noise, sent=server.taken > 0, **shuffled)
         here = "anything, against whoever runs this process: devices and server are one here"
         return replace(promise, unprotected=(*promise.unprotected, here))
 
@@ -96,13 +110,20 @@ class LocalReports(Stateful, Estimator):
     def open(
         self, belief: Point, size: int, noise: Noise, share: float | None = None
     ) -> "LocalWindow":
-        """The server's policy says what is asked."""
-        return LocalWindow(size)
+        """The server's policy says what is asked; a batch has as many reports as decisions."""
+        if self.server.crowd is None:
+            return LocalWindow(size)
+        self.server.plan(size)
+        return BatchWindow(size, BatchSum.empty(self.server.policy))
 
     def report(self, rows: Array, rewards: Array, noise: Noise) -> None:
         """Each person answers one question, through a channel."""
+        self.server.take_many(self.answers(rows, rewards, noise))
+
+    def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Report]:
+        """What these people send."""
         coins = self._rng.random(len(rows))
-        self.server.take_many(report_many(rows, rewards, self.server.policy, coins, noise))
+        return report_many(rows, rewards, self.server.policy, coins, noise)
 
 
 class LocalWindow(EstimatorWindow):
@@ -127,6 +148,29 @@ class LocalWindow(EstimatorWindow):
         if self.estimator.server.policy.window == belief.windows:
             self.estimator.server.close()
         return self.estimator.prior, ()
+
+
+class BatchWindow(LocalWindow):
+    """Reports wait for the end of the window, in sums; nothing else of them is kept."""
+
+    _state = ("size", "batch")
+
+    def __init__(self, size: int, batch: BatchSum) -> None:
+        super().__init__(size)
+        self.batch = batch
+
+    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+        """Each person answers the one question."""
+        estimator = self.estimator
+        for report in estimator.answers(rows, rewards, self.noise):
+            self.batch.add(report, estimator.server.policy)
+
+    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
+        """The server takes the batch, if it is large enough, and publishes the next policy."""
+        server = self.estimator.server
+        if server.policy.window == belief.windows and not server.holds_batch:
+            server.aggregate(self.batch)
+        return super().close(belief)
 
 
 def own_seed(seed: int, stream: str) -> int:

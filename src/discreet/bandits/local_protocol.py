@@ -29,8 +29,10 @@ OPTIMISM = 2.5  # of "ucb" in rounds that explore, in posterior standard deviati
 MOST_DRAWS = 4096
 
 
-def questions(clip: float) -> tuple[Question, ...]:
-    """What a window of the bandit asks."""
+def questions(clip: float, shuffled: bool = False) -> tuple[Question, ...]:
+    """What a window of the bandit asks; where reports are shuffled, everything of everybody."""
+    if shuffled:
+        return (Question("joint", "joint", clip, 1.0),)
     return tuple(
         Question(name, KINDS[name], clip, fraction) for name, fraction in FRACTIONS.items()
     )
@@ -84,7 +86,7 @@ class PublicPolicy(PublicState):
             window=0,
             theta=np.zeros(d),
             whitening=np.eye(d),
-            questions=questions(clip),
+            questions=questions(clip, more.get("batch") is not None),
             epsilon=epsilon,
             outcome_range=reward_range,
             root=np.eye(d) / np.sqrt(d),
@@ -122,7 +124,10 @@ class Device(LocalDevice):
     contributions   the most reports
     norm_bound      features are shortened to this Euclidean norm
     reward_range    rewards are clipped to it
+    delta           of everything, where reports are shuffled; 0: they are private by themselves
+    local_epsilon   where reports are shuffled, the most that one of them costs by itself
     sent            reports sent before
+    answered        the last window that was answered, where reports are shuffled
     seed            of the coins that choose actions and questions
     noise           of the reports; None is the operating system's entropy
 
@@ -143,7 +148,10 @@ class Device(LocalDevice):
         contributions: int | None = None,
         norm_bound: float | None = None,
         reward_range: tuple[float, float] | None = None,
+        delta: float | None = None,
+        local_epsilon: float | None = None,
         sent: int = 0,
+        answered: int = -1,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
@@ -154,7 +162,10 @@ class Device(LocalDevice):
             contributions=contributions,
             norm_bound=norm_bound,
             outcome_range=reward_range,
+            delta=delta,
+            local_epsilon=local_epsilon,
             sent=sent,
+            answered=answered,
             seed=seed,
             noise=noise,
         )

@@ -17,8 +17,10 @@ beside it at no extra noise, to notice rewards for which clipping is wrong. E bo
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from math import copysign, sqrt
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
-from discreet.least_squares.clipping import squares, weight_and_parts
+from discreet.least_squares.clipping import squares
 from discreet.least_squares.posterior import root
 from discreet.links import BoundedLink, Link
 from discreet.state import value
@@ -71,6 +73,7 @@ UNIT = 0.4  # of what the prior lets expect of a signal counts for the first win
 LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
 LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
 NARROWEST = 1e-6  # R, as a fraction of E
+BESIDE = 4  # entries after v of one row: weight, reward, 1, 0
 
 
 @value
@@ -89,12 +92,21 @@ class Transform:
     constant: float = 0.0  # the last entry of every row, in the same case
 
     @cached_property
-    def _products(self) -> tuple[Array, Array | None]:  # (features, 1 + d or 1 + 2 d), as wide
-        """[mean, whitening, spread] for rows without the constant, and what the constant adds."""
-        columns = [self.mean, self.whitening]
+    def isotropic(self) -> Whitening:
+        """`whitening`, as a map of rows and parameters."""
+        return Whitening(self.whitening)
+
+    @cached_property
+    def _products(self) -> tuple[Array, Array | None]:  # (features, d + 6 or 2 d + 6), as wide
+        """[whitening, mean, room, spread] for rows without the constant, and what that adds.
+
+        The room is for what is written beside x: one array holds a row from its features to v.
+        """
+        d = len(self.mean)
+        columns = [self.whitening, self.mean, np.zeros((d, 1 + BESIDE))]
         if self.spread.any():  # public
             columns.append(self.spread)
-        matrix = np.column_stack(columns)
+        matrix = np.asfortranarray(np.column_stack(columns))  # the faster order for one row
         if not self.constant:
             return matrix, None
         return math.sqrt(1 - self.constant**2) * matrix[:-1], self.constant * matrix[-1]
@@ -103,50 +115,78 @@ class Transform:
         """v (n, d + 2) and weights (n,) of rows (n, features) and rewards (n,)."""
         d = len(self.mean)
         factors, constants = self._products
-        products = rows @ factors  # (n, 1 + d or 1 + 2 d)
+        products = rows @ factors
         if constants is not None:
             products += constants
-        expected = products[:, 0]
+        x = products[:, :d]
+        expected = products[:, d]
         scale: Any = 1.0
         if self.link is not None:  # one Gauss-Newton step: slope times phi replaces phi
             scale = self.link.slope(expected)
             expected = self.link.mean(expected)
         residual = (rewards - self.middle) / self.half - expected
-        if products.shape[1] > 1 + d:
-            rho = np.sqrt(1 + scale * scale * squares(products[:, 1 + d :]))
+        if products.shape[1] > d + 2 + BESIDE:
+            rho = np.sqrt(1 + scale * scale * squares(products[:, d + 2 + BESIDE :]))
             scale = scale / rho
             residual = residual / rho
         # |v|^2 <= 2, and v is finite, whatever the belief, the row and the reward are.
-        x = products[:, 1 : 1 + d]
-        return bounded_rows(x, residual, self.clip, self.residual_bound, scale)
+        v = products[:, : d + 2]
+        return bounded_rows(x, residual, self.clip, self.residual_bound, scale, out=v)
 
-    def row(self, row: Array, reward: float, v: Array) -> float:
-        """`rows` for one row: writes v (d + 2,) and returns the weight; three times as fast."""
-        d = len(v) - 2
+    def one_by_one(self) -> tuple[Array, Callable[[Array, float], None]]:
+        """An array, and a function that writes [v; weight; reward; 1; 0] of a row to it.
+
+        The same as `rows`; for one row numpy takes longer to begin than to compute, so all that
+        does not depend on the row is looked up here, once.
+        """
+        d = len(self.mean)
         factors, constants = self._products
-        products = row.dot(factors)
-        if constants is not None:
-            products += constants
-        expected = products.item(0)
-        slope = 1.0
-        if self.link is not None:
-            slope = float(self.link.slope(expected))
-            expected = float(self.link.mean(expected))
-        residual = (reward - self.middle) / self.half - expected
-        x = products[1 : 1 + d]
-        scale = slope
-        if len(products) > 1 + d:
-            spread = products[1 + d :]
-            rho = (1 + slope * slope * float(spread.dot(spread))) ** 0.5
-            residual /= rho
-            scale /= rho
-        square = scale * scale * float(x.dot(x))
-        weight, kept, rest = weight_and_parts(square, residual, self.clip, self.residual_bound)
-        root = weight**0.5
-        np.multiply(x, scale * root, out=v[:d])
-        v[d] = root * kept
-        v[d + 1] = root * rest
-        return float(weight)
+        entries = np.empty(factors.shape[1])
+        x = entries[:d]
+        spread = entries[d + 2 + BESIDE :]
+        varies = len(spread) > 0
+        scales = np.empty(d)
+        link = self.link
+        middle = self.middle
+        half = self.half
+        clip = self.clip
+        limit = self.residual_bound
+        limit2 = limit * limit
+        curve = 1 / (clip * clip) + 1 / limit2
+
+        def write(row: Array, reward: float) -> None:
+            row.dot(factors, entries)
+            if constants is not None:
+                np.add(entries, constants, entries)
+            expected: Any = entries.item(d)
+            scale = 1.0
+            if link is not None:
+                scale = float(link.slope(expected))
+                expected = float(link.mean(expected))
+            residual = (reward - middle) / half - expected
+            if varies:
+                rho = sqrt(1 + scale * scale * spread.dot(spread).item())
+                residual /= rho
+                scale /= rho
+            # `weight_and_parts`, in floats: no branch on private values.
+            square = scale * scale * x.dot(x).item()
+            weight = 1 / ((square <= 1) + (square > 1) * square)
+            size = abs(residual)
+            size = (size <= limit) * size + (size > limit) * limit
+            near = size / limit2
+            far = (near + sqrt(abs(near * near + curve * (1 - near * size)))) / curve
+            kept = (size <= clip) * size + (size > clip) * far
+            root = sqrt(weight)
+            signed = copysign(root, residual)
+            scales.fill(scale * root)
+            np.multiply(x, scales, x)
+            entries[d] = signed * kept / clip
+            entries[d + 1] = signed * (size - kept) / limit
+            entries[d + 2] = weight
+            entries[d + 3] = reward
+            entries[d + 4] = 1.0
+
+        return entries, write
 
 
 def transform(
@@ -248,4 +288,4 @@ def _within(vector: Array, length: float) -> Array:
 
 def _finite(matrix: Array) -> Array:
     """Entries of at most LARGEST, and no NaN: no row can overflow (public, before any row)."""
-    return np.clip(np.nan_to_num(matrix, nan=0.0), -LARGEST, LARGEST)
+    return np.clip(np.where(np.isnan(matrix), 0.0, matrix), -LARGEST, LARGEST)

@@ -11,9 +11,16 @@ from collections.abc import Sequence
 from types import FrameType
 
 _MANY = "--epsilon"  # takes all numbers that follow it
-_SERVICE = ("serve", "keys", "backup", "restore")  # commands of the extra `service`
+_SERVICE = ("serve", "relay", "keys", "backup", "restore")  # commands of the extra `service`
 _EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "fence", "vault"))
-_STOPPED = ("demo", "run", "report", "forecast", "audit")  # Ctrl-C ends them within PATIENCE
+_STOPPED = (
+    "demo",
+    "run",
+    "report",
+    "forecast",
+    "audit",
+    "dossier",
+)  # Ctrl-C ends them within PATIENCE
 _INTERRUPTED = 128 + signal.SIGINT  # exit status
 PATIENCE = 1.5  # seconds between Ctrl-C and the end, whatever else is going on
 _MOVED = {

@@ -8,15 +8,18 @@ from discreet.cli.audit import audit
 from discreet.cli.backup import backup
 from discreet.cli.datasets import datasets
 from discreet.cli.demo import demo
+from discreet.cli.dossier import dossier
 from discreet.cli.forecast import forecast
 from discreet.cli.keys import keys
 from discreet.cli.learners import learners
+from discreet.cli.relay import relay
 from discreet.cli.report import report
 from discreet.cli.restore import restore
 from discreet.cli.run import run
 from discreet.cli.serve import serve
 from discreet.cli.statement import statement
 from discreet.cli.version import version
+from discreet.cli.witness import witness
 
 app = typer.Typer(
     rich_markup_mode="rich",
@@ -50,9 +53,9 @@ def start(
         print(context.get_help())
 
 
-for command in (demo, run, report, forecast, audit, statement, datasets, learners):
+for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
     app.command()(command)
-for service in (serve, backup, restore):
+for service in (serve, relay, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)
 app.add_typer(keys, name="keys", rich_help_panel="The decision service")
 app.command()(version)

@@ -44,6 +44,12 @@ def forecast(
         Option(metavar="T", help="local, both, or central (--rows), joint (--rounds)."),
     ] = None,
     out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
+    html: Annotated[
+        Path | None, Option(metavar="FILE", help="Also a page; never overwritten.")
+    ] = None,
+    as_json: Annotated[
+        Path | None, Option("--json", metavar="FILE", help="Also all numbers; never overwritten.")
+    ] = None,
     target: Annotated[
         float | None,
         Option(metavar="ERROR", rich_help_panel=_REGRESSION,
@@ -120,11 +126,14 @@ def forecast(
       discreet forecast --rounds 50000 --dim 5 --trust both
       discreet forecast --rounds 100000 --dim 5 --actions 4 --clicks 0.1 --gap 0.02
       discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
+      discreet forecast --rows 20000 --dim 8 --html plan.html --json plan.json
     """
     from discreet.experiments import bandit_forecast, bandit_forecast_report, regression_forecast
+    from discreet.experiments.sheet import Files
     from discreet.privacy.budget import weaknesses
 
     bandit = rounds is not None
+    files = Files(out, html, as_json)
     if bandit and rows is not None:
         raise ValueError("give --rows for a regression or --rounds for a bandit, not both")
     wrong = {"target": target} if bandit else {"actions": actions, "gap": gap, "clicks": clicks,
@@ -156,13 +165,13 @@ def forecast(
             1 if contributions is None else contributions, gap, clicks, people,
             "first" if visits is None else visits,
         )  # fmt: skip
-        bandit_forecast_report.run(stream, budgets, trust=trust or "joint", out=out)
+        bandit_forecast_report.run(stream, budgets, trust=trust or "joint", files=files)
     else:
         question = regression_forecast.Question(
             features, 10_000 if rows is None else rows, 0.1 if noise is None else noise, delta
         )
         trusted = trust or "central"
-        regression_forecast.run(question, budgets, trust=trusted, target=target, out=out)
+        regression_forecast.run(question, budgets, trust=trusted, target=target, files=files)
 
 
 def _bounded(name: str, value: float | None, most: float) -> None:

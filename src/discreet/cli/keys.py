@@ -25,7 +25,7 @@ Url = Annotated[
 def create(
     name: Annotated[str, Option(help="What the key is for; shown in lists.")],
     scope: Annotated[
-        list[str], Option(help="decide, learn, read, report or admin; may be repeated.")
+        list[str], Option(help="decide, learn, read, report, relay or admin; may be repeated.")
     ],
     bandit: Annotated[
         list[str] | None, Option(help="Only for this bandit; may be repeated.")

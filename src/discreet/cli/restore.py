@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Option, confirm
 
-from discreet.cli.options import Secrets, StoreUrl
+from discreet.cli.options import Secrets, StoreUrl, Witness
 
 _QUESTION = (
     "Rewards of windows that are open in the backup are discarded unread, and decision tokens from "
@@ -16,6 +16,7 @@ _QUESTION = (
 def restore(
     store: StoreUrl = None,
     secrets: Secrets = None,
+    witness: Witness = None,
     yes: Annotated[bool, Option("--yes", help="Do not ask.")] = False,
 ) -> None:
     """Begin a new epoch after a backup was put back.
@@ -30,7 +31,7 @@ def restore(
     from discreet.service.restoring import restore as begin_epoch
     from discreet.service.settings import Settings
 
-    settings = Settings.from_environment(store=store, secrets=secrets)
+    settings = Settings.from_environment(store=store, secrets=secrets, witness=witness)
     if not yes:
         if not sys.stdin.isatty():
             raise ValueError("restore asks before it discards open windows: say --yes in a script")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from typer import Option
 
-from discreet.cli.options import Secrets, StoreUrl
+from discreet.cli.options import Secrets, StoreUrl, Witness
 
 
 def serve(
@@ -21,6 +21,7 @@ def serve(
         Option(metavar="BANDIT", help="Serve the retired Personalizer's API for this bandit "
                "(DISCREET_PERSONALIZER)."),
     ] = None,
+    witness: Witness = None,
     demo: Annotated[
         bool, Option("--demo", help="A store that is thrown away, and simulated people.")
     ] = False,
@@ -42,11 +43,16 @@ def serve(
     from discreet.service.settings import Settings
 
     settings = Settings.from_environment(
-        store=store, secrets=secrets, host=host, port=port, personalizer=personalizer
+        store=store,
+        secrets=secrets,
+        host=host,
+        port=port,
+        personalizer=personalizer,
+        witness=witness,
     )
     if not demo:
         serve_until_stopped(settings)
         return
-    if store is not None or secrets is not None or personalizer is not None:
+    if any(given is not None for given in (store, secrets, personalizer, witness)):
         raise ValueError("--demo makes a store of its own: leave out the other options")
     serve_demo(settings)

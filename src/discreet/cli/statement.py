@@ -5,12 +5,15 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from discreet.cli.options import Given, read_file
+
 
 def statement(
-    state: Annotated[Path, Argument(help="What a learner or a running sum has saved.")],
+    state: Annotated[Path, Argument(help="What a learner, a model or a running sum has saved.")],
     as_json: Annotated[
         bool, Option("--json", help="All of the guarantee, every release too, for machines.")
     ] = False,
+    given: Given = None,
 ) -> None:
     """What a saved learner promises each person, what it has released, what it does not protect.
 
@@ -19,7 +22,5 @@ def statement(
     """
     import json
 
-    from discreet.saved import saved_guarantee
-
-    promise = saved_guarantee(state)
+    promise = read_file(state, given or []).guarantee
     print(json.dumps(promise.to_dict(), indent=2) if as_json else promise.statement())

@@ -76,7 +76,10 @@ def nearest_point(
 
 
 class _Atoms:
-    """A point as a mixture of atoms, kept relative to the first of them."""
+    """A point as a mixture of atoms, kept relative to the first of them.
+
+    start   the first atom
+    """
 
     def __init__(self, start: Array) -> None:
         self.start, self.point = start, start.copy()

@@ -246,6 +246,9 @@ class _Recurring:
     """A world in which the same people come again and again, with fresh reward noise.
 
     Drawing new ones for every round would take longer than deciding.
+
+    world   where the people come from
+    pool    those who come again and again
     """
 
     world: LinearWorld
@@ -275,7 +278,12 @@ class _Recurring:
 
 
 class _Visited:
-    """A bandit that is told who comes: people in random order."""
+    """A bandit that is told who comes: people in random order.
+
+    bandit   that decides
+    people   who may come
+    rng      says who does
+    """
 
     def __init__(self, bandit: LinearBandit, people: int, rng: np.random.Generator) -> None:
         self.bandit = bandit

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +18,14 @@ from discreet.experiments.bandit_forecast import (
     forecast,
 )
 from discreet.experiments.regression_forecast import COLOURS
+from discreet.experiments.sheet import Files, Sheet
 
 SECONDS = 10.0  # that a forecast may take on one core, about
 FEWEST_RUNS = 4
 
 
-def run(stream: Stream, epsilons: Sequence[float], *, trust: str = "joint", out: Path) -> Path:
-    """Simulate, print the table, save the figure, return its path."""
+def run(stream: Stream, epsilons: Sequence[float], *, trust: str = "joint", files: Files) -> None:
+    """Simulate, print the table, save the figure and what else is asked for."""
     one_of("trust", trust, ("joint", "local", "both"))
     trusts = ("joint", "local") if trust == "both" else (trust,)
     for epsilon in epsilons:
@@ -31,15 +33,12 @@ def run(stream: Stream, epsilons: Sequence[float], *, trust: str = "joint", out:
     settings = [("joint", math.inf)]
     settings += [(model, e) for model in trusts for e in sorted(set(epsilons))]
     runs = _affordable(stream, settings)
+    files.prepare()
     with _progress(len(settings) * runs * stream.rounds) as tick:
         forecasts = [forecast(stream, e, trust=model, runs=runs, tick=tick)
                      for model, e in settings]  # fmt: skip
-    _table(stream, forecasts)
-    out.mkdir(parents=True, exist_ok=True)
-    path = out / "forecast.png"
-    figure(path, stream, forecasts)
-    print(f"\nFigure: {path}")
-    return path
+    figure(files.figure, stream, forecasts)
+    _sheet(stream, forecasts).tell(files)
 
 
 def _affordable(stream: Stream, settings: Sequence[tuple[str, float]]) -> int:
@@ -61,25 +60,14 @@ def _progress(total: int) -> Iterator[Tick]:
         yield lambda rounds: progress.advance(task, rounds)
 
 
-def _table(stream: Stream, forecasts: Sequence[Forecast]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def _sheet(stream: Stream, forecasts: Sequence[Forecast]) -> Sheet:
     plain = forecasts[0]
     what = "as public" if isinstance(stream.features, np.ndarray) else "on a sphere"
     rewards = f"noise {NOISE if stream.noise is None else stream.noise:g}"
     if stream.clicks is not None:
         rewards = f"{100 * stream.clicks:g}% clicks"
-    table = Table(
-        title=f"{stream.rounds:,} rounds, {stream.offered} actions, "
-        f"{stream.known} features {what}, {rewards}",
-        title_justify="left",
-    )
-    columns = ("trust", "epsilon", "better after", "regret", "worst", "fraction", "d/epsilon")
-    for column in columns:
-        table.add_column(column, justify="right", overflow="fold")
-    for line in forecasts:
-        table.add_row(
+    rows = [
+        [
             line.trust,
             "-" if line is plain else f"{line.epsilon:g}",
             "never" if math.isinf(line.better_after) else _digits(line.better_after),
@@ -87,13 +75,13 @@ def _table(stream: Stream, forecasts: Sequence[Forecast]) -> None:
             _digits(line.worst),
             f"{_digits(100 * line.fraction)}%",
             _digits(_limit(stream, line.epsilon)) if line.trust == "joint" else "-",
-            end_section=line is plain or line is forecasts[-1],
-        )
-    table.add_row("uniform", "-", "never", _digits(plain.uniform * stream.rounds), "-", "100%", "-")
-    console = Console()
-    console.print(table)
+        ]
+        for line in forecasts
+    ]
+    blind = _digits(plain.uniform * stream.rounds)
+    rows.append(["uniform", "-", "never", blind, "-", "100%", "-"])
     often = stream.contributions > 1
-    console.print(
+    note = (
         "better after: rounds after which expected regret per round stays below half of a uniform "
         "choice's. regret: what the best actions would have earned more by the end, in units of "
         f"the reward bound; mean of {len(plain.regret)} simulated runs. worst: of these. fraction: "
@@ -103,6 +91,31 @@ def _table(stream: Stream, forecasts: Sequence[Forecast]) -> None:
         + (f"; {stream.people:,} people, {stream.visits} visits count" if stream.people else "")
         + ". The forecast is the learner itself on a stand-in for your world, no better than the "
         f"stand-in. delta = {stream.delta:g} (local: 0)."
+    )
+    return Sheet(
+        title=f"{stream.rounds:,} rounds, {stream.offered} actions, "
+        f"{stream.known} features {what}, {rewards}",
+        columns=("trust", "epsilon", "better after", "regret", "worst", "fraction", "d/epsilon"),
+        rows=rows,
+        lines=(0, len(forecasts) - 1),
+        note=note,
+        caption="Regret so far against rounds: mean of the runs, with the least and the largest. "
+        "Both axes are logarithmic.",
+        question={each.name: getattr(stream, each.name) for each in fields(stream)},
+        answers=[
+            {
+                "trust": line.trust,
+                "epsilon": line.epsilon,
+                "better_after": line.better_after,
+                "regret": line.expected,
+                "worst": line.worst,
+                "fraction": line.fraction,
+                "runs": len(line.regret),
+                "rounds": line.rounds.tolist(),
+                "mean_regret": line.regret.mean(axis=0).tolist(),
+            }
+            for line in forecasts
+        ],
     )
 
 

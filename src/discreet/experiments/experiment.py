@@ -20,6 +20,9 @@ class ExperimentError(ValueError):
     """A mistake in an experiment: the path to the value, and a message that says what to do.
 
     Whoever reads the experiment from a file adds the line.
+
+    path      keys that lead to the value; none: the whole file
+    message   what was expected, and what to do
     """
 
     def __init__(self, path: Keys, message: str) -> None:

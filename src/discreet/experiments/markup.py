@@ -1,10 +1,14 @@
 """The pieces of a page that needs nothing from outside: style and pictures are inside."""
 
+import math
+import os
 import platform
+import secrets
 from collections.abc import Iterable, Sequence
 from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 
@@ -23,6 +27,21 @@ def page(title: str, parts: Iterable[str]) -> str:
 def paragraph(text: str) -> str:
     """Plain text as a paragraph."""
     return f"<p>{escape(text)}</p>"
+
+
+def items(texts: Iterable[str]) -> str:
+    """Plain texts as a list."""
+    return "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in texts) + "</ul>"
+
+
+def observer(epsilon: float) -> str:
+    """How often an observer's best guess is right, in words.
+
+    >>> observer(1.0), observer(20.0)
+    ('at most 73.2%', 'nearly always')
+    """
+    right = math.ceil(1000 / (1 + math.exp(-min(epsilon, 700.0)))) / 10
+    return f"at most {right:g}%" if right < 99.9 else "nearly always"
 
 
 def figure(svg: str, caption: str) -> str:
@@ -55,3 +74,27 @@ def _version(package: str) -> str:
         return version(package)
     except PackageNotFoundError:
         return "-"
+
+
+def assert_new(path: Path) -> None:
+    """Refuse a file that is there already: what was filed is not written over."""
+    if path.exists():
+        raise ValueError(f"{path} is there already and is never overwritten; choose another name")
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a file that is not there yet, whole or not at all."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(part, path)  # refuses an existing name, also one that has just appeared
+        except FileExistsError:
+            assert_new(path)
+            raise
+    finally:
+        part.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, one_of, positive, within
+from discreet.experiments.sheet import Files, Sheet
 from discreet.regression.information import (
     error_limit,
     expected_error,
@@ -79,9 +80,9 @@ def run(
     *,
     trust: str = "central",
     target: float | None = None,
-    out: Path,
-) -> Path:
-    """Print the table, save the figure, return its path."""
+    files: Files,
+) -> None:
+    """Print the table, save the figure and what else is asked for."""
     integer("rows", question.rows, least=10)
     positive("noise", question.noise)
     if target is not None:
@@ -91,17 +92,14 @@ def run(
     for epsilon in epsilons:
         positive("epsilon", epsilon)
     settings = [("none", math.inf), *((model, e) for model in trusts for e in sorted(epsilons))]
-    path = out / "forecast.png"
+    files.prepare()
     with _progress(len(settings) + len(trusts) * len(epsilons) * POINTS) as tick:
         answers = []
         for model, e in settings:
             answers.append(answer(question, model, e, target))
             tick()
-        out.mkdir(parents=True, exist_ok=True)
-        figure(path, question, sorted(epsilons), trusts, target, tick)
-    _table(question, answers, target)
-    print(f"\nFigure: {path}")
-    return path
+        figure(files.figure, question, sorted(epsilons), trusts, target, tick)
+    _sheet(question, answers, target).tell(files)
 
 
 @contextmanager
@@ -150,22 +148,14 @@ def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
     return within("the public sample", rows, norm_bound, norm="l2", clip=True) / norm_bound
 
 
-def _table(question: Question, answers: Sequence[Answer], target: float | None) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
+def _sheet(question: Question, answers: Sequence[Answer], target: float | None) -> Sheet:
     X = question.covariates
     what = f"{X} features on a sphere" if isinstance(X, int) else f"{X.shape[1]} features as public"
-    table = Table(
-        title=f"What to expect of {question.rows:,} rows, {what}, label noise {question.noise:g}",
-        title_justify="left",
-    )
-    for column in ("trust", "epsilon", "error", "plain", "ratio", "price", "limit"):
-        table.add_column(column, justify="right", overflow="fold")
+    columns = ["trust", "epsilon", "error", "plain", "ratio", "price", "limit"]
     if target is not None:
-        table.add_column("rows needed", justify="right", overflow="fold")
-    for line in answers:
-        table.add_row(
+        columns.append("rows needed")
+    rows = [
+        [
             line.trust,
             "-" if math.isinf(line.epsilon) else f"{line.epsilon:g}",
             f"{line.error:.2g}",
@@ -174,17 +164,26 @@ def _table(question: Question, answers: Sequence[Answer], target: float | None) 
             _short(line.price),
             f"{line.limit:.2g}",
             *([] if line.needed is None else [_count(line.needed)]),
-            end_section=line.trust == "none",
-        )
-    console = Console()
-    console.print(table)
-    console.print(
+        ]
+        for line in answers
+    ]
+    note = (
         "error: mean absolute error of a prediction, in units of the label bound. plain: of least "
         "squares, without privacy. ratio: of the two. price: of privacy, tr(Sigma W^2)/d, what "
         "ratio^2 comes to with rows enough. limit: scale below which no private estimator gets. "
         + (f"rows needed: for an error of {target:g}. " if target is not None else "")
         + "Forecasts are good to a factor of about 1.5, under local trust 2. "
         f"delta = {question.delta:g} (local: 0)."
+    )
+    return Sheet(
+        title=f"What to expect of {question.rows:,} rows, {what}, label noise {question.noise:g}",
+        columns=columns,
+        rows=rows,
+        lines=[i for i, line in enumerate(answers) if line.trust == "none"],
+        note=note,
+        caption="Error against the number of rows; dashed: the limit. Both axes are logarithmic.",
+        question={**vars(question), "target": target},
+        answers=[vars(line) for line in answers],
     )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from discreet.experiments import figures
 from discreet.experiments.cells import write_atomically
-from discreet.experiments.markup import figure, page, paragraph, table, versions
+from discreet.experiments.markup import figure, items, observer, page, paragraph, table, versions
 from discreet.experiments.results import Results
 
 FEW = 5  # seeds; with fewer the intervals say little
@@ -155,7 +155,7 @@ def _headline(results: Results) -> str:
                 i == 0,
                 escape(environment) if i == 0 else "",
                 f"none ({escape(row['learner'])})" if plain else _epsilon(row["epsilon"]),
-                "sees everything" if math.isinf(row["epsilon"]) else _observer(row["epsilon"]),
+                "sees everything" if math.isinf(row["epsilon"]) else observer(row["epsilon"]),
                 _bar(row["gained"]),
                 _value(row["mean"], row["half"]),
                 "" if plain else _cost(row["cost"], row["cost_half"], row["mean"]),
@@ -265,7 +265,7 @@ def _notes(results: Results) -> str:
         "The same experiment and versions give the same numbers on the same kind of processor, "
         "whatever the number of processes. Another linear algebra library may round differently.",
     ]
-    return "<h2>Honest notes</h2><ul>" + "".join(f"<li>{escape(n)}</li>" for n in notes) + "</ul>"
+    return "<h2>Honest notes</h2>" + items(notes)
 
 
 def _made_with(results: Results) -> str:
@@ -289,11 +289,6 @@ def _made_with(results: Results) -> str:
 def _bar(fraction: float) -> str:
     width = 100 * min(max(fraction, 0.0), 1.0) if fraction == fraction else 0.0
     return f'<span class="bar"><i style="width:{width:.1f}%"></i></span>{_percent(fraction)}'
-
-
-def _observer(epsilon: float) -> str:
-    right = 100 / (1 + math.exp(-epsilon))
-    return f"at most {right:.0f}%" if right < 99.5 else "nearly always"
 
 
 def _percent(fraction: float) -> str:

@@ -13,13 +13,18 @@ CLIPS = np.array([0.5, 0.6, 0.7, 0.8, 1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0, 8.
 
 
 def bounded_rows(
-    x: Array, residual: Any, clip: float, limit: float, scale: Any = 1.0
+    x: Array,
+    residual: Any,
+    clip: float,
+    limit: float,
+    scale: Any = 1.0,
+    out: Array | None = None,
 ) -> tuple[Array, Any]:
     """v = sqrt(w) [x; f/R; g/E] and w, for one row x (d,) or many (n, d), with |v|^2 <= 2.
 
-    x is `scale` times what is given. w = min(1, 1/|x|^2), so |sqrt(w) x| <= 1. The residual r, cut
-    at +-E, is split into f, what clipping at R leaves, and the rest g = r - f, such that
-    (f/R)^2 + (g/E)^2 <= 1:
+    v is written to `out`, which may begin with x itself. x is `scale` times what is given.
+    w = min(1, 1/|x|^2), so |sqrt(w) x| <= 1. The residual r, cut at +-E, is split into f, what
+    clipping at R leaves, and the rest g = r - f, such that (f/R)^2 + (g/E)^2 <= 1:
 
         f = r where |r| <= R,    else the larger root of (f/R)^2 + ((r - f)/E)^2 = 1
 
@@ -32,11 +37,10 @@ def bounded_rows(
         residual = float(residual)
     weight, kept, rest = weight_and_parts(square, residual, clip, limit)
     root = weight**0.5
-    v = np.empty((*x.shape[:-1], x.shape[-1] + 2))
-    entries = v.T
-    np.multiply(x.T, scale * root, out=entries[:-2])
-    entries[-2] = root * kept
-    entries[-1] = root * rest
+    v = np.empty((*x.shape[:-1], x.shape[-1] + 2)) if out is None else out
+    np.multiply(x, np.asarray(scale * root)[..., None], out=v[..., :-2])
+    v[..., -2] = root * kept
+    v[..., -1] = root * rest
     return v, weight
 
 
@@ -48,8 +52,8 @@ def weight_and_parts(square: Any, residual: Any, clip: float, limit: float) -> t
     size = abs(residual)
     size = (size <= limit) * size + (size > limit) * limit
     sign = (residual > 0) * 1.0 - (residual < 0) * 1.0
-    near = size / limit**2
-    curve = 1 / clip**2 + 1 / limit**2
+    near = size / (limit * limit)
+    curve = 1 / (clip * clip) + 1 / (limit * limit)
     far = (near + abs(near * near + curve * (1 - near * size)) ** 0.5) / curve
     kept = (size <= clip) * size + (size > clip) * far
     return weight, sign * kept / clip, sign * (size - kept) / limit

@@ -5,6 +5,7 @@ That is the noise of a release of `symmetric_to_vector`, which is isotropic in t
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -97,11 +98,14 @@ def unproven_rows(total: Array, variance: float) -> Array:
     return np.asarray((vectors / (1 + rows**4)) @ vectors.T)
 
 
+@lru_cache(maxsize=16)
 def noise_eigenvalues(d: int) -> Array:  # (d,)
     """Of a symmetric matrix of noise with s = 1, ascending: quantiles of Wigner's semicircle."""
     x = np.linspace(-1, 1, 1001)
     below = 0.5 + (x * np.sqrt(1 - x**2) + np.arcsin(x)) / math.pi
-    return math.sqrt(2 * d) * np.interp((np.arange(d) + 0.5) / d, below, x)
+    values = math.sqrt(2 * d) * np.interp((np.arange(d) + 0.5) / d, below, x)
+    values.setflags(write=False)
+    return values
 
 
 def squeezed(expected: Array, seen: Array, total: float) -> Array:
@@ -121,17 +125,17 @@ def shrink_entries(
     delta: Array,
     noise_std: float,
     unproven: Array,
-    *,
-    cautious: bool,
-) -> GramEstimate:
+) -> tuple[GramEstimate, GramEstimate]:
     """Every entry is drawn to the expected one by empirical Bayes, in a basis with `preferred`.
 
-    Where rows are `unproven`, what was expected may be wrong by all of it: there may be none.
+    Where rows are `unproven`, what was expected may be wrong by all of it: there may be none. The
+    first estimate is the likely one, the second is cautious.
     """
     d = len(noisy)
     square = noise_std**2
     if square == 0:
-        return GramEstimate(noisy, noisy, 0 * noisy, delta)
+        exact = GramEstimate(noisy, noisy, 0 * noisy, delta)
+        return exact, exact
     total = float(np.trace(expected))
     length = float(np.linalg.norm(preferred))
     u = preferred / max(length, 1e-300)
@@ -146,43 +150,48 @@ def shrink_entries(
         more = float(u @ (noisy - expected) @ u) * moved / (moved + square)
         expected = expected + max(more, -float(u @ expected @ u)) * np.outer(u, u)
         expected = squeezed(expected, u[:, None], total)
-    others = np.eye(d) - np.outer(u, u)
-    _, basis = np.linalg.eigh(others @ expected @ others + 2 * total * np.outer(u, u))
+    identity = np.eye(d)
+    along = np.outer(u, u)
+    others = identity - along
+    _, basis = np.linalg.eigh(others @ expected @ others + 2 * total * along)
     N = basis.T @ noisy @ basis
     T = basis.T @ expected @ basis
     D = basis.T @ delta @ basis
     t = np.maximum(np.diag(T), 0.0)
-    half = (1 + np.eye(d)) / 2
+    half = (1 + identity) / 2
     prior = half * (ENTRY_STD**2 * np.outer(t, t) + (OPEN * total / d) ** 2)
     noise = half * square
     # How far windows differ: the part of the prior that noise does not explain.
-    known = np.ones((d, d), dtype=bool)
+    known = np.ones((d, d))
     known[-1, -1] = length == 0
-    excess = float(np.sum(((N - T) ** 2 - noise)[known]))
-    prior_total = float(np.sum(prior[known]))
-    unsure = max(2 * float(np.sum((noise**2 * (2 - np.eye(d)))[known])), 1e-300)
+    excess = float(np.sum(((N - T) ** 2 - noise) * known))
+    prior_total = float(np.sum(prior * known))
+    unsure = max(2 * float(np.sum(noise**2 * (2 - identity) * known)), 1e-300)
     certainty = 1 / VARY**2 + prior_total**2 / unsure
     scale = (DIFFER / VARY**2 + excess * prior_total / unsure) / certainty
-    if cautious:  # a standard deviation more than what is likely
-        scale += certainty**-0.5
-    prior = min(max(scale, LEAST), 10.0) * prior
-    t *= np.clip(np.einsum("ji,jk,ki->i", basis, unproven, basis), 0.0, 1.0)
-    prior = prior + half * np.outer(t, t)
+    t *= np.clip(np.einsum("ji,ji->i", basis, unproven @ basis), 0.0, 1.0)
+    more_prior = half * np.outer(t, t)
     if length > 0:
-        prior[-1, -1] += moved
-    keep = prior / (prior + noise)
-    left = keep * noise  # posterior variance of each entry
-    values, vectors = np.linalg.eigh(T + keep * (N - T))
-    q = vectors**2
-    variances = np.einsum("ik,ik->k", q, (left * (2 - np.eye(d))) @ q)
-    values = np.maximum(values, 1e-9 * noise_std)
-    vectors = basis @ vectors
-    reduced = discounted_eigenvalues(values, variances, CAUTIOUS_DISCOUNT if cautious else DISCOUNT)
-    error = left * D
-    np.fill_diagonal(error, left @ np.diag(D))
-    return GramEstimate(
-        matrix=np.asarray((vectors * reduced) @ vectors.T),
-        unreduced=np.asarray((vectors * values) @ vectors.T),
-        error=np.asarray(basis @ error @ basis.T),
-        delta=delta,
-    )
+        more_prior[-1, -1] += moved
+
+    def estimate(scale: float, discount: float) -> GramEstimate:
+        wide = min(max(scale, LEAST), 10.0) * prior + more_prior
+        keep = wide / (wide + noise)
+        left = keep * noise  # posterior variance of each entry
+        values, vectors = np.linalg.eigh(T + keep * (N - T))
+        q = vectors**2
+        variances = np.einsum("ik,ik->k", q, (left * (2 - identity)) @ q)
+        values = np.maximum(values, 1e-9 * noise_std)
+        vectors = basis @ vectors
+        reduced = discounted_eigenvalues(values, variances, discount)
+        error = left * D
+        np.fill_diagonal(error, left @ np.diag(D))
+        return GramEstimate(
+            matrix=np.asarray((vectors * reduced) @ vectors.T),
+            unreduced=np.asarray((vectors * values) @ vectors.T),
+            error=np.asarray(basis @ error @ basis.T),
+            delta=delta,
+        )
+
+    # Cautious: a standard deviation more than what is likely.
+    return estimate(scale, DISCOUNT), estimate(scale + certainty**-0.5, CAUTIOUS_DISCOUNT)

@@ -43,7 +43,7 @@ class Whitening:
         """
         values, vectors = np.linalg.eigh(gram)
         least = (
-            np.einsum("ji,jk,ki->i", vectors, floor, vectors)
+            np.einsum("ji,ji->i", vectors, floor @ vectors)
             if isinstance(floor, np.ndarray)
             else floor
         )
@@ -70,7 +70,7 @@ class Whitening:
     @cached_property
     def norm(self) -> float:
         """|M|, the longest that a row of the unit ball can become."""
-        return float(np.linalg.norm(self.matrix, 2))
+        return float(np.abs(np.linalg.eigvalsh(self.matrix)).max())  # M is symmetric
 
     def transform(self, rows: Array) -> Array:  # (..., d)
         """x = M phi for every row."""

@@ -2,7 +2,7 @@
 
 import math
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Never
 
 import numpy as np
@@ -15,15 +15,22 @@ from discreet.local.report import Report
 from discreet.local.server import local_guarantee
 from discreet.local.state import PublicState
 from discreet.privacy import Guarantee, Noise
+from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.noise import source
 
 
 @dataclass(frozen=True)
 class Promise:
-    """What a device keeps to: at most `contributions` reports, each of epsilon/contributions."""
+    """What a device keeps to: at most `contributions` reports, each of epsilon/contributions.
+
+    With a delta reports are shuffled: (epsilon, delta) is promised against everybody but the relay,
+    and `local_epsilon` is the most that one report costs by itself.
+    """
 
     dim: int  # of a feature row
     epsilon: float  # of all reports together
+    delta: float  # of all reports together; 0: they are not shuffled
+    local_epsilon: float  # of one report by itself, where they are shuffled
     contributions: int  # the most reports
     norm_bound: float  # of a feature row
     outcome_range: tuple[float, float]  # of an outcome
@@ -31,6 +38,17 @@ class Promise:
     def check(self, state: PublicState) -> None:
         """Refuse a state that asks for more, or for something else."""
         k = self.contributions
+        for name in ("dim", "norm_bound", "outcome_range"):
+            if getattr(state, name) != getattr(self, name):
+                raise ValueError(f"this device was promised another {name}; the state is refused")
+        if (state.batch is None) != (self.delta == 0):
+            raise ValueError(
+                "this device was promised that its reports are shuffled, or that they are not; a "
+                "state with the other trust is refused"
+            )
+        if state.batch is not None:
+            self._check_batch(state, state.batch)
+            return
         if not state.epsilon <= self.epsilon:
             raise ValueError(f"this device answers up to epsilon={self.epsilon:g} in all, not more")
         if state.contributions > k:
@@ -41,9 +59,33 @@ class Promise:
                 f"this device sends up to {k} reports of epsilon={most:g} each: a state with fewer "
                 "contributions must ask for a smaller epsilon too"
             )
-        for name in ("dim", "norm_bound", "outcome_range"):
-            if getattr(state, name) != getattr(self, name):
-                raise ValueError(f"this device was promised another {name}; the state is refused")
+
+    def _check_batch(self, state: PublicState, batch: PlannedBatch) -> None:
+        """The bound is computed here, from the person's own limits and the stated batch."""
+        if not (batch.epsilon <= self.epsilon and batch.delta <= self.delta):
+            raise ValueError(
+                f"this device answers up to epsilon={self.epsilon:g}, delta={self.delta:g} in all, "
+                "not more"
+            )
+        if state.contributions > self.contributions:
+            raise ValueError(
+                f"this device was promised contributions={self.contributions} at most, not more"
+            )
+        each = state.report_epsilon
+        if math.isinf(self.epsilon):
+            return
+        if not each <= self.local_epsilon:
+            raise ValueError(
+                f"this device sends reports of epsilon={self.local_epsilon:g} by themselves, not "
+                "more"
+            )
+        mine = replace(batch, epsilon=self.epsilon, delta=self.delta,
+                       local_epsilon=self.local_epsilon)  # fmt: skip
+        if not mine.keeps_promise(each, self.contributions):
+            raise ValueError(
+                "the stated batch is too small for reports of this epsilon: the promise would not "
+                "hold; the state is refused"
+            )
 
 
 class Device:
@@ -51,7 +93,8 @@ class Device:
 
     The limits are the person's own. Whatever is not stated is taken from the first state, where
     epsilon must be finite: only a person can say epsilon=inf. A state beyond the limits is refused,
-    by `update` too, before any record is seen. A device that restarts needs the limits and the
+    by `update` too, before any record is seen. Where reports are shuffled, the device computes from
+    the stated batch what its report will cost, and answers once in each window. A device that restarts needs the limits and the
     number of reports that it has sent: keep `memory()` and pass it on, `Device(state, **memory)`.
 
     state           what the server published, checked (`PublicState.from_dict`)
@@ -59,7 +102,11 @@ class Device:
     contributions   the most reports
     norm_bound      features are shortened to this Euclidean norm
     outcome_range   labels or rewards are clipped to it
+    delta           of everything, where reports are shuffled; epsilon is then what everybody but
+                    the relay can learn. 0: reports are private by themselves
+    local_epsilon   where reports are shuffled, the most that one of them costs by itself
     sent            reports sent before
+    answered        the last window that was answered, where reports are shuffled
     seed            of the public coins: which question is answered
     noise           of the reports; None is the operating system's entropy
 
@@ -83,22 +130,33 @@ class Device:
         contributions: int | None = None,
         norm_bound: float | None = None,
         outcome_range: tuple[float, float] | None = None,
+        delta: float | None = None,
+        local_epsilon: float | None = None,
         sent: int = 0,
+        answered: int = -1,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         _expect_state(state)
-        if epsilon is None and math.isinf(state.epsilon):
+        asked = state.epsilon if state.batch is None else state.batch.epsilon
+        if epsilon is None and math.isinf(asked):
             raise ValueError(
                 "this state asks for bare records (epsilon is infinite): refused, unless the "
                 "person says epsilon=math.inf"
             )
-        stated = state.epsilon if epsilon is None else epsilon
+        batch = state.batch
+        if batch is not None and delta is None:
+            delta = batch.delta
+        if batch is not None and local_epsilon is None:
+            local_epsilon = batch.local_epsilon
+        stated = asked if epsilon is None else epsilon
         bound = state.norm_bound if norm_bound is None else norm_bound
         low, high = state.outcome_range if outcome_range is None else outcome_range
         self.promise = Promise(
             dim=state.dim,
             epsilon=positive("epsilon", stated, allow_inf=True),
+            delta=_fraction("delta", delta or 0.0),
+            local_epsilon=positive("local_epsilon", local_epsilon or stated, allow_inf=True),
             contributions=integer(
                 "contributions", state.contributions if contributions is None else contributions
             ),
@@ -107,6 +165,7 @@ class Device:
         )
         self.promise.check(state)
         self.sent = integer("sent", sent, least=0)
+        self.answered = integer("answered", answered, least=-1)
         self._state = state
         self._rng = np.random.default_rng(seed)
         self._noise = source(noise)
@@ -146,12 +205,19 @@ class Device:
         """What a restarted device must be given; plain values."""
         limits = asdict(self.promise)
         del limits["dim"]
-        return {**limits, "sent": self.sent}
+        return {**limits, "sent": self.sent, "answered": self.answered}
 
     def _count(self) -> None:
         """Counted before it is sent: an interruption costs a report, and never sends two."""
         if self.sent >= self.promise.contributions:
             raise ValueError(f"this device has sent its {self.sent} report(s): no budget is left")
+        if self._state.batch is not None:
+            if self._state.window <= self.answered:
+                raise ValueError(
+                    "this device has answered in this window: a second report in the same batch "
+                    "would not be covered; wait for a newer state"
+                )
+            self.answered = self._state.window
         self.sent += 1
 
     def _send(self, row: Array, outcome: float) -> Report:  # (1, d) in units of the norm bound
@@ -165,6 +231,12 @@ class Device:
 
     def __reduce_ex__(self, protocol: Any) -> Never:
         raise TypeError("a copy of a device would report twice; restart one from memory()")
+
+
+def _fraction(name: str, value: float) -> float:
+    if not 0 <= value < 1:
+        raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+    return float(value)
 
 
 def _expect_state(state: object) -> None:

@@ -15,7 +15,12 @@ from discreet.local.server import Server
 
 @dataclass
 class _Kept:
-    """Sums of the reports that a device could have sent, and how many others there were."""
+    """Sums of the reports that a device could have sent, and how many others there were.
+
+    channel   that says which reports are possible
+    sums      of those
+    refused   how many were not
+    """
 
     channel: Channel
     sums: ReportSum = field(default_factory=ReportSum)

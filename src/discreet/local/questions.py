@@ -11,6 +11,10 @@ With z = whitening x, the residual r = y - <x, theta> and its bound B = clip max
     moment   z/|z| clip(r / B, +-1)                      mean H whitening^-1 (theta* - theta) / clip
     within   1{|r| <= clip}, yes or no                   which clip holds how many residuals
     square   min(1, (r / clip)^2)                        their mean square
+    joint    (sqrt .3 gram, sqrt .65 moment, sqrt .05 square), one vector: all three at once
+
+`joint` is asked where reports are shuffled: epsilon_0 is large there, and then one vector on the
+sphere costs little more noise than each of its parts alone would.
 
 min(1, B / |r|) is the chord of the clipped residual: exact where residuals are errors of theta.
 (Its slope 1{|r| <= B}, exact where they are noise, was no better in regression and slightly worse
@@ -20,13 +24,15 @@ Where nothing is known yet the whitening is large, an answer has full length and
 of theta; where theta is good, B is about the errors' own size. The noise shrinks with it.
 """
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from discreet.arrays import Array, one_of
 from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, SymmetricChannel
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.portable import dot
 from discreet.state import value
 
@@ -39,9 +45,21 @@ LARGEST = 1e8
 SMALLEST_CLIP = 1e-6
 NAME = 40  # characters
 
+# Of the squared length of a joint answer: which sum, which kind of answer, how much.
+PARTS = (("gram", "gram", 0.3), ("moment", "moment", 0.65), ("scale", "square", 0.05))
+
 
 def _unit_interval(epsilon: float, contributions: int) -> IntervalChannel:
     return IntervalChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
+
+
+def _entries(d: int) -> int:
+    return d * (d + 1) // 2
+
+
+def _joint(d: int) -> int:
+    """Entries of a joint answer."""
+    return _entries(d) + d + 1
 
 
 # kind: the shape of an answer in dimension d, and the channel that it goes through.
@@ -50,6 +68,10 @@ KINDS: dict[str, tuple[Callable[[int], Shape], Callable[[int, float, int], Chann
     "moment": (lambda d: (d,), lambda d, e, k: BallChannel(d, e, contributions=k)),
     "within": (lambda d: (), lambda d, e, k: BinaryChannel(e, contributions=k)),
     "square": (lambda d: (), lambda d, e, k: _unit_interval(e, k)),
+    "joint": (
+        lambda d: (_joint(d),),
+        lambda d, e, k: BallChannel(_joint(d), e, contributions=k),
+    ),
 }
 
 
@@ -88,6 +110,25 @@ class Question:
         """What an answer goes through before it leaves the device."""
         return KINDS[self.kind][1](dim, epsilon, contributions)
 
+    @property
+    def totals(self) -> dict[str, float]:
+        """The sums that an answer enters, and which part of its squared length each has."""
+        if self.kind != "joint":
+            return {self.name: 1.0}
+        return {name: part for name, _, part in PARTS}
+
+    def split(self, reports: Array, dim: int) -> dict[str, Array]:  # (n, *shape) -> (n, ...) each
+        """Reports as the values of each sum."""
+        if self.kind != "joint":
+            return {self.name: reports}
+        ends = np.cumsum([_entries(dim), dim])
+        scaled = [
+            values / math.sqrt(part)
+            for values, (_, _, part) in zip(np.split(reports, ends, axis=1), PARTS, strict=True)
+        ]
+        gram, moment, square = scaled
+        return {"gram": vector_to_symmetric(gram), "moment": moment, "scale": square[:, 0]}
+
 
 def answer(
     rows: Array, outcomes: Array, question: Question, theta: Array, whitening: Array
@@ -107,6 +148,14 @@ def answer(
 def _answer(
     rows: Array, outcomes: Array, question: Question, theta: Array, whitening: Array
 ) -> Array:
+    if question.kind == "joint":
+        # Each part has norm at most 1, and the parts of the squared length add up to 1.
+        gram, moment, square = (
+            math.sqrt(part)
+            * _answer(rows, outcomes, replace(question, kind=kind), theta, whitening)
+            for _, kind, part in PARTS
+        )
+        return np.column_stack([symmetric_to_vector(gram), moment, square])
     # The same bits in every language (portable.py): no product of the platform's library.
     X, y = np.clip(rows, -1.0, 1.0), np.clip(outcomes, -1.0, 1.0)  # no change inside the bounds
     residual = y - dot(X, theta)

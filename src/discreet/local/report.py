@@ -27,6 +27,11 @@ class Report:
     question: str  # its name
     values: Array = field(repr=False)  # (n, ...), one answer each
 
+    @property
+    def size(self) -> int:
+        """How many answers it holds."""
+        return len(self.values) if self.values.ndim else 1
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {"window": self.window, "question": self.question, "values": self.values.tolist()}
@@ -104,3 +109,58 @@ class ReportSum:
         mean = self.mean
         square = np.outer(mean, mean) if mean.ndim == 1 else np.sum(mean * mean)
         return np.asarray((self.squares / self.count - square) / max(self.count - 1, 1))
+
+
+@value
+@dataclass
+class BatchSum:
+    """The sums of one batch. Nothing in them depends on the order in which reports came.
+
+    window    in which it was asked
+    sums      of the parts of the reports that a device could have sent
+    count     how many these are
+    refused   the others
+    """
+
+    window: int
+    sums: dict[str, ReportSum] = field(default_factory=dict)
+    count: int = 0
+    refused: int = 0
+
+    @classmethod
+    def empty(cls, state: PublicState) -> "BatchSum":
+        """Of the open window, before any report."""
+        return cls(state.window, empty_sums(state))
+
+    def add(self, report: Report, state: PublicState) -> None:
+        """Add reports; those that no device sends in this window are left out alone."""
+        if not isinstance(report, Report) or not isinstance(report.values, np.ndarray):
+            raise TypeError(f"a batch holds reports, never a {type(report).__name__}")
+        kept = possible(report, state)
+        if len(kept):
+            add_reports(self.sums, report.question, kept, state)
+        self.count += len(kept)
+        self.refused += report.size - len(kept)
+
+
+def empty_sums(state: PublicState) -> dict[str, ReportSum]:
+    """One for each total that the questions of a state ask for."""
+    return {total: ReportSum() for question in state.questions for total in question.totals}
+
+
+def possible(report: Report, state: PublicState) -> Array:
+    """The values of a report that a device could have sent to this state."""
+    question = state.question(report.question)
+    if report.window != state.window or question is None or report.values.ndim == 0:
+        return np.empty(0)
+    if report.values.shape[1:] != question.shape(state.dim):
+        return np.empty(0)
+    return np.asarray(report.values[state.channels[question.name].possible(report.values)])
+
+
+def add_reports(sums: dict[str, ReportSum], name: str, values: Array, state: PublicState) -> None:
+    """Add answers to the question of that name to the sums that they belong to."""
+    question = state.question(name)
+    assert question is not None
+    for total, part in question.split(values, state.dim).items():
+        sums[total].add(part)

@@ -2,20 +2,35 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from discreet.arrays import Array
-from discreet.local.report import Report, ReportSum
+from discreet.local.questions import Channel
+from discreet.local.report import (
+    BatchSum,
+    Report,
+    ReportSum,
+    add_reports,
+    empty_sums,
+    possible,
+)
 from discreet.local.state import PublicState
-from discreet.privacy import Guarantee, Noise, Release
+from discreet.privacy import Crowd, Guarantee, Noise, Release
 from discreet.privacy.noise import source
 
 UNPROTECTED = (
     "that a report was sent, when, and which question it answers",
     "the public bounds",
 )
+SHUFFLED = (
+    "that a report was sent, and which window it belongs to",
+    "when and from where it was sent, to the relay",
+    "the public bounds and the sizes of batches",
+    "several reports of one person in one batch",
+)
+SHUFFLED_REFERENCE = "Balle, Bell, Gascon and Nissim (2019), numerically"
 REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), with residual reports"
 Belief = TypeVar("Belief")
 State = TypeVar("State", bound=PublicState)
@@ -23,6 +38,9 @@ State = TypeVar("State", bound=PublicState)
 
 class Server(ABC, Generic[State, Belief]):
     """`ask` publishes, `take` adds reports up, `close` learns from the sums and asks anew.
+
+    Under shuffled trust a window takes one batch, as a relay forwards it (`aggregate`), and no
+    single report: one that comes alone hides in no crowd.
 
     A report of an earlier window, or such as no device sends, is left out alone and counted
     (`refused`): its sender must not answer again, which would spend the budget twice. A subclass
@@ -37,12 +55,18 @@ class Server(ABC, Generic[State, Belief]):
         self.refused = 0
         self._published = state
         self._belief = belief
-        self._sums = _empty(state)
+        self._sums = {} if state is None else empty_sums(state)
+        self._batches: tuple[Release, ...] = ()  # that were released, under shuffled trust
 
     @property
     def done(self) -> bool:
         """Whether nothing is asked any more."""
         return self._published is None
+
+    @property
+    def belief(self) -> Belief:
+        """What closed windows have taught: made of private reports, safe to publish."""
+        return self._belief
 
     def ask(self) -> State:
         """The questions of the open window."""
@@ -52,12 +76,13 @@ class Server(ABC, Generic[State, Belief]):
 
     def take(self, report: Report) -> bool:
         """Add reports; False if any was left out."""
+        self._expect_single()
         if not isinstance(report, Report) or not isinstance(report.values, np.ndarray):
             raise TypeError(f"the server takes a Report, never a {type(report).__name__}")
-        n = len(report.values) if report.values.ndim else 1
-        kept = self._possible(report)
+        n = report.size
+        kept = np.empty(0) if self._published is None else possible(report, self._published)
         if len(kept):
-            self._sums[report.question].add(kept)
+            add_reports(self._sums, report.question, kept, self.ask())
         self.taken += len(kept)
         self.refused += n - len(kept)
         return len(kept) == n
@@ -71,6 +96,7 @@ class Server(ABC, Generic[State, Belief]):
 
     def take_sum(self, window: int, question: str, reports: ReportSum, refused: int) -> int:
         """Add reports that were checked and added up elsewhere; returns how many were left out."""
+        self._expect_single()
         left_out = reports.count
         is_open = self._published is not None and window == self._published.window
         if is_open and question in self._sums:
@@ -80,31 +106,82 @@ class Server(ABC, Generic[State, Belief]):
         self.refused += refused + left_out
         return refused + left_out
 
+    def aggregate(self, batch: Iterable[Report] | BatchSum) -> bool:
+        """Take the shuffled batch of the open window; False if it was dropped.
+
+        Reports that no device sends do not count. With fewer than the minimum of its state the
+        batch is dropped whole and nothing changes but `refused`; so is a second one of a window.
+        """
+        state = self.ask()
+        if state.batch is None:
+            raise ValueError("reports of this state are not shuffled: use take")
+        if not isinstance(batch, BatchSum):
+            reports = batch
+            batch = BatchSum.empty(state)
+            for report in reports:
+                batch.add(report, state)
+        fits = batch.window == state.window and not self.holds_batch
+        if not fits or batch.count < state.batch.minimum:
+            self.refused += batch.count + batch.refused
+            return False
+        released = (*self._batches, batch_release(state))
+        taken = self.taken + batch.count
+        refused = self.refused + batch.refused
+        self._sums, self._batches, self.taken, self.refused = batch.sums, released, taken, refused
+        return True
+
+    @property
+    def batches(self) -> tuple[Release, ...]:
+        """The batches that were released, under shuffled trust."""
+        return self._batches
+
+    @property
+    def holds_batch(self) -> bool:
+        """Whether the open window has its batch."""
+        return any(reports.count for reports in self._sums.values())
+
     def close(self) -> State | None:
         """End the window: learn from its sums, and publish the next questions (None: the end)."""
         if self._published is None:
             raise ValueError("all windows are closed; read the estimate")
         belief, state = self._learn()
         # All or nothing: an interrupted close has learned nothing and can be repeated.
-        self._belief, self._published, self._sums = belief, state, _empty(state)
+        self._belief, self._published, self._sums = (
+            belief,
+            state,
+            {} if state is None else empty_sums(state),
+        )
         return state
 
     @abstractmethod
     def _learn(self) -> tuple[Belief, State | None]:
         """What is known after this window and the next state; changes nothing."""
 
-    def _possible(self, report: Report) -> Array:
-        """The values that a device could have sent in the open window."""
-        if self._published is None or report.window != self._published.window:
-            return np.empty(0)
-        shape = self._published.shape(report.question)
-        if shape is None or report.values.ndim == 0 or report.values.shape[1:] != shape:
-            return np.empty(0)
-        return report.values[self._published.channels[report.question].possible(report.values)]
+    def _expect_single(self) -> None:
+        if self._published is not None and self._published.batch is not None:
+            raise ValueError(
+                "under shuffled trust reports come in batches: use aggregate; a report that comes "
+                "alone hides in no crowd"
+            )
 
 
-def _empty(state: PublicState | None) -> dict[str, ReportSum]:
-    return {} if state is None else {question.name: ReportSum() for question in state.questions}
+def batch_release(state: PublicState) -> Release:
+    """What is booked for the batch of a window; a person is in one, with one report."""
+    assert state.batch is not None
+    mechanisms = sorted({each.guarantee.releases[0].mechanism for each in state.channels.values()})
+    mechanism = " or ".join(mechanisms)
+    return Release.shuffled(
+        what=f"one batch of {state.batch.size} reports, planned",
+        mechanism=mechanism,
+        local_epsilon=max(_spent(channel) for channel in state.channels.values()),
+        crowd=state.batch.honest,
+        sampler="drawn by devices",
+        scope=f"batch {state.window + 1}",
+    )
+
+
+def _spent(channel: Channel) -> float:
+    return channel.guarantee.releases[0].epsilon / channel.guarantee.contributions
 
 
 def local_guarantee(
@@ -112,16 +189,35 @@ def local_guarantee(
     noise: Noise | None = None,
     *,
     sent: bool = True,
-    unprotected: tuple[str, ...] = UNPROTECTED,
+    unprotected: tuple[str, ...] | None = None,
     reference: str = REFERENCE,
+    batches: tuple[Release, ...] = (),
+    crowd: Crowd | None = None,
 ) -> Guarantee:
     """What each person is promised who answers the questions of a state.
 
     One report answers one question, so the questions are disjoint scopes; k reports of one person
-    run at epsilon/k each and add up to epsilon, whichever questions they answer.
+    run at epsilon/k each and add up to epsilon, whichever questions they answer. Under shuffled
+    trust `batches` are those that were released, and `crowd` what they are counted on for.
     """
     k = state.contributions
+    limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
+    if unprotected is None:
+        unprotected = UNPROTECTED if state.batch is None else SHUFFLED
     drawn = source(noise)
+    if state.batch is not None:
+        return Guarantee(
+            epsilon=state.batch.epsilon,
+            delta=state.batch.delta,
+            trust="shuffled",
+            contributions=k,
+            releases=tuple(
+                replace(release, sampler=drawn.sampler(release.mechanism)) for release in batches
+            ),
+            unprotected=unprotected if k == 1 else (*unprotected, limit),
+            reference=f"{reference}; {SHUFFLED_REFERENCE}",
+            crowd=crowd or state.batch.crowd,
+        )
     releases = []
     for question, channel in state.channels.items() if sent else ():
         (release,) = channel.guarantee.releases
@@ -136,7 +232,6 @@ def local_guarantee(
                 scope=question,
             )
         )
-    limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
     return Guarantee(
         epsilon=state.epsilon,
         delta=0.0,

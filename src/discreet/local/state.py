@@ -10,6 +10,8 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite, integer, positive
 from discreet.local.questions import LARGEST, Channel, Question, Shape
+from discreet.privacy import SymmetricChannel
+from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.release import plain
 
 FORMAT = 1
@@ -34,6 +36,9 @@ class PublicState:
     contributions   the most reports of one person
     norm_bound      features are shortened to this Euclidean norm
     outcome_range   labels or rewards are clipped to it
+    batch           the crowd that a report will hide in, under shuffled trust. `epsilon` is what
+                    reports cost by themselves, against relay and server together; what they cost
+                    against everybody else is `batch.epsilon`
 
     >>> question = Question("moment", "moment", clip=1.0, fraction=1.0)
     >>> state = PublicState.start(2, 1.0, (question,))
@@ -49,6 +54,7 @@ class PublicState:
     contributions: int = 1
     norm_bound: float = 1.0
     outcome_range: tuple[float, float] = (-1.0, 1.0)
+    batch: PlannedBatch | None = None
 
     def __post_init__(self) -> None:
         self._set("theta", bounded("theta", self.theta, (None,)))
@@ -80,6 +86,8 @@ class PublicState:
             raise ValueError(f"expected 1 to {MOST_QUESTIONS} questions of different names")
         if abs(math.fsum(question.fraction for question in self.questions) - 1) > 1e-6:
             raise ValueError("the fractions of the questions must add up to 1")
+        if not isinstance(self.batch, PlannedBatch | None):
+            raise ValueError("batch must be a PlannedBatch, or None where reports are not shuffled")
         self.channels  # noqa: B018  (they refuse an epsilon that is too small)
 
     def _set(self, name: str, value: Any) -> None:
@@ -117,6 +125,18 @@ class PublicState:
         question = self.question(name)
         return None if question is None else question.shape(self.dim)
 
+    def std(self, total: str) -> float:
+        """The largest root-mean-square error of one report in the sum of that name, per entry."""
+        question = next(each for each in self.questions if total in each.totals)
+        channel = self.channels[question.name]
+        noise = channel.vectors if isinstance(channel, SymmetricChannel) else channel
+        return float(noise.std) / math.sqrt(question.totals[total])
+
+    @property
+    def report_epsilon(self) -> float:
+        """What one report costs by itself."""
+        return self.epsilon / self.contributions
+
     def asked(self, coins: ArrayLike) -> Any:  # (n,) in [0, 1)
         """Which question each person answers, by its place: public coins decide, never data."""
         ends = np.cumsum([question.fraction for question in self.questions])[:-1]
@@ -127,6 +147,11 @@ class PublicState:
         record: dict[str, Any] = {"format": FORMAT}
         for each in fields(self):
             value = getattr(self, each.name)
+            if each.name == "batch":
+                if value is not None:
+                    batch = {name: plain(item) for name, item in asdict(value).items()}
+                    record["batch"] = batch
+                continue
             if isinstance(value, np.ndarray):
                 value = value.tolist()
             elif each.name == "questions":
@@ -142,9 +167,12 @@ class PublicState:
         try:
             if record["format"] != FORMAT:
                 raise ValueError(f"expected a public state of format {FORMAT}")
-            values = {each.name: record[each.name] for each in fields(cls)}
+            batch = record.get("batch")
+            values = {each.name: record[each.name] for each in fields(cls) if each.name != "batch"}
             values["questions"] = tuple(Question(**each) for each in values["questions"])
             values["epsilon"] = float(values["epsilon"])
+            if batch is not None:
+                values["batch"] = PlannedBatch(**{**batch, "epsilon": float(batch["epsilon"])})
             return cls(**values)
         except (KeyError, TypeError, OverflowError, AttributeError, RecursionError):
             raise ValueError(f"not a public state; use {cls.__name__}.to_dict") from None

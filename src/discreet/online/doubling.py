@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -22,9 +23,10 @@ class Doubling(Stateful):
     Requires   make_learner(horizon) returns a new learner whose noise is fresh: hand every learner
                the same `SeededNoise`, made once outside, never one with the same seed again.
     Guarantee  that of one learner. Each round enters one of them, so a person of one round is
-               touched by one restart; k rounds of one person may fall into several, and pure
-               costs add up to no more than k rounds of one (for delta > 0 that is not shown, so
-               contributions > 1 is refused there).
+               touched by one restart. k rounds of one person may fall into several, k_1 + k_2 +
+               ... = k. Pure costs are linear in them: sum epsilon k_i/k = epsilon. Squares of
+               Gaussian costs are at most linear where a restart has 3 k rounds or more: sum mu^2
+               k_i/k = mu^2. The two do not mix, so for k > 1 all restarts must be of one kind.
 
     The regret is at most 1/(1 - 2^-1/2) = 3.4 times sqrt(T)'s constant (Agarwal and Singh 2017
     need a known T).
@@ -152,15 +154,8 @@ class Doubling(Stateful):
         if learner.horizon != horizon or learner.rounds:
             raise ValueError(f"make_learner({horizon}) must return a new learner of that horizon")
         promise: Guarantee = learner.guarantee
-        # Pure costs are linear in the number of rounds: k_1 + k_2 + ... = k rounds over the
-        # restarts cost epsilon (k_1 + k_2 + ...)/k. Gaussian costs of k rounds are not, and
-        # whether a restart is Gaussian depends on its length: what was asked for decides.
-        asked = getattr(learner, "budget", promise)
-        if asked.contributions > 1 and asked.delta > 0:
-            raise ValueError(
-                "with delta > 0 Doubling protects one round of a person; set contributions=1, "
-                "delta=0, or a horizon"
-            )
+        if promise.contributions > 1:
+            _assert_rounds_add_up(promise, horizon, getattr(learner, "budget", promise).delta)
         terms = (promise.epsilon, promise.contributions, promise.trust)
         if self._terms not in (None, terms):
             raise ValueError("make_learner must give every restart the same privacy budget")
@@ -213,3 +208,24 @@ class Doubling(Stateful):
             raise damaged("before")
         # Decisions name the learner that made them: it keeps its name when it is resumed.
         self._learner.__dict__["_run"] = self._maker
+
+
+def _assert_rounds_add_up(promise: Guarantee, horizon: int, delta: float) -> None:
+    """Whether k rounds of a person over several restarts cost no more than k in one of them.
+
+    Running sums by filters: k rounds move C x by |c_0 + ... + c_{k-1}| at most, whose square grows
+    by inc_b = <c_b, c_b + 2 (c_0 + ... + c_{b-1})> with round b. Coefficients c_u fall, so for a
+    horizon T
+        inc_{b+1} - inc_b = 2 sum_{u < T-1-b} c_u c_{u+b+1} - c_{T-1-b} (c_{T-1-b} + 2 sum ...)
+                         >= (2 (T - 1 - 2 b) - (2 b + 1)) c_{T-1-b}^2 >= 0   if T >= 3 k.
+    Increments that do not fall add up to at most j/k of the whole after j of k rounds. Trees say a
+    sensitivity for which that holds, and a sum over batches counts k rounds k times: (j/k)^2.
+    """
+    k = promise.contributions
+    if delta > 0 and any(math.isfinite(each.epsilon) for each in promise.releases):
+        raise ValueError(
+            f"a restart of {horizon} rounds would be pure, later ones not, and {k} rounds of one "
+            "person in both cost too much: choose mechanism='blt', delta=0, or contributions=1"
+        )
+    if delta > 0 and horizon < 3 * k:
+        raise ValueError(f"with delta > 0 first must be at least 3 contributions, that is {3 * k}")

@@ -95,7 +95,7 @@ class Reports(Feedback):
     def guarantee(self, *, taken: bool) -> Guarantee:
         """The channel's."""
         if taken and not self.channel.off:
-            self.channel._source(self._noise)
+            self.channel.draws_from(self._noise)
         promise = self.channel.guarantee
         k = self.channel.contributions
         limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"

@@ -1,6 +1,7 @@
 """What is promised and how the noise is made; one-shot releases are in `mechanisms`."""
 
 from discreet.privacy.budget import Budget, ContributionLimiter
+from discreet.privacy.crowd import Crowd
 from discreet.privacy.gaussian import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_std
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.ledger import BudgetSpent, Ledger
@@ -16,6 +17,7 @@ __all__ = [
     "Budget",
     "BudgetSpent",
     "ContributionLimiter",
+    "Crowd",
     "Guarantee",
     "IntervalChannel",
     "Ledger",

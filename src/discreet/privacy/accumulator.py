@@ -91,7 +91,7 @@ class NoisySum(Stateful):
 
     def add(self, term: Array) -> None:  # (dim,)
         """Add one term, or the sum of several."""
-        rounded = to_lattice(term, self._spacing)
+        rounded = to_lattice(term, self._spacing) if self._spacing else term
         with self._lock:
             self._used = True
             self.value = self.value + rounded  # in one assignment

@@ -131,11 +131,11 @@ def _filter(task: Task, mechanism: str, design: SquareRoot | Buffered) -> Calibr
         of_design = design.sensitivity(budget.contributions)
         spacing = task.noise.spacing("gaussian", one_round * of_design / budget.mu)
         sampler = task.noise.sampler("gaussian")
-    # Each row is rounded to the lattice, and so is each published number; k rounds that fill
-    # several streams are as many releases, whose squares add up.
-    streams = math.ceil(budget.contributions / task.horizon)
+    # Each row is rounded to the lattice, and so is each published number; k rounds are in at most
+    # k streams, whose squares add up.
     own = (one_round + spacing * math.sqrt(task.dim)) * of_design
-    sensitivity = own + spacing * rounding(task.horizon, task.dim) * math.sqrt(streams)
+    streams = math.sqrt(budget.contributions)
+    sensitivity = own + spacing * rounding(task.horizon, task.dim) * streams
     release = Release.gaussian(
         what=f"{task.horizon} running sums ({mechanism})",
         sensitivity=sensitivity,

@@ -79,7 +79,8 @@ class Channel:
             reference=self.reference,
         )
 
-    def _source(self, noise: Noise | None) -> Noise:
+    def draws_from(self, noise: Noise | None) -> Noise:
+        """The source of a report's noise, which the promise names from now on."""
         noise = source(noise)
         self._samplers.add(noise.sampler(self.mechanism))
         return noise

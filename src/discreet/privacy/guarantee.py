@@ -7,13 +7,16 @@ from typing import Any, Protocol
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import weaknesses
+from discreet.privacy.crowd import Crowd
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 from discreet.privacy.release import Release, plain
+from discreet.state import value
 
 _TRUST = {
     "central": "Everything this learner publishes",
     "joint": "Everything shown to everybody except the person concerned",
     "local": "Every report that leaves a device",
+    "shuffled": "Everything that anybody but the relay sees",
 }
 _VISITS = {
     "first": "the first reward of each person counts",
@@ -40,6 +43,10 @@ class Report(Protocol):
     def delta(self) -> float:
         """Of the claim."""
 
+    @property
+    def contributions(self) -> int:
+        """Rounds, rows or reports of one person that the attack replaced."""
+
     def to_dict(self) -> dict[str, Any]:
         """Lower bound, method, number of runs, confidence, code version."""
 
@@ -51,6 +58,7 @@ ONE_PROCESS = (
 )
 
 
+@value
 @dataclass(frozen=True, slots=True)
 class Guarantee:
     """What a learner promises each person over its whole life, and what it has released so far.
@@ -62,7 +70,7 @@ class Guarantee:
 
     epsilon: float  # bound on the privacy loss of everything, now and later
     delta: float  # probability with which that bound may fail
-    trust: str = "central"  # "central", "joint" or "local"
+    trust: str = "central"  # "central", "joint", "local" or "shuffled"
     contributions: int = 1  # rounds of one person that are covered
     releases: tuple[Release, ...] = ()  # what was published so far
     unprotected: tuple[str, ...] = ()  # what is not promised, in words
@@ -71,11 +79,24 @@ class Guarantee:
     audits: tuple[Mapping[str, Any], ...] = ()  # results of audits
     visits: str = ""  # of a person, that count: "first" or "all"; "" where a record is protected
     record: str = "round"  # what one person contributes: "round" or "row"
+    crowd: Crowd | None = None  # what batches are counted on for, under shuffled trust
 
     def __post_init__(self) -> None:
         one_of("trust", self.trust, tuple(_TRUST))
         one_of("visits", self.visits, ("", *_VISITS))
         one_of("record", self.record, tuple(_RECORDS))
+        if (self.crowd is None) == (self.trust == "shuffled"):
+            raise ValueError("a crowd belongs to shuffled trust, and only to that")
+
+    @property
+    def local_epsilon(self) -> float:
+        """What all reports of one person cost by themselves, against relay and server together.
+
+        The same as `epsilon` under local trust; infinite where records leave the device.
+        """
+        if self.crowd is None or not self.private:
+            return self.epsilon if self.trust == "local" else math.inf
+        return self.contributions * self.crowd.local_epsilon
 
     @property
     def private(self) -> bool:
@@ -107,6 +128,8 @@ class Guarantee:
         """
         if not 0 <= delta < 1:
             raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+        if self.trust == "shuffled":
+            return self._shuffled_epsilon(delta)
         common = [release for release in self.releases if release.scope is None]
         scopes: dict[str, list[Release]] = {}
         for release in self.releases:
@@ -114,6 +137,18 @@ class Guarantee:
                 scopes.setdefault(release.scope, list(common)).append(release)
         distinct = {tuple(sorted(_costs(group))): group for group in (common, *scopes.values())}
         return max(_epsilon(group, delta) for group in distinct.values())
+
+    def _shuffled_epsilon(self, delta: float) -> float:
+        """Each of a person's reports is in another batch: k times the dearest one, at delta / k."""
+        k = self.contributions
+        pure = k * max((release.epsilon for release in self.releases), default=0.0)
+        if delta == 0 or not 0 < pure < math.inf:
+            return pure
+        from discreet.privacy.shuffle import shuffled_epsilon
+
+        distinct = {(r.epsilon, r.crowd) for r in self.releases if r.crowd is not None}
+        found = k * max(shuffled_epsilon(delta / k, *each) for each in distinct)
+        return min(pure, found, self.epsilon if delta >= self.delta else math.inf)
 
     def with_audit(self, report: Report, of: object) -> "Guarantee":
         """The same promise with one more attack on record.
@@ -134,7 +169,10 @@ class Guarantee:
                 f"the attack was made on epsilon = {report.claim:g}, delta = {report.delta:g}, and "
                 f"epsilon = {self.epsilon:g}, delta = {self.delta:g} is promised; attack that"
             )
-        if not _fits(report.attack, type(of).__name__, self.trust, self.contributions):
+        if (
+            not is_attack_on(report.attack, type(of).__name__, self.trust)
+            or report.contributions != self.contributions
+        ):
             raise ValueError(
                 f"the attack {report.attack!r} is not one on {type(of).__name__} under "
                 f"{self.trust} trust with contributions = {self.contributions}; see: discreet audit"
@@ -143,7 +181,7 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """A stable, versioned, JSON-ready record of the promise."""
-        return {
+        record = {
             "format": 2,  # 1: releases had "epsilon": "inf" where only mu or rho is finite
             "epsilon": plain(self.epsilon),
             "delta": self.delta,
@@ -157,12 +195,17 @@ class Guarantee:
             "reference": self.reference,
             "audits": [dict(audit) for audit in self.audits],
         }
+        if self.crowd is not None:
+            record["local_epsilon"] = plain(self.local_epsilon)
+            record["minimum"] = self.crowd.minimum
+            record["honest"] = self.crowd.honest
+        return record
 
     def statement(self) -> str:
         """The promise in words for someone who is not an expert."""
         if not self.private:
             return "\n".join(filter(None, [_NO_PRIVACY, self._noise(), self._method()]))
-        parts = [self._promise(), self._protected(), self._noise()]
+        parts = [self._promise(), self._together(), self._protected(), self._noise()]
         parts += [f"WEAK: {weakness}." for weakness in weaknesses(self.epsilon, self.delta)]
         if self.unprotected:
             parts.append("Not protected: " + "; ".join(self.unprotected) + ".")
@@ -186,6 +229,19 @@ class Guarantee:
             f"{_TRUST[self.trust]} is differentially private (epsilon = {self.epsilon:g}, "
             f"delta = {self.delta:g}): whatever {whose}, no outcome becomes more than "
             f"{_times(self.epsilon)}{but} as it would be {other} anything else."
+        )
+
+    def _together(self) -> str:
+        """The second number of shuffled trust, and what the first one counts on."""
+        if self.crowd is None:
+            return ""
+        return (
+            "Against the relay and the server together nobody hides in a crowd: there the reports "
+            f"of one person are private by themselves (epsilon = {self.local_epsilon:g} at most, "
+            f"delta = 0). The first promise counts on a relay that shuffles each batch, tells "
+            "nothing but the reports, takes one of each person and releases no batch with fewer "
+            f"than {self.crowd.minimum:.0%} of its planned reports; and on {self.crowd.honest:.0%} "
+            "of these to be drawn by honest devices. With fewer, epsilon grows towards the second."
         )
 
     def _protected(self) -> str:
@@ -242,12 +298,14 @@ def _times(epsilon: float) -> str:
     return f"{rounded:.{max(digits, 0)}f} times as likely"
 
 
-def _fits(attack: str, learner: str, trust: str, contributions: int) -> bool:
-    """Whether an attack of this name is one on such a learner.
+def is_attack_on(attack: str, learner: str, trust: str) -> bool:
+    """Whether an attack of this name is one on such a class under such trust.
 
-    >>> _fits("linear bandit sgd", "LinearBandit", "joint", 1), _fits("ftrl", "FTPL", "central", 1)
-    (True, False)
-    >>> _fits("local regression gram report", "PrivateLinearRegression", "local", 1)
+    >>> is_attack_on("linear bandit sgd", "LinearBandit", "joint")
+    True
+    >>> is_attack_on("ftrl", "FTPL", "central")
+    False
+    >>> is_attack_on("local regression gram report", "PrivateLinearRegression", "local")
     True
     """
     words = "".join(mark for mark in attack.lower() if mark.isalnum())
@@ -255,12 +313,11 @@ def _fits(attack: str, learner: str, trust: str, contributions: int) -> bool:
     names = [name, name.removeprefix("private")]
     if trust == "local":  # "local regression" is private linear regression under local trust
         names.append("local" + names[1].removeprefix("linear"))
-    other = {"local": "central", "central": "local", "joint": "local"}[trust]
+    other = {"local": "central", "central": "local", "joint": "local", "shuffled": "central"}[trust]
     return (
         words.startswith(tuple(names))
         and other not in words.removeprefix(name)
-        and ("three" in words) == (contributions == 3)
-        and contributions in (1, 3)
+        and ("shuffled" in words) == (trust == "shuffled")
     )
 
 

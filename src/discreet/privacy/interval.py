@@ -36,7 +36,7 @@ class _Response:
     coins: the same bound holds between any two values.
     """
 
-    likely: int
+    likely: int  # coins of the likely report, above half of them
 
     @classmethod
     def of(cls, epsilon: float) -> "_Response":
@@ -72,8 +72,8 @@ class _Piecewise:
     starts between two cells is placed on either at random: a mixture keeps both bounds.
     """
 
-    plateau: int
-    inside: int
+    plateau: int  # its cells
+    inside: int  # its coins
 
     @classmethod
     def of(cls, epsilon: float) -> "_Piecewise":
@@ -184,7 +184,7 @@ class _NumberChannel(Channel):
         """One report for each value, in the shape of `values`."""
         x = self._standard(finite("values", values))
         x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
-        sent = self._middle + self._half * x if self.off else self._sent(x, self._source(noise))
+        sent = self._middle + self._half * x if self.off else self._sent(x, self.draws_from(noise))
         observe("report", sent)
         return np.asarray(sent)
 
@@ -198,7 +198,7 @@ class _NumberChannel(Channel):
             observe("report", value)
             return value
         if not self._samplers:
-            self._source(noise)
+            self.draws_from(noise)
         x = min(max((value - self._middle) / self._half, -1.0), 1.0)
         sent = float(self._sent(np.array(x), noise))
         observe("report", sent)

@@ -10,6 +10,8 @@ are chosen by looking at earlier ones (privacy filters: Koskela et al. 2022, Whi
     "gaussian"  mu^2 against mu(epsilon, delta)^2: exact for Gaussian releases
     "pure"      epsilon against epsilon
     "zcdp"      rho against rho(epsilon, delta): for the generalised Gaussian, many selections
+    "shuffled"  batches of reports against 1: a batch that hides its reports well enough among its
+                honest people costs 1, one that does not has no price (`batch_keeps_promise`)
 
 Numerical composition is tighter for mixtures but not valid for adaptively chosen noise; it is
 used to report (`Guarantee.epsilon_at`), never to admit.
@@ -28,10 +30,12 @@ from typing import Any, Self
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import Budget
+from discreet.privacy.crowd import Crowd
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged, value
 
+CURRENCIES = ("gaussian", "pure", "zcdp", "shuffled")
 _SLACK = 1 + 1e-12  # fractions that add up to the budget must not fail by rounding
 
 
@@ -67,8 +71,8 @@ class Ledger(Stateful):
     """Adds up what releases cost one person and refuses to exceed the budget.
 
     budget       what may be spent
-    accounting   the currency: "gaussian", "pure" or "zcdp"; left out, "pure" if delta is 0 and
-                 "gaussian" otherwise
+    accounting   the currency: "gaussian", "pure", "zcdp" or "shuffled"; left out, "pure" if delta
+                 is 0 and "gaussian" otherwise
 
     >>> ledger = Ledger(Budget(1.0, 1e-6))
     >>> half = Release.gaussian(sensitivity=1.0, scale=math.sqrt(2) / ledger.budget.mu,
@@ -92,9 +96,11 @@ class Ledger(Stateful):
     def __init__(self, budget: Budget, accounting: str | None = None) -> None:
         self.budget = budget
         default = "pure" if budget.pure else "gaussian"
-        self.accounting = one_of("accounting", accounting or default, ("gaussian", "pure", "zcdp"))
+        self.accounting = one_of("accounting", accounting or default, CURRENCIES)
         if self.accounting == "gaussian":
             self._limit = budget.mu**2
+        elif self.accounting == "shuffled":
+            self._limit = 1.0
         else:
             self._limit = budget.epsilon if self.accounting == "pure" else budget.rho
         self._account = Account()
@@ -220,6 +226,7 @@ class Ledger(Stateful):
         reference: str = "",
         visits: str = "",
         record: str = "round",
+        crowd: Crowd | None = None,
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         k = self.budget.contributions
@@ -237,6 +244,7 @@ class Ledger(Stateful):
             neighbours="replace-one-person" if visits else "replace-one",
             visits=visits,
             record=record,
+            crowd=crowd,
         )
 
     def _begun(self) -> bool:
@@ -265,7 +273,22 @@ class Ledger(Stateful):
             return 0.0
         if self.accounting == "gaussian":
             return release.mu**2
+        if self.accounting == "shuffled":
+            return self._batch_cost(release)
         return release.epsilon if self.accounting == "pure" else release.rho
+
+    def _batch_cost(self, release: Release) -> float:
+        """1 for a batch that hides its reports well enough; several of one person: in several."""
+        from discreet.privacy.shuffle import batch_keeps_promise
+
+        budget = self.budget
+        if release.scope is None or release.crowd is None or math.isinf(release.epsilon):
+            return math.inf
+        kept = batch_keeps_promise(
+            budget.epsilon, budget.delta, release.epsilon, release.crowd,
+            reports=budget.contributions,
+        )  # fmt: skip
+        return 1.0 if kept else math.inf
 
     def _fraction(self, cost: float) -> float:
         return cost / self._limit if cost else 0.0

@@ -105,11 +105,11 @@ class BallChannel(Channel):
     ) -> Array:  # (n, dim) -> (n, dim)
         """One report for each row; a single vector gives a single report."""
         rows = self._rows("V", V, clip)
-        return self.send(rows, self._source(noise)).reshape(np.shape(V))
+        return self.send(rows, self.draws_from(noise)).reshape(np.shape(V))
 
     def send(self, rows: Array, noise: Noise) -> Array:  # (n, dim) -> (n, dim)
         """`privatize`, for rows that are known to be no longer than 1, up to rounding."""
-        sent = rows.copy() if self.off else self.decode(self._drawn(rows, self._source(noise)))
+        sent = rows.copy() if self.off else self.decode(self._drawn(rows, self.draws_from(noise)))
         observe("report", sent)
         return sent
 

@@ -37,6 +37,7 @@ class Release:
     rho: float  # its cost as zCDP; inf where it has none
     sampler: str  # how the noise was drawn
     scope: str | None = None  # the rows it saw; None: all
+    crowd: int | None = None  # honest reports that it was shuffled among; None: not shuffled
 
     def __post_init__(self) -> None:
         for name in ("sensitivity", "scale", "epsilon", "mu", "rho"):
@@ -69,6 +70,21 @@ class Release:
             epsilon=epsilon,
             mu=bounded_range_mu(2 * epsilon),
             rho=epsilon**2 / 2,
+            **about,
+        )
+
+    @classmethod
+    def shuffled(cls, *, local_epsilon: float, crowd: int, **about: Any) -> "Release":
+        """A batch of reports of this epsilon each, which hide among `crowd` (privacy/shuffle.py).
+
+        The three currencies say what one report costs without the crowd.
+        """
+        off = math.isinf(local_epsilon)
+        return cls.pure(
+            norm="any two records",
+            sensitivity=1.0 if off else local_epsilon,
+            scale=0.0 if off else 1.0,
+            crowd=crowd,
             **about,
         )
 
@@ -130,6 +146,7 @@ class Release:
             name: plain(item)
             for name, item in record.items()
             if not (priced and name in _CURRENCIES and math.isinf(item))
+            and not (name == "crowd" and item is None)
         }
 
     @classmethod

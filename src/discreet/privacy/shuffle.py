@@ -29,9 +29,11 @@ Gives    the promise for the number of *honest* reports that arrived, against al
          Batches of other people cost nothing more, even if their channels depend on this one.
 
 Reference: Balle, Bell, Gascon, Nissim (2019), the privacy blanket; Feldman, McMillan, Talwar
-(2021), the clones, which this is below. Composition: Doroshenko et al. (2022), connect the dots.
+(2021), the clones, which this is below. Composition: Doroshenko et al. (2022), connect the dots;
+for batches of different sizes `batch_keeps_promise`.
 """
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -40,6 +42,7 @@ from dp_accounting.pld import pld_pmf
 from scipy.stats import binom
 
 from discreet.arrays import Array, integer, positive
+from discreet.privacy.gaussian import gaussian_delta, gaussian_mu
 
 _ROUNDING = 1e-9  # relative, of every delta: far above the error that 40 digits show
 _WIDTH = 12.0  # standard deviations of a binomial that are summed; the rest counts in full
@@ -48,6 +51,8 @@ _EDGES = 3000  # of the blocks of a binomial with more values than twice that
 _BLOCKS = 60  # of a binomial that only lowers the sum
 _CROWD = 10**5  # beyond it a channel's own blanket brings nothing
 _DOTS = 200  # of the curve delta(epsilon) that is composed, on each side of 0
+_POINTS = 60  # of the curve delta(epsilon) that is compared with a Gaussian one
+_TAIL = 0.1  # of delta, for what no Gaussian covers
 
 
 def shuffled_delta(
@@ -135,6 +140,68 @@ def largest_local_epsilon(
             low = middle
         else:
             above = middle
+    return low
+
+
+def batch_keeps_promise(
+    epsilon: float, delta: float, local_epsilon: float, n: int, *, reports: int = 1
+) -> bool:
+    """Whether a batch with n honest reports does its part in keeping (epsilon, delta).
+
+    One report of a person is in one batch: delta(epsilon) <= delta says it all. Several are in
+    several batches, whose n and epsilon_0 differ and may depend on the batches before. What each of
+    them has to be below is therefore the same for all: a Gaussian of mu(epsilon, .9 delta) /
+    sqrt(reports), which nothing but the record itself replaces with probability t = .1 delta /
+    reports. `reports` of these are (epsilon, delta)-DP, whichever batches they are and however they
+    were chosen, since a pair of distributions whose delta(epsilon) is nowhere above another's is a
+    function of it (Blackwell; Dong, Roth and Su 2022). Delta falls: between two points of the grid
+    the left one counts for the batch and the right one for the Gaussian.
+
+    >>> batch_keeps_promise(1.0, 1e-6, 5.47, 10_000)
+    True
+    >>> batch_keeps_promise(1.0, 1e-6, 5.47, 9_000), batch_keeps_promise(1.0, 1e-6, 5.0, 20_000,
+    ...                                                                  reports=3)
+    (False, True)
+    """
+    epsilon = positive("epsilon", epsilon)
+    delta = _delta(delta)
+    reports = integer("reports", reports)
+    if reports == 1:
+        return shuffled_delta(epsilon, local_epsilon, n) <= delta
+    mu = gaussian_mu(epsilon, (1 - _TAIL) * delta) / math.sqrt(reports)
+    tail = _TAIL * delta / reports
+    last = shuffled_epsilon(tail, local_epsilon, n)
+    points = np.linspace(0.0, last, _POINTS)
+    return all(
+        shuffled_delta(float(left), local_epsilon, n)
+        <= tail + (1 - tail) * gaussian_delta(float(right), mu)
+        for left, right in zip(points[:-1], points[1:], strict=True)
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def batch_local_epsilon(
+    epsilon: float, delta: float, n: int, *, reports: int = 1, most: float = _LARGEST
+) -> float:
+    """The largest epsilon_0, at most `most`, with which `batch_keeps_promise`.
+
+    >>> round(batch_local_epsilon(1.0, 1e-6, 10_000), 2)
+    5.47
+    >>> round(batch_local_epsilon(1.0, 1e-6, 10_000, reports=3), 2)  # 3.54 if epsilons were added
+    4.38
+    """
+    most = _local(most)
+    if batch_keeps_promise(epsilon, delta, most, n, reports=reports):
+        return most
+    low, above = 0.0, most
+    while above - low > 1e-5 * above:
+        middle = (low + above) / 2
+        if batch_keeps_promise(epsilon, delta, middle, n, reports=reports):
+            low = middle
+        else:
+            above = middle
+    if not low > 0:
+        raise ValueError("no crowd hides that much: raise epsilon, delta or the size of batches")
     return low
 
 

@@ -131,12 +131,17 @@ class Tree:
 
         Every round is in one node of each level. In l2 it matters how many share a node: packing
         them into the first k rounds fills nodes at all levels at once, and nothing packs closer.
+        Where j < k rounds that fill their nodes move the sums by more than sqrt(j/k) of that, a
+        little more is said, so that squares of costs are at most linear in the rounds (`Doubling`).
         """
-        k = contributions
         if pure:
-            return float(self.depth * k)
-        sizes = [self.base**level for level in range(self.depth)]
-        return math.sqrt(sum((k // size) * size**2 + (k % size) ** 2 for size in sizes))
+            return float(self.depth * contributions)
+        k = np.arange(1, contributions + 1)
+        squares = np.zeros(contributions)
+        for level in range(self.depth):
+            size = self.base**level
+            squares += (k // size) * float(size) ** 2 + (k % size) ** 2.0
+        return math.sqrt(contributions * float(np.max(squares / k)))
 
 
 class TreeSum(Stateful):

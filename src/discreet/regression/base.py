@@ -23,12 +23,14 @@ from discreet.arrays import (
     row_norms,
 )
 from discreet.features import names_of
+from discreet.local.server import SHUFFLED
 from discreet.parameters import Parameters
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.residuals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
+from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
@@ -37,6 +39,7 @@ from discreet.regression.validation import (
     refuse_other_names,
     remember_names,
 )
+from discreet.state import value as saved_value
 
 IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask collection
     "rows and sums without noise inside the cluster",
@@ -46,6 +49,7 @@ ALONE = "fits repeated on the same rows (each fit spends its own budget)"
 WITH_A_LEDGER = "fits on the same rows that are not in the ledger of this one"
 
 
+@saved_value
 @dataclass(frozen=True)
 class Estimate:
     """theta for unit-ball features and labels in [-1, 1], and the covariance of its error.
@@ -72,6 +76,7 @@ class Problem:
     noise: Noise  # for releases
     rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
+    crowd: Crowd | None = None  # what batches are counted on for, where reports are shuffled
 
     @property
     def budget(self) -> Budget:
@@ -79,7 +84,7 @@ class Problem:
         return self.ledger.budget
 
 
-class PrivateEstimator(Parameters):
+class PrivateEstimator(Parameters, Saveable):
     """fit, get_params, set_params; subclasses say which methods there are and what is predicted.
 
     `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is
@@ -176,7 +181,8 @@ class PrivateEstimator(Parameters):
         if distributed or sparse:
             self._check_rows_elsewhere(name, sparse)
         noise, rng = self._randomness()
-        estimate = available[name](Problem(rows, labels, ledger, noise, rng, public))
+        problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd())
+        estimate = available[name](problem)
         promise = self._promise(ledger, (*around, *(IN_A_CLUSTER if distributed else ())))
         self._scale = norm_bound * math.sqrt(2) if intercept else norm_bound
         self._label_scale = label_bound
@@ -252,7 +258,11 @@ class PrivateEstimator(Parameters):
         return 0.0 if self.trust == "local" else 1e-6
 
     def _accounting(self) -> str | None:
-        return "pure" if self.trust == "local" else None
+        return {"local": "pure", "shuffled": "shuffled"}.get(self.trust)
+
+    def _crowd(self) -> Crowd | None:
+        """What batches are counted on for; None where reports are not shuffled."""
+        return None
 
     def _promise(self, ledger: Ledger, around: tuple[str, ...]) -> Guarantee:
         return ledger.guarantee(
@@ -263,9 +273,11 @@ class PrivateEstimator(Parameters):
                 "public_X, which must be public",
                 *self._read_off(),
                 *around,
+                *(SHUFFLED if self.trust == "shuffled" else ()),
             ),
             reference="Chen, Li, Rakhlin and Simchi-Levi (2025)",
             record="row",
+            crowd=self._crowd(),
         )
 
     def _read_off(self) -> tuple[str, ...]:

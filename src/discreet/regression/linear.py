@@ -8,7 +8,7 @@ import numpy as np
 import discreet.regression.central as central
 import discreet.regression.local as local
 from discreet.arrays import Array, one_of
-from discreet.privacy import Budget
+from discreet.privacy import Budget, Crowd
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.descent import descent
@@ -24,21 +24,26 @@ class PrivateLinearRegression(PrivateRegressor):
     Requires   public bounds: rows are clipped to |x| <= norm_bound, labels to |y| <= label_bound;
                a person is in at most `contributions` rows.
     Guarantee  central: coef_ is (epsilon, delta)-DP. local: each person's one report is
-               epsilon-DP before it leaves the device.
+               epsilon-DP before it leaves the device. shuffled: all that anybody but the relay
+               sees is (epsilon, delta)-DP.
 
     Parameters
     epsilon        the privacy loss of the whole fit; inf switches privacy off
-    delta          None: 1e-6 for central trust, 0 for local trust
+    delta          None: 0 for local trust, 1e-6 otherwise
     norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0
                    for now, and `fit` warns
     label_bound    public bound on |y|: labels beyond are clipped; state it too
     contributions  the most rows that one person has
-    trust          "central": coef_ is private; "local": every report is, before it is sent
+    trust          "central": coef_ is private; "local": every report is, before it is sent;
+                   "shuffled": such reports, hidden in batches by a relay
     method         central: "information-weighted" (a few stages on all rows), "single-pass" (each
                    row in one stage), "reweighted", "sgd" (dimension-free), "public-covariates"
                    (needs public_X); local: "information-weighted" (phases), "one-dimensional",
-                   "sgd", "known-covariates" (needs public_X); "auto" chooses from the number of
+                   "sgd", "known-covariates" (needs public_X); shuffled: the first and the last of
+                   these; "auto" chooses from the number of
                    features and from whether public_X is given
+    crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
+                   on for
     fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise (see
                    docs/regression.md). None: not for now, and `fit` warns that it will be True
     public_X       public covariates in the units of X; only labels are paid for then
@@ -69,6 +74,7 @@ class PrivateLinearRegression(PrivateRegressor):
         label_bound: float | None = None,
         contributions: int = 1,
         trust: str = "central",
+        crowd: Crowd | None = None,
         method: str = "auto",
         fit_intercept: bool | None = None,
         public_X: Any = None,
@@ -82,6 +88,7 @@ class PrivateLinearRegression(PrivateRegressor):
         self.label_bound = label_bound
         self.contributions = contributions
         self.trust = trust
+        self.crowd = crowd
         self.method = method
         self.fit_intercept = fit_intercept
         self.public_X = public_X
@@ -115,9 +122,16 @@ class PrivateLinearRegression(PrivateRegressor):
     # -- inside -----------------------------------------------------------------------------------
 
     def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
-        one_of("trust", self.trust, ("central", "local"))
+        one_of("trust", self.trust, ("central", "local", "shuffled"))
+        if self.crowd is not None and self.trust != "shuffled":
+            raise ValueError("crowd belongs to trust='shuffled'")
         known = self.public_X is not None
         methods: dict[str, Callable[[Problem], Estimate]]
+        if self.trust == "shuffled":
+            methods = {"information-weighted": local.information_weighted}
+            if known:
+                methods["known-covariates"] = local.known_covariates
+            return methods
         if self.trust == "local":
             methods = {
                 "information-weighted": local.information_weighted,
@@ -137,8 +151,11 @@ class PrivateLinearRegression(PrivateRegressor):
             methods["public-covariates"] = central.public_covariates
         return methods
 
+    def _crowd(self) -> Crowd | None:
+        return (self.crowd or Crowd()) if self.trust == "shuffled" else None
+
     def _by_sums(self) -> tuple[str, ...]:
-        if self.trust == "local":
+        if self.trust != "central":
             return ()
         known = ("public-covariates",) if self.public_X is not None else ()
         return ("information-weighted", "single-pass", "reweighted", *known)
@@ -148,7 +165,7 @@ class PrivateLinearRegression(PrivateRegressor):
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         known = self.public_X is not None
-        if self.trust == "local":
+        if self.trust != "central":
             return "known-covariates" if known else "information-weighted"
         if known:
             return "public-covariates"

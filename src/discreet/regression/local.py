@@ -13,11 +13,16 @@ answers is decided by their place in a public random order, never by their data.
 """
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.local.report import ReportSum, pieces, report_many
+from discreet.arrays import Array
+from discreet.local.report import BatchSum, Report, ReportSum, pieces, report_many
+from discreet.local.server import batch_release
 from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
@@ -36,9 +41,8 @@ def information_weighted(problem: Problem) -> Estimate:
     labels of mean .1 with 10^6 people, not with 10^5; of mean .03 not even then, and theta is 0.
     `one_shot` cuts nothing.
     """
-    budget = problem.budget
     (n, d) = problem.X.shape
-    return _run(problem, Server(d, n, budget.epsilon, contributions=budget.contributions))
+    return _run(problem, Server(d, n, **_promised(problem)))
 
 
 def known_covariates(problem: Problem) -> Estimate:
@@ -51,7 +55,7 @@ def known_covariates(problem: Problem) -> Estimate:
     U = information_matrix(
         problem.public_X, gamma=math.inf, lam=max(1.0, k / budget.epsilon) / math.sqrt(n)
     )
-    server = Server(d, n, budget.epsilon, contributions=k, public_X=problem.public_X, whitening=U)
+    server = Server(d, n, public_X=problem.public_X, whitening=U, **_promised(problem))
     return _run(problem, server)
 
 
@@ -143,17 +147,54 @@ def _run(problem: Problem, server: Server) -> Estimate:
     while not server.done:
         if server.phase != booked:
             booked = server.phase
-            _book(problem, f"phase {booked + 1}")
+            if server.crowd is None:
+                _book(problem, f"phase {booked + 1}")
         people = order[start : start + server.size]
         start += len(people)
-        # Their place in the order is the public coin: as many as each question wants.
-        places = (np.arange(len(people)) + 0.5) / max(len(people), 1)
-        for piece in pieces(len(people), server.dim):
-            rows = people[piece]
-            X, y = problem.X[rows], problem.y[rows]
-            server.take_many(report_many(X, y, server.ask(), places[piece], problem.noise))
+        if server.crowd is None:
+            # Their place in the order is the public coin: as many as each question wants.
+            coins = (np.arange(len(people)) + 0.5) / max(len(people), 1)
+            for report in _reports(problem, server, people, coins):
+                server.take(report)
+        else:
+            _shuffled(problem, server, people)
         server.close()
     return server.estimate()
+
+
+def _shuffled(problem: Problem, server: Server, people: Rows) -> None:
+    """The batch of a window. Which question a person answers is known to nobody: own coins."""
+    problem.ledger.spend(
+        replace(batch_release(server.ask()), sampler=problem.noise.sampler(MECHANISM))
+    )
+    batch = BatchSum.empty(server.ask())
+    for report in _reports(problem, server, people, problem.rng.random(len(people))):
+        batch.add(report, server.ask())
+    server.aggregate(batch)
+
+
+def _reports(problem: Problem, server: Server, people: Rows, coins: Array) -> Iterator[Report]:
+    for piece in pieces(len(people), server.dim):
+        rows = people[piece]
+        X, y = problem.X[rows], problem.y[rows]
+        yield from report_many(X, y, server.ask(), coins[piece], problem.noise)
+
+
+def _promised(problem: Problem) -> dict[str, Any]:
+    """What the server of a problem is told about privacy."""
+    budget = problem.budget
+    promised: dict[str, Any] = {
+        "epsilon": budget.epsilon,
+        "contributions": budget.contributions,
+    }
+    if problem.crowd is None:
+        return promised
+    if budget.contributions > 1:
+        raise ValueError(
+            "trust='shuffled' covers one report of a person in a batch, and rows go to batches at "
+            "random: contributions must be 1 here; devices may send more, one in each window"
+        )
+    return {**promised, "delta": budget.delta, "crowd": problem.crowd}
 
 
 def _book(problem: Problem, scope: str) -> None:

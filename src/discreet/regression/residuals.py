@@ -15,10 +15,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.state import value
 
 SURE = 1.0  # standard deviations of the noise of the counts, on the safe side
 
 
+@value
 @dataclass(frozen=True)
 class Residuals:
     """Counts of standardised residuals, as released."""

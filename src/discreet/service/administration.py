@@ -3,16 +3,16 @@
 import json
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Guarantee
-from discreet.service import budgets, keys, turning
+from discreet.service import budgets, keys, local, replies, turning
 from discreet.service import store as tables
-from discreet.service.definitions import NAME, Definition
+from discreet.service.definitions import NAME, Definition, parsed
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
 from discreet.service.local import LocalHeld
@@ -20,6 +20,7 @@ from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
 
 T = TypeVar("T")
+_RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
 
 async def _run(server: Server, work: Callable[[], T]) -> T:
@@ -28,7 +29,7 @@ async def _run(server: Server, work: Callable[[], T]) -> T:
     return result
 
 
-async def _in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
+async def in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
     """Do something in a transaction of its own."""
 
     def read() -> T:
@@ -38,7 +39,7 @@ async def _in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
     return await _run(server, read)
 
 
-async def _with_bandit(server: Server, name: str, work: Callable[[Connection, Any], T]) -> T:
+async def with_bandit(server: Server, name: str, work: Callable[[Connection, Any], T]) -> T:
     """Read something of a bandit under its lock; a problem if there is none."""
 
     def read(connection: Connection) -> T:
@@ -47,7 +48,7 @@ async def _with_bandit(server: Server, name: str, work: Callable[[Connection, An
             raise not_found("bandit")
         return work(connection, row)
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
 # -- bandits ---------------------------------------------------------------------------------------
@@ -63,111 +64,138 @@ async def retire(server: Server, name: str, who: str) -> None:
     await _run(server, lambda: server.retire(name, who))
 
 
-async def bandit(server: Server, name: str) -> dict[str, Any]:
+async def bandit(server: Server, name: str) -> replies.BanditReply:
     """One bandit."""
 
-    def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, dict[str, Any]]:
+    def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, Any]:
         held = server.held_of(connection, row)
-        more = held.shown() if isinstance(held, LocalHeld) else {}
-        return row, turning.guarantee(held), more
+        reports = held.counts() if isinstance(held, LocalHeld) else msgspec.UNSET
+        return row, turning.guarantee(held), reports
 
-    row, promise, more = await _with_bandit(server, name, read)
-    return {**_summary(row, _unused(server, row)), "guarantee": promise.to_dict(), **more}
+    row, promise, reports = await with_bandit(server, name, read)
+    return replies.BanditReply(
+        **msgspec.structs.asdict(summary(server, row)),
+        guarantee=msgspec.convert(promise.to_dict(), replies.Promise),
+        reports=reports,
+    )
 
 
-async def bandits(server: Server, key: Key) -> list[dict[str, Any]]:
+async def bandits(server: Server, key: Key) -> list[replies.BanditSummary]:
     """All bandits that a key may see."""
 
     def read(connection: Connection) -> list[Any]:
         rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
         return [row for row in rows if key.bandits is None or row.name in key.bandits]
 
-    rows = await _in_transaction(server, read)
-    return [_summary(row, _unused(server, row)) for row in rows]
+    rows = await in_transaction(server, read)
+    return [summary(server, row) for row in rows]
 
 
-def _unused(server: Server, row: Any) -> int:
-    """Numbers of the open window that this replica holds; asked on the event loop."""
+def summary(server: Server, row: Any) -> replies.BanditSummary:
+    """Definition and progress, all of it public; call it on the event loop, which knows leases."""
     live = server.live.get(row.name)
-    return live.unused if live is not None and live.window == row.window else 0
-
-
-def _summary(row: Any, held: int = 0) -> dict[str, Any]:
-    """Definition and progress: all of it public; `held` round numbers are leased and not used."""
+    held = live.unused if live is not None and live.window == row.window else 0
     unused = held + sum(end - first for first, end in returned(row))
     size = row.window_end - row.window_start
-    return {
-        "name": row.name,
-        "definition": json.loads(row.definition),
-        "created": row.created,
-        "rounds": row.next_round - unused,
-        "policy": row.version,
-        "learning": bool(row.learning and not row.retired and not row.alarm),
-        "retired": row.retired,
-        "alarm": row.alarm,
-        "window": {
-            "number": row.window,
-            "rounds": size if size < 2**60 else None,
-            "leased": row.next_round - row.window_start,
-            "decided": row.next_round - row.window_start - unused,
-        },
-    }
+    return replies.BanditSummary(
+        name=row.name,
+        definition=parsed(row.definition.encode()),
+        created=row.created,
+        rounds=row.next_round - unused,
+        policy=row.version,
+        learning=is_learning(row),
+        retired=row.retired,
+        alarm=row.alarm,
+        window=replies.Progress(
+            number=row.window,
+            rounds=size if size < 2**60 else None,
+            leased=row.next_round - row.window_start,
+            decided=row.next_round - row.window_start - unused,
+        ),
+    )
 
 
-async def releases(server: Server, name: str) -> list[dict[str, Any]]:
+def is_learning(row: Any) -> bool:
+    """Whether feedback still counts for a bandit."""
+    return bool(row.learning and not row.retired and not row.alarm)
+
+
+async def releases(server: Server, name: str) -> list[replies.PublishedWindow]:
     """What was published, window by window."""
+    return await with_bandit(server, name, published)
 
-    def read(connection: Connection, _: Any) -> list[dict[str, Any]]:
-        table = tables.windows
-        found = connection.execute(
-            sa.select(table.c.release)
-            .where(table.c.bandit == name, table.c.release.is_not(None))
-            .order_by(table.c.number)  # not by the clock, which may step back
-        )
-        return [json.loads(text) for text in found.scalars()]
 
-    return await _with_bandit(server, name, read)
+def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]:
+    """What was published of a bandit's windows, in their order."""
+    table = tables.windows
+    found = connection.execute(
+        sa.select(table.c.release)
+        .where(table.c.bandit == row.name, table.c.release.is_not(None))
+        .order_by(table.c.number)  # not by the clock, which may step back
+    )
+    return [_RELEASE.decode(text) for text in found.scalars()]
 
 
 async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
-    """The public policy and its ETag."""
-
-    def read(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
-        table = tables.policies
-        raw = connection.execute(
-            sa.select(table.c.policy).where(
-                table.c.bandit == name,
-                table.c.epoch == row.epoch,
-                table.c.version == row.version,
-            )
-        ).scalar_one()
-        tag = f'"{row.epoch}-{row.version}"'
-        return tag, {"epoch": row.epoch, "version": row.version, **json.loads(raw)}
-
-    return await _with_bandit(server, name, read)
+    """The public policy and its ETag; decisions go on by it when learning has ended."""
+    return await with_bandit(server, name, _policy)
 
 
-async def local_policy(server: Server, name: str) -> tuple[str, bytes] | None:
-    """The public policy of a bandit under local trust, as ETag and JSON; None for others."""
+def _policy(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
+    table = tables.policies
+    raw = connection.execute(
+        sa.select(table.c.policy).where(
+            table.c.bandit == row.name,
+            table.c.epoch == row.epoch,
+            table.c.version == row.version,
+        )
+    ).scalar_one()
+    learning = is_learning(row)
+    tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
+    shown = {"epoch": row.epoch, "version": row.version, "learning": learning}
+    return f'"{tag}"', shown | json.loads(raw)
 
-    def read(connection: Connection) -> bool:
+
+class LocalPolicy(NamedTuple):
+    """What everybody may read of a bandit under local trust.
+
+    document   the policy as it is served, which its terms hash
+    """
+
+    tag: str  # for HTTP
+    document: bytes
+    terms: bytes  # of batches that a relay sends; none if it learns no more
+
+
+async def local_policy(server: Server, name: str) -> LocalPolicy | None:
+    """The public policy of a bandit under local trust; None for others."""
+
+    def read(connection: Connection) -> LocalPolicy | None:
         row = server.store.lock_bandit(connection, name)
-        return row is not None and isinstance(server.held_of(connection, row), LocalHeld)
+        if row is None:
+            return None
+        held = server.held_of(connection, row)
+        if not isinstance(held, LocalHeld):
+            return None
+        tag, shown = _policy(connection, row)
+        document = msgspec.json.encode(shown)
+        if not is_learning(row):
+            return LocalPolicy(tag, document, b"")
+        terms = local.terms(held, server.vault, document)
+        return LocalPolicy(tag, document, msgspec.json.encode(terms))
 
-    if not await _in_transaction(server, read):
-        return None
-    tag, shown = await policy(server, name)
-    return tag, msgspec.json.encode(shown)
+    return await in_transaction(server, read)
 
 
-async def guarantee(server: Server, name: str) -> dict[str, Any]:
+async def guarantee(server: Server, name: str) -> replies.GuaranteeReply:
     """The promise, with its statement."""
 
-    def read(connection: Connection, row: Any) -> dict[str, Any]:
+    def read(connection: Connection, row: Any) -> replies.GuaranteeReply:
         promise = turning.guarantee(server.held_of(connection, row))
-        return {**promise.to_dict(), "statement": promise.statement()}
+        shown = promise.to_dict() | {"statement": promise.statement()}
+        return msgspec.convert(shown, replies.GuaranteeReply)
 
-    return await _with_bandit(server, name, read)
+    return await with_bandit(server, name, read)
 
 
 # -- populations -----------------------------------------------------------------------------------
@@ -190,32 +218,32 @@ async def set_population(server: Server, name: str, body: PopulationBody, who: s
     return created
 
 
-async def population(server: Server, name: str) -> dict[str, Any]:
+async def population(server: Server, name: str) -> replies.PopulationReply:
     """One population."""
 
-    def read(connection: Connection) -> dict[str, Any]:
+    def read(connection: Connection) -> replies.PopulationReply:
         row = budgets.row_of(connection, name)
         if row is None:
             raise not_found("population")
         return budgets.shown(connection, row)
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
-async def populations(server: Server) -> list[dict[str, Any]]:
+async def populations(server: Server) -> list[replies.PopulationReply]:
     """All populations."""
 
-    def read(connection: Connection) -> list[dict[str, Any]]:
+    def read(connection: Connection) -> list[replies.PopulationReply]:
         rows = connection.execute(sa.select(tables.populations).order_by(tables.populations.c.name))
         return [budgets.shown(connection, row) for row in list(rows)]
 
-    return await _in_transaction(server, read)
+    return await in_transaction(server, read)
 
 
 # -- keys ------------------------------------------------------------------------------------------
 
 
-async def create_key(server: Server, body: KeyBody, who: str) -> dict[str, Any]:
+async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyReply:
     """A new key, with its secret."""
     if not body.scopes or any(scope not in SCOPES for scope in body.scopes):
         raise invalid(f"`scopes` must be some of {', '.join(SCOPES)}.")
@@ -234,15 +262,15 @@ async def create_key(server: Server, body: KeyBody, who: str) -> dict[str, Any]:
         server.keys.reload(connection)
         return made
 
-    key_id, secret = await _in_transaction(server, make)
-    return {
-        "id": key_id,
-        "secret": secret,
-        "name": body.name,
-        "scopes": sorted(set(body.scopes)),
-        "bandits": body.bandits,
-        "rate": body.rate,
-    }
+    key_id, secret = await in_transaction(server, make)
+    return replies.NewKeyReply(
+        id=key_id,
+        secret=secret,
+        name=body.name,
+        scopes=sorted(set(body.scopes)),
+        bandits=body.bandits,
+        rate=body.rate,
+    )
 
 
 async def revoke_key(server: Server, key_id: str, who: str) -> None:
@@ -262,13 +290,13 @@ async def revoke_key(server: Server, key_id: str, who: str) -> None:
 
 async def reload_keys(server: Server) -> None:
     """Take over keys that other replicas made or revoked."""
-    await _in_transaction(server, server.keys.reload)
+    await in_transaction(server, server.keys.reload)
 
 
 # -- readiness -------------------------------------------------------------------------------------
 
 
-async def ready(server: Server) -> dict[str, Any]:
+async def ready(server: Server) -> replies.ReadyReply:
     """Alarms, if the store answers; a problem if it does not."""
 
     def read(connection: Connection) -> list[str]:
@@ -276,4 +304,4 @@ async def ready(server: Server) -> dict[str, Any]:
         found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
         return list(found.scalars())
 
-    return {"status": "ok", "alarms": await _in_transaction(server, read)}
+    return replies.ReadyReply(await in_transaction(server, read))

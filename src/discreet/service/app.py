@@ -33,10 +33,18 @@ from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.messages import (
     DecideBody,
-    DecisionsReply,
     KeyBody,
     PopulationBody,
     ReportBody,
+)
+from discreet.service.replies import (
+    BanditsReply,
+    BatchReply,
+    DecisionsReply,
+    HealthReply,
+    KeysReply,
+    PopulationsReply,
+    ReleasesReply,
     StatusesReply,
     StatusReply,
 )
@@ -112,7 +120,10 @@ async def _other_method(_: Request, error: Exception) -> Response:
 
 
 class Routes:
-    """What each path does; the work is done elsewhere."""
+    """What each path does; the work is done elsewhere.
+
+    server   that does the work
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -127,6 +138,8 @@ class Routes:
             self._route("PUT", "/v1/bandits/{name}", self.put_bandit),
             self._route("GET", "/v1/bandits", self.get_bandits),
             self._route("GET", "/v1/bandits/{name}", self.get_bandit),
+            self._route("GET", "/v1/bandits/{name}/terms", self.get_terms),
+            self._route("PUT", "/v1/bandits/{name}/batches/{id}", self.put_batch),
             self._route("DELETE", "/v1/bandits/{name}", self.delete_bandit),
             self._route("GET", "/v1/bandits/{name}/releases", self.get_releases),
             Route("/v1/bandits/{name}/decide", self.decide, methods=["POST"]),
@@ -179,7 +192,9 @@ class Routes:
         return asgi.allowed(self.server, request.headers.get("authorization", ""), scope, bandit)
 
     async def _body(self, request: Request) -> bytes:
-        return await asgi.body_of(self.server, request.headers.raw, request.receive)
+        server, headers = self.server, request.headers.raw
+        limit = server.settings.body_limit
+        return await asgi.body_of(server.reading, headers, request.receive, limit)
 
     async def _decoded(self, request: Request, decoder: Any) -> Any:
         return decoded(decoder, await self._body(request))
@@ -208,7 +223,7 @@ class Routes:
         key = asgi.authenticated(self.server, request.headers.get("authorization", ""))
         some = next(iter(key.bandits)) if key.bandits else None  # perhaps for some bandits only
         self._allowed(request, "read", some)
-        return answer({"bandits": await administration.bandits(self.server, key)})
+        return answer(BanditsReply(await administration.bandits(self.server, key)))
 
     async def get_bandit(self, request: Request) -> Response:
         """Definition, rounds, policy version, guarantee, progress."""
@@ -227,25 +242,55 @@ class Routes:
         """What was published."""
         name = self._name(request)
         self._allowed(request, "read", name)
-        return answer({"releases": await administration.releases(self.server, name)})
+        return answer(ReleasesReply(await administration.releases(self.server, name)))
 
     async def get_policy(self, request: Request) -> Response:
-        """The public policy; its ETag is epoch and version. Under local trust it needs no key."""
+        """The public policy; its ETag changes with it. Under local trust it needs no key."""
         name = self._name(request)
         key = request.headers.get("authorization", "")
         if key:
             self._allowed(request, "read", name)
         found = await reports.public_policy(self.server, name)
-        headers = asgi.EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
-        if found is None:
-            if not key:
-                raise unauthorized()
+        if found is not None:
+            tag, document = found.tag, found.document
+            headers = asgi.EVERYBODY | {"Cache-Control": f"public, max-age={POLICY_SECONDS}"}
+        elif not key:
+            raise unauthorized()
+        else:
             tag, policy = await administration.policy(self.server, name)
-            found, headers = (tag, msgspec.json.encode(policy)), {"Cache-Control": "no-cache"}
-        headers["ETag"] = found[0]
-        if request.headers.get("if-none-match") == found[0]:
+            document = msgspec.json.encode(policy)
+            headers = {"Cache-Control": "no-cache"}
+        headers["ETag"] = tag
+        if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(found[1], 200, headers, "application/json")
+        return Response(document, 200, headers, "application/json")
+
+    async def get_terms(self, request: Request) -> Response:
+        """The key that reports are sealed to, and what a batch of a relay is; for everybody."""
+        found = await reports.public_policy(self.server, self._name(request))
+        if found is None or not found.terms:
+            raise not_found("bandit under local trust that learns")
+        headers = asgi.EVERYBODY | {"Cache-Control": "no-cache"}
+        return Response(found.terms, 200, headers, "application/json")
+
+    async def put_batch(self, request: Request) -> Response:
+        """Sealed reports from a relay, once for each id."""
+        name = self._name(request)
+        self._allowed(request, "relay", name)
+        if not reports.ID.fullmatch(request.path_params["id"]):
+            raise invalid("The id of a batch has 32 hexadecimal digits.")
+        sealed = await asgi.body_of(
+            self.server.reading,
+            request.headers.raw,
+            request.receive,
+            reports.MOST_BATCH_BYTES,
+            reports.BATCH_SECONDS,
+        )
+        batch = bytes.fromhex(request.path_params["id"])
+        policy = request.query_params.get("policy", "")
+        return answer(
+            BatchReply(await reports.take_batch(self.server, name, batch, policy, sealed))
+        )
 
     async def get_guarantee(self, request: Request) -> Response:
         """The promise, for machines and in words."""
@@ -312,7 +357,7 @@ class Routes:
     async def get_populations(self, request: Request) -> Response:
         """All of them."""
         self._allowed(request, "read")
-        return answer({"populations": await administration.populations(self.server)})
+        return answer(PopulationsReply(await administration.populations(self.server)))
 
     async def post_key(self, request: Request) -> Response:
         """Make a key; its secret is shown once."""
@@ -324,7 +369,7 @@ class Routes:
         """All keys, without secrets."""
         self._allowed(request, "admin")
         await administration.reload_keys(self.server)
-        return answer({"keys": [key.public() for key in self.server.keys.all()]})
+        return answer(KeysReply([key.public() for key in self.server.keys.all()]))
 
     async def delete_key(self, request: Request) -> Response:
         """Revoke."""
@@ -336,7 +381,7 @@ class Routes:
 
     async def healthz(self, _: Request) -> Response:
         """The process lives."""
-        return answer({"status": "ok"})
+        return answer(HealthReply())
 
     async def readyz(self, _: Request) -> Response:
         """The store answers; alarms are shown but do not fail it: decisions go on."""

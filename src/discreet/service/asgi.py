@@ -25,6 +25,7 @@ from discreet.service.server import Server
 
 BODY_SECONDS = 30.0  # a client may take to send a request
 _GIVEN_UP = -1.0
+Reading = dict[asyncio.Task[Any], float]  # requests whose body is awaited, and until when
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
 Work = Callable[[str, bytes], Awaitable[Any]]
 _encode = msgspec.json.Encoder().encode
@@ -85,10 +86,13 @@ def too_large(limit: int) -> Problem:
 
 
 async def body_of(
-    server: Server, headers: Iterable[tuple[bytes, bytes]], receive: Receive
+    reading: Reading,
+    headers: Iterable[tuple[bytes, bytes]],
+    receive: Receive,
+    limit: int,
+    seconds: float | None = None,
 ) -> bytes:
     """The body of a request, as long as it is not too large and comes soon."""
-    limit = server.settings.body_limit
     for name, stated in headers:
         if name == b"content-length" and stated.isdigit() and int(stated) > limit:
             raise too_large(limit)
@@ -97,7 +101,7 @@ async def body_of(
     more = True
     task = asyncio.current_task()
     assert task is not None
-    server.reading[task] = time.monotonic()
+    reading[task] = time.monotonic() + (BODY_SECONDS if seconds is None else seconds)
     try:
         while more:
             message = await receive()
@@ -109,23 +113,23 @@ async def body_of(
             if size > limit:
                 raise too_large(limit)
     except asyncio.CancelledError:
-        if server.reading[task] != _GIVEN_UP:
+        if reading[task] != _GIVEN_UP:
             raise
         task.uncancel()
         raise Problem(
             408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
         ) from None
     finally:
-        del server.reading[task]
+        del reading[task]
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def give_up_slow_clients(server: Server) -> None:
+def give_up_slow_clients(reading: Reading) -> None:
     """End requests whose body does not come; a timer for each would cost more than reading one."""
-    latest = time.monotonic() - BODY_SECONDS
-    for task, since in list(server.reading.items()):
-        if since < latest:
-            server.reading[task] = _GIVEN_UP
+    now = time.monotonic()
+    for task, until in list(reading.items()):
+        if until < now:
+            reading[task] = _GIVEN_UP
             task.cancel()
 
 
@@ -135,6 +139,7 @@ class Often:
     scope    that a key needs
     work     from the bandit's name and the body to the reply
     keyless  the same for requests without a key; none: they are refused
+    server   whose keys and limits apply
     """
 
     def __init__(
@@ -177,5 +182,6 @@ class Often:
             allowed(self._server, key.decode("latin-1"), self._scope, name)
         else:
             work = self._keyless
-        body = await body_of(self._server, headers, receive)
+        server = self._server
+        body = await body_of(server.reading, headers, receive, server.settings.body_limit)
         return _encode(await work(name, body))

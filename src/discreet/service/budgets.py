@@ -16,6 +16,7 @@ from sqlalchemy.engine import Connection
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict, invalid
+from discreet.service.replies import Charge, Limit, PopulationReply, Spent
 
 _SLACK = 1 + 1e-12
 
@@ -152,25 +153,22 @@ def set_limit(
     return False
 
 
-def shown(connection: Connection, row: Any) -> dict[str, Any]:
+def shown(connection: Connection, row: Any) -> PopulationReply:
     """A population for the API: its limit, what is spent, and by whom."""
     total, charges = spent(connection, row.name)
     delta = 1e-6 if row.delta is None else row.delta
-    return {
-        "name": row.name,
-        "unit": row.unit,
-        "limit": None if row.epsilon is None else {"epsilon": row.epsilon, "delta": row.delta},
-        "spent": {"epsilon": _shown_epsilon(total, delta), "delta": delta, "mu": _mu(total)},
-        "bandits": [
-            {
-                "bandit": each.bandit,
-                "epsilon": _shown_epsilon(each.mu_squared, delta),
-                "mu": _mu(each.mu_squared),
-                "at": each.at,
-            }
+    return PopulationReply(
+        name=row.name,
+        unit=row.unit,
+        limit=None if row.epsilon is None else Limit(row.epsilon, row.delta),
+        spent=Spent(_shown_epsilon(total, delta), delta, _mu(total)),
+        bandits=[
+            Charge(
+                each.bandit, _shown_epsilon(each.mu_squared, delta), _mu(each.mu_squared), each.at
+            )
             for each in charges
         ],
-    }
+    )
 
 
 def _mu(mu2: float) -> float | None:

@@ -21,7 +21,14 @@ PAUSE = 0.1  # seconds before the second try; doubles, with jitter
 
 
 class ServiceError(Exception):
-    """An answer other than success: status, a stable kind, and what to do."""
+    """An answer other than success: status, a stable kind, and what to do.
+
+    status   of HTTP
+    kind     stable, such as "unauthorized"
+    title    what happened
+    detail   what to do
+    more     further members of the problem
+    """
 
     def __init__(
         self, status: int, kind: str, title: str, detail: str, more: dict[str, Any]
@@ -36,7 +43,13 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True)
 class Decided:
-    """An action, and the token to send its reward with. Keep the token beside the visit."""
+    """An action, and the token to send its reward with. Keep the token beside the visit.
+
+    decision      the token
+    action        its name, or its place where features were sent
+    probability   with which it was chosen
+    policy        version of the policy that chose it
+    """
 
     decision: str
     action: Any
@@ -130,12 +143,13 @@ class Client:
         return reply
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
-        """Any call of the API: JSON in, JSON out; tried again where that is safe."""
-        raw = None if body is None else json.dumps(body, allow_nan=False).encode()
+        """Any call of the API: JSON or bytes in, JSON out; tried again where that is safe."""
+        raw = body if body is None or isinstance(body, bytes) else _json(body)
+        sent = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         for attempt in range(TRIES):
             last = attempt == TRIES - 1
             try:
-                status, kind, content = self._send(method, path, raw)
+                status, kind, content = self._send(method, path, raw, sent)
             except OSError:
                 self.close()
                 if last:
@@ -162,13 +176,15 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, method: str, path: str, body: bytes | None) -> tuple[int, str, bytes]:
+    def _send(
+        self, method: str, path: str, body: bytes | None, kind: str = "application/json"
+    ) -> tuple[int, str, bytes]:
         if self._connection is None:
-            kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-            self._connection = kind(self._host, self._port, timeout=self._timeout)
+            opened = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+            self._connection = opened(self._host, self._port, timeout=self._timeout)
         headers = {"Authorization": f"Bearer {self._key}"}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = kind
         self._connection.request(method, self._path + path, body, headers)
         response = self._connection.getresponse()
         return response.status, response.headers.get("Content-Type", ""), response.read()
@@ -183,6 +199,10 @@ def _request(context: Any, actions: Any, features: Any, person: Any, id: Any) ->
         "id": id,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _json(body: Any) -> bytes:
+    return json.dumps(body, allow_nan=False).encode()
 
 
 def _quoted(name: str) -> str:

@@ -21,9 +21,10 @@ from discreet.service import store as tables
 from discreet.service.definitions import Declared, raw_rows
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.leasing import MOST_AT_ONCE
-from discreet.service.messages import DecideRequest, DecisionReply
-from discreet.service.pending import Answer, Buckets, Pending
+from discreet.service.messages import DecideRequest
+from discreet.service.pending import Buckets, Pending
 from discreet.service.people import People
+from discreet.service.replies import DecisionReply
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
 from discreet.service.turning import Live
@@ -54,7 +55,12 @@ def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
 
 
 class _Asked:
-    """One request, checked: rows, names, and what is needed to keep it."""
+    """One request, checked: rows, names, and what is needed to keep it.
+
+    server    knows pseudonyms
+    live      the bandit
+    request   as it came
+    """
 
     __slots__ = ("id", "names", "person", "request", "rows")
     names: Sequence[Any]
@@ -116,7 +122,11 @@ class _Offers(Protocol):
 
 
 class _Each:
-    """Requests that may each offer something else."""
+    """Requests that may each offer something else.
+
+    asked   the requests, checked
+    live    the bandit
+    """
 
     people: Sequence[bytes] | None = None
 
@@ -150,7 +160,11 @@ class _Each:
 
 
 class _Alike:
-    """Many contexts, the same actions for all: one product of matrices."""
+    """Many contexts, the same actions for all: one product of matrices.
+
+    features   rows of all requests
+    names      of the actions
+    """
 
     people: Sequence[bytes] | None = None
 
@@ -230,7 +244,12 @@ async def decide_contexts(
 
 
 class _Made(msgspec.Struct):
-    """Decisions as they are answered, their rounds, and how long their rewards count."""
+    """Decisions as they are answered, their rounds, and how long their rewards count.
+
+    replies    to the requests, in their order
+    rounds     of the decisions
+    deadline   of all of them
+    """
 
     replies: list[DecisionReply]
     rounds: list[int]
@@ -281,15 +300,14 @@ async def _kept(
 ) -> list[DecisionReply]:
     entries = []
     for each, reply, number in zip(asked, made.replies, made.rounds, strict=True):
-        answer = Answer(reply.decision, reply.action, reply.probability, reply.policy)
         wanted = keep or each.id is not None
-        entries.append((each, number, answer, wanted, made.deadline, active))
+        entries.append((each, number, reply, wanted, made.deadline, active))
     answers = await server.writer.do(
         ("keep", live.name), lambda many: _keep(server, live.name, live.about, many), entries
     )
     if any(isinstance(answer, Problem) for answer in answers):
         raise next(answer for answer in answers if isinstance(answer, Problem))
-    return [DecisionReply(a.decision, a.action, a.probability, a.policy) for a in answers]
+    return list(answers)
 
 
 def _keep(

@@ -107,6 +107,8 @@ class Players:
         """As many people again, on devices of their own."""
         path = f"/v1/bandits/{LOCAL_BANDIT}"
         document = self._client.call("GET", f"{path}/policy")
+        if not document["learning"]:
+            return
         policy = PublicPolicy.from_dict(document)
         contexts, people = visitors(AT_ONCE, self._rng)
         columns = {name: Column(**each) for name, each in LOCAL_DEFINITION["context"].items()}

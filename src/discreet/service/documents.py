@@ -1,6 +1,8 @@
 """The OpenAPI document, made from the message types, and pages that need nothing from outside."""
 
 import html
+import inspect
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any
@@ -8,182 +10,28 @@ from typing import Any
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from discreet.service import messages
-from discreet.service.definitions import Definition
+from discreet.service import definitions, messages, replies, sealing
+from discreet.service.calls import CALLS, PERSONALIZER
+from discreet.service.replies import STATUSES
 
-_CALLS: list[dict[str, Any]] = [
-    {
-        "path": "/v1/bandits",
-        "method": "get",
-        "scope": "read",
-        "summary": "All bandits that the key may see",
-    },
-    {
-        "path": "/v1/bandits/{name}",
-        "method": "put",
-        "scope": "admin",
-        "summary": "Create a bandit; the same definition again changes nothing",
-        "body": Definition,
-        "example": {
-            "context": {"age": {"number": [18, 100]}, "plan": {"category": ["basic", "gold"]}},
-            "actions": ["email", "call", "nothing"],
-            "reward": {"range": [0, 1], "wait": "7d"},
-            "privacy": {"epsilon": 1.0, "delta": 1e-6},
-        },
-        "also": {
-            201: "Created",
-            409: "Another definition, or the population's budget is exhausted",
-        },
-    },
-    {
-        "path": "/v1/bandits/{name}",
-        "method": "get",
-        "scope": "read",
-        "summary": "Definition, rounds, policy version, guarantee, progress of the window",
-    },
-    {
-        "path": "/v1/bandits/{name}",
-        "method": "delete",
-        "scope": "admin",
-        "summary": "Retire: decisions go on, learning ends, charges and the name stay for ever",
-    },
-    {
-        "path": "/v1/bandits/{name}/decide",
-        "method": "post",
-        "scope": "decide",
-        "summary": "Decide for one person, or for many",
-        "body": messages.DecideBody,
-        "example": {"context": {"age": 40, "plan": "gold"}},
-        "reply": (messages.DecisionReply, messages.DecisionsReply),
-        "also": {409: "Another decision has this id", 503: "The store is away"},
-    },
-    {
-        "path": "/v1/bandits/{name}/learn",
-        "method": "post",
-        "scope": "learn",
-        "summary": "Send rewards; a retry never hurts",
-        "body": messages.LearnBody,
-        "example": {"decision": "dt1.the-token-of-the-decision", "reward": 1},
-        "reply": (messages.StatusReply, messages.StatusesReply),
-        "also": {503: "The store is away; nothing was acknowledged"},
-    },
-    {
-        "path": "/v1/bandits/{name}/reports",
-        "method": "post",
-        "scope": "report",
-        "summary": "Local trust: private reports of devices; no key is needed, a retry never hurts",
-        "body": messages.ReportBody,
-        "example": {
-            "id": "0123456789abcdef0123456789abcdef",
-            "policy": "the-tag-of-the-policy",
-            "question": "scale",
-            "values": [1048577],
-        },
-        "reply": (messages.StatusReply, messages.StatusesReply),
-        "also": {409: "Not a bandit under local trust", 503: "The store is away"},
-    },
-    {
-        "path": "/v1/bandits/{name}/releases",
-        "method": "get",
-        "scope": "read",
-        "summary": "What was published, window by window",
-    },
-    {
-        "path": "/v1/bandits/{name}/policy",
-        "method": "get",
-        "scope": "read",
-        "summary": "The public policy; its ETag changes with it; local trust needs no key",
-        "also": {304: "Not changed"},
-    },
-    {
-        "path": "/v1/bandits/{name}/guarantee",
-        "method": "get",
-        "scope": "read",
-        "summary": "The promise, computed from the releases, and in words",
-    },
-    {
-        "path": "/v1/populations",
-        "method": "get",
-        "scope": "read",
-        "summary": "All populations",
-    },
-    {
-        "path": "/v1/populations/{name}",
-        "method": "put",
-        "scope": "admin",
-        "summary": "Set the most that may be spent on these people",
-        "body": messages.PopulationBody,
-        "example": {"epsilon": 2.0, "delta": 1e-6, "unit": "person"},
-        "also": {201: "Created", 409: "Below what is spent, or another unit"},
-    },
-    {
-        "path": "/v1/populations/{name}",
-        "method": "get",
-        "scope": "read",
-        "summary": "Limit, what is spent, and by whom",
-    },
-    {
-        "path": "/v1/keys",
-        "method": "post",
-        "scope": "admin",
-        "summary": "Make a key; its secret is shown once",
-        "body": messages.KeyBody,
-        "example": {"name": "shop", "scopes": ["decide", "learn"], "bandits": ["welcome"]},
-        "status": 201,
-    },
-    {"path": "/v1/keys", "method": "get", "scope": "admin", "summary": "All keys"},
-    {
-        "path": "/v1/keys/{id}",
-        "method": "delete",
-        "scope": "admin",
-        "summary": "Revoke a key for good",
-        "status": 204,
-    },
-    {"path": "/healthz", "method": "get", "summary": "The process lives"},
-    {
-        "path": "/readyz",
-        "method": "get",
-        "summary": "The store answers; alarms are listed",
-        "also": {503: "The store is away"},
-    },
-]
-_PERSONALIZER: list[dict[str, Any]] = [
-    {
-        "path": "/personalizer/v1.0/rank",
-        "method": "post",
-        "scope": "decide",
-        "summary": "Rank (the retired Personalizer's API)",
-        "body": messages.RankRequest,
-        "status": 201,
-        "also": {409: "Another event has this id", 503: "The store is away"},
-    },
-    {
-        "path": "/personalizer/v1.0/events/{id}/reward",
-        "method": "post",
-        "scope": "learn",
-        "summary": "Reward (the retired Personalizer's API)",
-        "body": messages.PersonalizerReward,
-        "status": 204,
-        "also": {503: "The store is away"},
-    },
-    {
-        "path": "/personalizer/v1.0/events/{id}/activate",
-        "method": "post",
-        "scope": "learn",
-        "summary": "Activate (the retired Personalizer's API)",
-        "status": 204,
-        "also": {503: "The store is away"},
-    },
-]
+_FIELD = re.compile(r"^ *(\w+)  +(\S.*)$", re.M)
+_CLASSES = {
+    name: kind
+    for room in (messages, replies, definitions, sealing)
+    for name, kind in vars(room).items()
+    if inspect.isclass(kind)
+}
 
 
 @lru_cache(maxsize=2)
 def openapi(personalizer: bool) -> dict[str, Any]:
     """OpenAPI 3.1, with schemas made from the types that decode the messages."""
-    calls = _CALLS + (_PERSONALIZER if personalizer else [])
+    calls = CALLS + (PERSONALIZER if personalizer else [])
     types = [call["body"] for call in calls if "body" in call]
     types += [each for call in calls for each in call.get("reply", ())]
     _, components = _schemas(types)
+    for name, schema in components.items():
+        _describe(schema, _CLASSES[name])
     paths: dict[str, Any] = {}
     for call in calls:
         paths.setdefault(call["path"], {})[call["method"]] = _operation(call)
@@ -219,24 +67,44 @@ def openapi(personalizer: bool) -> dict[str, Any]:
     }
 
 
+def _describe(schema: dict[str, Any], kind: type) -> None:
+    """Descriptions of the fields, from the lines "name   what it is" of the class's docstring."""
+    told: dict[str, str] = {}
+    for each in reversed(kind.__mro__):
+        told |= dict(_FIELD.findall(inspect.getdoc(each) or ""))
+    names = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
+    for shown, content in schema["properties"].items():
+        content["description"] = told[names[shown]]
+    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
+
+
 def _schemas(types: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
     return msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+
+
+def _content(call: dict[str, Any]) -> dict[str, Any]:
+    """The reply of a call: of one of some message types, or of another media type."""
+    if "reply" not in call:
+        kind = "object" if call["media"] == "application/json" else "string"
+        return {call["media"]: {"schema": {"type": kind}}}
+    found, _ = _schemas(call["reply"])
+    schema = found[0] if len(found) == 1 else {"oneOf": found}
+    return {"application/json": {"schema": schema}}
 
 
 def _operation(call: dict[str, Any]) -> dict[str, Any]:
     status = call.get("status", 200)
     success: dict[str, Any] = {"description": "Done"}
     if status != 204:
-        schema: Any = {"type": "object"}
-        if "reply" in call:
-            schema = {"oneOf": _schemas(call["reply"])[0]}
-        success["content"] = {"application/json": {"schema": schema}}
+        success["content"] = _content(call)
     responses: dict[str, Any] = {str(status): success}
     failures = dict(call.get("also", {}))
     if "scope" in call:
         failures |= {401: "No valid key", 403: "The key may not do that", 429: "Too many requests"}
     if "{" in call["path"]:
         failures[404] = "There is no such thing"
+    if call.get("binary"):
+        failures |= {413: "Too large", 422: "Not valid"}
     if "body" in call:
         failures |= {400: "Not JSON", 413: "Too large", 422: "Not valid"}
     if "scope" in call:
@@ -247,7 +115,7 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         if code in (201, 304):
             responses[str(code)] = {"description": text}
             if code == 201:
-                responses["201"]["content"] = {"application/json": {"schema": {"type": "object"}}}
+                responses["201"]["content"] = success["content"]
         else:
             responses[str(code)] = {"description": text, "content": content}
     operation: dict[str, Any] = {"summary": call["summary"], "responses": responses}
@@ -256,6 +124,11 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         for part in call["path"].split("/")
         if part.startswith("{")
     ]
+    operation["parameters"] += [
+        {"name": each, "in": "query", "required": True, "schema": {"type": "string"},
+         "description": text}
+        for each, text in call.get("query", {}).items()
+    ]  # fmt: skip
     if "body" in call:
         (schema,), _ = _schemas([call["body"]])
         operation["requestBody"] = {
@@ -264,6 +137,9 @@ def _operation(call: dict[str, Any]) -> dict[str, Any]:
         }
         if "example" in call:
             operation["requestBody"]["content"]["application/json"]["example"] = call["example"]
+    if call.get("binary"):
+        content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+        operation["requestBody"] = {"required": True, "content": content}
     if "scope" in call:
         scheme = "subscription" if call["path"].startswith("/personalizer") else "key"
         operation["security"] = [{scheme: []}]
@@ -301,7 +177,7 @@ def page(personalizer: bool) -> Response:
                 for code, each in sorted(operation["responses"].items())
             )
             body = ""
-            if "requestBody" in operation:
+            if "application/json" in operation.get("requestBody", {}).get("content", ()):
                 media = operation["requestBody"]["content"]["application/json"]
                 name = media["schema"]["$ref"].rsplit("/", 1)[1]
                 fields = document["components"]["schemas"][name].get("properties", {})
@@ -313,7 +189,7 @@ def page(personalizer: bool) -> Response:
                 f"<p>{html.escape(operation['summary'])}. "
                 f"{html.escape(operation.get('description', ''))}</p>{body}<p>{codes}</p></section>"
             )
-    statuses = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in _STATUSES.items())
+    statuses = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in STATUSES.items())
     head = (
         "<h1>discreet</h1><p>Create a bandit, decide for a person, keep the token of the decision, "
         "send it back with the reward. A reward that is sent again counts once.</p><p>Send a key "
@@ -323,17 +199,6 @@ def page(personalizer: bool) -> Response:
         f"<h2>What became of a reward</h2><dl>{statuses}</dl><h2>All calls</h2>"
     )
     return _html("discreet: the API", head + "".join(sections))
-
-
-_STATUSES = {
-    "counted": "it is on disk",
-    "duplicate": "this decision had its reward before; nothing has changed",
-    "late": "it came after the time that the bandit waits",
-    "accepted": "counted, or the person had counted already: it does not say which",
-    "closed": "the bandit learns no more",
-    "unknown": "not a decision of this bandit",
-    "invalid": "not a reward in the bandit's range",
-}
 
 
 def _curl(method: str, path: str, example: Any) -> str:

@@ -11,7 +11,14 @@ BASE = "urn:discreet:problem:"
 
 
 class Problem(Exception):  # noqa: N818 - RFC 9457 calls it so
-    """An answer other than success."""
+    """An answer other than success.
+
+    status    of HTTP
+    kind      the last part of its `type`, stable
+    title     what happened
+    detail    what to do
+    headers   of the answer, such as Retry-After
+    """
 
     def __init__(
         self,

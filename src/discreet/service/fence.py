@@ -42,16 +42,25 @@ class Foreign(RolledBack):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """One thing that must not be forgotten."""
+    """One thing that must not be forgotten.
+
+    sequence   place in the history of the instance
+    epoch      of the store
+    about      what is needed to do it again
+    """
 
     sequence: int
     epoch: str
-    what: str  # start, charge, limit, revoke, retire, turn, epoch
+    what: str  # start, charge, limit, revoke, retire, turn, epoch, witness
     about: dict[str, Any]
 
 
 class Fence:
-    """Appends marks and reads them back; only what is new since the last look is read again."""
+    """Appends marks and reads them back; only what is new since the last look is read again.
+
+    folder     of the secrets
+    instance   whose history this is: another one's fence is refused
+    """
 
     def __init__(self, folder: Path, instance: str) -> None:
         self.path = folder / "fence.log"
@@ -133,16 +142,25 @@ class Fence:
 
 
 class Grip:
-    """The fence while it is held."""
+    """The fence while it is held.
+
+    fence    that is held
+    handle   of its locked file
+    """
 
     def __init__(self, fence: Fence, handle: int) -> None:
         self._fence, self._handle = fence, handle
 
     @property
     def last(self) -> int:
-        """The last sequence number."""
+        """The last sequence number of what was done; words for the witness only announce."""
         marks = self._fence._marks
-        return marks[-1].sequence if marks else 0
+        return next((each.sequence for each in reversed(marks) if each.what != "witness"), 0)
+
+    def last_of(self, what: str) -> Mark | None:
+        """The last mark of a kind."""
+        marks = self._fence._marks
+        return next((each for each in reversed(marks) if each.what == what), None)
 
     @property
     def marks(self) -> list[Mark]:

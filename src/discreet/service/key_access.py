@@ -8,6 +8,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import msgspec
+
 from discreet.service import administration
 from discreet.service.client import Client
 from discreet.service.errors import StoreBusy
@@ -53,7 +55,11 @@ def _admin(settings: Settings) -> Settings:
 
 
 class Remote:
-    """Through a running server."""
+    """Through a running server.
+
+    settings   with the admin key
+    url        of the server
+    """
 
     def __init__(self, settings: Settings, url: str) -> None:
         assert settings.admin_key is not None
@@ -80,7 +86,10 @@ class Remote:
 
 
 class Direct:
-    """On a store that no server holds, or that any number of them share."""
+    """On a store that no server holds, or that any number of them share.
+
+    settings   name the store and the secrets
+    """
 
     def __init__(self, settings: Settings) -> None:
         if settings.store.startswith("sqlite:///"):
@@ -94,12 +103,13 @@ class Direct:
     ) -> dict[str, Any]:
         """A new key, with its secret."""
         body = KeyBody(name, scopes, bandits, rate)
-        return self._do(lambda: administration.create_key(self._server, body, WHO))
+        made = self._do(lambda: administration.create_key(self._server, body, WHO))
+        return dict(msgspec.to_builtins(made))
 
     def all(self) -> list[dict[str, Any]]:
         """Every key, without secrets."""
         self._do(lambda: administration.reload_keys(self._server))
-        return [key.public() for key in self._server.keys.all()]
+        return list(msgspec.to_builtins([key.public() for key in self._server.keys.all()]))
 
     def revoke(self, key_id: str) -> None:
         """Revoke a key for good."""

@@ -18,15 +18,28 @@ from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
 from discreet.service.errors import Problem, forbidden, unauthorized
+from discreet.service.replies import KeyReply
 
-SCOPES = ("decide", "learn", "read", "report", "admin")
+SCOPES = ("decide", "learn", "read", "report", "relay", "admin")
 ADMIN_ID = "admin"  # of the key that the operator sets or the first start makes
 SHORTEST_ADMIN = 32
 
 
 @dataclass(slots=True)
 class Key:
-    """A key as the server knows it."""
+    """A key as the server knows it.
+
+    id         stands in its secret
+    name       for people
+    hash       SHA-256 of the secret
+    scopes     what it may do
+    bandits    for which; None: all
+    rate       requests a second; None: no limit
+    created    seconds since 1970
+    revoked    the same; None while it lives
+    tokens     of its rate limit, at `at`
+    at         on the monotonic clock
+    """
 
     id: str
     name: str
@@ -36,7 +49,7 @@ class Key:
     rate: float | None
     created: float
     revoked: float | None
-    tokens: float = 0.0  # of its rate limit, at `at`
+    tokens: float = 0.0
     at: float = 0.0
 
     def require(self, scope: str, bandit: str | None = None) -> None:
@@ -64,17 +77,17 @@ class Key:
             )
         self.tokens -= 1
 
-    def public(self) -> dict[str, Any]:
+    def public(self) -> KeyReply:
         """What may be shown of it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "scopes": sorted(self.scopes),
-            "bandits": None if self.bandits is None else sorted(self.bandits),
-            "rate": self.rate,
-            "created": self.created,
-            "revoked": self.revoked,
-        }
+        return KeyReply(
+            id=self.id,
+            name=self.name,
+            scopes=sorted(self.scopes),
+            bandits=None if self.bandits is None else sorted(self.bandits),
+            rate=self.rate,
+            created=self.created,
+            revoked=self.revoked,
+        )
 
 
 def hashed(secret: str) -> bytes:

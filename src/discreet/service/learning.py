@@ -43,7 +43,11 @@ _ANY = msgspec.json.Decoder(AnyRewards)
 
 
 class Item(msgspec.Struct):
-    """One reward: opened where that needs no database."""
+    """One reward: opened where that needs no database.
+
+    reward   in the user's units
+    sealed   the decision; None where it must be looked up by its id
+    """
 
     reward: float
     sealed: Sealed | None = None
@@ -141,6 +145,7 @@ def _commit(
     except BaseException:
         server.forget(name)
         raise
+    server.vault.settle()
     answers, at = [], 0
     for payload in payloads:
         answers.append(statuses[at : at + len(payload)])
@@ -169,7 +174,12 @@ def settle(server: Server, name: str, now: float, most: int) -> int:
 
 
 class _Batch:
-    """One transaction's rewards."""
+    """One transaction's rewards.
+
+    server       that has the learner
+    connection   of the transaction
+    row          of the bandit, locked
+    """
 
     def __init__(self, server: Server, connection: Connection, row: Any) -> None:
         self.server, self.connection, self.row = server, connection, row
@@ -298,7 +308,12 @@ _WRITE_MARKS = (
 
 
 class Marks:
-    """Which rounds have had their reward, or their default, in blocks of bits."""
+    """Which rounds have had their reward, or their default, in blocks of bits.
+
+    connection   of the transaction
+    bandit       its name
+    epoch        of the store
+    """
 
     def __init__(self, connection: Connection, bandit: str, epoch: str) -> None:
         self._connection, self._bandit, self._epoch = connection, bandit, epoch

@@ -4,9 +4,13 @@ Everything here is public: a report is private before it arrives, whatever happe
 are stored as they are, nothing is sealed, and a window may go on after a restore. A window is full
 when it has the reports that it wants; the commit that fills it also turns it. Ids of reports are
 kept while their window is open: a retry counts once, and later ones are answered `closed`.
+
+Reports come from devices, or sealed and in batches from a relay: then the server cannot tell who
+sent which, or when. `terms` says what such a batch is.
 """
 
 import json
+import math
 import time
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,9 +25,12 @@ from discreet.bandits.local import bandit_guarantee
 from discreet.local import Report
 from discreet.privacy import Guarantee
 from discreet.privacy.interval import RESPONSE
-from discreet.service import definitions
+from discreet.service import definitions, sealing
 from discreet.service import store as tables
 from discreet.service.definitions import Definition
+from discreet.service.replies import ReportCounts
+from discreet.service.sealing import Terms
+from discreet.service.vault import Vault
 from discreet.state import from_bytes, to_bytes
 
 UNPROTECTED = (
@@ -36,7 +43,15 @@ _OPEN = ("_sums", "taken", "refused")  # of a LocalServer's state: what a report
 
 @dataclass
 class LocalHeld:
-    """A bandit under local trust, for the writer's thread."""
+    """A bandit under local trust, for the writer's thread.
+
+    name         of the bandit
+    epoch        of the store
+    definition   what the bandit is
+    server       what was learnt, and the open sums
+    version      of the policy
+    sequence     of the sums as stored
+    """
 
     name: str
     epoch: str
@@ -50,21 +65,42 @@ class LocalHeld:
         """What a report must name: the policy that it answers."""
         return f"{self.epoch}-{self.version}"
 
-    def take(self, question: str, codes: list[int]) -> bool:
-        """Add a report to the sums in memory; False if no device could have sent it."""
-        policy = self.server.policy
-        shape, d = policy.shape(question), policy.dim
-        wanted = None if shape is None else (1, d, d * (d + 1) // 2)[len(shape)]
-        if len(codes) != wanted or any(not -RESPONSE <= code <= RESPONSE for code in codes):
-            self.refuse()
-            return False
-        integers = np.array(codes, dtype=np.int64)
-        values = policy.channels[question].decode(integers[None] if shape else integers)
-        return self.server.take(Report(policy.window, question, values))
+    def numbers(self, question: str) -> int | None:
+        """How many a report on a question has; None if it is not asked."""
+        shape = self.server.policy.shape(question)
+        if shape is None:
+            return None
+        if len(shape) == 2:  # symmetric
+            return shape[0] * (shape[0] + 1) // 2
+        return shape[0] if shape else 1
 
-    def shown(self) -> dict[str, Any]:
-        """What may be told of its reports: they are private already."""
-        return {"reports": {"taken": self.server.taken, "refused": self.server.refused}}
+    def read(self, question: str, codes: list[int]) -> Report | None:
+        """A report to take; None if no device could have sent it."""
+        wanted = self.numbers(question)
+        if len(codes) != wanted or any(not -RESPONSE <= code <= RESPONSE for code in codes):
+            return None
+        policy = self.server.policy
+        integers = np.array(codes, dtype=np.int64)
+        shaped = integers[None] if policy.shape(question) else integers
+        values = policy.channels[question].decode(shaped)
+        possible = policy.channels[question].possible(values).all()
+        return Report(policy.window, question, values) if possible else None
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether reports count in the batches of a relay only."""
+        return self.server.crowd is not None
+
+    def take_batch(self, reports: list[Report]) -> None:
+        """Add a batch to the sums in memory; they are sound, and enough."""
+        if self.is_shuffled:
+            self.server.aggregate(reports)
+        else:
+            self.server.take_many(reports)
+
+    def counts(self) -> ReportCounts:
+        """How many reports came: they are private already."""
+        return ReportCounts(self.server.taken, self.server.refused)
 
     def refuse(self) -> None:
         """Count a report that no device could have sent."""
@@ -89,8 +125,43 @@ def refresh(connection: Connection, held: LocalHeld, row: Any) -> None:
 
 def guarantee(held: LocalHeld) -> Guarantee:
     """What each person is promised, whatever this server does."""
-    promise = bandit_guarantee(held.server.policy, sent=held.server.taken > 0)
+    return promised(held.server)
+
+
+def promised(server: LocalServer) -> Guarantee:
+    """What each person who answers this server is promised."""
+    shuffled: dict[str, Any] = {}
+    if server.crowd is not None:
+        shuffled = {"batches": server.batches, "crowd": server.crowd}
+    promise = bandit_guarantee(server.policy, sent=server.taken > 0, **shuffled)
     return replace(promise, unprotected=(*promise.unprotected, *UNPROTECTED))
+
+
+MINIMUM = 0.5  # of a batch, under local trust; under shuffled trust the policy says it
+
+
+def terms(held: LocalHeld, vault: Vault, policy: bytes) -> Terms:
+    """What a relay and its devices are told: the key, and what a batch is. A window is a batch."""
+    public = held.server.policy
+    size = held.server.size(public.window)
+    minimum = math.ceil(MINIMUM * size)
+    if public.batch is not None:
+        size, minimum = public.batch.size, public.batch.minimum
+    longest = 0
+    for question in public.questions:
+        values = [-RESPONSE] * (held.numbers(question.name) or 0)
+        report = {"id": "0" * 32, "policy": held.tag, "question": question.name, "values": values}
+        longest = max(longest, len(msgspec.json.encode(report)))
+    return Terms(
+        bandit=held.name,
+        policy=held.tag,
+        digest=sealing.digest(policy),
+        key=sealing.public_key(vault.report_key(held.name, held.tag)),
+        size=-(-longest // sealing.STEP) * sealing.STEP,
+        batch=size,
+        minimum=minimum,
+        epsilon=public.report_epsilon,
+    )
 
 
 def document(definition: Definition, server: LocalServer) -> dict[str, Any]:
@@ -177,7 +248,7 @@ def turn(connection: Connection, held: LocalHeld, row: Any) -> None:
     release = {
         "window": row.window,
         "rounds": row.window_end - row.window_start,
-        "count": sum(each["count"] for each in sums.values()),
+        "count": held.server.taken - row.window_start,
         "sum": {name: np.asarray(each["total"]).tolist() for name, each in sums.items()},
         "at": now,
     }

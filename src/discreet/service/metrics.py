@@ -34,10 +34,10 @@ async def text(server: Server) -> bytes:
         return generate_latest(registry)
     up.set(1)
     for each in found:
-        name = each["name"]
-        rounds.labels(name).set(each["rounds"])
-        window.labels(name).set(each["window"]["number"])
-        policy.labels(name).set(each["policy"])
-        learning.labels(name).set(each["learning"])
-        alarm.labels(name).set(each["alarm"] is not None)
+        name = each.name
+        rounds.labels(name).set(each.rounds)
+        window.labels(name).set(each.window.number)
+        policy.labels(name).set(each.policy)
+        learning.labels(name).set(each.learning)
+        alarm.labels(name).set(each.alarm is not None)
     return generate_latest(registry)

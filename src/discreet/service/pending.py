@@ -19,6 +19,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
+from discreet.service.replies import DecisionReply
 from discreet.service.tokens import Sealed, Sealer
 from discreet.service.vault import MissingSecret, fsync_folder, make_once
 
@@ -35,17 +36,11 @@ _SETTLE = (
 )
 
 
-class Answer(msgspec.Struct):
-    """What a repeated request with the same id is answered with."""
-
-    decision: str
-    action: Any
-    probability: float
-    policy: int
-
-
 class Buckets:
-    """Keys of kept decisions, one for each hour of deadlines."""
+    """Keys of kept decisions, one for each hour of deadlines.
+
+    folder   of the secrets
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder / "pending"
@@ -95,7 +90,7 @@ class Buckets:
             fsync_folder(self._folder)
 
 
-def seal(buckets: Buckets, bucket: str, about: bytes, number: int, answer: Answer) -> bytes:
+def seal(buckets: Buckets, bucket: str, about: bytes, number: int, answer: DecisionReply) -> bytes:
     """An answer as it is stored."""
     nonce = secrets.token_bytes(12)
     cipher = AESGCM(buckets.key(bucket, make=True))
@@ -104,14 +99,14 @@ def seal(buckets: Buckets, bucket: str, about: bytes, number: int, answer: Answe
 
 def unseal(
     buckets: Buckets, bucket: str, about: bytes, number: int, sealed: bytes
-) -> Answer | None:
+) -> DecisionReply | None:
     """The answer that `seal` sealed, or None."""
     try:
         cipher = AESGCM(buckets.key(bucket))
         plain = cipher.decrypt(sealed[:12], sealed[12:], _bound(about, number))
     except (InvalidTag, MissingSecret):
         return None
-    return msgspec.msgpack.decode(plain, type=Answer)
+    return msgspec.msgpack.decode(plain, type=DecisionReply)
 
 
 def _bound(about: bytes, number: int) -> bytes:
@@ -119,7 +114,14 @@ def _bound(about: bytes, number: int) -> bytes:
 
 
 class Pending:
-    """The kept decisions of one bandit, inside one transaction."""
+    """The kept decisions of one bandit, inside one transaction.
+
+    connection   of the transaction
+    buckets      keys that seal decisions
+    sealer       opens tokens
+    bandit       its name
+    epoch        of the store
+    """
 
     def __init__(
         self, connection: Connection, buckets: Buckets, sealer: Sealer, bandit: str, epoch: str
@@ -145,7 +147,7 @@ class Pending:
         """The decision with this hashed id, settled or not; None if there is none."""
         return self._by_id.get(hashed)
 
-    def answer(self, entry: Any) -> Answer | None:
+    def answer(self, entry: Any) -> DecisionReply | None:
         """What the caller was told; None once it is settled."""
         if entry.answer is None:
             return None

@@ -34,6 +34,9 @@ class People:
     """The people of one bandit, inside one transaction.
 
     key  of the open window, where each window counts anew; empty where a life counts
+    connection   of the transaction
+    bandit       its name
+    epoch        of the store
     """
 
     def __init__(self, connection: Connection, bandit: str, epoch: str, key: bytes) -> None:

@@ -18,6 +18,7 @@ from discreet.service import deciding, learning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
+from discreet.service.replies import Ranked, RankReply
 from discreet.service.server import Server
 from discreet.service.tokens import PREFIX
 from discreet.service.turning import Live
@@ -60,7 +61,7 @@ async def _bandit(server: Server) -> Live:
         raise
 
 
-async def rank(server: Server, body: RankRequest) -> dict[str, Any]:
+async def rank(server: Server, body: RankRequest) -> RankReply:
     """The event's best action, and a probability for each."""
     live = await _bandit(server)
     names = [action.id for action in body.actions]
@@ -78,13 +79,10 @@ async def rank(server: Server, body: RankRequest) -> dict[str, Any]:
     request = DecideRequest(context=body.context_features, actions=offered, id=event)
     (reply,) = await deciding.decide(server, live, [request], active=not body.defer_activation)
     # The policy of now; for a repeated event it may have changed, its action has not.
-    law = deciding.probabilities(live, request)
-    chances = dict(zip([each["id"] for each in offered], law, strict=True))
-    return {
-        "ranking": [{"id": name, "probability": chances.get(name, 0.0)} for name in names],
-        "eventId": event,
-        "rewardActionId": reply.action,
-    }
+    found = deciding.probabilities(live, request)
+    chances = dict(zip([each["id"] for each in offered], found, strict=True))
+    ranking = [Ranked(name, chances.get(name, 0.0)) for name in names]
+    return RankReply(ranking, event, reply.action)
 
 
 async def reward(server: Server, event: str, value: float) -> None:

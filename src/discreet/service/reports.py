@@ -3,11 +3,14 @@
     {"id": 32 hex digits, "policy": "epoch-version", "question": "moment", "values": [integers]}
 
 Whoever sends one needs no key: a device holds no secret, and what it sends is private already.
+Through a relay the same reports come sealed, in batches, in an order that tells nothing.
 """
 
+import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,22 +18,35 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import administration, local
+from discreet.local import Report
+from discreet.service import administration, local, sealing
 from discreet.service import store as tables
-from discreet.service.errors import conflict, invalid, not_found
+from discreet.service.administration import LocalPolicy
+from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID
 from discreet.service.messages import ReportItem
+from discreet.service.sealing import Terms
 from discreet.service.server import Server
 
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
 FRESH = 1.0  # seconds for which a replica answers with the policy that it knows
-_ENCODER = msgspec.json.Encoder()
+SMALL = "small"  # of a batch: fewer sound reports than its minimum
+MOST_BATCH_BYTES = 2**28
+BATCH_SECONDS = 600.0  # that a relay may take to send a batch
+_TERMS = msgspec.json.Decoder(Terms)
+_REPORT = msgspec.json.Decoder(ReportItem)
 
 
 @dataclass(slots=True)
 class Item:
-    """One report, as far as it can be read without the store."""
+    """One report, as far as it can be read without the store.
+
+    id         random, of the report
+    policy     tag of the policy that it answers
+    question   its name
+    values     integers that the channel decodes
+    """
 
     id: bytes
     policy: str
@@ -55,16 +71,95 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
     if len(reports) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} reports at once")
     items = [prepared(report) for report in reports]
-    statuses: list[str] = await server.writer.do(
-        ("report", name), lambda payloads: _commit(server, name, payloads), items
-    )
+
+    def commit(payloads: Sequence[Sequence[Item | None]]) -> list[list[str]]:
+        """All waiting reports of a bandit in one transaction."""
+        with _taking(server, name) as taking:
+            if taking.held.is_shuffled:
+                raise _comes_alone()
+            taking.load([item.id for some in payloads for item in some if item is not None])
+            answers = []
+            for some in payloads:
+                answers.append([taking.one(item) for item in some])
+            taking.store()
+            return answers
+
+    statuses: list[str] = await server.writer.do(("report", name), commit, items)
     return statuses
 
 
-def _commit(
-    server: Server, name: str, payloads: Sequence[Sequence[Item | None]]
-) -> list[list[str]]:
-    """All waiting reports of a bandit in one transaction."""
+async def take_batch(server: Server, name: str, batch: bytes, policy: str, sealed: bytes) -> str:
+    """The status of a batch that a relay sends: each batch counts once, whole, or not at all.
+
+    `counted` and `small` (fewer sound reports than the minimum: none was counted) are durable and
+    answered once, `duplicate` ever after; `closed` if the bandit has another policy by now.
+    """
+    public = await _public(server, name, policy)
+    if public is None:
+        raise _takes_no_reports()
+    terms = _TERMS.decode(public.terms) if public.terms else None
+    items: list[Item | None] = []
+    if terms is not None and terms.policy == policy:
+        if not sealed or len(sealed) % terms.sealed_size:
+            raise invalid("The body must be sealed reports of the size that the terms state.")
+        items = await asyncio.to_thread(_opened, server, terms, sealed)
+
+    def commit(payloads: Sequence[None]) -> list[str]:
+        """One batch in one transaction."""
+        with _taking(server, name) as taking:
+            known = taking.connection.execute(
+                sa.select(tables.batches.c.status).where(
+                    tables.batches.c.bandit == name, tables.batches.c.id == batch
+                )
+            ).one_or_none()
+            if known is not None:
+                return [DUPLICATE] * len(payloads)
+            if terms is None or terms.policy != policy or taking.is_closed(policy):
+                return [CLOSED] * len(payloads)
+            status = taking.whole(items, terms.minimum)
+            taking.connection.execute(
+                sa.insert(tables.batches).values(bandit=name, id=batch, status=status)
+            )
+            return [status, *[DUPLICATE] * (len(payloads) - 1)]
+
+    status: str = await server.writer.do(("batch", name, batch), commit, None)
+    return status
+
+
+def _opened(server: Server, terms: Terms, sealed: bytes) -> list[Item | None]:
+    """The reports of a batch; None for one that does not open, or is none."""
+    secret = server.vault.report_key(terms.bandit, terms.policy)
+    size = terms.sealed_size
+    found: list[Item | None] = []
+    for start in range(0, len(sealed), size):
+        raw = sealing.opened(terms, secret, sealed[start : start + size])
+        try:
+            found.append(None if raw is None else prepared(_REPORT.decode(raw)))
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+            found.append(None)
+    return found
+
+
+def _comes_alone() -> Problem:
+    return conflict(
+        "relay-only",
+        "This bandit takes reports from a relay only.",
+        "Its trust is 'shuffled': a report that comes alone hides in no crowd. Send it, sealed, to "
+        "the relay.",
+    )
+
+
+def _takes_no_reports() -> Problem:
+    return conflict(
+        "no-reports",
+        "This bandit takes rewards, not reports.",
+        "Its trust is 'joint': decide and learn through the API.",
+    )
+
+
+@contextmanager
+def _taking(server: Server, name: str) -> Iterator["_Taking"]:
+    """A transaction on the open window of a bandit; memory and keys follow what was committed."""
     try:
         with server.store.transaction() as connection:
             row = server.store.lock_bandit(connection, name)
@@ -72,25 +167,25 @@ def _commit(
                 raise not_found("bandit")
             held = server.held_of(connection, row)
             if not isinstance(held, local.LocalHeld):
-                raise conflict(
-                    "no-reports",
-                    "This bandit takes rewards, not reports.",
-                    "Its trust is 'joint': decide and learn through the API.",
-                )
-            batch = _Batch(server, connection, row, held)
-            batch.load([item.id for items in payloads for item in items if item is not None])
-            answers = [[batch.one(item) for item in items] for items in payloads]
-            batch.store()
+                raise _takes_no_reports()
+            taking = _Taking(server, connection, row, held)
+            yield taking
     except BaseException:
         server.forget(name)
         raise
-    if batch.turned:
+    if taking.turned:
         server.public.pop(name, None)
-    return answers
+        server.vault.forget_report_keys(name, held.tag)
 
 
-class _Batch:
-    """One transaction's reports."""
+class _Taking:
+    """One transaction's reports.
+
+    server       that has the sums
+    connection   of the transaction
+    row          of the bandit, locked
+    held         the sums in memory
+    """
 
     def __init__(
         self, server: Server, connection: Connection, row: Any, held: "local.LocalHeld"
@@ -112,29 +207,61 @@ class _Batch:
             )
             self._known |= {bytes(each) for each in found.scalars()}
 
+    def is_closed(self, policy: str) -> bool:
+        """Whether reports on this policy come too late."""
+        row = self.row
+        return bool(policy != self.held.tag or row.retired or row.alarm or not row.learning)
+
     def one(self, item: Item | None) -> str:
         """The status of a report; what counts is in the sums in memory then."""
         if item is None:
             self.held.refuse()
             self._changed = True
             return INVALID
-        row = self.row
-        if item.policy != self.held.tag or row.retired or row.alarm or not row.learning:
+        if self.is_closed(item.policy):
             return CLOSED
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        if not self.held.take(item.question, item.values):
+        report = self.held.read(item.question, item.values)
+        if report is None:
+            self.held.refuse()
             return INVALID
+        self.held.server.take(report)
         self._known.add(item.id)
         self._new.append(item.id)
+        self.turn_if_full()
+        return COUNTED
+
+    def whole(self, items: Sequence[Item | None], minimum: int) -> str:
+        """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
+        self.load([item.id for item in items if item is not None])
+        sound: dict[bytes, Report] = {}
+        for item in items:
+            if item is None or self.is_closed(item.policy):
+                continue
+            report = self.held.read(item.question, item.values)
+            if report is not None and item.id not in self._known:
+                sound.setdefault(item.id, report)
+        if len(sound) < minimum:
+            return SMALL
+        for _ in range(len(items) - len(sound)):
+            self.held.refuse()
+        self.held.take_batch(list(sound.values()))
+        self._new += sound
+        self._changed = True
+        self.turn_if_full()
+        self.store()
+        return COUNTED
+
+    def turn_if_full(self) -> None:
+        """Close the window that has the reports it wants, and open the next."""
         if self.held.server.full:
             self.store()
             local.turn(self.connection, self.held, self.row)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
             self._known.clear()
             self.turned = True
-        return COUNTED
 
     def store(self) -> None:
         """Write ids and sums."""
@@ -148,8 +275,8 @@ class _Batch:
         self._new, self._changed = [], False
 
 
-async def public_policy(server: Server, name: str) -> tuple[str, bytes] | None:
-    """ETag and JSON of the policy, if it is for everybody; None for joint trust and for no bandit.
+async def public_policy(server: Server, name: str) -> LocalPolicy | None:
+    """The policy and its terms, if they are for everybody; None for joint trust and for no bandit.
 
     A replica asks the store at most once in FRESH seconds, whoever asks it.
     """
@@ -160,5 +287,14 @@ async def public_policy(server: Server, name: str) -> tuple[str, bytes] | None:
         if found[1] is None:
             return None
         server.public[name] = found
-    shown: tuple[str, bytes] | None = found[1]
+    shown: LocalPolicy | None = found[1]
+    return shown
+
+
+async def _public(server: Server, name: str, policy: str) -> LocalPolicy | None:
+    """The same, read anew if what is known is another policy."""
+    shown = await public_policy(server, name)
+    if shown is not None and shown.tag != f'"{policy}"':
+        server.public.pop(name, None)
+        shown = await public_policy(server, name)
     return shown

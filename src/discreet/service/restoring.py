@@ -22,7 +22,8 @@ from discreet.privacy import Noise, SecureNoise
 from discreet.service import budgets, definitions, turning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict
-from discreet.service.fence import Fence, Foreign, Mark, RolledBack
+from discreet.service.fence import Fence, Foreign, Grip, Mark, RolledBack
+from discreet.service.server import witness_of
 from discreet.service.settings import Settings
 from discreet.service.store import Store
 from discreet.service.vault import Vault
@@ -58,12 +59,23 @@ def restore(settings: Settings) -> list[str]:
         store.prepare()
         vault = Vault(settings.secrets)
         noise: Noise = settings.noise or SecureNoise()
-        return _Restore(store, vault, settings, noise).run()
+        try:
+            return _Restore(store, vault, settings, noise).run()
+        finally:
+            vault.close()
     finally:
         store.close()
 
 
 class _Restore:
+    """One restore: what the fence remembers is done again, and open windows are discarded.
+
+    store      as it was found
+    vault      its secrets
+    settings   where the fence is
+    noise      of the windows that open
+    """
+
     def __init__(self, store: Store, vault: Vault, settings: Settings, noise: Noise) -> None:
         self.store, self.vault, self.settings, self.noise = store, vault, settings, noise
         self.done: list[str] = []
@@ -86,10 +98,22 @@ class _Restore:
                 self._replay(connection, marks)
                 for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
                     self._reopen(connection, bandit, epoch)
+                self._witness(grip, row.instance, last, epoch)
             grip.append(Mark(last + 1, epoch, "epoch", {}))
         self.vault.forget_all_but(epoch)
         self.done.append("a new epoch has begun; tokens from before answer `unknown`")
         return self.done
+
+    def _witness(self, grip: Grip, instance: str, last: int, epoch: str) -> None:
+        """Whatever the witness holds is the past: this restore is what goes on."""
+        witness = witness_of(self.settings, instance)
+        known = grip.last_of("witness")
+        if witness is not None:
+            witness.move(grip, last, epoch, witness.read())
+            self.done.append("the witness knows this restore; other copies are refused")
+        elif known is not None and known.about["after"] is not None:
+            grip.append(Mark(last, epoch, "witness", {"before": None, "after": None}))
+            self.done.append("there is no witness any more: snapshots are not noticed")
 
     def _fence(self, instance: str) -> Fence:
         """The fence of this database; a new one, and a warning, if it is lost."""
@@ -207,5 +231,5 @@ class _Restore:
         turning.reopen(connection, self.vault, row, epoch, self.noise, retired)
         connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
         goes_on = "decisions go on" if retired else "learning goes on"
-        window = "goes on" if privacy.trust == "local" else "was discarded"
+        window = "goes on" if privacy.on_devices else "was discarded"
         self.done.append(f"{row.name}: the open window {window}, {goes_on}")

@@ -23,13 +23,17 @@ from discreet.service.store import Store
 from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
 from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
+from discreet.service.witness import Witness
 from discreet.service.writer import Writer
 
 LOG = logging.getLogger("discreet.service")
 
 
 class Server:
-    """Everything that the routes need; one for each process."""
+    """Everything that the routes need; one for each process.
+
+    settings   store, secrets, and what is allowed
+    """
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -43,7 +47,7 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
-            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, since when
+            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, till when
             self.held: dict[str, Any] = {}  # for learning, on the writer's thread
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()
@@ -64,8 +68,10 @@ class Server:
             if new:
                 self._set_admin_key(connection, new)
         self.fence = Fence(self.settings.secrets, self.instance)
+        self.witness = witness_of(self.settings, self.instance)
         if new:
             self.fence.begin()
+        self._assert_witness()
 
         def start(connection: Connection) -> tuple[None, dict[str, Any]]:
             connection.execute(
@@ -78,11 +84,14 @@ class Server:
         try:
             self.fenced("start", start)
         except Problem as problem:
+            if problem.kind == "witness-unavailable":
+                raise ValueError(str(problem)) from None
             if problem.kind != "rolled-back":
                 raise
             raise RolledBack(
-                "the database is older than its fence: it is a copy or a backup. Its open windows "
-                "must not go on, or their noise would be used twice. Run `discreet restore`"
+                "the database is older than its fence or its witness: it is a copy or a backup. "
+                "Its open windows must not go on, or their noise would be used twice. Run "
+                "`discreet restore`"
             ) from None
         self._assert_sums_are_readable()
         self.vault.forget_all_but(self.epoch)  # orphans of a restore that was interrupted
@@ -90,6 +99,16 @@ class Server:
         self._runs.add(run)
         with self.store.transaction() as connection:
             self.keys.reload(connection)
+
+    def _assert_witness(self) -> None:
+        """A service that had a witness does not go on without."""
+        with self.fence.held() as grip:
+            last = grip.last_of("witness")
+        if self.witness is None and last is not None and last.about["after"] is not None:
+            raise ValueError(
+                "this service has a witness: start it with --witness URL, or run `discreet "
+                "restore` to go on without one"
+            )
 
     def _assert_sums_are_readable(self) -> None:
         """The keys of open sums change at every commit: an older database lacks its own."""
@@ -136,6 +155,7 @@ class Server:
     def close(self) -> None:
         """Stop writing and give the store back."""
         self.writer.stop()
+        self.vault.close()
         self.store.close()
 
     # -- the fence ---------------------------------------------------------------------------------
@@ -149,6 +169,8 @@ class Server:
     def fenced(self, what: str, change: Callable[[Connection], Any]) -> Any:
         """A change that must not be forgotten: check the fence, commit, then fence, then return.
 
+        A witness is asked last before the commit, when nothing else can refuse any more.
+
         `change` returns (result, what to remember); to remember None means that nothing changed.
         """
         with self.fence.held() as grip:
@@ -159,6 +181,8 @@ class Server:
                 missing = self._missing(connection, row.sequence, grip.last)
                 result, about = change(connection)
                 sequence = None if about is None else self.next_sequence(connection)
+                if sequence is not None and self.witness is not None:
+                    self.witness.advance(grip, row.sequence, self.epoch)
             if missing is not None:
                 grip.append(missing)
             if sequence is not None:
@@ -226,6 +250,7 @@ class Server:
             return None, {"bandit": name}
 
         self.fenced("retire", change)
+        self.public.pop(name, None)  # devices hear of it at once
 
     def held_of(self, connection: Connection, row: Any) -> Any:
         """What the writer knows of a bandit, brought up to date under its lock."""
@@ -282,6 +307,15 @@ class Server:
         connection.execute(
             sa.insert(tables.log).values(at=time.time(), key=who, action=action, about=about)
         )
+
+
+def witness_of(settings: Settings, instance: str) -> Witness | None:
+    """The witness that the settings name."""
+    if settings.witness is None:
+        return None
+    if settings.witness_key is None:
+        raise ValueError("a witness needs its key: set DISCREET_WITNESS_KEY")
+    return Witness(settings.witness, settings.witness_key, instance)
 
 
 def remembered(connection: Connection) -> dict[str, Any]:

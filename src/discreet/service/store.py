@@ -120,6 +120,11 @@ reports = _table(
     "reports",  # local trust: ids of those that counted in the open window
     {"bandit": _TEXT, "id": _BYTES},
 )
+batches = _table(
+    "batches",  # local trust: what became of those that a relay sent; never deleted
+    {"bandit": _TEXT, "id": _BYTES},
+    status=_TEXT,
+)
 populations = _table(
     "populations",
     {"name": _TEXT},
@@ -144,6 +149,11 @@ keys = _table(
     rate=_optional(_REAL),  # requests a second; none: no limit
     created=_REAL,
     revoked=_optional(_REAL),
+)
+logouts = _table(
+    "logouts",  # of the dashboard: sessions that were ended, while their cookies would still work
+    {"session": _BYTES},  # hash of a random number; nothing says whose it was
+    expiry=_REAL,
 )
 runs = _table(
     "runs",
@@ -173,7 +183,10 @@ _ADDRESS = (
 
 
 class Store:
-    """Connections to one database, and one transaction at a time per process."""
+    """Connections to one database, and one transaction at a time per process.
+
+    url   sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE
+    """
 
     def __init__(self, url: str) -> None:
         try:

@@ -35,7 +35,7 @@ async def forever(server: Server) -> None:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
         try:
-            asgi.give_up_slow_clients(server)
+            asgi.give_up_slow_clients(server.reading)
             await leasing.give_back_idle(server)
             if now - swept > SWEEP_EVERY:
                 swept = now

@@ -36,13 +36,21 @@ _FROM_URL = bytes.maketrans(b"-_+/=", b"+/!!!")  # the other alphabet is no spel
 
 
 class Sealed(msgspec.Struct, frozen=True):
-    """What a token holds."""
+    """What a token holds.
+
+    run           of the server that decided
+    round         its number
+    row           (dim,), in the unit ball
+    probability   of the action that was chosen
+    deadline      seconds since 1970; inf if none
+    person        a pseudonym; NOBODY where rounds are protected
+    """
 
     run: bytes
     round: int
-    row: Any  # (dim,), in the unit ball
+    row: Any
     probability: float
-    deadline: float  # seconds since 1970; inf if none
+    deadline: float
     person: bytes = NOBODY
 
 
@@ -53,7 +61,11 @@ def derived(master: bytes, *purpose: bytes) -> bytes:
 
 
 class Sealer:
-    """Seals the decisions of one run, and opens those of any run of the same instance."""
+    """Seals the decisions of one run, and opens those of any run of the same instance.
+
+    master   key of the instance
+    run      of this server
+    """
 
     def __init__(self, master: bytes, run: bytes) -> None:
         if len(run) != RUN_BYTES:

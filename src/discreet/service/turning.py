@@ -34,7 +34,7 @@ KEPT = (
 )
 DISK = (
     "the last batch of rewards, to whoever steals store and secrets together",
-    "a snapshot of store and secrets together that is served twice",
+    "a snapshot of store and secrets together that is served twice, unless a witness notices",
 )
 RESTORED = (
     "people who were counted before a restore from a backup: they may be counted once more, and "
@@ -61,7 +61,20 @@ _RATE_MEMORY = 0.8  # of the rate of decisions, from lease to lease
 
 @dataclass
 class Live:
-    """A bandit for deciding: its public policy, and round numbers that this replica may use."""
+    """A bandit for deciding: its public policy, and round numbers that this replica may use.
+
+    name         of the bandit
+    definition   what the bandit is
+    features     makes rows of contexts and actions; None for raw rows
+    wait         seconds for which rewards count
+    policy       of the open window
+    version      of the policy
+    window       its number
+    end          see `first`
+    used_at      when it last decided, on the monotonic clock
+    window_size  decisions in the open window
+    rng          of the coins that choose
+    """
 
     name: str
     definition: Definition
@@ -83,21 +96,21 @@ class Live:
     wanted: int = 0  # numbers that callers wait for
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
     holdout: Any = None  # which rounds play a baseline
-    held_key: int = 0
+    held_out: Any = None  # from numbers of rounds to whether they do
 
     def coin(self, number: int) -> float:
         """What decides one round."""
         coin = float(self.rng.random())
         if self.holdout is None:
             return coin
-        return float(self.holdout.coins(self.holdout.holds(number, self.held_key), coin))
+        return float(self.holdout.coins(self.held_out(number), coin))
 
     def coins(self, first: int, n: int) -> Array:
         """What decides n rounds; the policy gives some of them to the baseline."""
         coins = self.rng.random(n)
         if self.holdout is None:
             return coins
-        held = self.holdout.holds(np.arange(first, first + n), self.held_key)
+        held = self.held_out(np.arange(first, first + n))
         return np.asarray(self.holdout.coins(held, coins))
 
     @property
@@ -117,7 +130,7 @@ class Live:
 def live(row: Any) -> Live:
     """A bandit from its row, without a policy yet."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         raise conflict(
             "devices-decide",
             "Under local trust devices decide by themselves, and send reports.",
@@ -141,7 +154,7 @@ def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
     def publish(live: Live) -> None:
         live.policy, live.version, live.window = policy, version, window
         live.window_size = size
-        live.holdout, live.held_key = learner.holdout, learner._held_key
+        live.holdout, live.held_out = learner.holdout, learner.held_out
 
     return publish
 
@@ -151,7 +164,14 @@ def publisher(held: "Held", row: Any) -> Callable[[Live], None]:
 
 @dataclass
 class Held:
-    """A bandit for learning: its learner with the open noisy sum."""
+    """A bandit for learning: its learner with the open noisy sum.
+
+    name         of the bandit
+    epoch        of the store
+    definition   what the bandit is
+    learner      with the open noisy sum
+    version      of the policy
+    """
 
     name: str
     epoch: str
@@ -173,7 +193,7 @@ class Held:
 def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
     """A bandit whose learner is not loaded yet."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         return local.held(row, definition)
     return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
 
@@ -202,9 +222,22 @@ def guarantee(held: Held | local.LocalHeld) -> Guarantee:
     """What the service promises: the learner's promise, and what a server adds to worry about."""
     if isinstance(held, local.LocalHeld):
         return local.guarantee(held)
-    promise = held.learner.guarantee
+    return _served(held.definition, held.learner)
+
+
+def promised(definition: Definition) -> tuple[Any, Guarantee]:
+    """The learner of a definition, new, and what the service would promise with it."""
+    if definition.privacy.trust == "local":
+        server = definitions.local_server(definition)
+        return server, local.promised(server)
+    learner = definitions.learner(definition)
+    return learner, _served(definition, learner)
+
+
+def _served(definition: Definition, learner: LinearBandit) -> Guarantee:
+    promise = learner.guarantee
     more = list(DISK)
-    if held.definition.reward.default is not None:
+    if definition.reward.default is not None:
         more.append(KEPT)
     if promise.visits:
         more.append(RESTORED)
@@ -223,7 +256,7 @@ def create(
     noise: Noise,
 ) -> None:
     """Store a new bandit whose first window is open."""
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         local.create(connection, name, epoch, definition)
         return
     definition = definitions.parsed(definition.normalised())  # in the order that is stored
@@ -276,7 +309,7 @@ def reopen(
 ) -> None:
     """After a restore: the open window is discarded unread, and another opens in a new epoch."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         local.reopen(connection, row, epoch)
         return
     learner = _loaded(connection, definition, row.name, noise)

@@ -3,12 +3,16 @@
     master.key       32 random bytes; all other keys but those of windows derive from it
     fence.log        what must never be forgotten (fence.py)
     windows/         for each bandit the key of its open noisy sum, new at every commit
+    reports/         for each policy of local trust the key that reports are sealed to
 
 The difference of two versions of a noisy sum is exact, and databases keep old versions for long
 (write-ahead logs, free pages, backups). So every version is sealed under a key of its own, and only
 the last keys exist: the one in use, and those of commits whose outcome is not known yet. A writer
 destroys keys of versions before the one it read, and nothing else: one that has lost its row lock
 without knowing (it was paused, or its connection broke) cannot destroy a key that is in use.
+
+A key says nothing about what it will seal, so that of the next version is written while the disk is
+busy with this one: a commit waits for one sync, not for two.
 """
 
 import fcntl
@@ -18,14 +22,17 @@ import secrets
 import struct
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from discreet.service.sealing import new_secret
+
 _SLOT = struct.Struct("<Q8s32s16s")  # sequence, name, key, checksum
-_SLOTS = 8  # in a file: two, and more only after commits that failed
+_SLOTS = 8  # in a file: three, and more only after commits that failed
 NAME_BYTES = 8  # of a key
 PATIENCE = 10.0  # seconds to wait for a file that another replica holds
 
@@ -62,19 +69,29 @@ def exclusive(handle: int) -> Iterator[None]:
 
 
 class Vault:
-    """Keys outside the database."""
+    """Keys outside the database.
+
+    folder   of the secrets; made if it is missing
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "windows").mkdir(mode=0o700, exist_ok=True)
+            (folder / "reports").mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ValueError(
                 f"the secrets folder {folder} cannot be used ({error.strerror}): choose another "
                 "with --secrets"
             ) from None
         self.master = self._master()
+        self._ahead = ThreadPoolExecutor(1, "next-key")
+        self._next: dict[tuple[str, str], tuple[int, Future[tuple[bytes, bytes]]]] = {}
+
+    def close(self) -> None:
+        """Finish the keys that are being written."""
+        self._ahead.shutdown()
 
     def _master(self) -> bytes:
         path = self.folder / "master.key"
@@ -93,11 +110,18 @@ class Vault:
         Call it inside the transaction that stores the result, under the bandit's row lock: the
         stored version is `sequence - 1`, and keys of earlier ones are destroyed.
         """
-        name, key = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(32)
-        self._write(bandit, epoch, sequence, name, key)
+        name, key = self._made_ahead(bandit, epoch, sequence) or self._made(
+            bandit, epoch, sequence, stored=sequence - 1
+        )
+        later = self._ahead.submit(self._made, bandit, epoch, sequence + 1, stored=sequence - 1)
+        self._next[bandit, epoch] = sequence + 1, later
         nonce = secrets.token_bytes(12)
         about = _about(bandit, epoch, sequence)
         return name + nonce + AESGCM(key).encrypt(nonce, content, about)
+
+    def settle(self) -> None:
+        """Wait for the keys that are being written, and so for the end of those they replace."""
+        wait([made for _, made in self._next.values()])
 
     def open(self, bandit: str, epoch: str, sequence: int, sealed: bytes) -> bytes:
         """What `seal` sealed."""
@@ -124,26 +148,71 @@ class Vault:
             if not path.name.endswith(f".{epoch}"):
                 path.unlink()
         fsync_folder(self.folder / "windows")
+        for path in (self.folder / "reports").iterdir():
+            if f".{epoch}-" not in path.name:
+                path.unlink(missing_ok=True)
+        fsync_folder(self.folder / "reports")
+
+    # -- a key for every policy of local trust -----------------------------------------------------
+
+    def report_key(self, bandit: str, policy: str) -> bytes:
+        """The secret that reports on a policy are opened with: made when it is first asked for.
+
+        Destroyed with the policy (`forget_report_keys`): what was sealed to it and recorded on the
+        way can never be read again.
+        """
+        path = self.folder / "reports" / f"{_hashed(bandit)}.{policy}"
+        try:
+            key = path.read_bytes()
+        except FileNotFoundError:
+            make_once(path, new_secret())
+            key = path.read_bytes()
+        if len(key) != 32:
+            raise MissingSecret(f"{path} is damaged: restore the secrets folder")
+        return key
+
+    def forget_report_keys(self, bandit: str, policy: str) -> None:
+        """Destroy the keys of all policies of a bandit but this one."""
+        folder = self.folder / "reports"
+        for path in folder.glob(f"{_hashed(bandit)}.*"):
+            if path.name != f"{_hashed(bandit)}.{policy}":
+                path.unlink(missing_ok=True)
+        fsync_folder(folder)
 
     def _path(self, bandit: str, epoch: str) -> Path:
-        name = hashlib.sha256(bandit.encode()).hexdigest()[:32]
-        return self.folder / "windows" / f"{name}.{epoch}"
+        return self.folder / "windows" / f"{_hashed(bandit)}.{epoch}"
 
-    def _write(self, bandit: str, epoch: str, sequence: int, name: bytes, key: bytes) -> None:
-        """Put a key in the place of one that no stored version needs any more."""
+    def _made_ahead(self, bandit: str, epoch: str, sequence: int) -> tuple[bytes, bytes] | None:
+        """The key that was written while the last version went to disk, if it is for this one."""
+        meant_for, made = self._next.pop((bandit, epoch), (0, None))
+        if made is None:
+            return None
+        try:
+            found = made.result()
+        except OSError:  # the disk is full or gone, another replica holds the file, or it is new
+            return None
+        return found if meant_for == sequence else None
+
+    def _made(self, bandit: str, epoch: str, sequence: int, *, stored: int) -> tuple[bytes, bytes]:
+        """A new key in the place of one that no stored version needs: those before `stored`."""
+        name, key = secrets.token_bytes(NAME_BYTES), secrets.token_bytes(32)
         path = self._path(bandit, epoch)
-        new = not path.exists()
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        in_time = sequence == stored + 1
+        new = in_time and not path.exists()
+        handle = os.open(path, os.O_RDWR | (os.O_CREAT if new else 0), 0o600)
         try:
             with exclusive(handle):
                 found = _read(os.pread(handle, _SLOTS * _SLOT.size, 0))
-                if any(slot is not None and slot[0] > sequence for slot in found):
+                if any(slot is not None and slot[0] > stored + 2 for slot in found):
                     raise TimeoutError("this server has lost its lock: others have gone on")
-                dead = [i for i, slot in enumerate(found) if slot and slot[0] < sequence - 1]
+                dead = [i for i, slot in enumerate(found) if slot and slot[0] < stored]
                 free = [i for i, slot in enumerate(found) if slot is None]
                 # After many commits that failed: the place of one of them, which is not stored.
                 failed = [i for i, slot in enumerate(found) if slot and slot[0] == sequence]
-                place, *others = dead or (free or failed)[:1]
+                places = dead or (free or failed)[:1]
+                if not places:
+                    raise TimeoutError("all places hold keys of commits that failed")
+                place, *others = places
                 os.pwrite(handle, _packed(sequence, name, key), place * _SLOT.size)
                 for other in others:
                     os.pwrite(handle, bytes(_SLOT.size), other * _SLOT.size)
@@ -152,6 +221,7 @@ class Vault:
             os.close(handle)
         if new:
             fsync_folder(path.parent)
+        return name, key
 
     def _slots(self, bandit: str, epoch: str) -> list[tuple[int, bytes, bytes]]:
         try:
@@ -159,6 +229,10 @@ class Vault:
         except FileNotFoundError:
             return []
         return [slot for slot in _read(raw) if slot is not None]
+
+
+def _hashed(bandit: str) -> str:
+    return hashlib.sha256(bandit.encode()).hexdigest()[:32]
 
 
 def make_once(path: Path, content: bytes) -> None:

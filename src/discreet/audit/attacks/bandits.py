@@ -98,14 +98,21 @@ def other_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) ->
     return np.array(scores)
 
 
-@attack("linear bandit, three rounds of one user", room="bandits", kind="gaussian", attainable=0.97)
+@attack(
+    "linear bandit, three rounds of one user",
+    room="bandits",
+    kind="gaussian",
+    attainable=0.97,
+    contributions=3,
+)
 def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """contributions=3: one person has three rounds of one window, all rewards 1 or all -1."""
+    """contributions=k: one person has k rounds of one window, all rewards 1 or all -1."""
+    k = claim.contributions
     scores = []
     for _ in range(runs):
-        learner: Any = joint_bandit(claim, noise, contributions=3)
-        own = learner.decide_many(np.tile(E1, (3, 1, 1)))
-        learner.learn_many(own, np.full(3, 2.0 * neighbour - 1.0))
+        learner: Any = joint_bandit(claim, noise, contributions=k)
+        own = learner.decide_many(np.tile(E1, (k, 1, 1)))
+        learner.learn_many(own, np.full(k, 2.0 * neighbour - 1.0))
         learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
         view = learner.window.transform
         scores.append(_released(learner) @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
@@ -184,7 +191,7 @@ def _wiretapped(name: str, make: Callable[[Claim, Noise], Any], attainable: floa
             with observed("report") as heard:
                 decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
                 learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
-            scores += [sent @ E1[0] for sent in values(heard) if sent.shape[-1] == 2]
+            scores += [sent @ E1[0] for sent in values(heard) if sent.shape[1:] == (2,)]
         return np.concatenate(scores)[:runs]
 
 
@@ -204,21 +211,22 @@ _wiretapped(
 )
 
 
-@attack("local linucb, three reports of one user", room="bandits", kind="pure")
+@attack("local linucb, three reports of one user", room="bandits", kind="pure", contributions=3)
 def local_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """contributions=3: reward 1 or -1, three moments of one person; their likelihood ratio."""
+    """contributions=k: reward 1 or -1, k moments of one person; their likelihood ratio."""
+    k = claim.contributions
     ratios: list[Array] = []
-    while sum(map(len, ratios)) < 3 * runs:
-        learner = LocalLinUCB(2, 10**5, claim.epsilon, contributions=3, noise=noise)
-        people = min(learner.rounds_until_release, 6 * runs)
+    while sum(map(len, ratios)) < k * runs:
+        learner = LocalLinUCB(2, 10**5, claim.epsilon, contributions=k, noise=noise)
+        people = min(learner.rounds_until_release, 2 * k * runs)
         with observed("report") as heard:
             decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
             learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
-        channel = BallChannel(2, claim.epsilon, contributions=3)
+        channel = BallChannel(2, claim.epsilon, contributions=k)
         for sent in values(heard):
-            if sent.shape[-1] == 2:
+            if sent.shape[1:] == (2,):
                 away = channel.log_density(sent, -E1[0])
                 ratios.append(channel.log_density(sent, E1[0]) - away)
-    # Every other report is a moment: three of one person's rounds can all be such.
-    mine = np.concatenate(ratios)[: 3 * runs].reshape(runs, 3)
+    # Every other report is a moment: k of one person's rounds can all be such.
+    mine = np.concatenate(ratios)[: k * runs].reshape(runs, k)
     return np.asarray(np.round(mine.sum(axis=1), 9))

@@ -41,15 +41,16 @@ def _made(dim: int, rho: float, noise: Noise, **options: Any) -> SparseBandit:
     return SparseBandit(ARMS, dim, epsilon=zcdp_epsilon(rho, DELTA), delta=DELTA, **own)
 
 
-def _selection(name: str, canaries: int) -> None:
+def _selection(name: str, contributions: int) -> None:
     # The canary moves the entry's odds from e^(-epsilon/2)/12 to e^(epsilon/2)/12; at epsilon = 1
     # its chance is so many times what it was, in logarithms:
     attainable = math.log((1 + RIVALS * math.exp(0.5)) / (1 + RIVALS * math.exp(-0.5)))
 
-    @attack(name, room="bandits", kind="pure", attainable=attainable)
+    @attack(name, room="bandits", kind="pure", attainable=attainable, contributions=contributions)
     def selection(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Which of 13 entries an arm changes; the canary pushes the first up, the others down."""
         rho = claim.epsilon**2 / 8 / SELECTING  # bounded range: one choice costs epsilon^2/8
+        canaries = claim.contributions
         forced = canaries + 3
         options = {"forced": forced, "horizon": 2 * ARMS * forced, "contributions": canaries}
         x = -np.ones(RIVALS + 1)

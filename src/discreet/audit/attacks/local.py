@@ -50,15 +50,16 @@ def ball_zero(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
     return np.stack([sent[:, 0], lengths], axis=1)
 
 
-@attack("ball channel, three reports of one user", room="local", kind="pure")
+@attack("ball channel, three reports of one user", room="local", kind="pure", contributions=3)
 def ball_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """contributions=3: the sum of the log-likelihood ratios of one person's three reports."""
-    channel = BallChannel(4, claim.epsilon, contributions=3)
+    """contributions=k: the sum of the log-likelihood ratios of one person's k reports."""
+    k = claim.contributions
+    channel = BallChannel(4, claim.epsilon, contributions=k)
     e1 = np.eye(4)[0]
     v = e1 if neighbour else -e1
-    sent = channel.privatize(np.tile(v, (3 * runs, 1)), noise)
+    sent = channel.privatize(np.tile(v, (k * runs, 1)), noise)
     ratio = channel.log_density(sent, e1) - channel.log_density(sent, -e1)
-    return np.asarray(np.round(ratio.reshape(runs, 3).sum(axis=1), 9))
+    return np.asarray(np.round(ratio.reshape(runs, k).sum(axis=1), 9))
 
 
 @attack("interval channel", room="local", kind="pure")

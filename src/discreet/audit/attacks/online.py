@@ -38,26 +38,28 @@ def _first_decision(learner: Any, loss: Array) -> Array:
 
 
 def _ftrl(name: str, canary: tuple[int, ...], attainable: float) -> None:
-    @attack(name, room="online", kind="gaussian", attainable=attainable)
+    @attack(name, room="online", kind="gaussian", attainable=attainable, contributions=len(canary))
     def ftrl(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Decisions show the noisy sums exactly, log(x_2/x_1) = rate (L_1 - L_2): whitened sums."""
-        losses = np.full((ROUNDS, 4), 0.5)
-        move = np.zeros(ROUNDS)
+        rounds = max(ROUNDS, claim.contributions)
+        own = slice(canary[0], canary[0] + claim.contributions)
+        losses = np.full((rounds, 4), 0.5)
+        move = np.zeros(rounds)
         seen = []
-        move[list(canary)] = 1.0
-        losses[list(canary)] = np.tile(CANARY[neighbour], 2)
+        move[own] = 1.0
+        losses[own] = np.tile(CANARY[neighbour], 2)
         for _ in range(runs):
             learner = FTRL(
                 Simplex(4),
-                ROUNDS,
+                rounds,
                 claim.epsilon,
                 claim.delta,
-                contributions=len(canary),
+                contributions=claim.contributions,
                 mechanism="blt",
                 noise=noise,
             )
             seen.append([_first_decision(learner, loss) for loss in losses])
-        rates = learner.learning_rate(np.arange(2, ROUNDS + 2))
+        rates = learner.learning_rate(np.arange(2, rounds + 2))
         sums = np.log(np.maximum(seen, 1e-300)) @ [-1.0, 1.0, -1.0, 1.0] / rates
         return views(sums.T, whitening("blt", move), canary[0])
 
@@ -119,11 +121,12 @@ def doubling(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arr
     return np.array(seen)
 
 
-def _two_arms(name: str, canaries: int) -> None:
-    @attack(name, room="online", kind="pure")
+def _two_arms(name: str, contributions: int) -> None:
+    @attack(name, room="online", kind="pure", contributions=contributions)
     def two_arms(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
         scores = []
+        canaries = claim.contributions
         horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
         for _ in range(runs):
             bandit = AdversarialBandit(

@@ -43,11 +43,16 @@ def _played(bandit: ProjectionFreeBandit, neighbour: int) -> tuple[Array, Array]
     return sums - np.cumsum(others, axis=0)[: len(sums)], move
 
 
-def _projection_free(name: str, rounds: int, canaries: int, attainable: float) -> None:
-    @attack(name, room="online", kind="gaussian", attainable=attainable)
+def _projection_free(name: str, batches: int, contributions: int, attainable: float) -> None:
+    @attack(
+        name, room="online", kind="gaussian", attainable=attainable, contributions=contributions
+    )
     def projection_free(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """The canary's losses are 0 or 1, others equal their baseline: the sums, and the point."""
-        weights = whitening("blt", np.eye(rounds // canaries - 1)[0])
+        if claim.contributions != contributions:
+            raise ValueError(f"this attack needs batches of {contributions} round(s) of one person")
+        rounds = batches * contributions
+        weights = whitening("blt", np.eye(batches - 1)[0])
         scores = []
         for _ in range(runs):
             bandit = ProjectionFreeBandit(
@@ -56,7 +61,7 @@ def _projection_free(name: str, rounds: int, canaries: int, attainable: float) -
                 claim.epsilon,
                 claim.delta,
                 directions="frames",  # in one batch a direction and then its opposite
-                contributions=canaries,
+                contributions=contributions,
                 seed=0,
                 noise=noise,
             )
@@ -70,7 +75,7 @@ def _projection_free(name: str, rounds: int, canaries: int, attainable: float) -
 # The best linear score of filtered sums shows the whole mu for a change of the first row.
 _projection_free("projection-free bandit", 8, 1, 1.0)
 # Batches of two rounds. In opposite directions gradients add up, and levels cancel.
-_projection_free("projection-free bandit, two rounds of one user", 18, 2, 1 / math.hypot(1, LEVEL))
+_projection_free("projection-free bandit, two rounds of one user", 9, 2, 1 / math.hypot(1, LEVEL))
 
 
 @attack("projection-free bandit pure", room="online", kind="pure")

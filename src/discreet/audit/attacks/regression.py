@@ -70,12 +70,18 @@ class Fit:
     """A learner, everybody's rows, and what the canary's may be.
 
     After `limit` releases a fit is cut short: rows of later batches are not the canary's.
+
+    make     the learner, from its noise
+    rows     everybody: features and labels
+    pair     the canary's two rows, one in each neighbour
+    places   where the canary stands among the rows
+    limit    releases after which a fit is cut short; None: it runs to its end
     """
 
     make: Make
     rows: Rows
     pair: tuple[Row, Row]
-    places: tuple[int, ...] = (0,)
+    places: tuple[int, ...] = (0,)  # of the canary's rows: the first so many that are promised
     limit: int | None = None
 
     def comparing(self, claim: Claim) -> Callable[[int, Noise], Compared]:
@@ -85,7 +91,8 @@ class Fit:
         for features, label in self.pair:
             other = X.copy()
             labels = y.copy()
-            other[list(self.places)], labels[list(self.places)] = features[: X.shape[1]], label
+            places = list(self.places[: claim.contributions])
+            other[places], labels[places] = features[: X.shape[1]], label
             neighbours.append((other, labels))
 
         def run(which: int, source: Noise) -> Array:
@@ -109,10 +116,19 @@ def realised(name: str, runs: int, seed: int = 0) -> float:
     return math.sqrt(np.mean(squares)) / claim.mu
 
 
-def _fits(name: str, fit: Fit, attainable: float, effort: float = 1.0) -> None:
+def _fits(
+    name: str, fit: Fit, attainable: float, effort: float = 1.0, contributions: int = 1
+) -> None:
     FITS[name] = fit
 
-    @attack(name, room="regression", kind="gaussian", attainable=attainable, effort=effort)
+    @attack(
+        name,
+        room="regression",
+        kind="gaussian",
+        attainable=attainable,
+        effort=effort,
+        contributions=contributions,
+    )
     def fits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """All releases of a fit by exact likelihood, and the coefficients; one row is replaced."""
         comparing = fit.comparing(claim)
@@ -127,7 +143,14 @@ def _fits(name: str, fit: Fit, attainable: float, effort: float = 1.0) -> None:
 
 def _linear(method: str, **options: Any) -> Make:
     return lambda claim, noise: PrivateLinearRegression(
-        claim.epsilon, claim.delta, method=method, noise=noise, random_state=0, **UNIT, **options
+        claim.epsilon,
+        claim.delta,
+        contributions=claim.contributions,
+        method=method,
+        noise=noise,
+        random_state=0,
+        **UNIT,
+        **options,
     )
 
 
@@ -168,7 +191,7 @@ def _baseline(kind: Callable[..., Any], **options: Any) -> Make:
 
 
 # The public order of the rows: a row that comes first is in the first release, and in no other.
-FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100)[:3])
+FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100))
 
 # Stages: labels move the moments of each as far as they can, and no Gram matrix.
 _fits(
@@ -184,8 +207,9 @@ _fits(
 )
 _fits(
     "linear regression single-pass, three rows of one person",
-    Fit(_linear("single-pass", contributions=3), _zeros(100), LABELS, FIRST, limit=1),
+    Fit(_linear("single-pass"), _zeros(100), LABELS, FIRST, limit=1),
     attainable=1.0,
+    contributions=3,
 )
 # With c the cosine, .35 of mu^2 is moved by 1 - c^2 of itself and .65 by (4 + 2 c - 2 c^2) / 6:
 # most at c = .19, .80 of mu^2.

@@ -43,11 +43,12 @@ def _question(
     theta: Array = ORIGIN,
     whitening: Array = ISOTROPIC,
     clip: float = 1.0,
-    reports: int = 1,
+    contributions: int = 1,
 ) -> None:
-    @attack(f"local regression {name}", room="regression", kind="pure")
+    @attack(f"local regression {name}", room="regression", kind="pure", contributions=contributions)
     def one_person(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """What one device sends to a question of the protocol, by exact likelihood."""
+        reports = claim.contributions
         question = Question(kind, kind, clip, 1.0)
         state = PublicState(
             window=0,
@@ -69,7 +70,7 @@ def _question(
 
 
 _question("moment report", "moment", LABELS)
-_question("moment report, three of one person", "moment", LABELS, reports=3)
+_question("moment report, three of one person", "moment", LABELS, contributions=3)
 # Later phases: theta is known better, residuals are cut earlier and the whitening is stretched.
 _question(
     "moment report, later phase",

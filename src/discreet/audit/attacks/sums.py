@@ -59,15 +59,22 @@ def views(sums: Array, weights: Array, first: int) -> Array:  # (rounds, runs) -
 def _running(
     mechanism: str | Tree, name: str, canary: tuple[int, ...], when: str, attainable: float
 ) -> None:
-    @attack(f"prefix sum {name}, {when}", room="sums", kind="gaussian", attainable=attainable)
+    @attack(
+        f"prefix sum {name}, {when}",
+        room="sums",
+        kind="gaussian",
+        attainable=attainable,
+        contributions=len(canary),
+    )
     def running(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-        """The whole sequence of 24 sums against one person's rounds: +1/2 or -1/2."""
-        move = np.zeros(T)
-        move[list(canary)] = 1.0
+        """The whole sequence of 24 sums, or more, against one person's rounds: +1/2 or -1/2."""
+        own = claim.contributions
+        move = np.zeros(max(T, own))
+        move[canary[0] : canary[0] + own] = 1.0
         sums = PrefixSum(
-            T,
+            len(move),
             runs,
-            Budget(claim.epsilon, claim.delta, len(canary)),
+            Budget(claim.epsilon, claim.delta, own),
             sensitivity=1.0,
             bound=runs,
             mechanism=mechanism,

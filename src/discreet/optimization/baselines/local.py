@@ -96,6 +96,8 @@ class LocalMD(Stateful):
     @property
     def guarantee(self) -> Guarantee:
         """The promise for every report by itself."""
+        if self.rounds:  # also of a learner that was resumed
+            self._channel.draws_from(self._source)
         promise = self._channel.guarantee
         return replace(promise, unprotected=(*promise.unprotected, *ONE_PROCESS))
 

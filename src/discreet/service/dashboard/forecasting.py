@@ -17,7 +17,15 @@ WAITING = 4  # questions at once: one is worked on, the others wait
 
 @dataclass(frozen=True)
 class Question:
-    """What is known before the first decision; the defaults are what the form shows at first."""
+    """What is known before the first decision; the defaults are what the form shows at first.
+
+    people     who come in a day
+    days       for which they come
+    features   columns of a row
+    actions    to choose from
+    epsilon    the promise
+    clicks     rewards are 0 or 1: the fraction of ones
+    """
 
     people: int = 1000  # a day
     days: int = 30

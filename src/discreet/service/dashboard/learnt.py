@@ -20,7 +20,12 @@ VISIBLE = 4.0  # standard deviations of its noise that a count must have to divi
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number, its standard error, and bounds that it keeps to in any case."""
+    """A number, its standard error, and bounds that it keeps to in any case.
+
+    value         as released
+    error         its standard deviation
+    least, most   bounds
+    """
 
     value: float
     error: float
@@ -49,7 +54,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Model:
-    """What was learnt of theta, in the user's units."""
+    """What was learnt of theta, in the user's units.
+
+    weights   mean and errors, for rows in the unit ball
+    """
 
     weights: Weights
     unit: float  # of its predictions
@@ -72,7 +80,10 @@ class Model:
 
 @dataclass(frozen=True)
 class Coefficient:
-    """How much a column changes the expected reward of an action."""
+    """How much a column changes the expected reward of an action.
+
+    estimate   of the change
+    """
 
     column: str  # of the context; "1" for the level
     estimate: Estimate
@@ -102,7 +113,13 @@ def _called(part: str) -> str:
 
 @dataclass(frozen=True)
 class Window:
-    """One release, with the errors of what it says."""
+    """One release, with the errors of what it says.
+
+    number   of the window, from 1
+    rounds   decisions in it
+    at       when it was published, in seconds since 1970
+    count    of rewards, or of reports
+    """
 
     number: int
     rounds: int
@@ -128,7 +145,11 @@ def mean_reward(
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a choice that does not look at the context would be worth to the average visitor."""
+    """What a choice that does not look at the context would be worth to the average visitor.
+
+    name    of the choice
+    value   its expected reward
+    """
 
     name: str
     value: Estimate

@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+import msgspec
 import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +26,7 @@ from discreet.service.dashboard.sessions import HOURS, Session, Sessions, check_
 from discreet.service.errors import Problem, forbidden, not_found, unexpected
 from discreet.service.keys import ADMIN_ID, SCOPES, Key
 from discreet.service.messages import KeyBody
+from discreet.service.replies import NewKeyReply
 from discreet.service.server import Server
 
 LONGEST_FORM = 64 * 1024  # bytes
@@ -47,7 +49,10 @@ Page = Callable[[Request, Session], Awaitable[Response]]
 
 
 class Dashboard:
-    """The pages of one server."""
+    """The pages of one server.
+
+    server   whose bandits are shown
+    """
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -93,10 +98,11 @@ class Dashboard:
         """A page for those who have logged in; others are asked to."""
 
         async def called(request: Request) -> Response:
-            session = self.sessions.current(request)
-            if session is None:
-                return self._page("login.html", None, after=_after(request), wrong=None)
+            session = None
             try:
+                session = await self.sessions.current(request)
+                if session is None:
+                    return self._page("login.html", None, after=_after(request), wrong=None)
                 session.key.spend(time.monotonic())
                 _require_reading(session.key)
                 return await page(request, session)
@@ -109,10 +115,11 @@ class Dashboard:
         """A form that was sent by a page of this session."""
 
         async def called(request: Request) -> Response:
-            session = self.sessions.current(request)
-            if session is None:
-                return RedirectResponse("/login", 303, HEADERS)
+            session = None
             try:
+                session = await self.sessions.current(request)
+                if session is None:
+                    return RedirectResponse("/login", 303, HEADERS)
                 session.key.spend(time.monotonic())
                 request.state.form = await _form(request)
                 check_form(request, session, request.state.form.get("form_token", ""))
@@ -142,7 +149,7 @@ class Dashboard:
 
     async def login(self, request: Request) -> Response:
         """The form."""
-        if self.sessions.current(request) is not None:
+        if await self.sessions.current(request) is not None:
             return RedirectResponse("/", 303, HEADERS)
         return self._page("login.html", None, after="/", wrong=None)
 
@@ -173,10 +180,10 @@ class Dashboard:
         self.sessions.begin(request, response, key)
         return response
 
-    async def log_out(self, request: Request, _: Session) -> Response:
-        """Forget the session."""
+    async def log_out(self, request: Request, session: Session) -> Response:
+        """End the session: its cookie counts for nothing afterwards, whoever has a copy."""
         response = RedirectResponse("/login", 303, HEADERS)
-        self.sessions.end(request, response)
+        await self.sessions.end(request, response, session)
         return response
 
     # -- looking -----------------------------------------------------------------------------------
@@ -192,7 +199,7 @@ class Dashboard:
             "overview.html",
             session,
             bandits=found,
-            alarms=[each for each in found if each["alarm"]],
+            alarms=[each for each in found if each.alarm],
             populations=populations,
             url=_url(request),
         )
@@ -256,7 +263,12 @@ class Dashboard:
         return await self._keys(session)
 
     async def _keys(
-        self, session: Session, made: dict[str, Any] | None = None, wrong: str | None = None
+        self,
+        session: Session,
+        made: NewKeyReply | None = None,
+        *,
+        instead_of: str | None = None,
+        wrong: str | None = None,
     ) -> Response:
         listed = [key.public() for key in self.server.keys.all()]
         everything = await administration.bandits(self.server, session.key)
@@ -264,12 +276,13 @@ class Dashboard:
             "keys.html",
             session,
             422 if wrong else 200,
-            keys=[each for each in listed if each["revoked"] is None],
-            revoked=[each for each in listed if each["revoked"] is not None],
-            bandits=[each["name"] for each in everything],
+            keys=[each for each in listed if each.revoked is None],
+            revoked=[each for each in listed if each.revoked is not None],
+            bandits=[each.name for each in everything],
             scopes=SCOPES,
             fixed=ADMIN_ID,
             made=made,
+            instead_of=instead_of,
             wrong=wrong,
         )
 
@@ -304,7 +317,7 @@ class Dashboard:
             old.name, sorted(old.scopes), sorted(old.bandits) if old.bandits else None, old.rate
         )
         made = await administration.create_key(self.server, body, session.key.id)
-        return await self._keys(session, {**made, "instead_of": old.id})
+        return await self._keys(session, made, instead_of=old.id)
 
     async def revoke_key(self, request: Request, session: Session) -> Response:
         """End a key for good."""
@@ -470,7 +483,7 @@ def _environment() -> Environment:
         "when": _when,
         "iso": _iso,
         "duration": _duration,
-        "pretty": lambda value: json.dumps(value, indent=2, ensure_ascii=False),
+        "pretty": _pretty,
         "path": lambda value: quote(value, safe=""),
     }
     made.globals |= {"hours": HOURS}
@@ -491,6 +504,10 @@ def _number(value: float, digits: int = 3) -> str:
         return power if mantissa == "1" else f"{mantissa}·{power}"
     text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
     return text.replace("-", "\N{MINUS SIGN}")
+
+
+def _pretty(value: Any) -> str:
+    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False, sort_keys=True)
 
 
 def _signed(value: float, places: int = 3) -> str:

@@ -4,13 +4,13 @@ The open noisy sum, the marks of rewarded rounds and waiting decisions are never
 """
 
 import asyncio
-import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import msgspec
 import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -36,19 +36,27 @@ from discreet.service.dashboard.learnt import (
 )
 from discreet.service.definitions import Definition
 from discreet.service.local import LocalHeld
+from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow
 from discreet.service.server import Server
 
 
 @dataclass(frozen=True)
 class Public:
-    """What the store and the learner say of a bandit: all of it public, none of it changes."""
+    """What the store and the learner say of a bandit: all of it public, none of it changes.
+
+    row          of the bandit, without its learner
+    definition   what the bandit is
+    policy       that decides now
+    promise      the service's guarantee
+    releases     as they were published
+    """
 
     row: Any
     definition: Definition
     model: Callable[[], Model] | None  # None before anything is known
     policy: Any
     promise: Guarantee
-    releases: list[dict[str, Any]]
+    releases: list[PublishedWindow]
     totals: Sequence[Totals]  # of rewards, as released; none under local trust
     value: Value | None  # against the hold-out
     opened: float  # when the open window began
@@ -56,9 +64,20 @@ class Public:
 
 @dataclass(frozen=True)
 class View:
-    """One bandit, as its page shows it."""
+    """One bandit, as its page shows it.
 
-    summary: dict[str, Any]
+    summary        as the API shows it
+    definition     what the bandit is
+    policy         that decides now
+    promise        the service's guarantee
+    windows        closed ones, with the errors of their releases
+    opened         when the open window began
+    coefficients   by action, or by attribute of actions
+    comparisons    with choices that do not look at the context
+    value          against the hold-out; None without one
+    """
+
+    summary: BanditSummary
     definition: Definition
     features: Any  # Declared, AnyJson or None
     policy: Any
@@ -72,10 +91,10 @@ class View:
     @property
     def left(self) -> int | None:
         """Decisions until the next release; None if there will be none."""
-        size = self.summary["window"]["rounds"]
-        if size is None or not self.summary["learning"]:
+        window = self.summary.window
+        if window.rounds is None or not self.summary.learning:
             return None
-        return max(int(size) - int(self.summary["window"]["decided"]), 0)
+        return max(window.rounds - window.decided, 0)
 
     @property
     def pace(self) -> float | None:
@@ -83,7 +102,7 @@ class View:
         if not self.windows:
             return None
         last = self.windows[-1]
-        before = self.windows[-2].at if len(self.windows) > 1 else self.summary["created"]
+        before = self.windows[-2].at if len(self.windows) > 1 else self.summary.created
         return max(last.at - before, 0.0) / last.rounds
 
     @property
@@ -94,20 +113,15 @@ class View:
 
 async def view(server: Server, name: str) -> View:
     """A bandit; raises `not-found`."""
-    found = await administration._with_bandit(server, name, partial(_public, server))
-    summary = administration._summary(found.row, administration._unused(server, found.row))
+    found = await administration.with_bandit(server, name, partial(_public, server))
+    summary = administration.summary(server, found.row)
     # Many features take a while: neither the writer nor the event loop waits for that.
     return await asyncio.to_thread(_view, found, summary)
 
 
 def _public(server: Server, connection: Connection, row: Any) -> Public:
     held = server.held_of(connection, row)
-    table, policies = tables.windows, tables.policies
-    releases = connection.execute(
-        sa.select(table.c.release)
-        .where(table.c.bandit == row.name, table.c.release.is_not(None))
-        .order_by(table.c.number)
-    ).scalars()
+    policies = tables.policies
     opened = connection.execute(
         sa.select(policies.c.at).where(
             policies.c.bandit == row.name,
@@ -125,8 +139,8 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
         model,
         policy,
         turning.guarantee(held),
-        [json.loads(text) for text in releases],
-        () if isinstance(held, LocalHeld) else held.learner._totals,
+        administration.published(connection, row),
+        () if isinstance(held, LocalHeld) else held.learner.totals,
         None if isinstance(held, LocalHeld) else held.learner.value,
         opened,
     )
@@ -134,14 +148,14 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
 
 def _of_windows(held: turning.Held) -> Callable[[], Model] | None:
     learner = held.learner
-    belief, unit, middle = learner._belief, float(learner._unit), learner._middle
+    belief, unit, middle = learner.belief, learner.reward_unit, learner.reward_middle
     if not isinstance(belief, Belief) or not belief.informed:
         return None
     return lambda: Model(Weights.of(belief), unit, middle, belief.gram)
 
 
 def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Model] | None]:
-    policy, belief = held.server.policy, held.server._belief
+    policy, belief = held.server.policy, held.server.belief
     if policy.window == 0:
         return policy.rule, None
     largest = max(map(abs, held.definition.reward.range))
@@ -153,7 +167,7 @@ def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Model] | None]:
     return policy.rule, model
 
 
-def _view(found: Public, summary: dict[str, Any]) -> View:
+def _view(found: Public, summary: BanditSummary) -> View:
     definition = found.definition
     windows = _windows(found)
     features = definitions.features(definition)
@@ -187,11 +201,17 @@ def _view(found: Public, summary: dict[str, Any]) -> View:
 def _windows(found: Public) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
     promise = found.promise
-    if found.definition.privacy.trust == "local":
+    if found.definition.privacy.on_devices:
         each_costs = promise.epsilon / promise.contributions
         return [
             Window(
-                r["window"], r["rounds"], r["at"], Estimate(r["count"], 0.0), None, None, each_costs
+                r.window,
+                r.rounds,
+                r.at,
+                Estimate(float(r.count or 0.0), 0.0),
+                None,
+                None,
+                each_costs,
             )
             for r in found.releases
         ]
@@ -210,9 +230,9 @@ def _windows(found: Public) -> list[Window]:
         rewards = Estimate(total.sum, math.sqrt(total.variances[1]))
         windows.append(
             Window(
-                published["window"],
-                published["rounds"],
-                published["at"],
+                published.window,
+                published.rounds,
+                published.at,
                 count,
                 rewards,
                 mean_reward(count, rewards, found.definition.reward.range),
@@ -225,22 +245,22 @@ def _windows(found: Public) -> list[Window]:
 # -- everybody's ----------------------------------------------------------------------------------
 
 
-def population_bar(population: dict[str, Any]) -> dict[str, Any]:
+def population_bar(population: PopulationReply) -> dict[str, Any]:
     """Shares of a population's budget in mu^2, in which costs add up."""
-    limit = population["limit"]
-    charges = population["bandits"]
-    spent = [math.inf if each["mu"] is None else each["mu"] ** 2 for each in charges]
-    whole = gaussian_mu(limit["epsilon"], limit["delta"]) ** 2 if limit else math.fsum(spent)
+    limit = population.limit
+    charges = population.bandits
+    spent = [math.inf if each.mu is None else each.mu**2 for each in charges]
+    whole = gaussian_mu(limit.epsilon, limit.delta) ** 2 if limit else math.fsum(spent)
     if not whole or math.isinf(whole):
         shares = [1 / len(spent) if spent else 0.0 for _ in spent]
     else:
         shares = [each / whole for each in spent]
     starts = [math.fsum(shares[:i]) for i in range(len(shares))]
     parts = [
-        {**each, "share": share, "start": start}
+        {**msgspec.structs.asdict(each), "share": share, "start": start}
         for each, share, start in zip(charges, shares, starts, strict=True)
     ]
-    return {**population, "parts": parts, "share": math.fsum(shares)}
+    return {**msgspec.structs.asdict(population), "parts": parts, "share": math.fsum(shares)}
 
 
 async def log(server: Server, before: int | None, most: int) -> list[Any]:
@@ -253,4 +273,4 @@ async def log(server: Server, before: int | None, most: int) -> list[Any]:
             query = query.where(table.c.id < before)
         return list(connection.execute(query))
 
-    return await administration._in_transaction(server, read)
+    return await administration.in_transaction(server, read)

@@ -1,8 +1,10 @@
 """Who looks at the dashboard: a signed cookie, a token for forms, and a link that works once.
 
 A cookie names a key and an expiry, authenticated under a key that derives from the server's master
-key and covers the hash of the API key: a revoked or replaced key ends its sessions at once, on
-every replica, and no session is stored anywhere. The secret itself is never in the cookie.
+key. It covers the hash of the API key, so a revoked or replaced key ends its sessions, and the
+store's epoch, so a restore ends them all. Live sessions are stored nowhere. Logging out stores a
+keyed hash of the session's random number until its cookie would have expired, and every replica
+asks the store for it before it shows a page. The secret itself is never in the cookie.
 """
 
 import hashlib
@@ -12,9 +14,13 @@ import time
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
+from discreet.service import administration
+from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.keys import Key
 from discreet.service.server import Server
@@ -24,15 +30,22 @@ HOURS = 8  # a session lasts
 LINK_SECONDS = 600  # a link can be used for so long
 _NONCE_BYTES = 16
 _LONGEST = 400  # characters of a cookie
+_LOG_OUT = sa.text(  # two tabs may log out at once
+    "INSERT INTO logouts (session, expiry) VALUES (:session, :expiry) ON CONFLICT DO NOTHING"
+)
 
 
 @dataclass(frozen=True)
 class Session:
-    """Somebody who has logged in."""
+    """Somebody who has logged in.
+
+    key   that logged in
+    """
 
     key: Key
-    nonce: str
     form_token: str  # that every form of this session carries
+    id: bytes  # a hash of its random number
+    expiry: int  # of its cookie
 
     @property
     def is_admin(self) -> bool:
@@ -41,7 +54,10 @@ class Session:
 
 
 class Sessions:
-    """Makes and reads cookies; holds the links that were made and not used."""
+    """Makes, reads and ends sessions of a server; holds the links that were made and not used.
+
+    server   the replica whose keys log in, and whose store knows which sessions have ended.
+    """
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -65,8 +81,9 @@ class Sessions:
             samesite="strict",
         )
 
-    def end(self, request: Request, response: Response) -> None:
-        """Let the browser forget the cookie."""
+    async def end(self, request: Request, response: Response, session: Session) -> None:
+        """End a session for good, on every replica, and let the browser forget its cookie."""
+        await administration.in_transaction(self._server, lambda c: _end(c, session))
         response.delete_cookie(
             _cookie_name(request),
             path="/",
@@ -75,8 +92,19 @@ class Sessions:
             samesite="strict",
         )
 
-    def current(self, request: Request) -> Session | None:
-        """The session of a request; None without a valid cookie of a key that lives."""
+    async def current(self, request: Request) -> Session | None:
+        """The session of a request; None without a valid cookie of a key that lives, or logged out.
+
+        Raises `store-unavailable` if the store cannot say whether it has ended.
+        """
+        session = self._claimed(request)
+        if session is None:
+            return None
+        ended = await administration.in_transaction(self._server, lambda c: _has_ended(c, session))
+        return None if ended else session
+
+    def _claimed(self, request: Request) -> Session | None:
+        """What a genuine cookie says, whether or not its session was ended."""
         value = request.cookies.get(_cookie_name(request), "")
         parts = value.split("~")
         if len(value) > _LONGEST or len(parts) != 4 or not value.isascii():
@@ -89,14 +117,15 @@ class Sessions:
             return None
         if not expiry.isdigit() or int(expiry) < time.time():
             return None
-        return Session(key, nonce, self._form_token(key, nonce))
+        form_token = self._derived(b"form", key, nonce).hex()
+        return Session(key, form_token, self._derived(b"id", key, nonce), int(expiry))
 
     def _mac(self, key: Key, expiry: str, nonce: str) -> str:
-        parts = (b"session", key.id.encode(), key.hash, expiry.encode(), nonce.encode())
-        return derived(self._secret, *parts).hex()
+        return self._derived(b"session", key, nonce, expiry).hex()
 
-    def _form_token(self, key: Key, nonce: str) -> str:
-        return derived(self._secret, b"form", key.id.encode(), key.hash, nonce.encode()).hex()
+    def _derived(self, purpose: bytes, key: Key, *more: str) -> bytes:
+        parts = (self._server.epoch, key.id, *more)
+        return derived(self._secret, purpose, key.hash, *(each.encode() for each in parts))
 
     # -- links that work once ----------------------------------------------------------------------
 
@@ -113,6 +142,19 @@ class Sessions:
         if key is None or key.revoked is not None or expiry < time.monotonic():
             return None
         return key
+
+
+def _end(connection: Connection, session: Session) -> None:
+    """Remember that a session has ended, and forget those whose cookies have expired since."""
+    table = tables.logouts
+    connection.execute(sa.delete(table).where(table.c.expiry < time.time()))
+    connection.execute(_LOG_OUT, {"session": session.id, "expiry": session.expiry})
+
+
+def _has_ended(connection: Connection, session: Session) -> bool:
+    table = tables.logouts
+    found = connection.execute(sa.select(table.c.expiry).where(table.c.session == session.id))
+    return found.one_or_none() is not None
 
 
 def check_form(request: Request, session: Session, token: str) -> None:

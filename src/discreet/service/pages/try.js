@@ -88,8 +88,12 @@ async function report(device, context, decision, reward, policy) {
   const status = await device.report(decision, reward);
   const last = sent.findLast(({ method }) => method === "POST");
   const knew = `${JSON.stringify(context)}, “${decision.action}”, and your answer ${reward}`;
-  if (status === "spent" && !last) {
-    show("drew", `It knew ${knew}. It drew nothing: it has sent all the reports that it promised, and never sends more.`);
+  const nothing = {
+    spent: "it has sent all the reports that it promised, and never sends more.",
+    closed: "this bandit learns no more.",
+  };
+  if (!last) {
+    show("drew", `It knew ${knew}. It drew nothing: ${nothing[status]}`);
   } else {
     const body = JSON.parse(last.body);
     const { kind } = policy.questions.find(({ name }) => name === body.question);
@@ -114,7 +118,8 @@ async function report(device, context, decision, reward, policy) {
   const became = {
     counted: "The server has counted it.",
     duplicate: "The server had it already: it counts once.",
-    closed: "It came after its window had closed: left out, and not sent again.",
+    closed: last ? "It came after its window had closed: left out, and not sent again." : "Nothing is sent.",
+    refused: "The server will never take it: it was dropped, and is not sent again.",
     waiting: "The server could not be reached: the same bytes will be sent again, never others.",
     spent: "Nothing more is sent.",
   };

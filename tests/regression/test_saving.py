@@ -1,0 +1,68 @@
+"""A fitted estimator in a file: the same predictions and the same promise, and no seed."""
+
+import numpy as np
+import pytest
+
+from discreet.privacy import SeededNoise
+from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression
+from discreet.state import load_state
+
+BOUNDS = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True}
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (400, 2)) / 2
+    return X, (X[:, 0] > 0).astype(float)
+
+
+@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateGLM, AdaSSP])
+def test_save__predictions_widths_and_promise_come_back(kind, rows, tmp_path):
+    X, y = rows
+    model = kind(2.0, random_state=0, **BOUNDS).fit(X, y)
+    model.save(tmp_path / "model")
+    again = kind.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert again.guarantee_ == model.guarantee_
+    assert (again.epsilon, again.norm_bound, again.random_state) == (2.0, 1.0, None)
+    if kind is PrivateLinearRegression:
+        np.testing.assert_array_equal(again.confidence_width(X), model.confidence_width(X))
+    assert (tmp_path / "model").stat().st_mode & 0o077 == 0
+
+
+def test_save__neither_seed_nor_noise_is_in_the_file(rows, tmp_path):
+    model = PrivateLinearRegression(
+        1.0, random_state=987_654_321, noise=SeededNoise(123_456_789), **BOUNDS
+    )
+    model.fit(*rows).save(tmp_path / "model")
+    text = str(load_state(tmp_path / "model"))
+    assert "987654321" not in text
+    assert "123456789" not in text
+    assert set(load_state(tmp_path / "model")["config"]).isdisjoint(("noise", "random_state"))
+
+
+def test_save__names_of_columns_stay(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame(rng.uniform(-0.5, 0.5, (400, 2)), columns=["age", "income"])
+    model = PrivateLinearRegression(1.0, random_state=0, **BOUNDS).fit(table, table["age"])
+    model.save(tmp_path / "model")
+    again = PrivateLinearRegression.load(tmp_path / "model")
+    with pytest.raises(ValueError, match="feature names"):
+        again.predict(table[["income", "age"]])
+
+
+def test_save__before_fit_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="not fitted: call fit before save"):
+        PrivateLinearRegression(1.0).save(tmp_path / "model")
+
+
+def test_load__another_class_and_damaged_files_are_refused(rows, tmp_path):
+    path = tmp_path / "model"
+    PrivateLinearRegression(1.0, random_state=0, **BOUNDS).fit(*rows).save(path)
+    with pytest.raises(ValueError, match="expected 'PrivateGLM'"):
+        PrivateGLM.load(path)
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(ValueError, match="damaged"):
+        PrivateLinearRegression.load(path)
