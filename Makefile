@@ -46,6 +46,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/regression.py
 	$(BIN)/python benchmarks/regression_local.py
 	$(BIN)/python benchmarks/regression_glm.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/regression_models.py
 	$(BIN)/python benchmarks/forecast.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
@@ -84,7 +85,7 @@ notes:  ## Release notes: the newest section of CHANGELOG.md
 	@awk '/^## / { if (found++) exit } found' CHANGELOG.md
 
 lock:  ## requirements-dev.lock, from pyproject.toml: what development was tried with
-	uv pip compile --quiet --universal --extra all --extra dev --output-file requirements-dev.lock pyproject.toml
+	uv pip compile --quiet --universal --extra all --extra dev --extra docs --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist docs/reference docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

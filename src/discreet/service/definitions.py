@@ -22,7 +22,7 @@ from discreet.arrays import Array, within
 from discreet.bandits import Holdout, LinearBandit, LocalServer
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
-from discreet.privacy import Noise
+from discreet.privacy import Crowd, Noise
 from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
 from discreet.service.errors import explained, invalid, not_json
 
@@ -81,25 +81,46 @@ class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: float | None = None
 
 
+class CrowdTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Shuffled trust: what batches are counted on for (`discreet.privacy.Crowd`).
+
+    minimum         of the planned reports of a batch; one with fewer is not released
+    honest          of the planned reports: so many are drawn as they should be, which nobody checks
+    local_epsilon   the most that a report costs by itself
+    """
+
+    minimum: float = 0.8
+    honest: float = 0.5
+    local_epsilon: float = 8.0
+
+
 class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is promised to whom; epsilon null switches privacy off.
 
     epsilon         null switches privacy off
     delta           of the promise
-    trust           joint: the server sees records; local: devices keep them
+    trust           joint: the server sees records; local: devices keep them; shuffled: devices keep
+                    them, and a relay hides who sent which report
     unit            what is protected: a round, or a person with all visits
     visits          of a person that count, with unit "person": first (unless stated) or all
     contributions   rounds of one person that are covered
     population      that is charged
+    crowd           with trust "shuffled": what batches are counted on for
     """
 
     epsilon: float | None
     delta: float = 1e-6
-    trust: Literal["joint", "local"] = "joint"
+    trust: Literal["joint", "local", "shuffled"] = "joint"
     unit: Literal["round", "person"] = "round"
     visits: Literal["first", "all"] | None = None
     contributions: int = 1
     population: str | None = None
+    crowd: CrowdTerms | None = None
+
+    @property
+    def on_devices(self) -> bool:
+        """Whether devices decide by themselves, and send private reports."""
+        return self.trust != "joint"
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -145,6 +166,8 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         privacy = self.privacy
         if privacy.unit == "person" and privacy.visits is None:
             privacy = msgspec.structs.replace(privacy, visits="first")
+        if privacy.trust == "shuffled" and privacy.crowd is None:
+            privacy = msgspec.structs.replace(privacy, crowd=CrowdTerms())
         same = msgspec.structs.replace(self, reward=reward, privacy=privacy)
         return msgspec.json.encode(same, order="sorted")
 
@@ -161,7 +184,7 @@ def parsed(raw: bytes) -> Definition:
     try:
         _checked(definition)
         features(definition)
-        if definition.privacy.trust == "local":
+        if definition.privacy.on_devices:
             local_server(definition)
         else:
             learner(definition)
@@ -191,8 +214,10 @@ def _checked(definition: Definition) -> None:
     if definition.holdout is not None:
         if not 0 < definition.holdout <= 0.5:
             raise ValueError("holdout must be a fraction of decisions, between 0 and 1/2")
-        if privacy.trust == "local":
-            raise ValueError("trust 'local' has no holdout: devices decide by themselves")
+        if privacy.on_devices:
+            raise ValueError(
+                f"trust {privacy.trust!r} has no holdout: devices decide by themselves"
+            )
     if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
         raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
     if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:
@@ -218,8 +243,10 @@ def _checked(definition: Definition) -> None:
         raise ValueError("privacy.visits belongs to unit 'person'")
     if privacy.unit == "person" and privacy.contributions != 1:
         raise ValueError("unit 'person' covers all visits: leave out contributions")
-    if privacy.trust == "local":
+    if privacy.on_devices:
         _checked_local(definition)
+    if privacy.trust != "shuffled" and privacy.crowd is not None:
+        raise ValueError("privacy.crowd belongs to trust 'shuffled'")
     if privacy.population is not None and not NAME.fullmatch(privacy.population):
         raise ValueError("privacy.population must be a short name of letters, digits, . _ -")
 
@@ -227,21 +254,26 @@ def _checked(definition: Definition) -> None:
 def _checked_local(definition: Definition) -> None:
     """Devices decide, count and answer by themselves: what only a server could do is refused."""
     privacy, reward = definition.privacy, definition.reward
+    trust = f"trust {privacy.trust!r}"
     if privacy.epsilon is None:
-        raise ValueError("trust 'local' needs an epsilon: without one devices would send records")
-    if privacy.delta != Privacy(epsilon=None).delta:
-        raise ValueError("trust 'local' is pure: leave out privacy.delta, it is 0")
+        raise ValueError(f"{trust} needs an epsilon: without one devices would send records")
+    if privacy.trust == "local" and privacy.delta != Privacy(epsilon=None).delta:
+        raise ValueError(f"{trust} is pure: leave out privacy.delta, it is 0")
+    if privacy.trust == "shuffled" and privacy.population is not None:
+        raise ValueError(
+            f"{trust} has a delta that no Gaussian mu covers: it cannot be charged to a population"
+        )
     if privacy.unit == "person":
         raise ValueError(
-            "trust 'local' protects people by contributions: leave out privacy.unit; each device "
+            f"{trust} protects people by contributions: leave out privacy.unit; each device "
             "sends at most that many reports, which together cost epsilon"
         )
     if definition.features is not None:
-        raise ValueError("trust 'local' takes context and actions, or dim; not features.hashed")
+        raise ValueError(f"{trust} takes context and actions, or dim; not features.hashed")
     if reward.wait is not None or reward.default is not None:
-        raise ValueError("trust 'local': devices report when they like; leave out reward.wait")
+        raise ValueError(f"{trust}: devices report when they like; leave out reward.wait")
     if definition.horizon is not None or definition.link != "identity":
-        raise ValueError("trust 'local' takes no horizon, and no link but 'identity'")
+        raise ValueError(f"{trust} takes no horizon, and no link but 'identity'")
 
 
 def wait(definition: Definition) -> float:
@@ -425,7 +457,7 @@ def held_out(definition: Definition) -> Holdout | None:
 
 
 def local_server(definition: Definition) -> LocalServer:
-    """The server of a definition under local trust, new."""
+    """The server of a definition under local or shuffled trust, new."""
     privacy = definition.privacy
     assert privacy.epsilon is not None
     if dim(definition) > _MOST_LOCAL_DIM:
@@ -439,7 +471,15 @@ def local_server(definition: Definition) -> LocalServer:
         policy="thompson" if definition.policy == "auto" else definition.policy,
         reward_range=definition.reward.range,
         contributions=privacy.contributions,
+        **_shuffled(privacy),
     )
+
+
+def _shuffled(privacy: Privacy) -> dict[str, Any]:
+    if privacy.trust != "shuffled":
+        return {}
+    stated = privacy.crowd or CrowdTerms()
+    return {"delta": privacy.delta, "crowd": Crowd(**msgspec.structs.asdict(stated))}
 
 
 def raw_rows(rows: Any, columns: int) -> Array:

@@ -65,22 +65,31 @@ class LocalHeld:
         """What a report must name: the policy that it answers."""
         return f"{self.epoch}-{self.version}"
 
-    def numbers(self, question: str) -> int | None:
-        """How many a report on a question has; None if it is not asked."""
-        shape, d = self.server.policy.shape(question), self.server.policy.dim
-        return None if shape is None else (1, d, d * (d + 1) // 2)[len(shape)]
-
     def read(self, question: str, codes: list[int]) -> Report | None:
         """A report to take; None if no device could have sent it."""
-        wanted = self.numbers(question)
-        if len(codes) != wanted or any(not -RESPONSE <= code <= RESPONSE for code in codes):
-            return None
         policy = self.server.policy
+        shape = policy.shape(question)
+        if shape is None or len(codes) != sealing.entries(shape):
+            return None
+        if any(not -RESPONSE <= code <= RESPONSE for code in codes):
+            return None
         integers = np.array(codes, dtype=np.int64)
-        shaped = integers[None] if policy.shape(question) else integers
+        shaped = integers[None] if shape else integers
         values = policy.channels[question].decode(shaped)
         possible = policy.channels[question].possible(values).all()
         return Report(policy.window, question, values) if possible else None
+
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether reports count in the batches of a relay only."""
+        return self.server.crowd is not None
+
+    def take_batch(self, reports: list[Report]) -> None:
+        """Add a batch to the sums in memory; they are sound, and enough."""
+        if self.is_shuffled:
+            self.server.aggregate(reports)
+        else:
+            self.server.take_many(reports)
 
     def counts(self) -> ReportCounts:
         """How many reports came: they are private already."""
@@ -114,22 +123,24 @@ def guarantee(held: LocalHeld) -> Guarantee:
 
 def promised(server: LocalServer) -> Guarantee:
     """What each person who answers this server is promised."""
-    promise = bandit_guarantee(server.policy, sent=server.taken > 0)
+    shuffled: dict[str, Any] = {}
+    if server.crowd is not None:
+        shuffled = {"batches": server.batches, "crowd": server.crowd}
+    promise = bandit_guarantee(server.policy, sent=server.taken > 0, **shuffled)
     return replace(promise, unprotected=(*promise.unprotected, *UNPROTECTED))
 
 
-MINIMUM = 0.5  # of a batch
+MINIMUM = 0.5  # of a batch, under local trust; under shuffled trust the policy says it
 
 
 def terms(held: LocalHeld, vault: Vault, policy: bytes) -> Terms:
     """What a relay and its devices are told: the key, and what a batch is. A window is a batch."""
     public = held.server.policy
     size = held.server.size(public.window)
-    longest = 0
-    for question in public.questions:
-        values = [-RESPONSE] * (held.numbers(question.name) or 0)
-        report = {"id": "0" * 32, "policy": held.tag, "question": question.name, "values": values}
-        longest = max(longest, len(msgspec.json.encode(report)))
+    minimum = math.ceil(MINIMUM * size)
+    if public.batch is not None:
+        size, minimum = public.batch.size, public.batch.minimum
+    longest = sealing.longest_report(public, held.tag)
     return Terms(
         bandit=held.name,
         policy=held.tag,
@@ -137,8 +148,8 @@ def terms(held: LocalHeld, vault: Vault, policy: bytes) -> Terms:
         key=sealing.public_key(vault.report_key(held.name, held.tag)),
         size=-(-longest // sealing.STEP) * sealing.STEP,
         batch=size,
-        minimum=math.ceil(MINIMUM * size),
-        epsilon=public.epsilon / public.contributions,
+        minimum=minimum,
+        epsilon=public.report_epsilon,
     )
 
 
@@ -226,7 +237,7 @@ def turn(connection: Connection, held: LocalHeld, row: Any) -> None:
     release = {
         "window": row.window,
         "rounds": row.window_end - row.window_start,
-        "count": sum(each["count"] for each in sums.values()),
+        "count": held.server.taken - row.window_start,
         "sum": {name: np.asarray(each["total"]).tolist() for name, each in sums.items()},
         "at": now,
     }

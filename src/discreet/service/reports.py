@@ -18,6 +18,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.local import Report
 from discreet.service import administration, local, sealing
 from discreet.service import store as tables
 from discreet.service.administration import LocalPolicy
@@ -74,10 +75,12 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
     def commit(payloads: Sequence[Sequence[Item | None]]) -> list[list[str]]:
         """All waiting reports of a bandit in one transaction."""
         with _taking(server, name) as taking:
+            if taking.held.is_shuffled:
+                raise _comes_alone()
             taking.load([item.id for some in payloads for item in some if item is not None])
             answers = []
             for some in payloads:
-                answers.append([taking.one(item, turns=True) for item in some])
+                answers.append([taking.one(item) for item in some])
             taking.store()
             return answers
 
@@ -135,6 +138,15 @@ def _opened(server: Server, terms: Terms, sealed: bytes) -> list[Item | None]:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             found.append(None)
     return found
+
+
+def _comes_alone() -> Problem:
+    return conflict(
+        "relay-only",
+        "This bandit takes reports from a relay only.",
+        "Its trust is 'shuffled': a report that comes alone hides in no crowd. Send it, sealed, to "
+        "the relay.",
+    )
 
 
 def _takes_no_reports() -> Problem:
@@ -200,7 +212,7 @@ class _Taking:
         row = self.row
         return bool(policy != self.held.tag or row.retired or row.alarm or not row.learning)
 
-    def one(self, item: Item | None, *, turns: bool) -> str:
+    def one(self, item: Item | None) -> str:
         """The status of a report; what counts is in the sums in memory then."""
         if item is None:
             self.held.refuse()
@@ -218,25 +230,26 @@ class _Taking:
         self.held.server.take(report)
         self._known.add(item.id)
         self._new.append(item.id)
-        if turns:
-            self.turn_if_full()
+        self.turn_if_full()
         return COUNTED
 
     def whole(self, items: Sequence[Item | None], minimum: int) -> str:
         """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
-        present = [item for item in items if item is not None]
-        self.load([item.id for item in present])
-        sound = {
-            item.id
-            for item in present
-            if item.id not in self._known
-            and not self.is_closed(item.policy)
-            and self.held.read(item.question, item.values) is not None
-        }
+        self.load([item.id for item in items if item is not None])
+        sound: dict[bytes, Report] = {}
+        for item in items:
+            if item is None or self.is_closed(item.policy):
+                continue
+            report = self.held.read(item.question, item.values)
+            if report is not None and item.id not in self._known:
+                sound.setdefault(item.id, report)
         if len(sound) < minimum:
             return SMALL
-        for item in items:
-            self.one(item, turns=False)
+        for _ in range(len(items) - len(sound)):
+            self.held.refuse()
+        self.held.take_batch(list(sound.values()))
+        self._new += sound
+        self._changed = True
         self.turn_if_full()
         self.store()
         return COUNTED

@@ -130,7 +130,7 @@ class Live:
 def live(row: Any) -> Live:
     """A bandit from its row, without a policy yet."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         raise conflict(
             "devices-decide",
             "Under local trust devices decide by themselves, and send reports.",
@@ -193,7 +193,7 @@ class Held:
 def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
     """A bandit whose learner is not loaded yet."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         return local.held(row, definition)
     return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
 
@@ -227,7 +227,7 @@ def guarantee(held: Held | local.LocalHeld) -> Guarantee:
 
 def promised(definition: Definition) -> tuple[Any, Guarantee]:
     """The learner of a definition, new, and what the service would promise with it."""
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         server = definitions.local_server(definition)
         return server, local.promised(server)
     learner = definitions.learner(definition)
@@ -256,7 +256,7 @@ def create(
     noise: Noise,
 ) -> None:
     """Store a new bandit whose first window is open."""
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         local.create(connection, name, epoch, definition)
         return
     definition = definitions.parsed(definition.normalised())  # in the order that is stored
@@ -309,7 +309,7 @@ def reopen(
 ) -> None:
     """After a restore: the open window is discarded unread, and another opens in a new epoch."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         local.reopen(connection, row, epoch)
         return
     learner = _loaded(connection, definition, row.name, noise)

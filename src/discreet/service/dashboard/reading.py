@@ -201,7 +201,7 @@ def _view(found: Public, summary: BanditSummary) -> View:
 def _windows(found: Public) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
     promise = found.promise
-    if found.definition.privacy.trust == "local":
+    if found.definition.privacy.on_devices:
         each_costs = promise.epsilon / promise.contributions
         return [
             Window(
