@@ -37,6 +37,7 @@ from discreet.privacy.noise import source
 from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.rows import is_distributed, is_sparse
+from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import leaks_around
 from discreet.regression.validation import not_fitted
 
@@ -48,7 +49,7 @@ PLAIN_BLOCKS = 10  # without noise
 LEAST_PROBABILITY = 1e-6  # of a class, in the score
 
 
-class PrivateSearchCV(Parameters):
+class PrivateSearchCV(Saveable, Parameters):
     """A search over parameters with one budget: that of the estimator it is given.
 
     Requires   an estimator of this package under central trust, or a pipeline that ends in one; the
