@@ -79,8 +79,8 @@ def make(case: Case, seed: int):
         return baselines.LocalLinUCB(d, horizon, case.epsilon, **common)
     if name == "LocalSGD":
         return baselines.LocalSGDBandit(d, horizon, case.epsilon, **common)
-    if name == "local":
-        return LinearBandit(d, horizon, case.epsilon, trust="local", **common)
+    if name in ("local", "shuffled"):
+        return LinearBandit(d, horizon, case.epsilon, trust=name, **common)
     epsilon = math.inf if more == "without privacy" else case.epsilon
     if name in ("private", "same"):
         return LinearBandit(d, horizon, epsilon, **common)

@@ -34,6 +34,7 @@ PLACES = (
     "src/discreet/audit",
 )
 WRITTEN = {
+    "dossier.html",
     "experiment.json",
     "index.html",
     "page.html",

@@ -69,7 +69,9 @@ class Example:
         if self.out is not None:
             from discreet.experiments.figures import against_epsilon
             from discreet.experiments.runner import load
+            from discreet.objects import look_in
 
+            look_in(self.path.parent)  # for learners and worlds that stand beside it
             return against_epsilon(load(self.out))
         return bars(self) if self.figures else ""
 

@@ -11,6 +11,7 @@ of its person where a person is protected.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,8 +36,16 @@ from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.optimization.generalized import GeneralizedGaussianSum
-from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
-from discreet.regression import OLS, SSP, AdaSSP, DPGradientDescent, PrivateGLM
+from discreet.privacy import Budget, Crowd, PrefixSum, SeededNoise, Tree
+from discreet.regression import (
+    OLS,
+    SSP,
+    AdaSSP,
+    DPGradientDescent,
+    PrivateGLM,
+    PrivateLogisticRegression,
+    PrivateSearchCV,
+)
 from discreet.regression import PrivateLinearRegression as Linear
 from discreet.state import encode
 
@@ -411,7 +420,7 @@ def entry_has(family: Family, method: str) -> bool:
 class Fitted(Family):
     """fit(X, y): the estimate, its predictions and widths."""
 
-    def __init__(self, labels: tuple[float, float] = (-1.0, 1.0), dim: int = DIM) -> None:
+    def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0), dim: int = DIM) -> None:
         self.labels, self.dim = labels, dim
 
     def data(self, entry: Entry, which: int) -> list[Any]:
@@ -438,8 +447,9 @@ class Fitted(Family):
             "intercept": model.intercept_,
             "predict": model.predict(probes),
         }
-        if model._estimate.covariance is not None:
-            seen["width"] = model.confidence_width(probes)
+        for name in ("confidence_width", "predict_interval", "predict_proba_interval"):
+            with suppress(ValueError):  # a method without
+                seen[name] = getattr(model, name, repr)(probes)
         return seen
 
 
@@ -470,6 +480,31 @@ class Devices(Family):
         return {"policy": json.dumps(session.subject.policy.to_dict())}
 
 
+class Batches(Devices):
+    """The same with a relay between them: reports wait, and come in another order at the end."""
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def report(t: int, session: Session) -> None:
+            pair = session.subject
+            device = Device(pair.policy, seed=t, noise=pair.noise)
+            waiting = session.decisions.setdefault(t // 20, {})
+            waiting[t] = device.report(device.decide(data[t][0]), data[t][1])
+
+        def close(t: int, session: Session) -> None:
+            pair = session.subject
+            batch = list(session.decisions[t // 20].values())
+            if not pair.holds_batch:
+                pair.aggregate(batch[i] for i in np.random.default_rng(t).permutation(len(batch)))
+            session.shown.append(json.dumps(pair.close().to_dict()))
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out.append(("learn", t, partial(report, t)))
+            if t % 20 == 19:
+                out.append(("close", t, partial(close, t)))
+        return out
+
+
 class Served(LocalServer):
     """A server, and the noise of the devices that report to it."""
 
@@ -483,6 +518,21 @@ class Served(LocalServer):
         from discreet.bandits.local import local_guarantee
 
         return local_guarantee(self.policy, self.noise, sent=self.taken > 0)
+
+
+class Relayed(Served):
+    """The same with reports that are shuffled."""
+
+    def __init__(self) -> None:
+        LocalServer.__init__(self, DIM, EPSILON, delta=DELTA, crowd=Crowd(), seed=1)
+        self.noise = SeededNoise(2)
+
+    @property
+    def guarantee(self) -> Any:
+        """What each device promises its owner."""
+        from discreet.bandits.local import local_guarantee
+
+        return local_guarantee(self.policy, self.noise, batches=self.batches, crowd=self.crowd)
 
 
 # -- the table ------------------------------------------------------------------------------------
@@ -536,6 +586,10 @@ def _bandits() -> list[Entry]:
     for policy in ("ucb", "thompson", "greedy"):
         make = _linear(trust="local", policy=policy)
         entry(f"LinearBandit local {policy}", LinearBandit, make, 80)
+        make = _linear(trust="shuffled", policy=policy)
+        entry(f"LinearBandit shuffled {policy}", LinearBandit, make, 80)
+    make = _linear(trust="shuffled", contributions=2)
+    entry("LinearBandit shuffled, 2 contributions", LinearBandit, make, 80)
     entry("LinUCB", LinUCB, lambda: LinUCB(DIM, seed=1), 20, private=False)
     for mechanism in ("blt", "toeplitz", "tree"):
 
@@ -552,6 +606,7 @@ def _bandits() -> list[Entry]:
 
         entry(local.__name__, local, baseline, 120)
     entry("Device and LocalServer", LocalServer, Served, 60, family=Devices())
+    entry("Device and LocalServer shuffled", LocalServer, Relayed, 60, family=Batches())
     return out
 
 
@@ -734,7 +789,7 @@ def _regression() -> list[Entry]:
 
         out.append(Entry(name, of, make, family, rounds, private=private))
 
-    for trust in ("central", "local"):
+    for trust in ("central", "local", "shuffled"):
         known = {"public_X": public}
         methods = Linear(trust=trust, public_X=public)._methods()
         for method in methods:
@@ -755,6 +810,18 @@ def _regression() -> list[Entry]:
                 if trust == "central":
                     known = {"public_X": public, **options}
                     entry(f"{name} public", PrivateGLM, Fitted(labels), coef_bound=1.0, **known)
+    for known, classes in (({}, 2), ({}, 4), ({"public_X": public}, 3)):
+        labels = tuple(map(float, range(classes)))
+        name = f"PrivateLogisticRegression {classes} classes"
+        options = {"epsilon": EPSILON, "classes": labels, "coef_bound": 1.0, **known}
+        entry(name, PrivateLogisticRegression, Fitted(labels), **options)
+
+    def search() -> Any:
+        options = {"noise": SeededNoise(2), "random_state": 1, "label_bound": 1.0}
+        model = Linear(EPSILON, norm_bound=1.0, fit_intercept=False, **options)
+        return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
+
+    out.append(Entry("PrivateSearchCV", PrivateSearchCV, search, Fitted(), 60))
     for of in (SSP, AdaSSP, DPGradientDescent):
         entry(of.__name__, of, Fitted(), epsilon=2.5 if of is AdaSSP else EPSILON)
     entry("OLS", OLS, Fitted(), private=False)

@@ -18,6 +18,7 @@ ROOMS = (
     "regression, local",
     "LinearBandit, joint",
     "LinearBandit, local",
+    "LinearBandit, shuffled",
     "ContinualLinUCB",
     "FTRL",
     "AdversarialBandit, central",

@@ -50,7 +50,11 @@ def bandit_guarantee(
 
 
 class LocalReports(Stateful, Estimator):
-    """Devices and server in one process: rows are answered at once, and only reports are kept."""
+    """Devices and server in one process: rows are answered at once, and only reports are kept.
+
+    server   takes the reports
+    seed     of what devices draw in public: which question they answer
+    """
 
     policies = LOCAL_POLICIES
     where = "trust='local' or 'shuffled'"
@@ -121,13 +125,17 @@ class LocalReports(Stateful, Estimator):
         self.server.take_many(self.answers(rows, rewards, noise))
 
     def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Report]:
-        """What these people send."""
-        coins = self._rng.random(len(rows))
+        """What these people send. Where there is one question nobody needs a coin."""
+        alone = len(self.server.policy.questions) == 1
+        coins = np.zeros(len(rows)) if alone else self._rng.random(len(rows))
         return report_many(rows, rewards, self.server.policy, coins, noise)
 
 
 class LocalWindow(EstimatorWindow):
-    """Reports go to the server at once."""
+    """Reports go to the server at once.
+
+    size   decisions of the window
+    """
 
     _state = ("size",)
 
@@ -151,7 +159,11 @@ class LocalWindow(EstimatorWindow):
 
 
 class BatchWindow(LocalWindow):
-    """Reports wait for the end of the window, in sums; nothing else of them is kept."""
+    """Reports wait for the end of the window, in sums; nothing else of them is kept.
+
+    size    decisions of the window
+    batch   the sums
+    """
 
     _state = ("size", "batch")
 
@@ -161,9 +173,8 @@ class BatchWindow(LocalWindow):
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers the one question."""
-        estimator = self.estimator
-        for report in estimator.answers(rows, rewards, self.noise):
-            self.batch.add(report, estimator.server.policy)
+        reports = self.estimator.answers(rows, rewards, self.noise)
+        self._commit(batch=self.batch.plus(reports, self.estimator.server.policy))
 
     def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
         """The server takes the batch, if it is large enough, and publishes the next policy."""

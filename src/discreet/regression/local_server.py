@@ -46,7 +46,6 @@ def _steps(phases: tuple[float, ...]) -> tuple[tuple[int, str], ...]:
     )
 
 
-
 @dataclass(frozen=True)
 class _Belief:
     """What the reports so far have told.

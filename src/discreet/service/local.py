@@ -65,23 +65,16 @@ class LocalHeld:
         """What a report must name: the policy that it answers."""
         return f"{self.epoch}-{self.version}"
 
-    def numbers(self, question: str) -> int | None:
-        """How many a report on a question has; None if it is not asked."""
-        shape = self.server.policy.shape(question)
-        if shape is None:
-            return None
-        if len(shape) == 2:  # symmetric
-            return shape[0] * (shape[0] + 1) // 2
-        return shape[0] if shape else 1
-
     def read(self, question: str, codes: list[int]) -> Report | None:
         """A report to take; None if no device could have sent it."""
-        wanted = self.numbers(question)
-        if len(codes) != wanted or any(not -RESPONSE <= code <= RESPONSE for code in codes):
-            return None
         policy = self.server.policy
+        shape = policy.shape(question)
+        if shape is None or len(codes) != sealing.entries(shape):
+            return None
+        if any(not -RESPONSE <= code <= RESPONSE for code in codes):
+            return None
         integers = np.array(codes, dtype=np.int64)
-        shaped = integers[None] if policy.shape(question) else integers
+        shaped = integers[None] if shape else integers
         values = policy.channels[question].decode(shaped)
         possible = policy.channels[question].possible(values).all()
         return Report(policy.window, question, values) if possible else None
@@ -147,11 +140,7 @@ def terms(held: LocalHeld, vault: Vault, policy: bytes) -> Terms:
     minimum = math.ceil(MINIMUM * size)
     if public.batch is not None:
         size, minimum = public.batch.size, public.batch.minimum
-    longest = 0
-    for question in public.questions:
-        values = [-RESPONSE] * (held.numbers(question.name) or 0)
-        report = {"id": "0" * 32, "policy": held.tag, "question": question.name, "values": values}
-        longest = max(longest, len(msgspec.json.encode(report)))
+    longest = sealing.longest_report(public, held.tag)
     return Terms(
         bandit=held.name,
         policy=held.tag,

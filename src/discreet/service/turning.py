@@ -227,7 +227,7 @@ def guarantee(held: Held | local.LocalHeld) -> Guarantee:
 
 def promised(definition: Definition) -> tuple[Any, Guarantee]:
     """The learner of a definition, new, and what the service would promise with it."""
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         server = definitions.local_server(definition)
         return server, local.promised(server)
     learner = definitions.learner(definition)

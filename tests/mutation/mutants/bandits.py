@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits import LinearBandit, estimators
+from discreet.bandits import LinearBandit, descent
 from discreet.bandits.baselines import ContinualLinUCB
 from discreet.bandits.window import SENSITIVITY, totals
 from discreet.privacy import SeededNoise
@@ -104,7 +104,7 @@ def a_row_that_changes_windows() -> float:
 
 def averaged_steps() -> float:
     """The first reward is 1 or -1, all others are zero; the exact averages compared."""
-    with spied(estimators) as seen:
+    with spied(descent) as seen:
         for reward in (1.0, -1.0):
             learner = bandit(0, estimator="sgd", policy="greedy")
             learner.learn(learner.decide(E1), reward)
@@ -280,7 +280,7 @@ MUTANTS = [
         averaged_steps,
         (
             Edit(
-                "bandits.estimators:DescentWindow.sensitivity",
+                "bandits.descent:DescentWindow.sensitivity",
                 "self.step * move",
                 "self.step",
             ),
@@ -297,7 +297,7 @@ MUTANTS = [
         rows_beyond_the_window,
         (
             Edit(
-                "bandits.estimators:DescentWindow._fold",
+                "bandits.descent:DescentWindow._fold",
                 "room = self.size - self.taken",
                 "room = len(rows)",
             ),

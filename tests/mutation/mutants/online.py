@@ -212,7 +212,7 @@ MUTANTS = [
         (
             Edit(
                 "online.feedback:Batches.choose",
-                "start = float(self._noise.laplace(scale, 1, self._spacing)[0]) if scale else 0.0",
+                "start = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0",
                 'start = self.__dict__.setdefault("kept", float(self._noise.laplace(scale, 1)[0]))',
             ),
         ),
@@ -259,7 +259,7 @@ MUTANTS = [
         (
             Edit(
                 "online.reduction:PrivateBandit.learn",
-                "self._taken.add(decision.round)  # from here",
+                "self._taken.add(t)  # from here",
                 "pass  # from here",
             ),
         ),

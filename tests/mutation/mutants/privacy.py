@@ -156,8 +156,8 @@ MUTANTS = [
         EPSILON,
         one_matrix,
         (
-            Edit("privacy.mechanisms:symmetric_to_vector", "math.sqrt(2)", "2.0"),
-            Edit("privacy.mechanisms:vector_to_symmetric", "math.sqrt(2)", "2.0"),
+            Edit("privacy.mechanisms:symmetric_to_vector", "* isometry", "* isometry**2"),
+            Edit("privacy.mechanisms:vector_to_symmetric", "/ isometry", "/ isometry**2"),
         ),
         attack="gaussian symmetric",
     ),
@@ -169,7 +169,7 @@ MUTANTS = [
         "sensitivity",
         1e-12,
         lost_length,
-        (Edit("privacy.mechanisms:symmetric_to_vector", "math.sqrt(2)", "1.0"),),
+        (Edit("privacy.mechanisms:symmetric_to_vector", "* isometry", "* 1.0"),),
         unit="relative length",
     ),
     Mutant(

@@ -19,10 +19,13 @@ from discreet.privacy.release import Release
 from discreet.regression import (
     PrivateGLM,
     PrivateLinearRegression,
+    PrivateLogisticRegression,
+    PrivateSearchCV,
     central,
     glm_erm,
     local,
     sample,
+    search,
     stages,
 )
 from discreet.regression.base import Problem
@@ -141,6 +144,36 @@ def glm_gradient() -> float:
                 X, labels
             )
             del seen[before + 1 :]
+    return moved(seen)
+
+
+def class_gradient() -> float:
+    """A row and its opposite, of the same one of four classes, in the first stage."""
+    with spied(sample) as seen:
+        for sign in (-1.0, 1.0):
+            before = len(seen)
+            X, y = np.zeros((30, 1)), np.zeros(30)
+            X[0], y[0] = sign, 3.0
+            options = {"classes": range(4), "norm_bound": 1.0, "fit_intercept": False}
+            PrivateLogisticRegression(EPSILON, DELTA, noise=SeededNoise(6), **options).fit(X, y)
+            del seen[before + 1 :]
+    return moved(seen)
+
+
+def moved_vote() -> float:
+    """A label that decides the vote of its block."""
+    with spied(search) as seen:
+        for label in (-1.0, 1.0):
+            X, y = np.ones((20, 1)), np.zeros(20)
+            y[0] = label
+            options = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
+            model = PrivateLinearRegression(EPSILON, DELTA, random_state=0, **options)
+            PrivateSearchCV(
+                model,
+                {"norm_bound": [1.0, 2.0]},
+                blocks=2,
+                scoring=lambda model, _, y: np.sum(y) * (model.norm_bound - 1.5),
+            ).fit(X, y)
     return moved(seen)
 
 
@@ -317,6 +350,39 @@ MUTANTS = [
         ),
         unit="of the booked move",
         attack="glm newton",
+    ),
+    Mutant(
+        "opposite gradients of classes forgotten",
+        "regression, central",
+        "Multinomial regression: two gradients of length tau h are taken to be tau h apart.",
+        "sensitivity",
+        1.0,
+        class_gradient,
+        (
+            Edit(
+                "regression.softmax:SoftmaxScore.sensitivities",
+                "gradient = 2 * weighting.tau",
+                "gradient = weighting.tau",
+            ),
+        ),
+        unit="of the booked move",
+        attack="logistic regression, four classes",
+    ),
+    Mutant(
+        "a vote reaches a candidate and leaves none",
+        "regression, central",
+        "Private search: a vote that changes is taken to change one count.",
+        "sensitivity",
+        1.0,
+        moved_vote,
+        (
+            Edit(
+                "regression.search:PrivateSearchCV._fit",
+                "sensitivity=budget.contributions * math.sqrt(2)",
+                "sensitivity=float(budget.contributions)",
+            ),
+        ),
+        unit="of the booked move",
     ),
     Mutant(
         "strong convexity forgotten",

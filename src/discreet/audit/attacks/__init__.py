@@ -1,6 +1,6 @@
 """All attacks by name, one module for each room or part of one. Importing it imports every learner.
 
-mechanisms   sums   local (channels, devices)   regression, regression_local
+mechanisms   sums   local (channels, devices), shuffled   regression, regression_local
 bandits, bandits_context, bandits_people, bandits_sparse
 online, online_projection_free   optimization
 snapshot     one stolen state
@@ -19,6 +19,7 @@ from discreet.audit.attacks import (
     optimization,
     regression,
     regression_local,
+    shuffled,
     snapshot,
     sums,
 )
@@ -35,6 +36,7 @@ MODULES = (
     optimization,
     regression,
     regression_local,
+    shuffled,
     snapshot,
     sums,
 )  # each has put its attacks into ATTACKS

@@ -45,7 +45,13 @@ _TERMS = msgspec.json.Decoder(Terms)
 
 @dataclass(slots=True)
 class Sealed:
-    """A report as it arrives, without anything that HTTP adds to it."""
+    """A report as it arrives, without anything that HTTP adds to it.
+
+    id       which report it is, whatever happens on the way
+    policy   the tag of the policy that it answers
+    person   who sends it; only a keyed hash is kept
+    sealed   what only the server can open
+    """
 
     id: bytes
     policy: str
@@ -54,7 +60,10 @@ class Sealed:
 
 
 class Relay:
-    """The batches of one process, and the server that they go to."""
+    """The batches of one process, and the server that they go to.
+
+    settings   how it runs
+    """
 
     def __init__(self, settings: RelaySettings) -> None:
         self.settings = settings
