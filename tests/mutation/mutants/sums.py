@@ -95,7 +95,13 @@ MUTANTS = [
         "PrefixSum, tree",
         "The sensitivity to three rounds of one person is that of one.",
         "prefix sum tree, three rounds of one user",
-        (Edit("privacy.tree:Tree.sensitivity", "k = contributions", "k = 1"),),
+        (
+            Edit(
+                "privacy.tree:Tree.sensitivity",
+                "k = np.arange(1, contributions + 1)",
+                "contributions = 1\n    k = np.arange(1, 2)",
+            ),
+        ),
     ),
     audited(
         "contributions ignored by filtered noise",
