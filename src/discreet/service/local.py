@@ -26,10 +26,10 @@ from discreet.bandits.local import bandit_guarantee
 from discreet.local import Report
 from discreet.privacy import Guarantee
 from discreet.privacy.interval import RESPONSE
-from discreet.service import definitions, sealing
+from discreet.service import definitions, offers, sealing
 from discreet.service import store as tables
-from discreet.service.definitions import Definition
 from discreet.service.replies import ReportCounts
+from discreet.service.schema import Definition
 from discreet.service.sealing import Terms
 from discreet.service.vault import Vault
 from discreet.state import from_bytes, to_bytes
@@ -177,10 +177,10 @@ def features(definition: Definition) -> dict[str, Any]:
     Lists, since the order counts. A row is the outer product of the two, parts first
     (`discreet.features`); the scale is in the parts.
     """
-    declared = definitions.features(definition)
+    declared = offers.features(definition)
     if declared is None:
         return {"dim": definition.dim}
-    assert isinstance(declared, definitions.Declared)
+    assert isinstance(declared, offers.Declared)
     columns = []
     anyone: dict[str, Any] = {}
     width = 1
