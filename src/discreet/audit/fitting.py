@@ -52,8 +52,8 @@ def _always(*names: str) -> Callable[[Any, Guarantee], Names]:
 
 
 def _linear_bandit(learner: Any, promise: Guarantee) -> Names:
-    if learner.trust == "local":
-        yield "linear bandit local"
+    if learner.trust != "joint":
+        yield f"linear bandit {learner.trust}"
         return
     sgd = learner.estimator == "sgd" or (learner.estimator == "auto" and learner.dim > MANY)
     if sgd:
@@ -168,7 +168,7 @@ def _linear_regression(learner: Any, promise: Guarantee) -> Names:
         yield f"linear regression {words}"
         if method == "single-pass":
             yield "linear regression single-pass, three rows of one person"
-    elif method in _LOCAL:
+    elif promise.trust == "local" and method in _LOCAL:
         yield from (f"local regression {name}" for name in _LOCAL[method])
 
 
