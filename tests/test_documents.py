@@ -34,8 +34,12 @@ PLACES = (
     "src/discreet/audit",
 )
 WRITTEN = {
+    "dossier.html",
     "experiment.json",
     "index.html",
+    "page.html",
+    "plan.html",
+    "plan.json",
     "report.html",
     "results.parquet",
 }  # by commands, into their folders

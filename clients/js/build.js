@@ -1,4 +1,4 @@
-// Bundles index.js and law.js into one small file: for npm, and for the demo page of the service.
+// Bundles index.js, law.js and sealing.js into one small file: for npm, and for the demo page of the service.
 import { writeFileSync } from "node:fs";
 import { build } from "esbuild";
 

@@ -56,6 +56,17 @@ export interface DeviceOptions {
   contributions?: number;
   /** Of all bandits whose promises are kept in the same storage; `epsilon` if left out. */
   total?: number;
+  /**
+   * The address of a relay: reports go there, sealed to the server's key, and the server never
+   * hears who sent which. It must be run by others than the server.
+   */
+  relay?: string;
+  /** Of the promise where the bandit's reports are shuffled; left out: they are private by themselves. */
+  delta?: number;
+  /** The most that a shuffled report costs by itself, even if relay and server are one; 8 if left out. */
+  localEpsilon?: number;
+  /** Who sends, for the relay's limit of one report in a batch; a random name if left out. */
+  person?: string;
   /** IndexedDB and Web Locks if left out; in Node `fileStorage` of discreet-client/node.js. */
   storage?: Storage;
   /** Called once for a report that the server refused for good, after it was dropped. */

@@ -1,7 +1,9 @@
 // discreet-client: decisions of a server, and devices that report in private. See README.md.
-import { best, chances, check, offered, report, unit, words } from "./law.js";
+import { best, chances, check, longest, offered, report, unit, words } from "./law.js";
+import { base64, digest, seal, toHex } from "./sealing.js";
 
 const TRIES = 5;
+const AGREEMENTS = 3; // tries to find server and relay of one mind
 const PAUSE = 100; // milliseconds before the second try; doubles, with jitter
 
 /** An answer other than success: its status, a stable kind, and what to do. */
@@ -23,11 +25,11 @@ const address = (url, bandit, call) =>
   `${url.replace(/\/+$/, "")}/v1/bandits/${encodeURIComponent(bandit)}/${call}`;
 
 /** A request with the same bytes each time, tried again where nothing was acknowledged. */
-async function send(url, options) {
+async function send(url, options, read = (reply) => reply.json()) {
   for (let attempt = 1; ; attempt++) {
     try {
       const reply = await fetch(url, { credentials: "omit", referrerPolicy: "no-referrer", ...options });
-      if (reply.ok) return await reply.json();
+      if (reply.ok) return await read(reply);
       const problem = await reply.json().catch(() => undefined);
       const error = new ServiceError(reply.status, problem);
       if (attempt === TRIES || ![429, 502, 503, 504].includes(reply.status)) throw error;
@@ -85,6 +87,8 @@ export class Client {
 
 // -- local trust -----------------------------------------------------------------------------------
 
+// No tag of the server's choice stays on the device, and nobody is sent elsewhere.
+const FRESH = { cache: "no-store", redirect: "error" };
 const KEPT = "discreet"; // the name of all that is kept, and of the lock around it
 
 /** IndexedDB, flushed to disk before a write is done; one lock for all tabs. */
@@ -125,17 +129,27 @@ export class Device {
   #storage;
   #refused;
   #policy;
+  #digest;
+  #relay;
+  #person;
 
-  constructor(url, bandit, { epsilon, contributions = 1, total = epsilon, storage, onRefused } = {}) {
+  constructor(url, bandit, options = {}) {
+    const { epsilon, contributions = 1, total = epsilon, storage, onRefused } = options;
+    const { relay, person, delta = 0, localEpsilon = 8 } = options;
     if (!(epsilon > 0 && epsilon < Infinity)) throw new RangeError("epsilon: a positive number");
     if (!(Number.isInteger(contributions) && contributions > 0))
       throw new RangeError("contributions: a positive integer");
     this.#url = url;
     this.#bandit = bandit;
-    this.#promise = { epsilon, contributions };
+    if (!(delta >= 0 && delta < 1) || (delta && !relay)) throw new RangeError("delta: below 1, with a relay");
+    if (!(localEpsilon > 0 && localEpsilon <= 25)) throw new RangeError("localEpsilon: a positive number");
+    this.#promise = { epsilon, contributions, ...(delta && { delta, localEpsilon }) };
     this.#total = total;
     this.#storage = storage ?? browserStorage();
     this.#refused = onRefused;
+    this.#relay = relay;
+    this.#person = person;
+    if (relay && !crypto.subtle) throw new Error("a relay needs a secure context: https, or localhost");
   }
 
   get #name() {
@@ -147,7 +161,7 @@ export class Device {
     return this.#storage.lock(async () => {
       const kept = (await this.#storage.get()) ?? {};
       const before = JSON.stringify(kept);
-      const result = work((kept[this.#name] ??= { sent: 0, waiting: [], reported: {} }), kept);
+      const result = await work((kept[this.#name] ??= { sent: 0, waiting: [], reported: {} }), kept);
       if (JSON.stringify(kept) !== before) await this.#storage.set(kept);
       return result;
     });
@@ -155,10 +169,8 @@ export class Device {
 
   /** The policy of now, checked; the promise is pinned at first sight. */
   async policy() {
-    const policy = await send(address(this.#url, this.#bandit, "policy"), {
-      cache: "no-store", // no tag of the server's choice stays on the device
-      redirect: "error",
-    });
+    const text = await send(address(this.#url, this.#bandit, "policy"), FRESH, (reply) => reply.text());
+    const policy = JSON.parse(text);
     check(policy, this.#promise);
     const bounds = JSON.stringify([policy.theta.length, policy.norm_bound, policy.outcome_range]);
     await this.#change((own, kept) => {
@@ -170,9 +182,11 @@ export class Device {
           );
         Object.assign(own, this.#promise, { bounds });
       }
-      const { epsilon, contributions } = this.#promise;
+      const { epsilon, contributions, delta = 0, localEpsilon = 0 } = this.#promise;
       if (
         epsilon > own.epsilon ||
+        delta > (own.delta ?? 0) ||
+        localEpsilon > (own.localEpsilon ?? 0) ||
         contributions > own.contributions ||
         epsilon / contributions > own.epsilon / own.contributions
       )
@@ -181,7 +195,34 @@ export class Device {
         );
       if (bounds !== own.bounds) throw new RangeError("this device was promised other bounds");
     });
+    if (this.#relay) this.#digest = await digest(text);
     return (this.#policy = policy);
+  }
+
+  /**
+   * What relay and server say of the batch that is open, if they say the same: a server that gave
+   * each person another key or policy could tell reports apart, and a relay that gave out its own
+   * key could read them.
+   */
+  async #terms(policy) {
+    for (let attempt = 1; ; attempt++) {
+      const [theirs, terms] = await Promise.all(
+        [this.#url, this.#relay].map((url) => send(address(url, this.#bandit, "terms"), FRESH))
+      );
+      const expected = { bandit: this.#bandit, policy: tagOf(policy), digest: this.#digest };
+      const agree = Object.keys({ ...theirs, ...terms }).every((name) => theirs[name] === terms[name]);
+      if (agree && Object.entries(expected).every(([name, value]) => terms[name] === value)) {
+        if (!(terms.size <= 2 ** 20 && terms.size >= longest(policy, tagOf(policy))))
+          throw new RangeError("the terms state a size that reports do not fit");
+        if (policy.batch && !(terms.minimum >= policy.batch.minimum))
+          throw new RangeError("the terms state a smaller crowd than the policy");
+        return [policy, terms];
+      }
+      if (attempt === AGREEMENTS)
+        throw new Error("relay and server do not agree on the policy: nothing was sent; try again later");
+      await new Promise((done) => setTimeout(done, PAUSE * 2 ** attempt));
+      policy = await this.policy(); // perhaps a window has just ended
+    }
   }
 
   /** An action for a context (or for rows of features); nothing of it leaves the device. */
@@ -210,22 +251,30 @@ export class Device {
     if (known === true) return "spent";
     let id = known;
     if (!id) {
-      const policy = await this.policy();
+      let policy = await this.policy();
+      let terms;
       if (policy.learning === false) return "closed"; // nothing is drawn, so nothing is spent
-      id = await this.#draw(decision, reward, policy);
+      if (this.#relay) [policy, terms] = await this.#terms(policy);
+      id = await this.#draw(decision, reward, policy, terms);
     }
     return (await this.flush())[id] ?? (id ? "duplicate" : "spent");
   }
 
-  #draw(decision, reward, policy) {
+  #draw(decision, reward, policy, terms) {
     if (decision.row.length !== policy.theta.length) throw new TypeError("another bandit's decision");
-    return this.#change((own) => {
+    return this.#change(async (own) => {
       if (own.reported[decision.id]) return own.reported[decision.id];
       if (own.sent >= this.#promise.contributions) return undefined;
       const id = randomId();
-      const tag = `${policy.epoch}-${policy.version}`;
+      const tag = tagOf(policy);
       const made = report(policy, decision.row, reward, words());
-      own.waiting.push({ id, body: JSON.stringify({ id, policy: tag, ...made }) });
+      let body = JSON.stringify({ id: terms ? randomId() : id, policy: tag, ...made });
+      if (terms) {
+        own.person ??= randomId();
+        const sealed = base64(await seal(terms, body));
+        body = JSON.stringify({ id, policy: tag, person: this.#person ?? own.person, sealed });
+      }
+      own.waiting.push({ id, body, relay: terms && this.#relay });
       own.reported[decision.id] = id;
       own.sent += 1; // counted, and kept, before it is sent
       return id;
@@ -235,15 +284,15 @@ export class Device {
   /** Send what has had no answer, the same bytes again; statuses by id of the report. */
   async flush() {
     const statuses = {};
-    for (const { id, body } of await this.#change((own) => [...own.waiting])) {
+    for (const { id, body, relay } of await this.#change((own) => [...own.waiting])) {
       let refusal;
+      const to = address(relay ?? this.#url, this.#bandit, relay ? "sealed" : "reports");
       try {
-        const reply = await send(address(this.#url, this.#bandit, "reports"), {
+        const reply = await send(to, {
+          ...FRESH,
           method: "POST",
           body,
           headers: { "Content-Type": "text/plain" },
-          cache: "no-store",
-          redirect: "error",
           keepalive: body.length < 60000,
         });
         statuses[id] = String(reply.status);
@@ -268,5 +317,5 @@ export class Device {
   }
 }
 
-const randomId = () =>
-  Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+const randomId = () => toHex(crypto.getRandomValues(new Uint8Array(16)));
+const tagOf = ({ epoch, version }) => `${epoch}-${version}`;

@@ -166,14 +166,25 @@ function scaled(row, bound) {
   return units.map((x) => x * size);
 }
 
+// A joint answer: what it tells of a record, and how much of its squared length each part has.
+const PARTS = [["gram", 0.3], ["moment", 0.65], ["square", 0.05]];
+
+/** Numbers of an answer in `d` columns. */
+const entries = (kind, d) =>
+  ({ gram: (d * (d + 1)) / 2, moment: d, square: 1, joint: (d * (d + 1)) / 2 + d + 1 })[kind];
+
 /** The answer to a question before its channel: no longer than 1, whatever the record is. */
-function answer(policy, { kind, clip: edge }, row, reward) {
+function answer(policy, { kind, clip: edge }, row, reward, scale = 1) {
+  if (kind === "joint")
+    return PARTS.flatMap(([part, weight]) =>
+      answer(policy, { kind: part, clip: edge }, row, reward, Math.sqrt(weight))
+    );
   const [low, high] = policy.outcome_range;
   const given = Number.isFinite(reward) ? reward : typeof reward === "boolean" ? +reward : NaN;
   const outcome = clip(given, low, high) / Math.max(Math.abs(low), Math.abs(high));
   const x = row.map((each) => clip(each, -1, 1));
   const residual = clip(outcome, -1, 1) - dot(x, policy.theta);
-  if (kind === "square") return [Math.min((residual / edge) * (residual / edge), 1)];
+  if (kind === "square") return [scale * Math.min((residual / edge) * (residual / edge), 1)];
   const z = policy.whitening[0].map((_, j) => dot(x, policy.whitening.map((line) => line[j])));
   const largest = largestOf(z);
   let u = z.map((each) => each / (largest || 1));
@@ -181,9 +192,9 @@ function answer(policy, { kind, clip: edge }, row, reward) {
   u = u.map((each) => each / (norm || 1));
   const length = norm * largest;
   const ratio = residual / (edge * Math.max(length, 1));
-  if (kind === "moment") return u.map((each) => each * clip(ratio, -1, 1));
+  if (kind === "moment") return u.map((each) => scale * (each * clip(ratio, -1, 1)));
   const weight = Math.min(length, 1) / Math.max(Math.abs(ratio), 1);
-  const entry = (i, j) => (u[i] * (u[j] * weight) + u[j] * (u[i] * weight)) / 2;
+  const entry = (i, j) => (scale * (u[i] * (u[j] * weight)) + scale * (u[j] * (u[i] * weight))) / 2;
   return u.flatMap((_, i) =>
     u.slice(i).map((_, k) => (k ? entry(i, i + k) * Math.sqrt(2) : entry(i, i)))
   );
@@ -196,6 +207,14 @@ export function report(policy, row, reward, next) {
   const place = policy.questions.findIndex(({ fraction }) => coin < (end += fraction));
   const question = policy.questions.at(place); // -1 is the last: fractions add up to nearly 1
   return { question: question.name, values: privatized(policy, question, row, reward, next) };
+}
+
+/** Characters of the longest report that a policy can lead to, whatever the record is. */
+export function longest({ theta, questions }, tag) {
+  return Math.max(...questions.map(({ name, kind }) => {
+    const values = new Array(entries(kind, theta.length)).fill(-RESPONSE);
+    return JSON.stringify({ id: "0".repeat(32), policy: tag, question: name, values }).length;
+  }));
 }
 
 export function privatized(policy, question, row, reward, next) {
@@ -292,7 +311,7 @@ function lossOf(kind, dim, c) {
   const odds = c.likely / (COINS - c.likely);
   if (kind !== "square") {
     if (!within(c.cap, 0, 1 - 1e-9)) return Infinity;
-    const q = fraction(kind === "gram" ? (dim * (dim + 1)) / 2 : dim, c.cap);
+    const q = fraction(entries(kind, dim), c.cap);
     return Math.abs(log(odds * ((1 - q) / q)));
   }
   if (c.likely <= COINS / 2 || !integer(c.mixture, 0, COINS)) return Infinity;
@@ -307,15 +326,66 @@ function lossOf(kind, dim, c) {
   );
 }
 
+/** log n! */
+function logFactorial(n) {
+  if (n < 12) {
+    let product = 1;
+    for (let i = 2; i <= n; i++) product *= i;
+    return log(product);
+  }
+  const square = n * n;
+  return (n + 0.5) * log(n) - n + 0.5 * log(2 * Math.PI) + (1 - (1 - 2 / (7 * square)) / (30 * square)) / (12 * n);
+}
+
+const chance = (n, k, p) =>
+  Math.exp(logFactorial(n) - logFactorial(k) - logFactorial(n - k) + k * log(p) + (n - k) * log(1 - p));
+
+/**
+ * The delta at `epsilon` of one report that costs `each` by itself, shuffled among n: as
+ * src/discreet/privacy/shuffle.py proves it. What the sums leave out is below 1e-30.
+ */
+export function shuffledDelta(epsilon, each, n) {
+  if (epsilon >= each) return 0;
+  const [t, L] = [Math.exp(epsilon), Math.exp(each)];
+  const [gain, loss, p] = [L - t, L * t - 1, 2 / (L + 1)];
+  const mean = (n - 1) * p;
+  const width = 12 * Math.sqrt(mean * (1 - p)) + 144;
+  let sum = 0;
+  for (let m = Math.max(0, Math.floor(mean - width)) + 1; m <= Math.min(n, mean + width + 1); m++) {
+    let k = Math.floor((loss * m) / (gain + loss)) + 1;
+    let inner = 0;
+    let weight = k > m ? 0 : chance(m, k, 0.5);
+    for (; k <= m && weight * gain * m > inner * 1e-17; k++) {
+      inner += weight * (gain * k - loss * (m - k));
+      weight *= (m - k) / (k + 1);
+    }
+    sum += (chance(n - 1, m - 1, p) * inner) / m;
+  }
+  return p * sum;
+}
+
+/** The most that a report may cost by itself where it hides in a batch: computed, not believed. */
+function hidden({ epsilon, batch }, { epsilon: most, contributions, delta, localEpsilon }) {
+  const { size: planned, minimum, honest } = batch;
+  if (!delta) fail("its reports need a crowd: state `relay` and `delta`");
+  if (contributions !== 1) fail("reports are shuffled: this client sends one, so state contributions 1");
+  if (!within(batch.epsilon, 1e-10, most) || !within(batch.delta, 1e-300, delta)) fail("it asks for more epsilon");
+  if (!integer(planned, 1, 1e9) || !integer(minimum, 1, planned) || !integer(honest, 1, minimum)) fail("batch");
+  if (!within(epsilon, 1e-10, localEpsilon)) fail("its reports cost more by themselves");
+  if (!(shuffledDelta(most, epsilon, honest) <= delta * (1 + 1e-6))) fail("its batch is too small to hide in");
+  return localEpsilon;
+}
+
 /** Refuse a policy that asks for more than `promise`, or holds numbers no server needs. */
 export function check(policy, promise) {
   const { epsilon, contributions: k, theta, questions, features, outcome_range: range } = policy;
   const d = theta?.length;
   if (policy.format !== 1) fail("expected format 1; update this client");
   if (!integer(d, 1, 512) || !theta.every(bounded)) fail("theta");
-  if (!within(epsilon, 1e-10, promise.epsilon)) fail("it asks for more epsilon");
   if (!integer(k, 1, promise.contributions)) fail("it asks for more contributions");
-  if (epsilon / k > promise.epsilon / promise.contributions) fail("its reports cost more each");
+  const most = policy.batch ? hidden(policy, promise) : promise.epsilon;
+  if (!within(epsilon, 1e-10, most)) fail("it asks for more epsilon");
+  if (epsilon / k > most / promise.contributions) fail("its reports cost more each");
   for (const name of ["whitening", "root"])
     if (!list(policy[name], d, (line) => list(line, d, bounded))) fail(name);
   if (!(largestOf(policy.whitening.flat()) >= 1 / LARGEST)) fail("whitening");
@@ -329,7 +399,7 @@ export function check(policy, promise) {
   if (!integer(questions?.length, 1, 64)) fail("questions");
   let sum = 0;
   for (const { name, kind, clip: edge, fraction: part } of questions) {
-    if (typeof name !== "string" || !["gram", "moment", "square"].includes(kind)) fail("questions");
+    if (typeof name !== "string" || !entries(kind, 1)) fail("questions");
     if (!within(edge, 1e-6, LARGEST) || !within(part, 0, 1)) fail("questions");
     if (!(lossOf(kind, d, policy.channels?.[kind]) <= epsilon / k)) fail("a channel breaks its promise");
     sum += part;

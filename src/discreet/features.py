@@ -15,8 +15,10 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array, one_of
+from discreet.parameters import Parameters
 
 
 class Number:
@@ -58,6 +60,11 @@ class Number:
         if x.ndim != 1 or np.isnan(x).any():
             raise ValueError
         rows[:, at] = 2.0 * ((np.clip(x, self.low, self.high) - self.low) / self._width) - 1.0
+
+    def _sparse(self, values: Any) -> Any:
+        rows = np.empty((len(values), 1))
+        self._put_many(values, rows, 0)
+        return scipy.sparse.csr_array(rows)
 
 
 class Category:
@@ -104,10 +111,20 @@ class Category:
             row[at + code] = 1.0
 
     def _put_many(self, values: Any, rows: Array, at: int) -> None:
+        known, codes = self._known(values)
+        rows[known, at + codes] = 1.0
+
+    def _sparse(self, values: Any) -> Any:
+        known, codes = self._known(values)
+        shape = (len(values), len(self.categories) + self.other)
+        return scipy.sparse.csr_array((np.ones(len(known)), (known, codes)), shape=shape)
+
+    def _known(self, values: Any) -> tuple[Any, Any]:
+        """Places of values that have a column, and which."""
         values = values.tolist() if hasattr(values, "tolist") else values
         codes = np.array([self._code(value) for value in values], dtype=np.intp)
         known = np.flatnonzero(codes >= 0)
-        rows[known, at + codes[known]] = 1.0
+        return known, codes[known]
 
 
 class FeatureMap:
@@ -221,6 +238,92 @@ class FeatureMap:
         return self._z[places]
 
 
+class DeclaredEncoder(Parameters):
+    """From tables to rows in the unit ball: a scikit-learn transformer that reads no data to fit.
+
+    Every declared column adds at most 1 to the square of a row's norm, so all are divided by
+    sqrt(number of columns): norm_bound=1.0 is the bound to state to the estimator behind it. There
+    is no constant column: estimators have fit_intercept.
+
+    Requires   bounds and categories that are public: stated, never read off the data.
+    Guarantee  l2 norm at most 1 (up to rounding) for every input. A row depends on its own record
+               alone, and on the declaration: one record replaced is one row replaced, so a pipeline
+               of it and a private estimator keeps the estimator's promise.
+
+    columns   what the columns are, by name and in order; a table may have others, which are
+              ignored, a matrix has these
+    sparse    whether rows are a sparse matrix (CSR), for categories of very many values
+
+    >>> encoder = DeclaredEncoder({"age": Number(18, 98), "plan": Category("basic", "gold")})
+    >>> encoder.transform({"age": [18, 58], "plan": ["gold", "basic"]}).round(3)
+    array([[-0.707,  0.   ,  0.707],
+           [ 0.   ,  0.707,  0.   ]])
+    >>> encoder.get_feature_names_out()
+    array(['age', 'plan=basic', 'plan=gold'], dtype=object)
+    """
+
+    n_features_in_: int
+
+    def __init__(self, columns: Mapping[str, Number | Category], *, sparse: bool = False) -> None:
+        self.columns = columns
+        self.sparse = sparse
+
+    def fit(self, X: Any, y: Any = None) -> "DeclaredEncoder":
+        """Check the names of the columns; nothing is learned from what is in them, nor from y."""
+        known = self._declared()
+        found = names_of(X)
+        vars(self).pop("feature_names_in_", None)
+        if found is not None:
+            for name in known.declared:
+                if name not in found:
+                    raise _absent(name)
+            vars(self)["feature_names_in_"] = np.asarray(found, dtype=object)
+        width = np.shape(X)[1:] if hasattr(X, "shape") else (len(known.declared),)
+        self.n_features_in_ = int(width[0]) if width else 1
+        return self
+
+    def transform(self, X: Any) -> Any:  # (n, number of output columns)
+        """Rows for a data frame, a mapping of columns, or a matrix in the declared order."""
+        known = self._declared()
+        if isinstance(X, np.ndarray) and X.shape[1:] != (len(known.declared),):
+            raise ValueError(
+                f"X must be a matrix of the {len(known.declared)} declared columns in their order, "
+                f"or a data frame that has them; got shape {X.shape}"
+            )
+        scale = 1 / math.sqrt(known.squares)
+        if not self.sparse:
+            return known.table(X) * scale
+        return known.sparse_table(X) * scale
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """`fit` and `transform`."""
+        return self.fit(X).transform(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names of the output columns; those of the input are declared, `input_features` unused."""
+        return np.asarray(self._declared().names, dtype=object)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's machinery asks; only scikit-learn calls this."""
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]),
+            input_tags=InputTags(string=True, categorical=True),
+            requires_fit=False,  # nothing is learned: `fit` of what follows does not warn of it
+        )
+
+    def _declared(self) -> "_Columns":
+        if not self.columns:
+            raise ValueError("columns must declare at least one Number or Category")
+        return _Columns(self.columns, constant=False)
+
+
 class _Columns:
     """Declared columns side by side, after a constant 1 if wanted.
 
@@ -236,6 +339,7 @@ class _Columns:
                 raise ValueError(f"column {column!r} must be declared as a Number or a Category")
             self.places.append((column, feature, len(self.names)))
             self.names += feature._names(column)
+        self.declared = tuple(features)
         self.squares = constant + len(features)  # bounds the square of a row's norm
         self._start = [1.0] * constant + [0.0] * (len(self.names) - constant)
 
@@ -252,7 +356,7 @@ class _Columns:
         return row
 
     def table(self, contexts: Any) -> Array:  # (n, columns)
-        columns = self._by_column(contexts)
+        columns = self.by_column(contexts)
         table = np.tile(np.array(self._start), (len(columns[0]), 1))
         for (column, feature, at), values in zip(self.places, columns, strict=True):
             try:
@@ -260,6 +364,16 @@ class _Columns:
             except (TypeError, ValueError, OverflowError):
                 raise _unfit(column, feature) from None
         return table
+
+    def sparse_table(self, contexts: Any) -> Any:  # (n, columns), CSR
+        """`table` without a constant, and without its zeros."""
+        parts = []
+        for (column, feature, _), values in zip(self.places, self.by_column(contexts), strict=True):
+            try:
+                parts.append(feature._sparse(values))
+            except (TypeError, ValueError, OverflowError):
+                raise _unfit(column, feature) from None
+        return scipy.sparse.hstack(parts, format="csr")
 
     def public(self, action: str, actions: Any) -> list[float]:
         """The attributes of a declared action: it is public, so a slip is refused, not clipped."""
@@ -280,7 +394,7 @@ class _Columns:
             )
         return {column: value for (column, _, _), value in zip(self.places, values, strict=True)}
 
-    def _by_column(self, contexts: Any) -> list[Any]:
+    def by_column(self, contexts: Any) -> list[Any]:
         names = [column for column, _, _ in self.places]
         if isinstance(contexts, np.ndarray) and contexts.shape[1:] == (len(names),):
             contexts = dict(zip(names, contexts.T, strict=True))
@@ -296,6 +410,12 @@ class _Columns:
         if scalar or len({len(c) for c in columns}) != 1:
             raise ValueError("many needs columns of one length; for one context call the map")
         return columns
+
+
+def names_of(X: Any) -> tuple[str, ...] | None:
+    """The column names of a data frame where all of them are text; else None."""
+    names = tuple(getattr(X, "columns", ()))
+    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _is_missing(value: Any) -> bool:

@@ -64,7 +64,17 @@ def test_fit__the_check_above_sees_a_sensitivity_that_is_too_small():
     assert twice.comparing(claim)(0, noise_of(0, 0)).mu == pytest.approx(2 * claim.mu)
 
 
-@pytest.mark.parametrize("name", ["glm newton", "linear regression reweighted"])
+SLOW = ("logistic regression, four classes", "search cv")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "glm newton",
+        "linear regression reweighted",
+        *(pytest.param(name, marks=pytest.mark.thorough) for name in SLOW),
+    ],
+)
 def test_attack__catches_half_the_noise(name):
     claim = ATTACKS[name].at(4.0).claim
     twice = gaussian_epsilon(2 * claim.mu, claim.delta)

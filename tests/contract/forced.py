@@ -26,6 +26,7 @@ from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, PrefixSum, mechanisms
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.lattice import LatticeSum
+from discreet.privacy.observation import is_unpublished
 from discreet.privacy.toeplitz import FilteredSum
 from discreet.privacy.tree import TreeSum
 
@@ -187,6 +188,8 @@ def deaf() -> Iterator[Transcript]:
 
         def additive(kept: Any) -> Any:
             def release(value: Any, **about: Any) -> Any:
+                if is_unpublished():  # a part of the value of a later release
+                    return kept(value, **about)
                 out = kept(heard.stand_in(value), **about)
                 kind = "gaussian" if out.release.mechanism == "gaussian" else "pure"
                 heard.note(kind, value, out.release.scale, out.release.norm)

@@ -11,6 +11,7 @@ of its person where a person is protected.
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -36,7 +37,15 @@ from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.privacy import Budget, Crowd, PrefixSum, SeededNoise, Tree
-from discreet.regression import OLS, SSP, AdaSSP, DPGradientDescent, PrivateGLM
+from discreet.regression import (
+    OLS,
+    SSP,
+    AdaSSP,
+    DPGradientDescent,
+    PrivateGLM,
+    PrivateLogisticRegression,
+    PrivateSearchCV,
+)
 from discreet.regression import PrivateLinearRegression as Linear
 from discreet.state import encode
 
@@ -411,7 +420,7 @@ def entry_has(family: Family, method: str) -> bool:
 class Fitted(Family):
     """fit(X, y): the estimate, its predictions and widths."""
 
-    def __init__(self, labels: tuple[float, float] = (-1.0, 1.0), dim: int = DIM) -> None:
+    def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0), dim: int = DIM) -> None:
         self.labels, self.dim = labels, dim
 
     def data(self, entry: Entry, which: int) -> list[Any]:
@@ -438,8 +447,9 @@ class Fitted(Family):
             "intercept": model.intercept_,
             "predict": model.predict(probes),
         }
-        if model._estimate.covariance is not None:
-            seen["width"] = model.confidence_width(probes)
+        for name in ("confidence_width", "predict_interval", "predict_proba_interval"):
+            with suppress(ValueError):  # a method without
+                seen[name] = getattr(model, name, repr)(probes)
         return seen
 
 
@@ -801,6 +811,18 @@ def _regression() -> list[Entry]:
                 if trust == "central":
                     known = {"public_X": public, **options}
                     entry(f"{name} public", PrivateGLM, Fitted(labels), coef_bound=1.0, **known)
+    for known, classes in (({}, 2), ({}, 4), ({"public_X": public}, 3)):
+        labels = tuple(map(float, range(classes)))
+        name = f"PrivateLogisticRegression {classes} classes"
+        options = {"epsilon": EPSILON, "classes": labels, "coef_bound": 1.0, **known}
+        entry(name, PrivateLogisticRegression, Fitted(labels), **options)
+
+    def search() -> Any:
+        options = {"noise": SeededNoise(2), "random_state": 1, "label_bound": 1.0}
+        model = Linear(EPSILON, norm_bound=1.0, fit_intercept=False, **options)
+        return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
+
+    out.append(Entry("PrivateSearchCV", PrivateSearchCV, search, Fitted(), 60))
     for of in (SSP, AdaSSP, DPGradientDescent):
         entry(of.__name__, of, Fitted(), epsilon=2.5 if of is AdaSSP else EPSILON)
     entry("OLS", OLS, Fitted(), private=False)

@@ -12,6 +12,7 @@ from discreet.bandits import PublicPolicy
 from discreet.features import Category, FeatureMap, Number
 from discreet.local.questions import answer
 from discreet.local.record import scaled_outcomes, scaled_rows
+from discreet.privacy import Crowd
 from discreet.privacy.noise import SystemNoise
 from discreet.privacy.portable import COINS, log
 from discreet.service import definitions, local
@@ -34,10 +35,12 @@ class Recorded(SystemNoise):
         return (drawn + 0.5) / COINS
 
 
-def policy(dim, epsilon, seed):
+def policy(dim, epsilon, seed, batch=None):
     """A policy as a server might publish it."""
     rng = np.random.default_rng(seed)
-    start = PublicPolicy.start(dim, epsilon, clip=0.3, reward_range=(-0.5, 2.0), contributions=2)
+    start = PublicPolicy.start(
+        dim, epsilon, clip=0.3, reward_range=(-0.5, 2.0), contributions=2, batch=batch
+    )
     record = start.to_dict() | {
         "window": 3,
         "theta": (rng.standard_normal(dim) / 2).tolist(),
@@ -72,26 +75,27 @@ def values(public, question, row, reward, noise):
 def made():
     """All vectors."""
     reports, policies = [], []
-    for dim in DIMS:
-        for epsilon in EPSILONS:
-            seed = len(policies)
-            public = policy(dim, epsilon, seed)
-            policies.append(document(public))
-            rng = np.random.default_rng([seed, 1])
-            for row, reward in records(dim, rng):
-                for place, question in enumerate(public.questions):
-                    noise = Recorded([seed, len(reports)])
-                    sent = values(public, question, row, reward, noise)
-                    reports.append(
-                        {
-                            "policy": seed,
-                            "question": place,
-                            "row": row.tolist(),
-                            "reward": reward,
-                            "words": noise.words,
-                            "values": sent,
-                        }
-                    )
+    kinds = [(dim, epsilon, None) for dim in DIMS for epsilon in EPSILONS]
+    kinds += [(dim, 9.0, Crowd().batch(20_000, 1.0, 1e-6)) for dim in DIMS]  # joint answers
+    for dim, epsilon, batch in kinds:
+        seed = len(policies)
+        public = policy(dim, epsilon, seed, batch)
+        policies.append(document(public))
+        rng = np.random.default_rng([seed, 1])
+        for row, reward in records(dim, rng):
+            for place, question in enumerate(public.questions):
+                noise = Recorded([seed, len(reports)])
+                sent = values(public, question, row, reward, noise)
+                reports.append(
+                    {
+                        "policy": seed,
+                        "question": place,
+                        "row": row.tolist(),
+                        "reward": reward,
+                        "words": noise.words,
+                        "values": sent,
+                    }
+                )
     x = np.concatenate([np.geomspace(5e-324, 1.7e308, 64), 1 + np.linspace(-1e-3, 1e-3, 33)])
     return {
         "logarithms": [[float(each), float(log(each))] for each in x],

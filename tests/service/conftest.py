@@ -36,7 +36,7 @@ class Running:
 
     def __init__(self, folder: Path, **more: object) -> None:
         self._clients: list[Client] = []
-        self.port = free_port()
+        self.port = int(str(more.pop("port", free_port())))
         self.settings = Settings(
             **{
                 "store": f"sqlite:///{folder}/store.db",

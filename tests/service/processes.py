@@ -17,6 +17,8 @@ from discreet.service.client import Client
 _PARENT = """
 import json, os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: they leave no trace
+from discreet.service.relay.serving import serve as relay
+from discreet.service.relay.settings import RelaySettings
 from discreet.service.serving import serve
 from discreet.service.settings import Settings
 for line in sys.stdin:
@@ -31,7 +33,10 @@ for line in sys.stdin:
         with open(environment["OUT"], "w") as out:
             os.dup2(out.fileno(), 2)
             try:
-                serve(Settings.from_environment(), out)
+                if "DISCREET_RELAY_SERVER" in environment:
+                    relay(RelaySettings.from_environment(), out)
+                else:
+                    serve(Settings.from_environment(), out)
             except Exception as error:
                 print(f"ended by {type(error).__name__}: {error}", file=out, flush=True)
                 os._exit(2)
@@ -59,17 +64,28 @@ class Parent:
             pid, out = self._forked(store, secrets, port, before)
         return Child(pid, port, out, self.admin)
 
+    def relay(self, port: int, **settings: object) -> "Child":
+        """A relay: `settings` as DISCREET_RELAY_ variables."""
+        environment = {f"DISCREET_RELAY_{name.upper()}": str(v) for name, v in settings.items()}
+        with self._lock:
+            pid, out = self._started({"DISCREET_RELAY_PORT": str(port), **environment})
+        return Child(pid, port, out, self.admin)
+
     def _forked(self, store: str, secrets: Path, port: int, before: str) -> tuple[int, Path]:
+        return self._started(
+            {
+                "DISCREET_STORE": store,
+                "DISCREET_SECRETS": str(secrets),
+                "DISCREET_PORT": str(port),
+                "DISCREET_ADMIN_KEY": self.admin,
+                "BEFORE": before,
+            }
+        )
+
+    def _started(self, environment: dict[str, str]) -> tuple[int, Path]:
         self.count += 1
         out = self.folder / f"server-{self.count}.log"
-        environment = {
-            "DISCREET_STORE": store,
-            "DISCREET_SECRETS": str(secrets),
-            "DISCREET_PORT": str(port),
-            "DISCREET_ADMIN_KEY": self.admin,
-            "OUT": str(out),
-            "BEFORE": before,
-        }
+        environment = {**environment, "OUT": str(out)}
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.process.stdin.write(json.dumps(environment) + "\n")

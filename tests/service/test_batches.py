@@ -5,8 +5,11 @@ import secrets
 import threading
 
 import msgspec
+import numpy as np
 import pytest
 
+from discreet.bandits import Device, PublicPolicy
+from discreet.privacy import SeededNoise
 from discreet.service import sealing
 from discreet.service.sealing import Terms
 from tests.service.conftest import Running
@@ -183,3 +186,76 @@ def test_batch__needs_a_bandit_of_local_trust(made):
     assert put(made, moved, sealed)[0] == 409
     moved = msgspec.structs.replace(terms, bandit="nothing")
     assert put(made, moved, sealed)[0] == 409
+
+
+SHUFFLED = {
+    "dim": 2,
+    "reward": {"range": [0, 1]},
+    "privacy": {"epsilon": 3.0, "delta": 1e-4, "trust": "shuffled"},
+}
+
+
+@pytest.fixture
+def shuffled(made):
+    made.client().create("crowd", SHUFFLED)
+    return made
+
+
+def shuffled_reports(server, seeds):
+    """What devices with limits of their own would send through a relay."""
+    terms, (document, _) = terms_of(server, "crowd"), policy(server, "crowd")
+    public = PublicPolicy.from_dict(document)
+    rng = np.random.default_rng(3)
+    sealed = []
+    for seed in seeds:
+        device = Device(public, epsilon=3.0, delta=1e-4, seed=seed, noise=SeededNoise(seed))
+        made = device.report(device.decide(rng.standard_normal((3, 2))), 1.0)
+        values = public.channels[made.question].encode(made.values).ravel().tolist()
+        body = {"id": f"{seed:032x}", "policy": terms.policy}
+        body |= {"question": made.question, "values": values}
+        sealed.append(sealing.seal(terms, msgspec.json.encode(body)))
+    return terms, sealed
+
+
+def test_shuffled__a_batch_is_the_window_and_the_promise_counts_it(shuffled):
+    terms, (document, _) = terms_of(shuffled, "crowd"), policy(shuffled, "crowd")
+    assert (terms.batch, terms.minimum) == (document["batch"]["size"], document["batch"]["minimum"])
+    assert terms.epsilon == document["epsilon"] > 1
+    terms, sealed = shuffled_reports(shuffled, range(terms.minimum))
+    assert put(shuffled, terms, sealed)[1] == {"status": "counted"}
+    shown = shuffled.client().bandit("crowd")
+    assert (shown["policy"], shown["reports"]["taken"]) == (2, terms.minimum)
+    promise = shuffled.client().guarantee("crowd")
+    assert (promise["trust"], promise["epsilon"], promise["delta"]) == ("shuffled", 3.0, 1e-4)
+    assert len(promise["releases"]) == 1
+    (release,) = shuffled.client().releases("crowd")
+    assert release["count"] == terms.minimum
+
+
+def test_shuffled__a_smaller_batch_is_dropped_and_the_window_stays_open(shuffled):
+    terms = terms_of(shuffled, "crowd")
+    terms, sealed = shuffled_reports(shuffled, range(terms.minimum))
+    assert put(shuffled, terms, sealed[:-1])[1] == {"status": "small"}
+    assert taken(shuffled, "crowd") == 0
+    assert put(shuffled, terms, sealed)[1] == {"status": "counted"}
+
+
+def test_shuffled__a_report_that_comes_alone_is_refused(shuffled):
+    (document, _) = policy(shuffled, "crowd")
+    body = {"id": "0" * 32, "policy": f"{document['epoch']}-1", "question": "joint", "values": [0]}
+    status, _, raw = shuffled.request(
+        "POST", "/v1/bandits/crowd/reports", json.dumps(body).encode(), Authorization=""
+    )
+    assert (status, json.loads(raw)["type"]) == (409, "urn:discreet:problem:relay-only")
+    assert taken(shuffled, "crowd") == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"epsilon": None}, {"unit": "person"}, {"population": "p"}, {"crowd": {"minimum": 2.0}},
+     {"trust": "local"}, {"trust": "joint", "crowd": {}}],
+)  # fmt: skip
+def test_shuffled__what_cannot_be_promised_is_refused(made, change):
+    definition = {**SHUFFLED, "privacy": {**SHUFFLED["privacy"], **change}}
+    status, _, raw = made.request("PUT", "/v1/bandits/wrong", json.dumps(definition).encode())
+    assert status == 422, raw

@@ -221,7 +221,7 @@ test("the cap's part of the sphere is right in the dimensions where it has a for
 
 test("honest policies of every dimension and epsilon pass the same checks", () => {
   const vectors = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url)));
-  for (const policy of vectors.policies)
+  for (const policy of vectors.policies.filter(({ batch }) => !batch)) // tests/clients/sizes.node.js: crowds
     law.check(policy, { epsilon: policy.epsilon, contributions: policy.contributions });
 });
 

@@ -197,6 +197,12 @@ def _glm(learner: Any, promise: Guarantee) -> Names:
         yield f"glm {learner.method_}"
 
 
+def _logistic(learner: Any, promise: Guarantee) -> Names:
+    if learner.public_X is None:
+        several = len(learner.classes_) > 2
+        yield "logistic regression, four classes" if several else "logistic regression"
+
+
 FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
     "LinearBandit": _linear_bandit,
     "LocalServer": _always("linear bandit local", "device, hostile policy"),
@@ -220,6 +226,8 @@ FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
     "PrefixSum": _prefix_sum,
     "PrivateLinearRegression": _linear_regression,
     "PrivateGLM": _glm,
+    "PrivateLogisticRegression": _logistic,
+    "PrivateSearchCV": _always("search cv"),
     "SSP": _always("ssp"),
     "AdaSSP": _always("adassp"),
     "DPGradientDescent": _always("dp gradient descent"),

@@ -50,7 +50,11 @@ def bandit_guarantee(
 
 
 class LocalReports(Stateful, Estimator):
-    """Devices and server in one process: rows are answered at once, and only reports are kept."""
+    """Devices and server in one process: rows are answered at once, and only reports are kept.
+
+    server   takes the reports
+    seed     of what devices draw in public: which question they answer
+    """
 
     policies = LOCAL_POLICIES
     where = "trust='local' or 'shuffled'"
@@ -128,7 +132,10 @@ class LocalReports(Stateful, Estimator):
 
 
 class LocalWindow(EstimatorWindow):
-    """Reports go to the server at once."""
+    """Reports go to the server at once.
+
+    size   decisions of the window
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("size",)
 
@@ -152,9 +159,13 @@ class LocalWindow(EstimatorWindow):
 
 
 class BatchWindow(LocalWindow):
-    """Reports wait for the end of the window, in sums; nothing else of them is kept."""
+    """Reports wait for the end of the window, in sums; nothing else of them is kept.
 
-    _state = ("size", "batch")
+    size    decisions of the window
+    batch   the sums
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("size", "batch")
 
     def __init__(self, size: int, batch: BatchSum) -> None:
         super().__init__(size)

@@ -58,8 +58,8 @@ DISCOUNT = 1.0
 class _Belief:
     """What the reports so far have told: the posterior of theta, and the running Gram."""
 
-    theta: Array
-    covariance: Array
+    theta: Array  # (d,), the posterior mean
+    covariance: Array  # (d, d), of its error
     gram: Array  # in the coordinates of the open window's whitening
     weight: float  # the reports that the Gram is worth
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 _MANY = "--epsilon"  # takes all numbers that follow it
-_SERVICE = ("serve", "keys", "backup", "restore")  # commands of the extra `service`
+_SERVICE = ("serve", "relay", "keys", "backup", "restore")  # commands of the extra `service`
 _EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "fence", "vault"))
 _STOPPED = (
     "demo",

@@ -12,6 +12,7 @@ from discreet.cli.dossier import dossier
 from discreet.cli.forecast import forecast
 from discreet.cli.keys import keys
 from discreet.cli.learners import learners
+from discreet.cli.relay import relay
 from discreet.cli.report import report
 from discreet.cli.restore import restore
 from discreet.cli.run import run
@@ -54,7 +55,7 @@ def start(
 
 for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
     app.command()(command)
-for service in (serve, backup, restore, witness):
+for service in (serve, relay, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)
 app.add_typer(keys, name="keys", rich_help_panel="The decision service")
 app.command()(version)

@@ -52,8 +52,8 @@ def html(results: Results) -> str:
 
 def headline_learner(results: Results) -> str | None:
     """The first private learner of the experiment: the one the first page speaks of."""
-    entries = results.task.learners
-    private = (each.title for each in results.experiment.learners if entries[each.name].private)
+    entry = results.task.learner_entry
+    private = (each.title for each in results.experiment.learners if entry(each).private)
     return next(private, None)
 
 

@@ -7,6 +7,7 @@ reads all outputs would see. While nobody observes, a report costs one compariso
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from discreet.privacy.release import Release
 
 _observer: list["Observed"] | None = None
 _kinds: tuple[str, ...] = ()  # that are observed; empty: all
+_inside: ContextVar[bool] = ContextVar("_inside", default=False)
 
 
 class Observed(NamedTuple):
@@ -46,9 +48,28 @@ def observed(*kinds: str) -> Iterator[list[Observed]]:
         _observer = None
 
 
+@contextmanager
+def unpublished() -> Iterator[None]:
+    """What mechanisms compute in this block stays inside: it is part of a value not yet released.
+
+    For a private computation that runs a mechanism on its way, such as a trial fit whose outcome
+    becomes one vote: the vote's release is what is paid for and what is seen.
+    """
+    outside = _inside.set(True)
+    try:
+        yield
+    finally:
+        _inside.reset(outside)
+
+
+def is_unpublished() -> bool:
+    """Whether this runs inside `unpublished`."""
+    return _inside.get()
+
+
 def observe(kind: str, value: Any, release: Release | None = None) -> None:
     """Tell the observer, if there is one, that this value is published now."""
-    if _observer is not None and (kind in _kinds or not _kinds):
+    if _observer is not None and not _inside.get() and (kind in _kinds or not _kinds):
         _observer.append(Observed(kind, np.array(value, dtype=np.float64), release))
 
 

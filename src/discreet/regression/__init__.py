@@ -12,6 +12,8 @@ from discreet.regression.information import (
     rows_needed,
 )
 from discreet.regression.linear import PrivateLinearRegression
+from discreet.regression.logistic import PrivateLogisticRegression
+from discreet.regression.search import PrivateSearchCV
 from discreet.regression.surroundings import PrivacyLeakWarning
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "PrivacyLeakWarning",
     "PrivateGLM",
     "PrivateLinearRegression",
+    "PrivateLogisticRegression",
+    "PrivateSearchCV",
     "Problem",
     "UnstatedWarning",
     "error_limit",

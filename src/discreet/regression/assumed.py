@@ -7,6 +7,7 @@ fitted unless fit_intercept=False is said; until then what was not stated is 1.0
 """
 
 import warnings
+from collections.abc import Mapping
 
 
 class UnstatedWarning(FutureWarning):
@@ -17,7 +18,7 @@ ASSUMED = 1.0  # a bound that was not stated
 
 
 def warn_of_assumptions(
-    bounds: dict[str, tuple[float | None, str]], fit_intercept: bool | None, *, stacklevel: int
+    bounds: Mapping[str, tuple[object, str]], fit_intercept: bool | None, *, stacklevel: int
 ) -> None:
     """Warn of bounds and of an intercept that are None; the data have no say.
 

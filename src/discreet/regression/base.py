@@ -22,6 +22,7 @@ from discreet.arrays import (
     public_bound,
     row_norms,
 )
+from discreet.features import names_of
 from discreet.local.server import SHUFFLED
 from discreet.parameters import Parameters
 from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
@@ -34,7 +35,6 @@ from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
-    names_of,
     not_fitted,
     refuse_other_names,
     remember_names,

@@ -72,7 +72,7 @@ class PrivateRegressor(PrivateEstimator):
                 f"method {self.method_!r} has a bias of unknown size, hence no confidence width; "
                 "use method='information-weighted'"
             )
-        return quadratic_forms(self._unit_rows(rows), covariance)
+        return np.maximum(quadratic_forms(self._unit_rows(rows), covariance), 0.0)
 
 
 def normal_quantile(coverage: float) -> float:
@@ -88,7 +88,7 @@ def check_coverage(coverage: float) -> None:
 
 
 def quadratic_forms(rows: Any, matrix: Array) -> Array:
-    """phi' A phi for every row, never below 0; of sparse rows a few at a time are dense."""
+    """phi' A phi for every row; of sparse rows a few at a time are dense."""
     if isinstance(rows, SparseRows):
         found: Array
         (found,) = rows.fold(
@@ -97,4 +97,4 @@ def quadratic_forms(rows: Any, matrix: Array) -> Array:
             np.zeros(len(rows)),
         )
         return found
-    return np.asarray(np.maximum(np.einsum("ij,jk,ik->i", rows, matrix, rows), 0.0))
+    return np.asarray(np.einsum("ij,ij->i", rows @ matrix, rows))

@@ -74,11 +74,24 @@ class SparseRows:
             raise ValueError("expected at least one row")
         return answer
 
+    def weighted(self, weights: Array) -> "SparseRows":
+        """Every row times its weight."""
+        constant = None if self._constant is None else self._constant * weights
+        matrix = self._matrix.copy()
+        matrix.data = matrix.data * np.repeat(weights, np.diff(matrix.indptr))
+        return SparseRows(matrix, constant)
+
     def _dense(self, block: slice) -> Array:
         rows = np.asarray(self._matrix[block].toarray(), dtype=np.float64)
         if self._constant is None:
             return rows
         return np.column_stack([rows, self._constant[block]])
+
+
+def without(X: Any, places: NDArray[np.bool_]) -> Any:
+    """The rows, those at these places zero in every column."""
+    kept = np.where(places, 0.0, 1.0)
+    return X.weighted(kept) if isinstance(X, SparseRows) else X * kept[:, None]
 
 
 def sums(query: Query, X: Array, y: Array) -> Parts:

@@ -37,12 +37,15 @@ class Saveable:
 
         `noise` and `random_state` stay out of it: a seed would give the noise away.
         """
+        save_state(path, self._saved())
+
+    def _saved(self) -> dict[str, Any]:
         if not hasattr(self, "guarantee_"):
             raise ValueError(f"this {type(self).__name__} is not fitted: call fit before save")
         names = _parameters(type(self))
         config = {name: encode_argument(vars(self)[name]) for name in names if name not in _SECRET}
         fitted = {name: _plain(item) for name, item in vars(self).items() if name not in names}
-        save_state(path, {**header(self), "config": config, "state": fitted})
+        return {**header(self), "config": config, "state": fitted}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
@@ -75,13 +78,17 @@ def _parameters(cls: type) -> list[str]:
 
 
 def _plain(item: Any) -> Any:
-    """`encode`, and arrays of names or classes."""
+    """`encode`, arrays of names or classes, and the estimator that a search has chosen."""
+    if isinstance(item, Saveable):
+        return {"model": item._saved()}
     if isinstance(item, np.ndarray) and item.dtype.kind in "OU":
         return {"names": [encode(each) for each in item.tolist()], "kind": item.dtype.kind}
     return encode(item)
 
 
 def _item(plain: Any) -> Any:
+    if isinstance(plain, dict) and set(plain) == {"model"}:
+        return MODELS[plain["model"]["kind"]]._resumed(plain["model"], {})
     if isinstance(plain, dict) and set(plain) == {"names", "kind"}:
         return np.array(plain["names"], dtype=object if plain["kind"] == "O" else None)
     return decode(plain)

@@ -1,11 +1,13 @@
 """Rows and labels at the edge, with the errors and warnings scikit-learn's users expect."""
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.features import names_of
 from discreet.regression.rows import is_sparse
 
 
@@ -90,12 +92,6 @@ def _check_columns(found: int, estimator: object | None, columns: int | None) ->
         )
 
 
-def names_of(X: Any) -> tuple[str, ...] | None:
-    """The column names of a data frame where all of them are text; else None."""
-    names = tuple(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
-
-
 def remember_names(names: tuple[str, ...] | None, estimator: object) -> None:
     """Keep column names on the estimator as `feature_names_in_`, and forget earlier ones."""
     vars(estimator).pop("feature_names_in_", None)
@@ -147,18 +143,28 @@ def _listed(names: list[str], most: int = 5) -> str:
 
 def checked_labels(y: Any) -> Array:
     """y as a finite float64 vector."""
-    if y is None:
-        raise ValueError("fit requires y to be passed, but the target y is None")
+    labels: Array = as_vector(y, _as_numbers)
+    if not np.isfinite(labels).all():
+        raise ValueError("y must be finite: it holds NaN or infinity (inf); drop or impute first")
+    return labels
+
+
+def _as_numbers(y: Any) -> Array:
     try:
-        labels = np.asarray(y, dtype=np.float64)
+        return np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError("y must be numbers") from None
+
+
+def as_vector(y: Any, convert: Callable[[Any], Any]) -> Any:
+    """y as a vector of what `convert` makes of it; a column becomes one, and warns."""
+    if y is None:
+        raise ValueError("fit requires y to be passed, but the target y is None")
+    labels = convert(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; using y[:, 0]"
-        warnings.warn(message, _conversion_warning(), stacklevel=3)
+        warnings.warn(message, _conversion_warning(), stacklevel=4)
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"y must be a vector, got shape {labels.shape}")
-    if not np.isfinite(labels).all():
-        raise ValueError("y must be finite: it holds NaN or infinity (inf); drop or impute first")
     return labels

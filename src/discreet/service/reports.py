@@ -18,6 +18,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.local import Report
 from discreet.service import administration, local, sealing
 from discreet.service import store as tables
 from discreet.service.administration import LocalPolicy
@@ -31,7 +32,7 @@ ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
 FRESH = 1.0  # seconds for which a replica answers with the policy that it knows
 SMALL = "small"  # of a batch: fewer sound reports than its minimum
-MOST_BATCH_BYTES = 2**28
+MOST_BATCH_BYTES = 2**30
 BATCH_SECONDS = 600.0  # that a relay may take to send a batch
 _TERMS = msgspec.json.Decoder(Terms)
 _REPORT = msgspec.json.Decoder(ReportItem)
@@ -74,10 +75,12 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
     def commit(payloads: Sequence[Sequence[Item | None]]) -> list[list[str]]:
         """All waiting reports of a bandit in one transaction."""
         with _taking(server, name) as taking:
+            if taking.held.is_shuffled:
+                raise _comes_alone()
             taking.load([item.id for some in payloads for item in some if item is not None])
             answers = []
             for some in payloads:
-                answers.append([taking.one(item, turns=True) for item in some])
+                answers.append([taking.one(item) for item in some])
             taking.store()
             return answers
 
@@ -135,6 +138,15 @@ def _opened(server: Server, terms: Terms, sealed: bytes) -> list[Item | None]:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             found.append(None)
     return found
+
+
+def _comes_alone() -> Problem:
+    return conflict(
+        "relay-only",
+        "This bandit takes reports from a relay only.",
+        "Its trust is 'shuffled': a report that comes alone hides in no crowd. Send it, sealed, to "
+        "the relay.",
+    )
 
 
 def _takes_no_reports() -> Problem:
@@ -200,7 +212,7 @@ class _Taking:
         row = self.row
         return bool(policy != self.held.tag or row.retired or row.alarm or not row.learning)
 
-    def one(self, item: Item | None, *, turns: bool) -> str:
+    def one(self, item: Item | None) -> str:
         """The status of a report; what counts is in the sums in memory then."""
         if item is None:
             self.held.refuse()
@@ -211,32 +223,38 @@ class _Taking:
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        report = self.held.read(item.question, item.values)
-        if report is None:
+        sound, report = self.held.read(item.question, [item.values])
+        if not sound:
             self.held.refuse()
             return INVALID
         self.held.server.take(report)
         self._known.add(item.id)
         self._new.append(item.id)
-        if turns:
-            self.turn_if_full()
+        self.turn_if_full()
         return COUNTED
 
     def whole(self, items: Sequence[Item | None], minimum: int) -> str:
         """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
-        present = [item for item in items if item is not None]
-        self.load([item.id for item in present])
-        sound = {
-            item.id
-            for item in present
-            if item.id not in self._known
-            and not self.is_closed(item.policy)
-            and self.held.read(item.question, item.values) is not None
-        }
+        self.load([item.id for item in items if item is not None])
+        answers: dict[str, dict[bytes, list[int]]] = {}
+        for item in items:
+            if item is None or self.is_closed(item.policy) or item.id in self._known:
+                continue
+            self._known.add(item.id)
+            answers.setdefault(item.question, {})[item.id] = item.values
+        sound: list[bytes] = []
+        reports: list[Report] = []
+        for question, given in answers.items():
+            ids = list(given)
+            places, report = self.held.read(question, list(given.values()))
+            sound += [ids[place] for place in places]
+            reports += [report] if places else []
         if len(sound) < minimum:
             return SMALL
-        for item in items:
-            self.one(item, turns=False)
+        self.held.refuse(len(items) - len(sound))
+        self.held.take_batch(reports)
+        self._new += sound
+        self._changed = True
         self.turn_if_full()
         self.store()
         return COUNTED

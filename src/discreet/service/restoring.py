@@ -231,5 +231,5 @@ class _Restore:
         turning.reopen(connection, self.vault, row, epoch, self.noise, retired)
         connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
         goes_on = "decisions go on" if retired else "learning goes on"
-        window = "goes on" if privacy.trust == "local" else "was discarded"
+        window = "goes on" if privacy.on_devices else "was discarded"
         self.done.append(f"{row.name}: the open window {window}, {goes_on}")

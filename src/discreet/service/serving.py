@@ -9,13 +9,27 @@ import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import TextIO
+from typing import Protocol, TextIO
 
 import uvicorn
+from starlette.applications import Starlette
 
 from discreet.service.app import application
 from discreet.service.keys import ADMIN_ID
 from discreet.service.settings import Settings
+
+
+class Listens(Protocol):
+    """Settings that say where a server listens."""
+
+    @property
+    def host(self) -> str:
+        """Its address."""
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+
 
 SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event loop
 
@@ -34,8 +48,13 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
         print(f"admin key, shown once: {server.first_admin_key}", file=out)
     if server.first_admin_key is not None or settings.demo or out.isatty():
         link = app.state.dashboard.sessions.link(ADMIN_ID)
-        print(f"dashboard, a link that works once: {_address(settings)}enter/{link}", file=out)
-    print(f"discreet serves {_address(settings)}", file=out, flush=True)
+        print(f"dashboard, a link that works once: {address(settings)}enter/{link}", file=out)
+    print(f"discreet serves {address(settings)}", file=out, flush=True)
+    run(app, settings)
+
+
+def run(app: Starlette, settings: Listens) -> None:
+    """Serve an application until interrupted. Nobody's address, path or time is logged."""
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -54,12 +73,13 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
         uvicorn.Server(config).run()
 
 
-def _address(settings: Settings) -> str:
+def address(settings: Listens) -> str:
+    """Where it listens, for people."""
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"http://{host}:{settings.port}/"
 
 
-def check_port(settings: Settings) -> None:
+def check_port(settings: Listens) -> None:
     """Say at once if the port is taken, before the store is touched."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -76,7 +96,7 @@ def check_port(settings: Settings) -> None:
 
 def _warnings(settings: Settings) -> list[str]:
     found = []
-    if not _is_loopback(settings.host):
+    if not is_loopback(settings.host):
         found.append(
             f"{settings.host} can be reached from outside: put TLS in front, keys travel in clear"
         )
@@ -104,7 +124,8 @@ def _existing(path: Path) -> Path:
     return path if path.exists() or path == path.parent else _existing(path.parent)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches it."""
     if host == "localhost":
         return True
     try:

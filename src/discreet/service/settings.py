@@ -1,11 +1,13 @@
 """Flags and DISCREET_* variables, in one place."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from discreet.privacy import Noise
+
+Variables = Mapping[str, Callable[[str], object]]
 
 
 @dataclass(frozen=True)
@@ -41,20 +43,31 @@ class Settings:
         cls, environment: Mapping[str, str] | None = None, **flags: object
     ) -> "Settings":
         """Flags that were given, else variables, else defaults."""
-        given = os.environ if environment is None else environment
-        found: dict[str, object] = {}
-        for name, read in _VARIABLES.items():
-            text = given.get(f"DISCREET_{name.upper()}")
-            if text:
-                try:
-                    found[name] = read(text)
-                except ValueError:
-                    raise ValueError(f"DISCREET_{name.upper()} must be a number") from None
-        found.update({name: value for name, value in flags.items() if value is not None})
+        found = read_variables("DISCREET_", _VARIABLES, environment, **flags)
         return cls(**found)  # type: ignore[arg-type]
 
 
-_VARIABLES = {
+def read_variables(
+    prefix: str,
+    variables: Variables,
+    environment: Mapping[str, str] | None = None,
+    **flags: object,
+) -> dict[str, object]:
+    """Flags that were given, and variables for those that were not."""
+    given = os.environ if environment is None else environment
+    found: dict[str, object] = {}
+    for name, read in variables.items():
+        text = given.get(prefix + name.upper())
+        if text:
+            try:
+                found[name] = read(text)
+            except ValueError:
+                raise ValueError(f"{prefix}{name.upper()} must be a number") from None
+    found.update({name: value for name, value in flags.items() if value is not None})
+    return found
+
+
+_VARIABLES: Variables = {
     "store": str,
     "secrets": Path,
     "host": str,

@@ -21,10 +21,10 @@ from sqlalchemy.engine import Connection
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee, Noise
-from discreet.service import definitions, local, people
+from discreet.service import definitions, local, offers, people, schema
 from discreet.service import store as tables
-from discreet.service.definitions import Definition
 from discreet.service.errors import conflict
+from discreet.service.schema import Definition
 from discreet.service.vault import NAME_BYTES, Vault
 from discreet.state import from_bytes, to_bytes
 
@@ -130,7 +130,7 @@ class Live:
 def live(row: Any) -> Live:
     """A bandit from its row, without a policy yet."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         raise conflict(
             "devices-decide",
             "Under local trust devices decide by themselves, and send reports.",
@@ -139,8 +139,8 @@ def live(row: Any) -> Live:
     return Live(
         row.name,
         definition,
-        definitions.features(definition),
-        definitions.wait(definition),
+        offers.features(definition),
+        schema.wait(definition),
         f"{row.epoch}\n{row.name}".encode(),
     )
 
@@ -193,7 +193,7 @@ class Held:
 def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
     """A bandit whose learner is not loaded yet."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         return local.held(row, definition)
     return Held(row.name, row.epoch, definition, definitions.learner(definition, noise))
 
@@ -227,7 +227,7 @@ def guarantee(held: Held | local.LocalHeld) -> Guarantee:
 
 def promised(definition: Definition) -> tuple[Any, Guarantee]:
     """The learner of a definition, new, and what the service would promise with it."""
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         server = definitions.local_server(definition)
         return server, local.promised(server)
     learner = definitions.learner(definition)
@@ -256,7 +256,7 @@ def create(
     noise: Noise,
 ) -> None:
     """Store a new bandit whose first window is open."""
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         local.create(connection, name, epoch, definition)
         return
     definition = definitions.parsed(definition.normalised())  # in the order that is stored
@@ -309,7 +309,7 @@ def reopen(
 ) -> None:
     """After a restore: the open window is discarded unread, and another opens in a new epoch."""
     definition = definitions.parsed(row.definition.encode())
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         local.reopen(connection, row, epoch)
         return
     learner = _loaded(connection, definition, row.name, noise)

@@ -4,7 +4,7 @@ import json
 import shlex
 from typing import Any
 
-from discreet.service.definitions import Column, Definition
+from discreet.service.schema import Column, Definition
 
 _FEW = 3  # actions in an example of rows
 
@@ -43,7 +43,7 @@ def calls(name: str, definition: Definition, url: str) -> dict[str, Any]:
     body = request(definition)
     reward = definition.reward.range[1]
     number = f"{reward:g}"
-    if definition.privacy.trust == "local":
+    if definition.privacy.on_devices:
         text = _devices(name, definition, url, body, number)
     else:
         text = _calls(name, url, body, number)
@@ -85,7 +85,9 @@ def _devices(
 ) -> dict[str, str]:
     """Under local trust devices decide; what they send is made by a client."""
     privacy = definition.privacy
-    limits = {"epsilon": privacy.epsilon, "contributions": privacy.contributions}
+    limits: dict[str, Any] = {"epsilon": privacy.epsilon, "contributions": privacy.contributions}
+    if privacy.trust == "shuffled":
+        limits |= {"delta": privacy.delta, "relay": "https://relay.example"}
     return {
         "curl": f"curl {url}/v1/bandits/{name}/policy  # public: how devices decide",
         "JavaScript": f"""\

@@ -1,0 +1,253 @@
+"""Private logistic regression: a scikit-learn classifier for two classes or more."""
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from discreet.arrays import Array, public_bound
+from discreet.links import link
+from discreet.privacy import Budget, Noise
+from discreet.regression.assumed import warn_of_assumptions
+from discreet.regression.base import Estimate, PrivateEstimator, Problem, unit_rows
+from discreet.regression.classes import READ_OFF, ToNumbers, declared_classes, read_off
+from discreet.regression.glm_newton import newton
+from discreet.regression.regressor import normal_quantile, quadratic_forms
+from discreet.regression.rows import without
+from discreet.regression.softmax import SoftmaxScore, multinomial
+
+
+class PrivateLogisticRegression(PrivateEstimator):
+    """A classifier from which nobody can tell what any one row was.
+
+    For two classes P(second | x) = 1/(1 + exp(-<x, theta> - b)), fitted as `PrivateGLM` fits it;
+    for more, multinomial logistic regression by the same steps (`softmax.py`), all classes in one
+    release. Under local trust take `PrivateGLM`.
+
+    Requires   public classes: they are declared, because which labels there are is private. A row
+               with a label that is not declared adds nothing to any sum. Public bounds: rows are
+               clipped to |x| <= norm_bound; a person is in at most `contributions` rows.
+    Guarantee  (epsilon, delta), central: coef_ and all that is computed from it.
+
+    Parameters
+    epsilon        the privacy loss of the whole fit; inf switches privacy off
+    delta          None: 1e-6
+    classes        the labels there may be, of any one kind, such as ("no", "yes"); None: 0 and 1.
+                   "data" reads them off the labels without noise, which leaks, and warns
+    norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0,
+                   and `fit` warns
+    contributions  the most rows that one person has
+    coef_bound     public bound on the log-odds between two classes, for each unit of |x|: a prior
+                   too (see `PrivateGLM`). None: log-odds of 10 at norm_bound, and as much again in
+                   an intercept
+    fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise
+    public_X       public covariates in the units of X; only labels are paid for then
+    noise          where noise comes from: SecureNoise() for release; None: OS entropy
+    random_state   seeds the noise, without `noise`: for simulation
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 2))
+    >>> odds = np.exp(X @ [[3.0, 0.0, -3.0], [0.0, 2.0, 0.0]])
+    >>> drawn = (odds / odds.sum(axis=1, keepdims=True)).cumsum(axis=1) < rng.random((20_000, 1))
+    >>> y = np.array(["bus", "car", "train"])[drawn.sum(axis=1)]
+    >>> model = PrivateLogisticRegression(epsilon=1.0, classes=("bus", "car", "train"),
+    ...                                   norm_bound=2**0.5, random_state=0).fit(X, y)
+    >>> model.predict([[0.9, -0.5], [0.0, 0.9]])
+    array(['bus', 'car'], dtype='<U5')
+    >>> model.predict_proba([[1.0, 0.0]]).round(1)
+    array([[1., 0., 0.]])
+    >>> model.guarantee_.epsilon, model.guarantee_.delta
+    (1.0, 1e-06)
+    """
+
+    trust = "central"
+    method = "newton"
+    label_bound = 1.0
+    bounds_from = None
+
+    classes_: NDArray[Any]
+    coef_: Array
+    intercept_: Array
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        *,
+        classes: Sequence[Hashable] | str | None = None,
+        norm_bound: float | None = None,
+        contributions: int = 1,
+        coef_bound: float | None = None,
+        fit_intercept: bool = True,
+        public_X: Any = None,
+        noise: Noise | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.classes = classes
+        self.norm_bound = norm_bound
+        self.contributions = contributions
+        self.coef_bound = coef_bound
+        self.fit_intercept = fit_intercept
+        self.public_X = public_X
+        self.noise = noise
+        self.random_state = random_state
+
+    # -- predictions ------------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> Array:  # (n,) or (n, k)
+        """Log-odds of the second of two classes; of more, logarithms of odds up to a constant."""
+        logits = np.asarray(self._fitted_rows(X) @ self.coef_.T + self.intercept_)
+        return logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict_proba(self, X: Any) -> Array:  # (n, k)
+        """Probabilities of the classes, in the order of `classes_`."""
+        return self._probabilities(self.decision_function(X))
+
+    def predict_log_proba(self, X: Any) -> Array:  # (n, k)
+        """Their logarithms."""
+        logits = self.decision_function(X)
+        if logits.ndim == 1:
+            return np.stack([scipy.special.log_expit(-logits), scipy.special.log_expit(logits)], 1)
+        return np.asarray(scipy.special.log_softmax(logits, axis=1))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely class of each row."""
+        logits = self.decision_function(X)
+        best = (logits > 0).astype(np.intp) if logits.ndim == 1 else np.argmax(logits, axis=1)
+        return np.asarray(self.classes_[best])
+
+    def score(self, X: Any, y: Any) -> float:
+        """The fraction of rows whose class is predicted: on raw data, not a private release."""
+        return float(np.mean(np.asarray(y).ravel() == self.predict(X)))
+
+    def predict_proba_interval(self, X: Any, coverage: float = 0.95) -> Array:  # (n, k, 2)
+        """Lower and upper ends that hold the true probability of each class so often.
+
+        Normal intervals for the log-odds of each class against all others: from the distribution
+        of the noise, and from a sampling error as large as the model allows. They suppose that the
+        model is right, cost no privacy, and hold for one class and row at a time.
+        """
+        quantile = normal_quantile(coverage)
+        rows = self._fitted_rows(X)
+        probabilities = self.predict_proba(X)
+        covariance = self._estimate.covariance
+        if covariance is None:
+            raise ValueError("method 'newton' knows the covariance of its error; fit again")
+        units = self._unit_rows(rows)
+        if len(self.classes_) == 2:
+            variance = np.tile(quadratic_forms(units, covariance)[:, None], 2)
+        else:
+            variance = _log_odds_variance(units, covariance, probabilities)
+        middle = scipy.special.logit(np.clip(probabilities, 1e-300, 1 - 1e-16))
+        half = quantile * np.sqrt(np.maximum(variance, 0.0))
+        return np.stack([scipy.special.expit(middle - half), scipy.special.expit(middle + half)], 2)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's machinery asks; only scikit-learn calls this."""
+        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type="classifier",
+            target_tags=TargetTags(required=True),
+            classifier_tags=ClassifierTags(poor_score=True),  # noise, at the sizes of its checks
+            input_tags=InputTags(sparse=True),
+            non_deterministic=self.random_state is None,
+        )
+
+    # -- inside -----------------------------------------------------------------------------------
+
+    def _methods(self) -> dict[str, Callable[[Problem], Estimate]]:
+        return {"newton": self._solve}
+
+    def _by_sums(self) -> tuple[str, ...]:
+        return ("newton",)
+
+    def _choose(self, n: int, d: int, budget: Budget) -> str:
+        return "newton"
+
+    def _solve(self, problem: Problem) -> Estimate:
+        k = len(self._known)
+        if k == 2:
+            return newton(problem, link("logistic").within(self._radius), self._radius)
+        return multinomial(problem, k, self._radius)
+
+    def _warn_of_assumptions(self) -> None:
+        unknown = "labels are taken to be 0 and 1, and rows with others are left out"
+        bounds = {
+            "norm_bound": (self.norm_bound, "rows longer than 1 are shortened"),
+            "classes": (self.classes, unknown),
+        }
+        warn_of_assumptions(bounds, self.fit_intercept, stacklevel=3)
+
+    def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
+        declared = declared_classes(self.classes)
+        self._known = read_off(y, stacklevel=4) if declared is None else declared
+        return super()._rows(X, y)
+
+    def _blocks(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
+        declared = declared_classes(self.classes)
+        if declared is None:
+            raise ValueError("classes='data' needs labels in memory; declare the classes instead")
+        self._known = declared
+        return super()._blocks(X, y)
+
+    def _to_labels(self) -> Callable[[Any], Array]:
+        return ToNumbers(self._known)
+
+    def _units(
+        self, norm_bound: float, label_bound: float
+    ) -> Callable[[Any, Array], tuple[Array, Array]]:
+        return partial(_units, norm_bound, bool(self.fit_intercept))
+
+    def _bounds(self, X: Any, y: Array) -> tuple[float, float]:
+        norm_bound, _ = super()._bounds(X, y)
+        radius = link("logistic").predictor_bound
+        if self.coef_bound is not None:
+            radius = public_bound("coef_bound", self.coef_bound) * norm_bound
+            public_bound("norm_bound * coef_bound", radius)
+        # With an intercept, theta is sqrt(2) [norm_bound coef, b]: see `PrivateGLM`.
+        self._radius = 2 * radius if self.fit_intercept else radius
+        return norm_bound, 1.0
+
+    def _read_off(self) -> tuple[str, ...]:
+        known = READ_OFF if isinstance(self.classes, str) else "the public classes"
+        return (known, *super()._read_off())
+
+    def _learned(self, estimate: Estimate, d: int) -> dict[str, Any]:
+        k = len(self._known)
+        theta = estimate.theta[:, None]  # (d, 1): log-odds of the second class
+        if k > 2:
+            theta = estimate.theta.reshape(-1, k - 1) @ SoftmaxScore(k).basis.T  # (d, k)
+        last = theta[d] / math.sqrt(2) if self.fit_intercept else np.zeros(theta.shape[1])
+        return {"coef_": theta[:d].T / self._scale, "intercept_": last, "classes_": self._known}
+
+    def _probabilities(self, logits: Array) -> Array:
+        if logits.ndim == 1:
+            return np.stack([scipy.special.expit(-logits), scipy.special.expit(logits)], 1)
+        return np.asarray(scipy.special.softmax(logits, axis=1))
+
+
+def _units(norm_bound: float, intercept: bool, X: Any, numbers: Array) -> tuple[Any, Array]:
+    """Rows in the unit ball, those of no declared class zero, and the numbers of classes."""
+    return without(unit_rows(X, norm_bound, intercept), numbers < 0), np.maximum(numbers, 0.0)
+
+
+def _log_odds_variance(units: Any, covariance: Array, probabilities: Array) -> Array:  # (n, k)
+    """Of log(p_c / (1 - p_c)), whose gradient in t is V' (e_c - p) / (1 - p_c)."""
+    k = probabilities.shape[1]
+    m = k - 1
+    basis = SoftmaxScore(k).basis
+    parts = covariance.reshape(-1, m, len(covariance) // m, m)
+    of_t = np.empty((len(probabilities), m, m))  # covariance of t at each row
+    for a in range(m):
+        for b in range(a + 1):
+            of_t[:, a, b] = of_t[:, b, a] = quadratic_forms(units, parts[:, a, :, b])
+    gradient = (np.eye(k)[None] - probabilities[:, None, :]) @ basis  # (n, class, m)
+    gradient /= np.maximum(1 - probabilities, 1e-12)[:, :, None]
+    return np.asarray(np.einsum("nca,nab,ncb->nc", gradient, of_t, gradient))

@@ -1,0 +1,115 @@
+"""What a relay keeps of its batches, in SQLite: durable before it answers, and forgotten with them.
+
+Nothing here has an order of arrival: rows are kept by a random place that is drawn when a report
+comes, and a batch is forwarded in the order of places. So the permutation is uniform, the same when
+a batch is sent again after a crash, and there is no other order that could be stolen.
+"""
+
+import secrets
+import time
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from discreet.service.store import Store
+
+PLACE_BYTES = 16
+_metadata = sa.MetaData()
+_TEXT, _BYTES = sa.Text(), sa.LargeBinary()
+
+
+def _table(title: str, own: dict[str, Any], *columns: sa.Column[Any]) -> sa.Table:
+    made = [sa.Column(each, kind, primary_key=True) for each, kind in own.items()]
+    return sa.Table(title, _metadata, *made, *columns, sqlite_with_rowid=False)
+
+
+batches = _table(
+    "batches",  # one for each bandit
+    {"bandit": _TEXT},
+    sa.Column("id", _BYTES, nullable=False),  # chosen before anything is forwarded
+    sa.Column("terms", _BYTES, nullable=False),  # as the server published them
+    sa.Column("policy", _TEXT, nullable=False),
+    sa.Column("secret", _BYTES),  # of the hashes of people; none once the batch is closed
+    sa.Column("count", sa.Integer(), nullable=False),
+    sa.Column("ends", sa.Double(), nullable=False),
+)
+reports = _table(
+    "reports",
+    {"bandit": _TEXT, "place": _BYTES},
+    sa.Column("sealed", _BYTES, nullable=False),
+)
+people = _table("people", {"bandit": _TEXT, "person": _BYTES})  # keyed hashes
+seen = _table("seen", {"bandit": _TEXT, "policy": _TEXT, "id": _BYTES})  # ids of reports
+
+
+class RelayStore(Store):
+    """The file of a relay; one process at a time.
+
+    url   sqlite:///FILE
+    """
+
+    def prepare(self) -> None:
+        """Make tables that are missing."""
+        try:
+            with self.transaction() as connection:
+                _metadata.create_all(connection)
+        except sa.exc.DatabaseError:
+            raise ValueError(
+                f"the store {self.path} is damaged, or something else than a relay's: choose "
+                "another --store; what it holds is lost reports at the most"
+            ) from None
+
+    def batch(self, connection: Connection, bandit: str) -> Any:
+        """The batch of a bandit, or None."""
+        return connection.execute(
+            sa.select(batches).where(batches.c.bandit == bandit)
+        ).one_or_none()
+
+    def open(
+        self, connection: Connection, bandit: str, terms: bytes, policy: str, wait: float
+    ) -> None:
+        """Begin a batch; its end does not depend on when anyone comes."""
+        connection.execute(
+            sa.insert(batches).values(
+                bandit=bandit,
+                id=secrets.token_bytes(16),
+                terms=terms,
+                policy=policy,
+                secret=secrets.token_bytes(32),
+                count=0,
+                ends=time.time() + wait,
+            )
+        )
+        older = sa.and_(seen.c.bandit == bandit, seen.c.policy != policy)
+        connection.execute(sa.delete(seen).where(older))
+
+    def close_batch(self, connection: Connection, bandit: str) -> None:
+        """No more reports; who sent those that came is forgotten."""
+        where = batches.c.bandit == bandit
+        connection.execute(sa.update(batches).where(where).values(secret=None))
+        connection.execute(sa.delete(people).where(people.c.bandit == bandit))
+
+    def content(self, connection: Connection, bandit: str) -> bytes:
+        """The sealed reports of a batch, in the order of their places."""
+        found = connection.execute(
+            sa.select(reports.c.sealed).where(reports.c.bandit == bandit).order_by(reports.c.place)
+        )
+        return b"".join(bytes(each) for each in found.scalars())
+
+    def forget(self, bandit: str) -> None:
+        """A batch was delivered or dropped: nothing of it stays, in the write-ahead log neither."""
+        with self.transaction() as connection:
+            for table in (batches, reports, people):
+                connection.execute(sa.delete(table).where(table.c.bandit == bandit))
+        with self._lock:
+            raw = self.engine.raw_connection()
+            try:
+                raw.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            finally:
+                raw.close()
+
+
+def new_place() -> bytes:
+    """Where a report stands in its batch: from the operating system's entropy."""
+    return secrets.token_bytes(PLACE_BYTES)
