@@ -94,12 +94,12 @@ class Exp2(Stateful):
 
     def decide(self) -> Arm:
         """Line 3: draw from p = (1 - explore) q + explore/N, q ~ exp(-rate total)."""
-        p = self.decide_by()
+        p = self.probabilities()
         cumulative = self._held[2]
         coin = self._rng.random() * cumulative.item(-1)
         return Arm(int(cumulative.searchsorted(coin, "right")), p)
 
-    def decide_by(self) -> Array:  # (arms,)
+    def probabilities(self) -> Array:  # (arms,)
         """The probabilities p of the present policy."""
         total, p, cumulative = self._held
         if total is not self._total:
@@ -122,7 +122,7 @@ class Exp2(Stateful):
 
     def learn_sums(self, sums: Array) -> None:  # (arms,)
         """The same for many rounds with the present policy: sums of loss - middle for each arm."""
-        p = self.decide_by()
+        p = self.probabilities()
         self._commit(_total=self._total + sums / p, updates=self.updates + 1)
 
     def again(self, arm: Arm) -> Arm:
