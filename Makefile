@@ -70,9 +70,12 @@ figures-check:  ## Numbers of README and docs against results files; runs nothin
 papers: $(VENV)/.measures  ## Five papers, theirs beside ours: out/papers (QUICK=1: in minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m papers $(if $(QUICK),--quick)
 
-dist: $(VENV)/.develops  ## The wheel and the source package, checked in an empty environment
-	rm -rf dist build/empty
-	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --outdir dist .
+dist: $(VENV)/.develops  ## The wheel and the source package: built twice, bit by bit the same, and tried in an empty environment
+	rm -rf dist build/again build/empty
+	for place in dist build/again; do \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --outdir $$place . || exit; done
+	for file in dist/*; do cmp $$file build/again/$${file#dist/} || exit; done
+	cd dist && sha256sum *
 	$(BIN)/python -m twine check --strict dist/*
 	$(BIN)/python -m venv build/empty
 	build/empty/bin/python -m pip install --disable-pip-version-check --quiet dist/*.whl
@@ -82,7 +85,7 @@ notes:  ## Release notes: the newest section of CHANGELOG.md
 	@awk '/^## / { if (found++) exit } found' CHANGELOG.md
 
 lock:  ## requirements-dev.lock, from pyproject.toml: what development was tried with
-	uv pip compile --quiet --universal --extra all --extra dev --output-file requirements-dev.lock pyproject.toml
+	uv pip compile --quiet --universal --extra all --extra dev --extra docs --output-file requirements-dev.lock pyproject.toml
 
 clean:  ## Remove the environment and caches
 	rm -rf $(VENV) build dist docs/reference docs/gallery .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -22,13 +22,14 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "_site.reference",  # pages of every public name
+    "_site.commands",  # a page of all commands
     "_site.gallery",  # examples, run and drawn
     "_site.names",  # code in prose links to its page
 ]
 exclude_patterns = ["figures", "_site"]
-suppress_warnings = ["myst.xref_ambiguous"]
+smartquotes = False  # quotes in docstrings are code
 
-myst_enable_extensions = ["colon_fence", "deflist"]
+myst_enable_extensions = ["colon_fence", "deflist", "tasklist"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "signature"
@@ -40,6 +41,9 @@ toc_object_entries_show_parents = "hide"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+
+linkcheck_ignore = [r"http://127\.0\.0\.1", r"https://decisions\.example"]
+linkcheck_timeout = 20
 
 html_theme = "pydata_sphinx_theme"
 html_title = "discreet"

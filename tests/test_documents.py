@@ -34,8 +34,13 @@ PLACES = (
     "src/discreet/audit",
 )
 WRITTEN = {
+    "build/site/index.html",
+    "dossier.html",
     "experiment.json",
     "index.html",
+    "page.html",
+    "plan.html",
+    "plan.json",
     "report.html",
     "results.parquet",
 }  # by commands, into their folders

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from docs._site import check, docstrings, gallery, reference
+from docs._site import check, commands, docstrings, gallery, reference
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -43,6 +43,16 @@ def test_reference__a_name_is_a_link_where_one_room_has_it():
     names = reference.full_names()
     assert names["PrefixSum"] == "discreet.privacy.PrefixSum"
     assert "Device" not in names  # of bandits, and of local
+
+
+def test_commands__every_command_has_its_arguments_and_options():
+    page = commands.page()
+    named = {path.stem for path in (ROOT / "src" / "discreet" / "cli").glob("*.py")}
+    for name in named - {"__init__", "app", "keys", "options"}:
+        assert f"\ndiscreet {name}\n---" in page
+    assert "\ndiscreet keys create\n" in page
+    assert "``EXPERIMENT``" in page
+    assert "``--open, --no-open``" in page
 
 
 def test_docstrings__tables_are_definitions_drawings_stay_and_nothing_else_is_markup():

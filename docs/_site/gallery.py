@@ -16,14 +16,17 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache, cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
+
+from .docstrings import inline, rewritten
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "gallery"
 LINE = re.compile(r"^(\w[^\n]*?) {2,}(-?[\d.,]*\d)\b(.*)$", re.M)
 CAPTION = re.compile(r"^ {3,}(\S.*)$", re.M)
-LIMIT = 120  # seconds for one program
+LIMIT = 900  # seconds for one program, on a machine that is busy
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,9 @@ class Example:
         if self.out is not None:
             from discreet.experiments.figures import against_epsilon
             from discreet.experiments.runner import load
+            from discreet.objects import look_in
 
+            look_in(self.path.parent)  # for learners and worlds that stand beside it
             return against_epsilon(load(self.out))
         return bars(self) if self.figures else ""
 
@@ -116,7 +121,7 @@ def example(path: Path, output: str, folder: Path) -> Example:
     source = path.read_text(encoding="utf-8")
     if path.suffix == ".toml":
         lines = [line.removeprefix("#").strip() for line in source.split("\n\n")[0].splitlines()]
-        title, _, rest = " ".join(lines[1:]).partition("? ")  # the first is the command
+        title, _, rest = " ".join(lines[1:]).strip().partition("? ")  # the first is the command
         return Example(path, f"{title}?", rest, output, folder / path.stem)
     title, _, rest = re.match(r'"""(.*?)"""', source, re.S)[1].partition("\n")
     rest = re.sub(r"^ +python examples/.*\n(?: +.*\n)*", "", rest, flags=re.M)
@@ -148,10 +153,16 @@ def bars(shown: Example) -> str:
         return svg(figure)
 
 
+def spoken(shown: Example) -> str:
+    """Its picture with a name for those who hear the page."""
+    return shown.picture.replace("<svg ", f'<svg role="img" aria-label="{escape(shown.title)}" ', 1)
+
+
 def page(shown: Example) -> str:
     """The page of an example."""
     name = shown.path.name
-    lines = [shown.title, "=" * len(shown.title), "", *shown.text.splitlines(), ""]
+    title = inline(shown.title)
+    lines = [title, "=" * len(title), "", *rewritten(shown.text.splitlines())]
     if shown.picture:
         lines += [".. raw:: html", f"    :file: {shown.path.stem}.svg", ""]
     lines += ["What it prints", "-" * 14, "", ".. code-block:: text", ""]
@@ -181,7 +192,7 @@ def write(app: Any) -> None:
     kept = Path(app.doctreedir).parent / "examples"
     shown = [example(path, printed(path, kept), kept) for path in examples()]
     pages = {PAGES / f"{each.path.stem}.rst": page(each) for each in shown}
-    pages |= {PAGES / f"{each.path.stem}.svg": each.picture for each in shown if each.picture}
+    pages |= {PAGES / f"{each.path.stem}.svg": spoken(each) for each in shown if each.picture}
     pages[PAGES / "index.txt"] = cards(shown)
     PAGES.mkdir(exist_ok=True)
     for old in PAGES.iterdir():

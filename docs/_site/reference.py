@@ -139,7 +139,8 @@ def index() -> Iterator[str]:
         text = first_sentence(importlib.import_module(room))
         yield f"[{TITLES.get(room, room)}](reference/{room}.rst)"
         yield f": `{room}`. {text}\n"
-    yield from ("```{toctree}", ":hidden:")
+    yield "[Command line](reference/commands.rst)\n: `discreet` and all that it can do.\n"
+    yield from ("```{toctree}", ":hidden:", "reference/commands")
     yield from (f"reference/{room}" for room in rooms())
     yield "```"
 
@@ -162,7 +163,7 @@ def write(*_: Any) -> None:
     """Write pages that changed, and remove those whose name is gone."""
     pages = {PAGES / path: text for path, text in written().items()}
     for old in PAGES.rglob("*"):
-        if old.is_file() and old not in pages:
+        if old.is_file() and old not in pages and old.name != "commands.rst":
             old.unlink()
     for path, text in pages.items():
         path.parent.mkdir(parents=True, exist_ok=True)

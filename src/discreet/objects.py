@@ -17,6 +17,13 @@ def is_named(text: str) -> bool:
     return bool(mark) and all(part.isidentifier() for part in parts)
 
 
+def look_in(folder: Path) -> None:
+    """From now on, modules of this folder are found too: after all that are installed."""
+    path = str(folder.resolve())
+    if path not in sys.path:
+        sys.path.append(path)
+
+
 def named(text: str) -> Any:
     """The object that "module:name" names; modules of the working directory are found too.
 
@@ -31,9 +38,7 @@ def named(text: str) -> Any:
     if not is_named(text):
         raise ValueError(f"an object is named as 'module:name', and this is {text!r}")
     module, _, name = text.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)
+    look_in(Path.cwd())
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from discreet.bandits import Decision, LinearBandit
-from discreet.bandits.estimators import Descent
+from discreet.bandits.descent import Descent
 from discreet.bandits.policies import POLICIES, Stage
 from discreet.bandits.window import SENSITIVITY
 from discreet.environments import generators, linear_world

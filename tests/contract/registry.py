@@ -36,7 +36,7 @@ from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.optimization.generalized import GeneralizedGaussianSum
-from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
+from discreet.privacy import Budget, Crowd, PrefixSum, SeededNoise, Tree
 from discreet.regression import (
     OLS,
     SSP,
@@ -480,6 +480,31 @@ class Devices(Family):
         return {"policy": json.dumps(session.subject.policy.to_dict())}
 
 
+class Batches(Devices):
+    """The same with a relay between them: reports wait, and come in another order at the end."""
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def report(t: int, session: Session) -> None:
+            pair = session.subject
+            device = Device(pair.policy, seed=t, noise=pair.noise)
+            waiting = session.decisions.setdefault(t // 20, {})
+            waiting[t] = device.report(device.decide(data[t][0]), data[t][1])
+
+        def close(t: int, session: Session) -> None:
+            pair = session.subject
+            batch = list(session.decisions[t // 20].values())
+            if not pair.holds_batch:
+                pair.aggregate(batch[i] for i in np.random.default_rng(t).permutation(len(batch)))
+            session.shown.append(json.dumps(pair.close().to_dict()))
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out.append(("learn", t, partial(report, t)))
+            if t % 20 == 19:
+                out.append(("close", t, partial(close, t)))
+        return out
+
+
 class Served(LocalServer):
     """A server, and the noise of the devices that report to it."""
 
@@ -493,6 +518,21 @@ class Served(LocalServer):
         from discreet.bandits.local import local_guarantee
 
         return local_guarantee(self.policy, self.noise, sent=self.taken > 0)
+
+
+class Relayed(Served):
+    """The same with reports that are shuffled."""
+
+    def __init__(self) -> None:
+        LocalServer.__init__(self, DIM, EPSILON, delta=DELTA, crowd=Crowd(), seed=1)
+        self.noise = SeededNoise(2)
+
+    @property
+    def guarantee(self) -> Any:
+        """What each device promises its owner."""
+        from discreet.bandits.local import local_guarantee
+
+        return local_guarantee(self.policy, self.noise, batches=self.batches, crowd=self.crowd)
 
 
 # -- the table ------------------------------------------------------------------------------------
@@ -546,6 +586,10 @@ def _bandits() -> list[Entry]:
     for policy in ("ucb", "thompson", "greedy"):
         make = _linear(trust="local", policy=policy)
         entry(f"LinearBandit local {policy}", LinearBandit, make, 80)
+        make = _linear(trust="shuffled", policy=policy)
+        entry(f"LinearBandit shuffled {policy}", LinearBandit, make, 80)
+    make = _linear(trust="shuffled", contributions=2)
+    entry("LinearBandit shuffled, 2 contributions", LinearBandit, make, 80)
     entry("LinUCB", LinUCB, lambda: LinUCB(DIM, seed=1), 20, private=False)
     for mechanism in ("blt", "toeplitz", "tree"):
 
@@ -562,6 +606,7 @@ def _bandits() -> list[Entry]:
 
         entry(local.__name__, local, baseline, 120)
     entry("Device and LocalServer", LocalServer, Served, 60, family=Devices())
+    entry("Device and LocalServer shuffled", LocalServer, Relayed, 60, family=Batches())
     return out
 
 
@@ -744,7 +789,7 @@ def _regression() -> list[Entry]:
 
         out.append(Entry(name, of, make, family, rounds, private=private))
 
-    for trust in ("central", "local"):
+    for trust in ("central", "local", "shuffled"):
         known = {"public_X": public}
         methods = Linear(trust=trust, public_X=public)._methods()
         for method in methods:

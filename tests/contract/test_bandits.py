@@ -84,13 +84,16 @@ LEARNERS = {
     "ContinualLinUCB": baseline(ContinualLinUCB),
     "LinearBandit local": linear(trust="local"),
     "LinearBandit local ucb": linear(trust="local", policy="ucb"),
+    "LinearBandit shuffled": linear(trust="shuffled"),
     "LocalLinUCB": baseline(LocalLinUCB),
     "LocalSGDBandit": baseline(LocalSGDBandit),
 }
 
 every = pytest.mark.parametrize("make", LEARNERS.values(), ids=LEARNERS)
-# Interrupts inside the protocol of local trust are its own affair: reports are private already.
-HERE = {name: make for name, make in LEARNERS.items() if not name.startswith("LinearBandit local")}
+# Turns inside the protocol of local and shuffled trust are its own affair: reports are private
+# already.
+APART = ("LinearBandit local", "LinearBandit shuffled")
+HERE = {name: make for name, make in LEARNERS.items() if not name.startswith(APART)}
 here = pytest.mark.parametrize("make", HERE.values(), ids=HERE)
 
 
@@ -434,7 +437,7 @@ def test_bandit__its_promise_is_computed_and_can_be_read(make):
     learner = make()
     play(learner, contexts())
     promise = learner.guarantee
-    assert promise.trust in ("joint", "local")
+    assert promise.trust in ("joint", "local", "shuffled")
     assert promise.releases
     assert promise.unprotected
     assert promise.reference
@@ -624,11 +627,15 @@ def test_bandit__a_turn_that_fails_shows_nothing_and_a_retry_is_as_if_it_had_not
         else:
             assert len(set(scopes)) == len(scopes)
     drawn_at_release = type(learner.window).__name__ == "DescentWindow"
-    if not drawn_at_release and learner.guarantee.trust != "local":
+    if not drawn_at_release and learner.guarantee.trust not in ("local", "shuffled"):
         assert policies[0] == policies[1]
 
 
-@here
+@pytest.mark.parametrize(
+    "make",
+    [*HERE.values(), LEARNERS["LinearBandit shuffled"]],
+    ids=[*HERE, "LinearBandit shuffled"],
+)
 def test_bandit__an_interrupted_reward_counts_at_most_once(make):
     """At every line of `learn`, then again: nothing is ever counted twice."""
     exact = {} if make is linucb else {"epsilon": math.inf}  # sums without noise can be compared

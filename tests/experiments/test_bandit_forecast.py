@@ -228,3 +228,12 @@ def test_cli__mistakes_in_a_bandit_forecast_are_one_clear_line(arguments, messag
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_forecast__shuffled_trust_lies_between_the_other_two():
+    stream = Stream(features=3, rounds=8000)
+    found = {
+        trust: forecast(stream, 1.0, trust=trust, runs=4).expected
+        for trust in ("joint", "shuffled", "local")
+    }
+    assert found["joint"] < found["shuffled"] < found["local"]

@@ -268,3 +268,31 @@ def test_numbers__a_tiny_epsilon_works_or_is_refused():
         assert abs(report[0]) > 1e8
         with pytest.raises(ValueError, match="at least 1e-10 for each report"):
             kind(1e-16)
+
+
+# -- one number ------------------------------------------------------------------------------------
+
+EDGES = [0, 1, COINS // 2 - 1, COINS // 2, COINS - 2, COINS - 1]
+WORDS = st.one_of(st.sampled_from(EDGES), st.integers(0, COINS - 1))
+
+
+@given(st.floats(0.01, 25.0), st.floats(-1, 1), st.lists(WORDS, min_size=3, max_size=3))
+def test_report__one_number_has_the_bits_of_an_array_for_the_same_coins(epsilon, x, words):
+    coins = np.array(words, dtype=np.int64)
+    response, piecewise = _Response.of(epsilon), _Piecewise.of(epsilon)
+    up = int(response.coins_up(np.array(x)))
+    for coin in (words[0], max(up - 1, 0), min(up, COINS - 1)):  # on both sides of the threshold
+        assert response.draw_one(x, coin) == int(response.draw(np.array(x), np.int64(coin)))
+    assert piecewise.draw_one(x, words) == int(piecewise.draw(np.array(x), coins))
+
+
+@pytest.mark.parametrize("kind", [BinaryChannel, IntervalChannel])
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_report__is_privatize_of_one_number_bit_for_bit(kind, epsilon):
+    channel = kind(epsilon, low=-0.3, high=1.7)
+    rng = np.random.default_rng(0)
+    values = [-0.3, 1.7, 0.7, *rng.uniform(-0.3, 1.7, 200)]
+    alone, arrays = SeededNoise(3), SeededNoise(3)
+    for value in values:
+        assert channel.report(float(value), alone) == float(channel.privatize(value, arrays))
+    assert alone.state() == arrays.state()  # as many coins

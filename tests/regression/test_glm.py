@@ -184,6 +184,37 @@ def test_erm__the_steps_end_at_the_minimiser():
         assert np.linalg.norm(objective.gradient(found[1])) < 1e-5
 
 
+@pytest.mark.parametrize("bound", [1.0, 3.0])
+def test_erm__with_noise_fewer_steps_leave_a_hundredth_of_the_way_at_worst(bound):
+    """At worst: steep rows that all lie beyond the bound, where the objective is flat."""
+    model = BoundedLink(link("logistic"), -bound, bound, 1.0)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((200, DIM))
+    rows *= math.sqrt(5) / np.linalg.norm(rows, axis=1, keepdims=True)
+    labels = {
+        "coins": rng.integers(0, 2, 200).astype(float),
+        "beyond": (rows[:, 0] > 0).astype(float),
+    }
+    left = []
+    for y in labels.values():
+        objective = glm_erm.Objective(rows, y, np.full(200, 1 / 200), model, largest=5.0)
+        best = minimize(
+            lambda v, f=objective: np.sum(f.gradient(v) ** 2),
+            objective.descend(),
+            method="Nelder-Mead",
+            options={"xatol": 1e-12, "fatol": 1e-20},
+        ).x
+        far = np.linalg.norm(objective.descend(glm_erm.PRECISION) - best)
+        left.append(far / np.linalg.norm(best))
+    flat = glm_erm.Objective(0 * rows, y, np.full(200, 1 / 200), model, largest=5.0)
+    m, L = model.least, model.least + (model.largest - model.least) * 5.0
+    steps = math.ceil(-math.log(glm_erm.PRECISION) / (2 * m / (L + m)))
+    assert (1 - 2 * m / (L + m)) ** steps <= glm_erm.PRECISION  # the slowest that can be
+    assert not flat.descend().any()
+    assert max(left) < glm_erm.PRECISION
+    assert left[0] < 1e-4
+
+
 def test_erm__the_number_of_steps_depends_on_public_values_alone(monkeypatch):
     """Rows that are easy to fit take as long as rows that are hard: time is an output too."""
     calls = []
@@ -199,11 +230,12 @@ def test_erm__the_number_of_steps_depends_on_public_values_alone(monkeypatch):
         (rng.standard_normal((50, DIM)), np.ones(50)),
         (np.full((50, DIM), 0.01), rng.integers(0, 2, 50).astype(float)),
     ):
-        calls.clear()
-        glm_erm.Objective(rows, y, np.full(50, 0.02), model, largest=5.0).descend()
-        counts.append(len(calls))
-    assert len(set(counts)) == 1
-    assert 20 < counts[0] < glm_erm.MOST_STEPS
+        for left in (glm_erm.EXACT, glm_erm.PRECISION):
+            calls.clear()
+            glm_erm.Objective(rows, y, np.full(50, 0.02), model, largest=5.0).descend(left)
+            counts.append(len(calls))
+    assert len(set(counts)) == 2
+    assert 10 < min(counts) < max(counts) / 2 < glm_erm.MOST_STEPS
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """Attacks on the joint-private LinearBandit: the attacker sees all but the canary's own action.
 
-The attacks are those of `discreet audit`. Refuted or caught at 99.99% confidence each, as in
-test_audits.py; how close an attack comes is measured at 95%.
+The attacks are those of `discreet audit`. Refuted or caught at 99.99% confidence each; how close
+an attack comes is measured at 95%.
 """
 
 import pytest

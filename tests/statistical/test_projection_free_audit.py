@@ -8,7 +8,6 @@ import pytest
 from discreet.audit import ATTACKS, audit, audit_scores
 from discreet.domains import Cube
 from discreet.online.projection_free import ProjectionFreeBandit
-from discreet.privacy import gaussian_epsilon
 
 SURE = 0.9999
 EPSILON = 8.0  # a budget at which few runs have power
@@ -29,14 +28,13 @@ def test_audit__sums_and_points_stay_below_the_claim_and_half_the_noise_is_caugh
     )
     assert 0.3 * EPSILON <= sums <= EPSILON
     assert points <= EPSILON
-    halved = gaussian_epsilon(2 * each.claim.mu, delta)
-    assert audit(each.at(halved), 600, confidence=SURE).lower_bound > EPSILON
+    assert audit(each.halved(), 600, confidence=SURE).lower_bound > EPSILON
 
 
 def test_audit__a_pure_sum_stays_below_the_claim_and_half_the_noise_is_caught():
     each = ATTACKS["projection-free bandit pure"].at(2.0)
     assert 0.5 * 2.0 <= audit(each, 2000, confidence=SURE).lower_bound <= 2.0
-    assert audit(each.at(4.0), 2000, confidence=SURE).lower_bound > 2.0
+    assert audit(each.halved(), 2000, confidence=SURE).lower_bound > 2.0
 
 
 def test_audit__a_long_run_has_filtered_sums_and_a_pure_one_a_tree():

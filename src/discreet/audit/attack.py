@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.arrays import Array, integer, one_of
-from discreet.privacy import Budget, SeededNoise, gaussian_mu
+from discreet.privacy import Budget, SeededNoise, gaussian_epsilon, gaussian_mu
+from discreet.privacy.gaussian import zcdp_epsilon, zcdp_rho
 
 KINDS = ("pure", "gaussian", "zcdp", "approximate")
 ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "optimization")
@@ -100,6 +101,18 @@ class Attack:
                 f"person, and {contributions} are promised; take another"
             )
         return replace(self, claim=Claim(epsilon, delta, claim.kind, contributions))
+
+    def halved(self) -> "Attack":
+        """The same attack on a learner that has half the noise it needs: the bug to be caught.
+
+        Twice mu, four times rho, or twice epsilon where noise has no finer price.
+        """
+        claim = self.claim
+        if claim.kind == "gaussian":
+            return self.at(gaussian_epsilon(2 * claim.mu, claim.delta))
+        if claim.kind == "zcdp":
+            return self.at(zcdp_epsilon(4 * zcdp_rho(claim.epsilon, claim.delta), claim.delta))
+        return self.at(2 * claim.epsilon)
 
     def scores(self, runs: int, neighbour: int, seed: int) -> Array:  # (runs,) or (runs, views)
         """The scores of `runs` independent runs in one neighbour; the same for the same seed."""

@@ -42,7 +42,7 @@ class Belief:
     proof: Array  # (d, d), sum of all windows' whitened Gram matrices as they were released
     proof_variance: float  # of the noise in it
     constant: float = 0.0  # the last entry of every row, if there is an intercept
-    windows: int = 0
+    windows: int = 0  # released so far
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
     proven: bool = False  # whether the count of rewards has stood out of its noise once
     waited: int = 0  # decisions before the first of them
@@ -210,7 +210,7 @@ class Point:
 
     mean: Array  # (d,)
     error: float  # root mean square error of a prediction
-    windows: int = 0
+    windows: int = 0  # released so far
 
     constant: ClassVar[float] = 0.0  # it has no intercept
 

@@ -3,6 +3,7 @@
     information-weighted   Gram matrix, moment and residuals, weighted; O(d^2) state
                            (window.py transforms rows, learning.py reads the release)
     sgd                    one pass of gradient steps; O(d) state, for very many features
+                           (descent.py)
 
 An estimator is a recipe: `open` makes a window from what is known, and `close` of that window gives
 what is known afterwards. Neither changes anything that exists, so that a turn is all or nothing.
@@ -16,7 +17,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits.belief import Belief, Point
+from discreet.bandits.belief import Belief
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
 from discreet.bandits.policies import POLICIES, Stage, Uniform
@@ -39,7 +40,7 @@ from discreet.decisions import Policy
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.mechanisms import gaussian, upper_triangle
+from discreet.privacy.mechanisms import upper_triangle
 from discreet.state import Stateful, value
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
@@ -172,22 +173,19 @@ def scope(belief: Any, share: float | None) -> str | None:
     return f"window {belief.windows + 1}" if share is None else None
 
 
-# -- information-weighted --------------------------------------------------------------------------
-
-
 @value
 @dataclass(frozen=True)
 class InformationWeighted(Estimator):
     """Weighted normal equations around what is known already, in one noisy sum."""
 
-    dim: int
-    budget: Budget
+    dim: int  # number of features
+    budget: Budget  # of one person
     limits: tuple[float, float]  # of rewards, in units of the largest
-    link: Link
+    link: Link  # nu
     scale: float  # the largest reward
-    share: float | None = None
+    share: float | None = None  # of mu^2, about, that each window has; None: all
     holdout: bool = False  # whether held-out rounds are counted apart
-    half_life: float | str | None = None
+    half_life: float | str | None = None  # decisions after which a reward counts half
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
@@ -276,7 +274,12 @@ class InformationWeighted(Estimator):
 
 
 class WeightedWindow(EstimatorWindow):
-    """The noisy sum of v v', weights, counts and rewards; nothing else remembers a row."""
+    """The noisy sum of v v', weights, counts and rewards; nothing else remembers a row.
+
+    size        decisions of the window
+    transform   from a row to v
+    total       the sum
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("size", "transform", "total")
 
@@ -373,127 +376,3 @@ class WeightedWindow(EstimatorWindow):
         released = self.total.publish()[: len(self._upper[0]) + TOTALS]
         after = learned(belief, self.transform, released, std, self.size, self._half_life)
         return after, ()
-
-
-# -- gradient steps --------------------------------------------------------------------------------
-
-
-@value
-@dataclass(frozen=True)
-class Descent(Estimator):
-    """One pass of projected gradient steps, averaged (Algorithm 16): the dimension does not matter.
-
-    Noise of standard deviation s in every coordinate moves <phi, theta> by s |phi|, however many
-    there are.
-    """
-
-    dim: int
-    budget: Budget
-    limits: tuple[float, float]
-    share: float | None = None
-    policies: ClassVar[tuple[str, ...]] = ("squarecb", "greedy")
-    where: ClassVar[str] = "estimator='sgd' (no confidence widths)"
-
-    @property
-    def first(self) -> int:  # type: ignore[override]
-        """Enough rounds for noise to be smaller than 1."""
-        return max(64, math.ceil(16 * self.budget.contributions / self.mu(self.share)))
-
-    @property
-    def prior(self) -> Point:
-        """theta = 0."""
-        return Point(np.zeros(self.dim), 1.0)
-
-    def open(
-        self, belief: Point, size: int, noise: Noise, share: float | None = None
-    ) -> "DescentWindow":
-        """A window that begins at what is known."""
-        start = belief.mean / max(float(np.linalg.norm(belief.mean)), 1.0)
-        return DescentWindow(size, start, share)
-
-    def step(self, size: int, share: float | None = None) -> float:
-        """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
-        mu = self.mu(share) / self.budget.contributions
-        rho = self.limits[1] - self.limits[0]
-        private = float((mu / (2 * rho * math.sqrt(size))) ** (2 / 3))
-        return min(1 / math.sqrt(size), private, 1.0)
-
-
-class DescentWindow(EstimatorWindow):
-    """Iterates theta_i, and the average of `size` of them; the last one stands for rows to come.
-
-    Row i moves the average by (size - i + 1) / size times its step: one beyond the window's length
-    has no weight, so that it cannot move what is released.
-    """
-
-    _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken", "share")
-    step: float
-    limits: tuple[float, float]
-    contributions: int
-    mu: float
-
-    def __init__(self, size: int, start: Array, share: float | None) -> None:
-        self.size = size
-        self.theta = start.copy()
-        self.average = start.copy()
-        self.taken = 0  # rows
-        self.share = share
-
-    def attach(self, estimator: Any, noise: Noise) -> Self:
-        """What bounds a row's influence comes from the learner's arguments, never from a state."""
-        self.step = estimator.step(self.size, self.share)
-        self.limits = estimator.limits
-        self.contributions = estimator.budget.contributions
-        self.mu = estimator.mu(self.share)
-        return super().attach(estimator, noise)
-
-    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
-        """A step for each row, up to the length of the window."""
-        with self._lock:
-            self._fold(rows, rewards)
-
-    def _fold(self, rows: Array, rewards: Array) -> None:
-        theta, average = self.theta.copy(), self.average.copy()
-        low, high = self.limits
-        room = self.size - self.taken
-        for i, (phi, y) in enumerate(zip(rows[:room], rewards[:room], strict=True)):
-            expected = min(max(float(phi @ theta), low), high)
-            moved = theta + (self.step * (y - expected)) * phi
-            moved /= max(math.sqrt(moved @ moved), 1.0)
-            average += (max(room - i, 0) / self.size) * (moved - theta)
-            theta = moved
-        taken = min(self.taken + len(rows), self.size)
-        self._commit(theta=theta, average=average, taken=taken)
-
-    @property
-    def sensitivity(self) -> float:
-        """How far one person's row can move the average, and those of all windows together.
-
-        Let rho = high - low. Expected and observed rewards lie in [low, high], so that a step moves
-        by at most step rho |phi| <= step rho. Steps are not expansive (the loss is 1-smooth, step
-        <= 1; projecting is not either).
-        - Replaced, or moved to another place of the same window: iterates of the same place differ
-          by at most 2 step rho; if rows i+1..j move up by one place, by m = j - i of them, the
-          places i..j-1 differ in sum by (m - 1) step rho + (m + 1) step rho = 2 m step rho.
-        - Gone: iterate k+1 with it and iterate k without it differ by at most step rho. So the sums
-          differ by (size - 1) step rho and by two iterates that are left over, both in the unit
-          ball: the average moves by less than step rho + 2 / size. The row may enter another window
-          at the same price there: sqrt(2) of it for both, since squares add up.
-        """
-        low, high = self.limits
-        rho = high - low
-        move = max(2 * rho, math.sqrt(2) * (rho + 2 / (self.size * self.step)))
-        return self.contributions * self.step * move
-
-    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
-        """Release the average with noise that is drawn now."""
-        value, record = gaussian(
-            self.average,
-            sensitivity=self.sensitivity,
-            mu=self.mu,
-            noise=self.noise,
-            what="averaged iterate",
-            scope=scope(belief, self.share),
-        )
-        error = math.sqrt(record.scale**2 + 1 / (self.step * self.size))
-        return Point(value, min(error, 1.0), belief.windows + 1), (record,)

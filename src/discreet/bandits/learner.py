@@ -8,7 +8,6 @@ Everything that a turn changes is computed first and committed in one step. An i
 leaves the full window as it was, and nothing of it was shown; after it the released sum is gone.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -16,8 +15,8 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, integer, numbers, public_bound, within
-from discreet.bandits.value import Holdout
+from discreet.arrays import Array, integer
+from discreet.bandits.edge import BLOCK, FLOAT, Edge, each_number
 from discreet.bandits.visitors import Person, Visitors
 from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
@@ -25,8 +24,6 @@ from discreet.state import Stateful, damaged
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
-BLOCK = 2048  # people of a batch who are decided for at once, so that what is computed stays near
-_FLOAT = np.dtype(np.float64)
 RESUMED_TWICE = "a state resumed twice: from a copy, or from before something that was shown"
 
 
@@ -40,13 +37,21 @@ class Window(Protocol):
         """`fold` for one row."""
 
 
-class Bandit(Stateful, ABC):
+class Bandit(Edge, Stateful, ABC):
     """decide and learn, one at a time or many at once; save and load.
 
     `decide` and `learn` are made of steps that a service may take apart: `policy` (immutable,
     public: how to choose until the window is full), `window` (`fold` adds rewarded rows to it; None
     before the first decision and past the horizon) and `turn()`. Where a person is protected,
     `visitors.admit` says whether a row may be folded. One lock holds them together.
+
+    Parameters
+        dim            number of features of a row
+        horizon        rounds that count; None to learn for ever
+        norm_bound     length of the longest feature row; longer ones are shortened to it
+        reward_range   least and largest reward
+        clip           whether rewards outside the range are clipped to it, not refused
+        seed           of the coins that choose
 
     A subclass sets `policy`, says how long windows are (`_size`), what a turn changes (`_turned`)
     and what is promised (`guarantee`), and adds to `_state` what it has to remember.
@@ -55,7 +60,6 @@ class Bandit(Stateful, ABC):
     policy: Policy
     window: Window | None
     visitors: Visitors | None = None  # whose reward has counted, where a person is protected
-    holdout: Holdout | None = None  # which rounds play a baseline
     _held_key: int = 0
     _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
 
@@ -69,9 +73,8 @@ class Bandit(Stateful, ABC):
         clip: bool,
         seed: int | None,
     ) -> None:
-        self.dim = integer("dim", dim)
+        Edge.__init__(self, dim, norm_bound)
         self.horizon = None if horizon is None else integer("horizon", horizon)
-        self.norm_bound = public_bound("norm_bound", norm_bound)
         low, high = (float(end) for end in reward_range)
         if not -np.inf < low < high < np.inf:
             raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
@@ -79,11 +82,6 @@ class Bandit(Stateful, ABC):
         self.clip = bool(clip)
         self.seed = None if seed is None else integer("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
-        self._row_shape = (self.dim,)
-        self._usual: tuple[int, ...] | None = None  # shape of features that was found right
-        self._ones = np.ones(self._shape[1])
-        self._expects = self._shape
-        self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
         self._rng = np.random.default_rng(self.seed)
         self.rounds = 0  # decisions made
         self._end = 0  # decisions made when the open window is full
@@ -103,10 +101,6 @@ class Bandit(Stateful, ABC):
         The open window, if there is one, is closed and released: the only place where private data
         meets an output. A window of `size` decisions opens; none for None, past the horizon.
         """
-
-    def _discarded(self, size: int | None) -> dict[str, Any]:
-        """What dropping the open window unread changes; nothing is changed yet."""
-        raise NotImplementedError(f"{type(self).__name__} cannot drop its window")
 
     @property
     @abstractmethod
@@ -140,18 +134,6 @@ class Bandit(Stateful, ABC):
             end = FOREVER if size is None else self.rounds + size
             self._commit(_end=end, **self._turned(size))
 
-    def discard(self) -> None:
-        """Drop the open window unread and open another one in its place.
-
-        For a learner restored from an old state: its window may have been released since, and going
-        on with it would use its noise twice.
-        """
-        with self._lock:
-            if self.window is not None:
-                size = self._next()
-                end = FOREVER if size is None else self.rounds + size
-                self._commit(_end=end, **self._discarded(size))
-
     def advance(self, rounds: int) -> None:
         """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
         with self._lock:
@@ -162,7 +144,7 @@ class Bandit(Stateful, ABC):
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
         try:
-            copied = np.array(features, dtype=_FLOAT, order="C")
+            copied = np.array(features, dtype=FLOAT, order="C")
         except (TypeError, ValueError):
             raise ValueError("features must be numbers, one row for each action") from None
         offered = self._offered(copied)
@@ -278,12 +260,13 @@ class Bandit(Stateful, ABC):
             if self.holdout is None:
                 window.fold_one(decision.row, value / self._scale)
             else:
-                self._fold_apart(decision.row[None], np.array([value / self._scale]), t)
+                self._fold(decision.row[None], np.array([value / self._scale]), np.array([t]))
         return True
 
-    def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
-        """Fold, held-out rounds apart."""
-        raise NotImplementedError(f"{type(self).__name__} has no hold-out")
+    def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
+        """Into the open window; where there is a hold-out, its rounds apart."""
+        assert self.window is not None
+        self.window.fold(rows, rewards)
 
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""
@@ -317,7 +300,7 @@ class Bandit(Stateful, ABC):
         later. Past the horizon rewards are taken and do not count, as with `learn`; so are those of
         `people` (with unit="person") who have had one counted.
         """
-        values = _each("rewards", rewards)
+        values = each_number("rewards", rewards)
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
         if people is not None and len(people) != len(values):
@@ -349,10 +332,7 @@ class Bandit(Stateful, ABC):
                 if not fine.all():
                     rows, values, rounds = rows[fine], values[fine], rounds[fine]
                 if len(rows):
-                    if self.holdout is None:
-                        self.window.fold(rows, values / self._scale)
-                    else:
-                        self._fold_apart(rows, values / self._scale, rounds)
+                    self._fold(rows, values / self._scale, rounds)
         return len(fine) - taken
 
     def _records(
@@ -394,79 +374,6 @@ class Bandit(Stateful, ABC):
         if not 0 <= self.rounds <= self._end:
             raise damaged("rounds")
 
-    # -- the edge ---------------------------------------------------------------------------------
-
-    @property
-    def _shape(self) -> tuple[int | None, int]:
-        """Actions (None: any number) and features that callers offer."""
-        return None, self.dim
-
-    def _expanded(self, features: Array) -> Array:
-        """What callers offer as rows of `dim` features."""
-        return features
-
-    def _offered(self, features: Array) -> Array:  # (actions, dim)
-        """One person's features in units of the norm bound; longer rows are shortened to it."""
-        if features.shape != self._usual:
-            self._check_shape(features, 2)
-            self._usual = features.shape  # most often that of the next person too
-        squares = np.multiply(features, features).dot(self._ones)
-        # argmax finds NaN first; as a scalar it is three times as fast as max.
-        if not squares.item(squares.argmax()) <= self._longest:
-            features = within("features", features, self.norm_bound, norm="l2", clip=True)
-        return self._scaled(features)
-
-    def _stacked(
-        self, features: Sequence[ArrayLike] | Array
-    ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
-        """What is offered to each of n people, and whose features can be used: others get zeros."""
-        if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
-            people = [self._usable(each) for each in features]
-            usable = np.array([each is not None for each in people], dtype=bool)
-            nothing = np.zeros((1, self.dim))
-            return [nothing if each is None else each for each in people], usable
-        array = np.ascontiguousarray(numbers("features", features))
-        self._check_shape(array, 3)
-        usable = np.ones(len(array), dtype=bool)
-        if not self._fit(array):
-            usable = np.asarray(np.isfinite(array).all(axis=(1, 2)))
-            array = np.where(usable[:, None, None], array, 0.0)
-            array = within("features", array, self.norm_bound, norm="l2", clip=True)
-        return self._scaled(array), usable
-
-    def _usable(self, features: ArrayLike) -> Array | None:
-        try:
-            return self._offered(np.ascontiguousarray(finite("features", features)))
-        except ValueError:
-            return None
-
-    def _check_shape(self, features: Array, ndim: int) -> None:
-        actions, dim = self._expects
-        shape = features.shape
-        least = 1 if self.holdout is None else self.holdout.actions  # the baseline is one of them
-        if len(shape) == ndim and shape[-1] == dim:
-            given = shape[-2]
-            if given >= least and (actions is None or given == actions):
-                return
-        expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
-        raise ValueError(
-            f"features must have shape ({', '.join(expected)}) with at least {least} "
-            f"action{'s' * (least > 1)}, got {shape}"
-        )
-
-    def _fit(self, features: Array) -> bool:  # (n, actions, features)
-        """Whether no row is longer than the bound; False with NaN or infinity."""
-        for start in range(0, len(features), BLOCK):
-            some = features[start : start + BLOCK]
-            squares = np.einsum("ijk,ijk->ij", some, some).ravel()
-            if not squares.item(squares.argmax()) <= self._longest:
-                return False
-        return True
-
-    def _scaled(self, features: Array) -> Array:
-        features = self._expanded(features)
-        return features if self.norm_bound == 1 else features / self.norm_bound
-
 
 def _choose(policy: Policy, offered: Sequence[Array] | Array, coins: Array) -> Indices:
     """Actions for many rounds, of equal or different numbers of actions."""
@@ -479,18 +386,3 @@ def _choose(policy: Policy, offered: Sequence[Array] | Array, coins: Array) -> I
         some = np.stack([offered[int(i)] for i in places])
         actions[places] = policy.choose(some, coins[places])
     return actions
-
-
-def _each(name: str, values: ArrayLike) -> Array:
-    """Numbers, one of each person; what is none becomes NaN alone."""
-    try:
-        return numbers(name, values).copy()
-    except ValueError:
-        return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan

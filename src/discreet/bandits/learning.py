@@ -122,7 +122,7 @@ class Residuals:
     slope: float  # of the clipped residual
     second: float  # moment of the clipped residual, relative to the variance
     overconfidence: float  # residuals were at least this many times as large as the belief said
-    normal: bool
+    normal: bool  # whether they look normal
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Moment:
     """moment = slope H delta + noise."""
 
     value: Array  # (d,)
-    slope: float
+    slope: float  # the fraction of residuals that were not clipped
     bound2: float  # square of the residuals' bound: the release's noise is in units of that
     variance: float  # of a (clipped) residual
     slope_variance: float  # of the slope

@@ -11,16 +11,12 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, one_of
-from discreet.bandits.estimators import (
-    Descent,
-    Estimator,
-    EstimatorWindow,
-    InformationWeighted,
-)
-from discreet.bandits.learner import Bandit
+from discreet.bandits.descent import Descent
+from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
+from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
 from discreet.bandits.predictions import (
@@ -376,9 +372,10 @@ class LinearBandit(Bandit):
         windows = 1 + self._windows(self._estimator, self.rounds + size, opened + 1)
         return min(1 / windows, 1 - RESERVE) * left
 
-    def _fold_apart(self, rows: Array, rewards: Array, rounds: Any) -> None:
+    def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
         assert self.window is not None
-        self.window.fold(rows, rewards, np.atleast_1d(self.held_out(rounds)))
+        held = None if self.holdout is None else self.held_out(rounds)
+        self.window.fold(rows, rewards, held)
 
     def _held(self, policy: Policy) -> Policy:
         """A policy that leaves some rounds to the baseline."""
@@ -428,6 +425,18 @@ class LinearBandit(Bandit):
             "visitors": visitors,
             "_totals": totals,
         }
+
+    def discard(self) -> None:
+        """Drop the open window unread and open another one in its place.
+
+        For a learner restored from an old state: its window may have been released since, and going
+        on with it would use its noise twice.
+        """
+        with self._lock:
+            if self.window is not None:
+                size = self._next()
+                end = FOREVER if size is None else self.rounds + size
+                self._commit(_end=end, **self._discarded(size))
 
     def _discarded(self, size: int | None) -> dict[str, Any]:
         """What the dropped window has booked was never shown, and is gone.

@@ -9,7 +9,7 @@ the two sides apart, use `Device` and `LocalServer` themselves (examples/local_d
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,7 +50,11 @@ def bandit_guarantee(
 
 
 class LocalReports(Stateful, Estimator):
-    """Devices and server in one process: rows are answered at once, and only reports are kept."""
+    """Devices and server in one process: rows are answered at once, and only reports are kept.
+
+    server   takes the reports
+    seed     of what devices draw in public: which question they answer
+    """
 
     policies = LOCAL_POLICIES
     where = "trust='local' or 'shuffled'"
@@ -121,15 +125,19 @@ class LocalReports(Stateful, Estimator):
         self.server.take_many(self.answers(rows, rewards, noise))
 
     def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Report]:
-        """What these people send."""
-        coins = self._rng.random(len(rows))
+        """What these people send. Where there is one question nobody needs a coin."""
+        alone = len(self.server.policy.questions) == 1
+        coins = np.zeros(len(rows)) if alone else self._rng.random(len(rows))
         return report_many(rows, rewards, self.server.policy, coins, noise)
 
 
 class LocalWindow(EstimatorWindow):
-    """Reports go to the server at once."""
+    """Reports go to the server at once.
 
-    _state = ("size",)
+    size   decisions of the window
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("size",)
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -151,9 +159,13 @@ class LocalWindow(EstimatorWindow):
 
 
 class BatchWindow(LocalWindow):
-    """Reports wait for the end of the window, in sums; nothing else of them is kept."""
+    """Reports wait for the end of the window, in sums; nothing else of them is kept.
 
-    _state = ("size", "batch")
+    size    decisions of the window
+    batch   the sums
+    """
+
+    _state: ClassVar[tuple[str, ...]] = ("size", "batch")
 
     def __init__(self, size: int, batch: BatchSum) -> None:
         super().__init__(size)
@@ -161,9 +173,8 @@ class BatchWindow(LocalWindow):
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers the one question."""
-        estimator = self.estimator
-        for report in estimator.answers(rows, rewards, self.noise):
-            self.batch.add(report, estimator.server.policy)
+        reports = self.estimator.answers(rows, rewards, self.noise)
+        self._commit(batch=self.batch.plus(reports, self.estimator.server.policy))
 
     def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
         """The server takes the batch, if it is large enough, and publishes the next policy."""

@@ -211,7 +211,8 @@ class Device(LocalDevice):
     def memory(self) -> dict[str, Any]:
         """What a restarted device must be given; plain values."""
         memory = super().memory()
-        return {**memory, "reward_range": memory.pop("outcome_range")}
+        memory["reward_range"] = memory.pop("outcome_range")
+        return memory
 
 
 def _expect_policy(state: object) -> PublicPolicy:

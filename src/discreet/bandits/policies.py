@@ -15,6 +15,7 @@ bits. Policies are immutable and public: `to_dict` and `policy_from` carry them 
 A new policy is a class with a `following` method and a line in `POLICIES`.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -43,7 +44,7 @@ class Stage:
     size: int  # decisions of the window
     first: int  # decisions of the first window
     rng: np.random.Generator  # of this window
-    previous: Policy
+    previous: Policy  # of the last window
 
 
 def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (..., dim)
@@ -77,12 +78,12 @@ class Public:
         return {"kind": type(self).__name__, **own}
 
 
-class PlainPolicy(Public):
+class PlainPolicy(Public, ABC):
     """A policy whose single rounds are those of `choose`."""
 
+    @abstractmethod
     def choose(self, features: Array, coins: Array) -> Indices:
         """Actions for many rounds."""
-        raise NotImplementedError
 
     def choose_one(self, offered: Array, coin: float) -> int:  # (actions, dim)
         """`choose` for one round."""
@@ -97,9 +98,9 @@ class PlainPolicy(Public):
         action = self.choose_one(offered, coin)
         return action, self.probability_one(offered, action)
 
+    @abstractmethod
     def probabilities(self, features: Array) -> Array:  # (n, actions, dim) -> (n, actions)
         """The probability of each action in many rounds."""
-        raise NotImplementedError
 
 
 def policy_from(record: dict[str, Any]) -> Any:
@@ -162,7 +163,7 @@ class Uniform(PlainPolicy):
 class Always(PlainPolicy):
     """The same action for everybody."""
 
-    action: int
+    action: int  # its place
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """This action."""
@@ -178,9 +179,9 @@ class Always(PlainPolicy):
 class Deterministic(PlainPolicy):
     """The action with the largest value, the first of them in a tie."""
 
+    @abstractmethod
     def values(self, features: Array) -> Array:  # (..., actions, dim) -> (..., actions)
         """What the policy maximises."""
-        raise TypeError("a deterministic policy has values")
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """The largest value."""
@@ -236,7 +237,7 @@ class Ucb(Deterministic):
 
     mean: Array  # (d,)
     root: Array  # (d, k); the variance of <phi, theta> plus an intercept is |root' phi + offset|^2
-    width: float = 1.0
+    width: float = 1.0  # standard deviations by which it is optimistic
     offset: Array | float = 0.0  # (k,)
 
     @classmethod
@@ -295,9 +296,9 @@ class Thompson(PlainPolicy):
 class Mixed(PlainPolicy):
     """One policy in a fraction of the rounds, another in the rest."""
 
-    fraction: float
-    one: Policy
-    other: Policy
+    fraction: float  # of the rounds that `one` decides
+    one: Policy  # in these
+    other: Policy  # in the rest
 
     def choose(self, features: Array, coins: Array) -> Indices:
         """The coin picks the policy, and what is left of it decides within."""
@@ -376,8 +377,8 @@ class Interval(Public):
 
     mean: Array  # (d,)
     root: Array  # (d, k)
-    width: float
-    most: float = 2.0
+    width: float  # standard deviations
+    most: float = 2.0  # the largest half width
     offset: Array | float = 0.0  # (k,), of an intercept
 
     def ends(self, features: Array) -> tuple[Array, Array]:

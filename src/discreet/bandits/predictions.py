@@ -25,8 +25,8 @@ class Prediction:
     """Expected rewards in the user's units, with credible intervals."""
 
     mean: Array  # one for each row
-    low: Array
-    high: Array
+    low: Array  # ends of the intervals
+    high: Array  # the same, above
     level: float  # probability that the belief gives to each interval
 
 
@@ -34,10 +34,10 @@ class Prediction:
 class Effect:
     """What one feature adds to the expected reward (to the link's argument, if there is a link)."""
 
-    name: str
-    effect: float
-    low: float
-    high: float
+    name: str  # of the feature
+    effect: float  # its posterior mean
+    low: float  # end of the credible interval
+    high: float  # the same, above
 
     @property
     def clear(self) -> bool:
@@ -49,9 +49,9 @@ class Effect:
 class Summary:
     """Effects of all features; printed as a table, the clear ones marked with a star."""
 
-    effects: tuple[Effect, ...]
-    intercept: float
-    level: float
+    effects: tuple[Effect, ...]  # one for each feature
+    intercept: float  # what is added to every prediction
+    level: float  # probability that the belief gives to each interval
 
     def __str__(self) -> str:
         width = max(len(each.name) for each in self.effects)
@@ -72,7 +72,7 @@ class Weights:
     """
 
     mean: Array  # (features,)
-    level: float
+    level: float  # the intercept
     root: Array  # (features, d)
     offset: Array  # (d,)
 

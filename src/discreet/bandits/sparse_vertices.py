@@ -22,7 +22,10 @@ class Gradients:
 
 
 class VertexArm(Stateful):
-    """One arm: theta moves by 1/(m+1) towards the vertex of its m-th step."""
+    """One arm: theta moves by 1/(m+1) towards the vertex of its m-th step.
+
+    direction   chooses the vertex, in private
+    """
 
     _monotone = ("_steps",)
     _state = ("direction", "theta", "_before", "_steps", "_new")
@@ -76,6 +79,16 @@ class VertexArms(Stateful):
     g for the arm that was chosen, zero for the others; all arms then choose a vertex from their
     sums and move towards it. In the forced rounds of one arm the others stand still, so an arm
     makes n = T - (K-1) t_0 choices, epsilon_m = sqrt(8 rho/(m H_n)).
+
+    n_arms    number of arms
+    dim       number of features
+    horizon   rounds in all
+    budget    of one person
+    forced    rounds in which each arm is played at first
+    link      nu
+    bound     of the entries of a step: longer ones are shortened
+    radius    of the l1 ball that holds theta
+    noise     where the noise comes from
     """
 
     _state = ("_each",)

@@ -82,6 +82,16 @@ class WindowArms(Stateful):
     The slope along the last step tells (its sign has turned): then the arm takes back what was too
     much, by the secant rule, and makes smaller steps for a while.
     Without privacy nothing is cut and the entries are the greatest.
+
+    n_arms    number of arms
+    dim       number of features
+    horizon   rounds in all
+    budget    of one person
+    forced    rounds in which each arm is played at first
+    link      nu
+    bound     of residuals: those beyond are cut
+    radius    of the l1 ball that holds theta
+    noise     where the noise comes from
     """
 
     _monotone = ("window",)

@@ -91,9 +91,9 @@ class Totals:
 
     rounds: int  # decisions
     count: float  # of rewards under the policy
-    sum: float
+    sum: float  # of these rewards
     held_count: float  # of rewards in held-out rounds
-    held_sum: float
+    held_sum: float  # of these
     variances: tuple[float, float, float, float]  # of the noise in these four
 
     def plus(self, other: "Totals") -> "Totals":
@@ -112,9 +112,9 @@ class Totals:
 class Interval:
     """An estimate, and where the truth lies."""
 
-    estimate: float
-    low: float
-    high: float
+    estimate: float  # the middle
+    low: float  # end of the interval
+    high: float  # the same, above
 
     def minus(self, other: "Interval") -> "Interval":
         """The difference."""
@@ -140,7 +140,7 @@ class Value:
     mean: Interval | None  # of rewards under the policy
     holdout: Interval | None  # of rewards in held-out rounds
     uplift: Interval | None  # the difference
-    confidence: float
+    confidence: float  # that all intervals hold
 
     def __str__(self) -> str:
         parts = [f"mean reward of the last {self.rounds:,} rounds {self.mean}"]

@@ -15,7 +15,10 @@ BYTES = 16  # of a hash
 
 
 class Pseudonyms:
-    """A set of hashes; a state holds them sorted, so that it does not tell who came first."""
+    """A set of hashes; a state holds them sorted, so that it does not tell who came first.
+
+    packed   all hashes, one after the other; None: the empty set
+    """
 
     def __init__(self, packed: NDArray[np.uint8] | None = None) -> None:
         raw = b"" if packed is None else packed.tobytes()

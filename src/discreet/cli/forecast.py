@@ -41,7 +41,7 @@ def forecast(
     ] = None,
     trust: Annotated[
         str | None,
-        Option(metavar="T", help="local, both, or central (--rows), joint (--rounds)."),
+        Option(metavar="T", help="local, both, central (--rows); joint, shuffled, all (--rounds)."),
     ] = None,
     out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
     html: Annotated[
@@ -106,6 +106,8 @@ def forecast(
       trust    central, joint: somebody may hold the data (and for a bandit,
                only your own action may depend on your own data). local: nobody
                may, and errors and regret are 10 times as large or more.
+               shuffled: nobody may, but a relay hides reports in a crowd;
+               regret is 2 to 10 times joint trust's.
       noise    spread of labels or rewards around their mean, relative to their
                bound. Ratings in [0, 1] that scatter by .1: 0.1.
       clicks   instead of noise, for rewards that are yes or no: how many are
@@ -123,7 +125,7 @@ def forecast(
       discreet forecast --rows 20000 --dim 8
       discreet forecast --rows 20000 --dim 8 --epsilon 0.3 1 3 --target 0.005
       discreet forecast --rows 100000 --public-sample census.csv --norm-bound 5
-      discreet forecast --rounds 50000 --dim 5 --trust both
+      discreet forecast --rounds 50000 --dim 5 --trust all
       discreet forecast --rounds 100000 --dim 5 --actions 4 --clicks 0.1 --gap 0.02
       discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
       discreet forecast --rows 20000 --dim 8 --html plan.html --json plan.json

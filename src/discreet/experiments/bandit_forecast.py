@@ -45,7 +45,7 @@ class Stream:
     rounds: int  # decisions in all
     actions: int | None = None  # 10, or those of the sets
     noise: float | None = None  # std of a reward around its mean: 0.1, unless clicks
-    delta: float = 1e-6  # under joint trust; local trust is pure
+    delta: float = 1e-6  # of joint and shuffled trust; local trust is pure
     contributions: int = 1  # rounds in which one person may appear
     gap: float | None = None  # the widest that there can be
     clicks: float | None = None  # fraction of rewards that are 1
@@ -167,7 +167,7 @@ class Stream:
 class Forecast:
     """Regret against rounds, in several runs; rewards in units of their bound."""
 
-    trust: str  # "joint", "local", or "none" without privacy
+    trust: str  # "joint", "shuffled", "local", or "none" without privacy
     epsilon: float  # inf without privacy
     rounds: Array  # (k,), from 0 to the horizon
     regret: Array  # (runs, k), the sum so far
@@ -221,9 +221,9 @@ def forecast(
     True
     """
     positive("epsilon", epsilon, allow_inf=True)
-    one_of("trust", trust, ("joint", "local"))
-    if trust == "local" and stream.people is not None:
-        raise ValueError("local trust protects reports: say contributions in place of people")
+    one_of("trust", trust, ("joint", "shuffled", "local"))
+    if trust != "joint" and stream.people is not None:
+        raise ValueError(f"{trust} trust protects reports: say contributions in place of people")
     integer("runs", runs)
     marks = _marks(stream.rounds)
     regret = np.empty((runs, len(marks)))
@@ -321,7 +321,7 @@ def _simulated(
         stream.dim,
         stream.rounds,
         epsilon,
-        stream.delta if trust == "joint" else None,
+        None if trust == "local" else stream.delta,
         trust=trust,
         reward_range=world.reward_range,
         contributions=stream.contributions,

@@ -4,7 +4,7 @@ import difflib
 import hashlib
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -71,6 +71,7 @@ class Cell:
     points: int  # of its curve
     seed: int  # of people, learner and noise
     data: str = ""  # digest of the files that the environment is read from
+    code: str = ""  # digest of the source of learners and worlds that are not the library's
 
     @property
     def key(self) -> str:
@@ -151,8 +152,13 @@ class Experiment:
             key: list(value) if isinstance(value, tuple) else value for key, value in plain.items()
         }
 
-    def cells(self, private: Iterable[str]) -> list[Cell]:
-        """All runs, seed by seed; learners that are not `private` have no budgets to run at."""
+    def cells(
+        self, private: Iterable[str], code: Callable[[str, str], str] = lambda *names: ""
+    ) -> list[Cell]:
+        """All runs, seed by seed; learners that are not `private` have no budgets to run at.
+
+        `code` says what source a learner and an environment have besides the library's.
+        """
         private = set(private)
         data = {each.title: data_digest(each.options) for each in self.environments}
         return [
@@ -166,6 +172,7 @@ class Experiment:
                 self.points,
                 seed,
                 data[environment.title],
+                code(learner.name, environment.name),
             )
             for seed in self.seeds
             for environment in self.environments

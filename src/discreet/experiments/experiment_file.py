@@ -6,6 +6,7 @@ from pathlib import Path
 
 from discreet.experiments.experiment import Experiment, ExperimentError, Keys, place
 from discreet.experiments.tasks import check
+from discreet.objects import look_in
 
 _HEADER = re.compile(r"\s*(\[\[?)\s*([\w.\"-]+)\s*\]\]?")
 _KEY = re.compile(r"\s*[\"']?([\w-]+)[\"']?\s*=")
@@ -22,6 +23,7 @@ def read_experiment(path: Path) -> Experiment:
         raise ExperimentError((), f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ExperimentError((), f"{path} is not text; an experiment is a TOML file") from None
+    look_in(path.parent)  # learners and worlds of one's own stand beside the file
     try:
         experiment = Experiment.from_dict(tomllib.loads(text))
         check(experiment)

@@ -157,8 +157,8 @@ def worth(values: Sequence[Value]) -> str:
 
 
 def _private(results: Results) -> set[str]:
-    entries = results.task.learners
-    return {each.title for each in results.experiment.learners if entries[each.name].private}
+    entry = results.task.learner_entry
+    return {each.title for each in results.experiment.learners if entry(each).private}
 
 
 def _blind(results: Results, environment: str) -> tuple[Any, Any]:

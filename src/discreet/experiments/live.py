@@ -80,7 +80,7 @@ def _table(
         table.add_column(task.measure, justify="right", overflow="fold", width=CELL)
     for block in blocks:
         for learner in experiment.learners:
-            private = task.learners[learner.name].private
+            private = task.learner_entry(learner).private
             epsilons = sorted(experiment.epsilons, reverse=True) if private else [math.inf]
             for epsilon in epsilons:
                 first = epsilon == epsilons[0]

@@ -7,19 +7,14 @@ Papers and benchmarks are lists of measurements and tables of what they found:
     mean, half = interval(found.over(regret, dim=5, epsilon=1.0))
 """
 
-import functools
 import hashlib
-import inspect
 import itertools
 import json
-import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -27,6 +22,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.experiments.cells import Record, write_atomically
 from discreet.experiments.runner import finished
+from discreet.experiments.source_text import source_text
 from discreet.source import digest
 
 FIRST_SEED = 3000  # the learners' constants were tuned on smaller ones
@@ -54,7 +50,7 @@ class Measurement:
         """The name of its file: the library's code, the function's, the parameters, the seed."""
         plain = {
             "source": digest(),
-            "text": _source(self.measure),
+            "text": source_text(self.measure),
             "measure": self.measure.__qualname__,
             "parameters": self.parameters,
             "seed": self.seed,
@@ -153,47 +149,3 @@ def run_measurement(cell: Measurement, folder: Path) -> Record:
         )
     write_atomically(folder / f"{cell.key}.json", json.dumps(record))
     return record
-
-
-# -- the source of a measurement ------------------------------------------------------------------
-
-
-@functools.cache
-def _source(measure: Measure) -> str:
-    """The text of a function and of what it uses in its folder: the library is in `digest`.
-
-    That is functions, classes, and constants that are numbers, text or tuples.
-    """
-    texts: dict[str, str] = {}
-    waiting: list[Any] = [measure]
-    while waiting:
-        each = waiting.pop()
-        texts[each.__qualname__] = inspect.getsource(each)
-        for name, value in _used(each):
-            if isinstance(value, int | float | str | tuple):
-                texts[name] = repr(value)
-            elif _folder(value) == _folder(measure) and value.__qualname__ not in texts:
-                waiting.append(value)
-    return json.dumps(texts, sort_keys=True)
-
-
-def _folder(value: Any) -> str | None:
-    """Where a function or class is from; None for anything else."""
-    if not callable(value) or not hasattr(value, "__qualname__"):
-        return None
-    return os.path.dirname(getattr(sys.modules[value.__module__], "__file__", None) or "")
-
-
-def _used(value: Any) -> Iterator[tuple[str, Any]]:
-    """Global names in a function, or in the methods of a class."""
-    inside = vars(value).values() if inspect.isclass(value) else [inspect.unwrap(value)]
-    for function in filter(inspect.isfunction, inside):
-        for name in sorted(_names(function.__code__)):
-            if name in function.__globals__:
-                yield name, function.__globals__[name]
-
-
-def _names(code: CodeType) -> set[str]:
-    """Names in a function and in the functions inside it."""
-    inner = (each for each in code.co_consts if isinstance(each, CodeType))
-    return set(code.co_names).union(*map(_names, inner))

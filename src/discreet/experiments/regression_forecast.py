@@ -87,6 +87,10 @@ def run(
     positive("noise", question.noise)
     if target is not None:
         positive("target", target)
+    if trust in ("shuffled", "all"):
+        raise ValueError(
+            "shuffled trust is forecast for bandits (--rounds); for regression see docs/trust.md"
+        )
     one_of("trust", trust, ("central", "local", "both"))
     trusts = ("central", "local") if trust == "both" else (trust,)
     for epsilon in epsilons:

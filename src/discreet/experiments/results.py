@@ -54,10 +54,8 @@ class Results:
     @property
     def reference(self) -> Choice | None:
         """The first learner of the experiment without privacy: what privacy costs is told by it."""
-        learners = self.task.learners
-        return next(
-            (each for each in self.experiment.learners if not learners[each.name].private), None
-        )
+        entry = self.task.learner_entry
+        return next((each for each in self.experiment.learners if not entry(each).private), None)
 
     def save(self, out: Path) -> None:
         """Write results.parquet, all of it or nothing."""

@@ -24,7 +24,7 @@ class Learner:
     """An entry of a task's list of learners."""
 
     make: Callable[..., Any]  # builds it
-    trust: str  # "joint", "central", "local", or "none" for one without privacy
+    trust: str  # "joint", "central", "local"; "none" without privacy; "own": its guarantee says it
     about: str  # one line for a list
     reference: str  # where it comes from
     given: tuple[str, ...]  # arguments that the task gives; an experiment may set the others
@@ -88,15 +88,23 @@ class Task(ABC):
     meaning: ClassVar[str]  # of the measure, a sentence for people who decide
     logarithmic: ClassVar[bool] = False  # axes of the curves
     learners: ClassVar[Mapping[str, Learner]]
+    given: ClassVar[tuple[str, ...]]  # arguments that the task gives to whoever takes them
 
     def learner_entry(self, choice: Choice) -> Learner:
         """The entry that an experiment names; unknown names and options raise ValueError."""
-        if choice.name not in self.learners:
+        from discreet.experiments.own import offered, own_learner
+
+        if choice.name in self.learners:
+            return self.learners[choice.name]
+        found = own_learner(choice.name, self.given)
+        if found is None:
+            known = (*self.learners, *offered("learner"))
             raise ValueError(
                 f"no learner {choice.name!r} in the task {self.name!r}"
-                f"{suggestion(choice.name, tuple(self.learners))} See: discreet learners"
+                f"{suggestion(choice.name, known)} See: discreet learners. One of your own: "
+                "'module:Class'"
             )
-        return self.learners[choice.name]
+        return found
 
     @abstractmethod
     def about(self, choice: Choice) -> str:

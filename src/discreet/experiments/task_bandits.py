@@ -1,5 +1,6 @@
 """Contextual bandits: regret against the best action for each person."""
 
+import inspect
 import json
 from collections.abc import Mapping
 from functools import lru_cache
@@ -10,12 +11,16 @@ import numpy as np
 from discreet.bandits import LinearBandit, baselines
 from discreet.environments import WORLDS, World, generators, play, world
 from discreet.experiments.experiment import Cell, Choice, suggestion
+from discreet.experiments.own import made, needs, offered, own, promise
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
 from discreet.source import data_digest
 
 _GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
           "noise", "n_actions")  # fmt: skip
+
+
+_WORLD = ("dim", "n_actions", "reward_range", "people")
 
 
 def _entry(make: Any, trust: str, about: str, reference: str) -> Learner:
@@ -34,6 +39,7 @@ class Bandits(Task):
         "Regret is what was missed: how much more reward the best action for each person would "
         "have brought on average than the one that was chosen, added up over all rounds."
     )
+    given = _GIVEN
     learners: ClassVar[Mapping[str, Learner]] = {
         "LinearBandit": _entry(
             LinearBandit, "joint",
@@ -61,7 +67,10 @@ class Bandits(Task):
     }  # fmt: skip
 
     def about(self, choice: Choice) -> str:
-        """From the registry of worlds."""
+        """From the registry of worlds; of one of your own, the first line of its docstring."""
+        if choice.name not in WORLDS:
+            words = (inspect.getdoc(own("world", choice.name)) or choice.name).splitlines()[0]
+            return f"somebody comes in every round, and an action is chosen for them. {words}"
         world = WORLDS[choice.name]
         return (
             f"somebody comes in every round ({world.person}), one action is chosen for them "
@@ -71,8 +80,16 @@ class Bandits(Task):
     def environment(self, choice: Choice, rounds: int, seed: int) -> World:
         """A world by name; one made from data is the same for all seeds."""
         if choice.name not in WORLDS:
-            known = suggestion(choice.name, tuple(WORLDS))
-            raise ValueError(f"no environment {choice.name!r}{known} See: discreet datasets")
+            make = own("world", choice.name)
+            if make is None:
+                known = suggestion(choice.name, (*WORLDS, *offered("world")))
+                raise ValueError(
+                    f"no environment {choice.name!r}{known} See: discreet datasets. One of your "
+                    "own: 'module:function'"
+                )
+            seeds = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
+            found: World = needs(make(**{**seeds, **choice.options}), "a world", _WORLD)
+            return found
         seed = seed if WORLDS[choice.name].synthetic else 0
         data = data_digest(choice.options)
         return _world(choice.name, json.dumps(choice.options), seed, data)
@@ -84,8 +101,14 @@ class Bandits(Task):
         given: dict[str, Any] = {"reward_range": environment.reward_range, "seed": cell.seed}
         if entry.private:
             given |= {"epsilon": cell.epsilon, "noise": SeededNoise(cell.seed)}
+            if entry.trust == "own":
+                given["delta"] = cell.delta
             if entry.trust == "joint" and options.get("trust") != "local":
                 given["delta"] = cell.delta
+        if cell.learner.name not in self.learners:
+            given |= {"dim": environment.dim, "n_actions": environment.n_actions}
+            given |= {"horizon": cell.rounds, "norm_bound": 1.0}
+            return needs(made(entry, given, options), "a learner", ("decide", "learn"))
         return entry.make(environment.dim, cell.rounds, **given, **options)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
@@ -94,7 +117,7 @@ class Bandits(Task):
         n = marks(cell.rounds, cell.points)
         value = np.cumsum(played.regret)[n - 1]
         blind = np.cumsum(played.uniform)[n - 1]
-        return Outcome(n, value, blind, learner.guarantee)
+        return Outcome(n, value, blind, promise(learner, self.learner_entry(cell.learner)))
 
 
 @lru_cache(maxsize=8)

@@ -8,8 +8,9 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.domains import Simplex
 from discreet.environments import play_losses
-from discreet.environments.losses import expert_losses
+from discreet.environments.losses import NAMES, expert_losses
 from discreet.experiments.experiment import Cell, Choice
+from discreet.experiments.own import made, needs, own, promise
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.online import FTPL, FTRL, AdversarialBandit
 from discreet.privacy import SeededNoise
@@ -29,6 +30,7 @@ class Online(Task):
         "Regret is what was lost beyond the expert who turns out best in hindsight, added up over "
         "all rounds."
     )
+    given = _GIVEN
     learners: ClassVar[Mapping[str, Learner]] = {
         "FTRL": Learner(
             FTRL, "central", "follow the regularised leader on private running sums",
@@ -54,7 +56,14 @@ class Online(Task):
         return "in every round one of several experts is followed, then the losses of all are seen."
 
     def environment(self, choice: Choice, rounds: int, seed: int) -> Array:  # (rounds, n)
-        """A loss sequence by name."""
+        """A loss sequence by name; one of your own takes rounds and seed."""
+        if choice.name not in NAMES and (make := own("world", choice.name)) is not None:
+            losses = np.asarray(make(rounds=rounds, seed=seed, **choice.options), dtype=np.float64)
+            if losses.shape[:1] != (rounds,) or losses.ndim != 2:
+                raise ValueError(f"{choice.name} must return losses of shape ({rounds}, n)")
+            if losses.min() < 0 or losses.max() > 1:
+                raise ValueError(f"{choice.name} must return losses in [0, 1]")
+            return losses
         return expert_losses(choice.name, rounds, **{"seed": seed, **choice.options})
 
     def learner(self, cell: Cell, environment: Array) -> Any:
@@ -62,6 +71,12 @@ class Online(Task):
         entry = self.learner_entry(cell.learner)
         n = environment.shape[1]
         common = {"seed": cell.seed, "noise": SeededNoise(cell.seed), **cell.learner.options}
+        if cell.learner.name not in self.learners:
+            given = {"n_arms": n, "domain": Simplex(n), "horizon": cell.rounds, "loss_bound": 1.0,
+                     "epsilon": cell.epsilon, "delta": cell.delta, "seed": cell.seed,
+                     "noise": SeededNoise(cell.seed)}  # fmt: skip
+            return needs(made(entry, given, dict(cell.learner.options)), "a learner",
+                         ("decide", "learn"))  # fmt: skip
         if entry.make is AdversarialBandit:
             return entry.make(n, cell.rounds, cell.epsilon, **common)
         delta = cell.delta if entry.private else 0.0
@@ -75,10 +90,11 @@ class Online(Task):
         n = marks(cell.rounds, cell.points)
         best = np.cumsum(environment, axis=0)[n - 1].min(axis=1)
         even = np.cumsum(environment.mean(axis=1))[n - 1]
-        return Outcome(n, np.cumsum(suffered)[n - 1] - best, even - best, learner.guarantee)
+        return Outcome(n, np.cumsum(suffered)[n - 1] - best, even - best,
+                       promise(learner, self.learner_entry(cell.learner)))  # fmt: skip
 
 
 def _suffered(learner: Any, losses: Array) -> Array:  # (T, n) -> (T,)
-    if isinstance(learner, AdversarialBandit):
+    if not hasattr(learner, "run"):  # sees the loss of its own choice only
         return play_losses(learner, lambda t, d: losses.item(t, d.action), len(losses))
     return np.asarray(np.einsum("ij,ij->i", learner.run(losses), losses))

@@ -1,5 +1,6 @@
 """Linear regression: squared error on rows that were held out, against the number of rows."""
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -9,6 +10,7 @@ import numpy as np
 from discreet.arrays import Array, integer
 from discreet.environments.regression_data import DATA
 from discreet.experiments.experiment import Cell, Choice, suggestion
+from discreet.experiments.own import made, needs, offered, own, promise
 from discreet.experiments.regression_table import regression_table
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
@@ -45,6 +47,7 @@ class Regression(Task):
         "to [-1, 1]."
     )
     logarithmic = True
+    given = _GIVEN
     learners: ClassVar[Mapping[str, Learner]] = {
         "PrivateLinearRegression": Learner(
             PrivateLinearRegression, "central",
@@ -74,8 +77,11 @@ class Regression(Task):
         elif name in DATA:
             X, y = DATA[name](**options)
             X = X / np.sqrt(X.shape[1])  # from the cube into the unit ball
+        elif (make := own("world", name)) is not None:
+            seeds = {"seed": seed} if "seed" in inspect.signature(make).parameters else {}
+            X, y = _inside(name, make(**{**seeds, **options}))
         else:
-            known = suggestion(name, ("sphere", "table", *DATA))
+            known = suggestion(name, ("sphere", "table", *DATA, *offered("world")))
             raise ValueError(f"no environment {name!r} in the task 'regression'{known}")
         order = rng.permutation(len(y))
         kept = len(y) - int(HELD_OUT * len(y))
@@ -92,6 +98,11 @@ class Regression(Task):
         """An estimator for rows in the unit ball and labels in [-1, 1]."""
         entry = self.learner_entry(cell.learner)
         options = cell.learner.options
+        if cell.learner.name not in self.learners:
+            given = {"epsilon": cell.epsilon, "delta": cell.delta, "norm_bound": 1.0,
+                     "label_bound": 1.0, "fit_intercept": True, "noise": SeededNoise(cell.seed),
+                     "random_state": cell.seed}  # fmt: skip
+            return needs(made(entry, given, dict(options)), "an estimator", ("fit", "predict"))
         if not entry.private:
             return entry.make(norm_bound=1.0, label_bound=1.0, fit_intercept=True, **options)
         return entry.make(
@@ -119,7 +130,20 @@ class Regression(Task):
             clock.to("environment")
             value[i] = np.mean((learner.predict(environment.test_X) - test_y) ** 2)
             blind[i] = np.mean((y[:rows].mean() - test_y) ** 2)
-        return Outcome(n, value, blind, learner.guarantee_)
+        return Outcome(n, value, blind, promise(learner, self.learner_entry(cell.learner)))
+
+
+def _inside(name: str, found: Any) -> tuple[Array, Array]:
+    """Rows and labels of a world of one's own, if they keep to the units of the task."""
+    try:
+        X, y = (np.asarray(each, dtype=np.float64) for each in found)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must return rows (n, d) and labels (n,)") from None
+    if X.ndim != 2 or y.shape != (len(X),):
+        raise ValueError(f"{name} must return rows (n, d) and labels (n,)")
+    if np.linalg.norm(X, axis=1).max() > 1 + 1e-9 or np.abs(y).max() > 1 + 1e-9:
+        raise ValueError(f"{name} must return rows in the unit ball and labels in [-1, 1]")
+    return X, y
 
 
 def _sphere(n: int, rng: np.random.Generator, dim: int = 5, noise: float = 0.1) -> Rows:

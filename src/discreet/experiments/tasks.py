@@ -1,5 +1,6 @@
 """All tasks by name; and whether an experiment can be run, before it is."""
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +13,7 @@ from discreet.experiments.experiment import (
     Keys,
     suggestion,
 )
+from discreet.experiments.own import code_of
 from discreet.experiments.task import Task
 from discreet.experiments.task_bandits import Bandits
 from discreet.experiments.task_online import Online
@@ -22,8 +24,9 @@ TASKS: Mapping[str, Task] = {task.name: task for task in (Bandits(), Regression(
 
 def cells_of(experiment: Experiment) -> list[Cell]:
     """All runs of an experiment."""
-    learners = TASKS[experiment.task].learners
-    return experiment.cells(name for name, entry in learners.items() if entry.private)
+    task = TASKS[experiment.task]
+    private = {each.name for each in experiment.learners if task.learner_entry(each).private}
+    return experiment.cells(private, functools.cache(code_of))
 
 
 def check(experiment: Experiment) -> None:

@@ -1,13 +1,14 @@
-"""Local trust: devices answer a server's questions in private, and the server adds answers up."""
+"""Local and shuffled trust: devices answer in private, and a server adds answers up."""
 
 from discreet.local.device import Device, Promise
 from discreet.local.files import take_files
 from discreet.local.questions import Question
-from discreet.local.report import Report, ReportSum, report_many
+from discreet.local.report import BatchSum, Report, ReportSum, report_many, shuffled
 from discreet.local.server import Server, local_guarantee
 from discreet.local.state import PublicState
 
 __all__ = [
+    "BatchSum",
     "Device",
     "Promise",
     "PublicState",
@@ -17,5 +18,6 @@ __all__ = [
     "Server",
     "local_guarantee",
     "report_many",
+    "shuffled",
     "take_files",
 ]

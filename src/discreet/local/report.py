@@ -1,6 +1,6 @@
 """What leaves a device: private already. And sums of it: all that a server keeps."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -65,6 +65,12 @@ def report_many(
             values = answer(rows[some], outcomes[some], question, state.theta, state.whitening)
             private = channel.send(values, noise)
             yield Report(state.window, question.name, private)
+
+
+def shuffled(report: Report, noise: Noise) -> Report:
+    """A batch as a relay forwards it, for simulations: answers in an order that says nothing."""
+    order = np.argsort(noise.uniform(report.size), kind="stable")
+    return Report(report.window, report.question, report.values[order])
 
 
 def pieces(n: int, width: int) -> list[slice]:
@@ -132,15 +138,20 @@ class BatchSum:
         """Of the open window, before any report."""
         return cls(state.window, empty_sums(state))
 
-    def add(self, report: Report, state: PublicState) -> None:
-        """Add reports; those that no device sends in this window are left out alone."""
-        if not isinstance(report, Report) or not isinstance(report.values, np.ndarray):
-            raise TypeError(f"a batch holds reports, never a {type(report).__name__}")
-        kept = possible(report, state)
-        if len(kept):
-            add_reports(self.sums, report.question, kept, state)
-        self.count += len(kept)
-        self.refused += report.size - len(kept)
+    def plus(self, reports: Iterable[Report], state: PublicState) -> "BatchSum":
+        """With these reports; those that no device sends in this window are left out alone."""
+        after = BatchSum(self.window, empty_sums(state), self.count, self.refused)
+        for total, kept in self.sums.items():
+            after.sums[total].merge(kept)
+        for report in reports:
+            if not isinstance(report, Report) or not isinstance(report.values, np.ndarray):
+                raise TypeError(f"a batch holds reports, never a {type(report).__name__}")
+            values = possible(report, state)
+            if len(values):
+                add_reports(after.sums, report.question, values, state)
+            after.count += len(values)
+            after.refused += report.size - len(values)
+        return after
 
 
 def empty_sums(state: PublicState) -> dict[str, ReportSum]:

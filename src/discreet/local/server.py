@@ -116,10 +116,7 @@ class Server(ABC, Generic[State, Belief]):
         if state.batch is None:
             raise ValueError("reports of this state are not shuffled: use take")
         if not isinstance(batch, BatchSum):
-            reports = batch
-            batch = BatchSum.empty(state)
-            for report in reports:
-                batch.add(report, state)
+            batch = BatchSum.empty(state).plus(batch, state)
         fits = batch.window == state.window and not self.holds_batch
         if not fits or batch.count < state.batch.minimum:
             self.refused += batch.count + batch.refused

@@ -38,7 +38,7 @@ BATCH = 32.0
 
 
 @value
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(frozen=True, eq=False, init=False)
 class SignedPoint:
     """A point centre + sign step, and what turns its loss into an estimate of the loss vector."""
 
@@ -47,6 +47,15 @@ class SignedPoint:
     step: Array  # (m,)
     weights: Array  # (m,)
     sign: int  # +1 or -1, equally likely
+
+    def __init__(self, point: Array, centre: Array, step: Array, weights: Array, sign: int) -> None:
+        # Past the frozen __setattr__, which takes five times as long.
+        own = self.__dict__
+        own["point"] = point
+        own["centre"] = centre
+        own["step"] = step
+        own["weights"] = weights
+        own["sign"] = sign
 
 
 class Scrible(Stateful):

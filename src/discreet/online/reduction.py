@@ -64,7 +64,7 @@ class PrivateBandit(Stateful, Generic[Made]):
         with self._lock:
             t = self.rounds
             choice = self._feedback.choose(self.bandit, t)
-            self._commit(rounds=t + 1)
+            self.rounds = t + 1
             return self._decision(t, self._run, choice)
 
     def learn(self, decision: Made, loss: float) -> bool:
@@ -77,11 +77,13 @@ class PrivateBandit(Stateful, Generic[Made]):
         with self._lock:
             self._check(decision)
             number = self._number(loss)
-            if not self.learning or (self.horizon is not None and decision.round >= self.horizon):
-                self._taken.add(decision.round)
+            t = decision.round
+            horizon = self.horizon
+            if horizon is not None and (t >= horizon or self.rounds > horizon):
+                self._taken.add(t)
                 return False
             report = self._feedback.report(number)  # may fail: nothing has changed
-            self._taken.add(decision.round)  # from here on it is never told again
+            self._taken.add(t)  # from here on it is never told again
             return self._feedback.accept(self.bandit, decision, report)
 
     def decision(self, record: dict[str, Any]) -> Made:

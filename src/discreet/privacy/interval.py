@@ -42,7 +42,7 @@ class _Response:
     def of(cls, epsilon: float) -> "_Response":
         return cls(heads(odds_below(epsilon)))
 
-    @property
+    @cached_property
     def bound(self) -> float:
         """(e^epsilon + 1) / (e^epsilon - 1): makes the mean x."""
         return COINS / (2 * self.likely - COINS)
@@ -54,6 +54,12 @@ class _Response:
 
     def draw(self, x: Array, coin: NDArray[np.int64]) -> NDArray[np.int64]:
         return np.where(coin < self.coins_up(x), RESPONSE, -RESPONSE)
+
+    def draw_one(self, x: float, coin: int) -> int:
+        """`draw` of one number."""
+        wanted = round(COINS / 2 * (1 + x / self.bound))  # to even, as rint
+        up = min(max(wanted, COINS - self.likely), self.likely)
+        return RESPONSE * (2 * (coin < up) - 1)
 
     def variance(self, x: float) -> float:
         return self.bound**2 - x * x
@@ -117,6 +123,18 @@ class _Piecewise:
         outside = _cell(coins[2], self.others) - CELLS
         outside = np.where(outside < start, outside, outside + self.plateau)
         return np.where(coins[1] < self.inside, within_plateau, outside)
+
+    def draw_one(self, x: float, coins: list[int]) -> int:  # 3 coins
+        """`draw` of one number."""
+        last = CELLS + 1 - self.plateau
+        wanted = x * self.furthest - (self.plateau - 1) / 2
+        first = min(max(math.floor(wanted), -CELLS), last)
+        left = min(max(wanted - first, 0.0), 1.0)
+        start = min(first + (coins[0] < left * COINS), last)
+        within_plateau = start + (coins[2] * self.plateau >> 52)
+        outside = (coins[2] * self.others >> 52) - CELLS
+        outside += self.plateau * (outside >= start)
+        return (outside, within_plateau)[coins[1] < self.inside]
 
     def variance(self, x: float) -> float:
         middle = (x * self.furthest) ** 2 + (self.plateau**2 - 1) / 12
@@ -193,14 +211,18 @@ class _NumberChannel(Channel):
         return self.privatize(values, noise, clip=True)
 
     def report(self, value: float, noise: Noise) -> float:
-        """One report of a number that is known to lie in [low, high]; the same as `privatize`."""
+        """One report of a number that is known to lie in [low, high]; the same as `privatize`.
+
+        To the last bit, from the same coins, but in Python's own numbers: arrays of one entry take
+        four times as long.
+        """
         if self.off:
             observe("report", value)
             return value
         if not self._samplers:
             self.draws_from(noise)
         x = min(max((value - self._middle) / self._half, -1.0), 1.0)
-        sent = float(self._sent(np.array(x), noise))
+        sent = self._decode_one(self._draw_one(x, noise))
         observe("report", sent)
         return sent
 
@@ -212,6 +234,13 @@ class _NumberChannel(Channel):
         response = np.where(codes > 0, self._response.bound, -self._response.bound)
         x = np.where(np.abs(codes) == RESPONSE, response, codes * self._step)
         return np.asarray(self._middle + self._half * x)
+
+    def _decode_one(self, code: int) -> float:
+        if abs(code) == RESPONSE:
+            x = math.copysign(self._response.bound, code)
+        else:
+            x = code * self._step
+        return self._middle + self._half * x
 
     def encode(self, reports: Array) -> NDArray[np.int64]:
         """The integers that `decode` makes these reports of."""
@@ -240,6 +269,10 @@ class _NumberChannel(Channel):
     @abstractmethod
     def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
         """Reports of x in [-1, 1] as integers; the number of coins depends on the shape alone."""
+
+    @abstractmethod
+    def _draw_one(self, x: float, noise: Noise) -> int:
+        """`_draw` for one number: the same integer from the same coins."""
 
     @abstractmethod
     def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
@@ -291,6 +324,9 @@ class BinaryChannel(_NumberChannel):
 
     def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
         return self._response.draw(x, draw_coins(noise, x.shape))
+
+    def _draw_one(self, x: float, noise: Noise) -> int:
+        return self._response.draw_one(x, int(float(noise.uniform(())) * COINS))
 
     @property
     def thresholds(self) -> dict[str, float]:
@@ -387,6 +423,14 @@ class IntervalChannel(_NumberChannel):
         piecewise = self._piecewise.draw(x, np.stack([first, *others]))
         response = self._response.draw(x, first)
         return np.where(which < self._mixture, piecewise, response)
+
+    def _draw_one(self, x: float, noise: Noise) -> int:
+        if not self.hybrid:
+            return self._response.draw_one(x, int(float(noise.uniform(())) * COINS))
+        which, *coins = (int(each) for each in draw_coins(noise, (4,)))
+        piecewise = self._piecewise.draw_one(x, coins)
+        response = self._response.draw_one(x, coins[0])
+        return (response, piecewise)[which < self._mixture]
 
     def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
         two = np.abs(np.abs(x) - self._response.bound) <= slack

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.local.report import BatchSum, Report, ReportSum, pieces, report_many
+from discreet.local.report import Report, ReportSum, pieces, report_many
 from discreet.local.server import batch_release
 from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
 from discreet.regression.base import Estimate, Problem
@@ -167,10 +167,7 @@ def _shuffled(problem: Problem, server: Server, people: Rows) -> None:
     problem.ledger.spend(
         replace(batch_release(server.ask()), sampler=problem.noise.sampler(MECHANISM))
     )
-    batch = BatchSum.empty(server.ask())
-    for report in _reports(problem, server, people, problem.rng.random(len(people))):
-        batch.add(report, server.ask())
-    server.aggregate(batch)
+    server.aggregate(_reports(problem, server, people, problem.rng.random(len(people))))
 
 
 def _reports(problem: Problem, server: Server, people: Rows, coins: Array) -> Iterator[Report]:

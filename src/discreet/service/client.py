@@ -40,6 +40,11 @@ class ServiceError(Exception):
         self.detail = detail
         self.more = more
 
+    @property
+    def is_final(self) -> bool:
+        """Whether the same request would be answered like this again."""
+        return 400 <= self.status < 500 and self.status not in (408, 425, 429)
+
 
 @dataclass(frozen=True)
 class Decided:
@@ -61,7 +66,7 @@ class Client:
     """Decides and learns over HTTP.
 
     url      of the server
-    key      an API key
+    key      an API key; None where none is needed
     timeout  seconds to wait for an answer
 
     One client belongs to one thread: it holds one connection.
@@ -71,7 +76,7 @@ class Client:
     'counted'
     """
 
-    def __init__(self, url: str, key: str, *, timeout: float = 10.0) -> None:
+    def __init__(self, url: str, key: str | None, *, timeout: float = 10.0) -> None:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("url must begin with http:// or https://")
@@ -97,7 +102,7 @@ class Client:
     ) -> Decided:
         """A decision for one person."""
         request = _request(context, actions, features, person, id)
-        return Decided(**self.call("POST", f"/v1/bandits/{_quoted(bandit)}/decide", request))
+        return Decided(**self.call("POST", path_of(bandit, "decide"), request))
 
     def decide_many(
         self, bandit: str, contexts: Iterable[Any], *, actions: Sequence[Any] | None = None
@@ -106,19 +111,19 @@ class Client:
         body: dict[str, Any] = {"contexts": list(contexts)}
         if actions is not None:
             body["actions"] = list(actions)
-        reply = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/decide", body)
+        reply = self.call("POST", path_of(bandit, "decide"), body)
         return [Decided(**each) for each in reply["decisions"]]
 
     def learn(self, bandit: str, decision: Decided | str, reward: float) -> str:
         """Send a reward; returns its status, such as "counted" or "duplicate"."""
         body = {"decision": _named(decision), "reward": reward}
-        status: str = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", body)["status"]
+        status: str = self.call("POST", path_of(bandit, "learn"), body)["status"]
         return status
 
     def learn_many(self, bandit: str, rewards: Iterable[tuple[Decided | str, float]]) -> list[str]:
         """Send many rewards; returns their statuses, in order."""
         items = [{"decision": _named(decision), "reward": reward} for decision, reward in rewards]
-        reply = self.call("POST", f"/v1/bandits/{_quoted(bandit)}/learn", {"rewards": items})
+        reply = self.call("POST", path_of(bandit, "learn"), {"rewards": items})
         return list(reply["statuses"])
 
     # -- everything else ---------------------------------------------------------------------------
@@ -135,15 +140,25 @@ class Client:
 
     def releases(self, bandit: str) -> list[dict[str, Any]]:
         """What was published."""
-        return list(self.call("GET", f"/v1/bandits/{_quoted(bandit)}/releases")["releases"])
+        return list(self.call("GET", path_of(bandit, "releases"))["releases"])
 
     def guarantee(self, bandit: str) -> dict[str, Any]:
         """The promise, with its statement."""
-        reply: dict[str, Any] = self.call("GET", f"/v1/bandits/{_quoted(bandit)}/guarantee")
+        reply: dict[str, Any] = self.call("GET", path_of(bandit, "guarantee"))
         return reply
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Any call of the API: JSON or bytes in, JSON out; tried again where that is safe."""
+        return _read(*self._answered(method, path, body))
+
+    def document(self, path: str) -> bytes:
+        """What stands at a path, byte by byte."""
+        answered = self._answered("GET", path, None)
+        _read(*answered)
+        return answered[2]
+
+    def _answered(self, method: str, path: str, body: Any) -> tuple[int, str, bytes]:
+        """Status, content type and content, in the end."""
         raw = body if body is None or isinstance(body, bytes) else _json(body)
         sent = "application/octet-stream" if isinstance(body, bytes) else "application/json"
         for attempt in range(TRIES):
@@ -160,7 +175,7 @@ class Client:
                     raise ConnectionError("the server was cut off while it answered") from error
             else:
                 if status not in (429, 502, 503, 504) or last:
-                    return _read(status, kind, content)
+                    return status, kind, content
             time.sleep(PAUSE * 2**attempt * (0.5 + random.random()))
         raise AssertionError("unreachable")
 
@@ -182,7 +197,7 @@ class Client:
         if self._connection is None:
             opened = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
             self._connection = opened(self._host, self._port, timeout=self._timeout)
-        headers = {"Authorization": f"Bearer {self._key}"}
+        headers = {} if self._key is None else {"Authorization": f"Bearer {self._key}"}
         if body is not None:
             headers["Content-Type"] = kind
         self._connection.request(method, self._path + path, body, headers)
@@ -203,6 +218,11 @@ def _request(context: Any, actions: Any, features: Any, person: Any, id: Any) ->
 
 def _json(body: Any) -> bytes:
     return json.dumps(body, allow_nan=False).encode()
+
+
+def path_of(bandit: str, call: str) -> str:
+    """The path of a call about a bandit."""
+    return f"/v1/bandits/{_quoted(bandit)}/{call}"
 
 
 def _quoted(name: str) -> str:

@@ -16,6 +16,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from discreet.local import PublicState
+from discreet.privacy.interval import RESPONSE
+
 SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 KEY_BYTES = 32  # of a private key
 OVERHEAD = 65 + 16  # bytes that sealing adds: a point of the curve, and a tag
@@ -58,6 +61,23 @@ class Terms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def digest(document: bytes) -> str:
     """Of a policy's document, byte by byte as it is served."""
     return hashlib.sha256(document).hexdigest()
+
+
+def entries(shape: tuple[int, ...]) -> int:
+    """Numbers of an answer on the wire; of a symmetric matrix the upper triangle."""
+    if len(shape) == 2:
+        return shape[0] * (shape[0] + 1) // 2
+    return shape[0] if shape else 1
+
+
+def longest_report(state: PublicState, tag: str) -> int:
+    """Bytes of the longest report that a policy can lead to, whatever the record is."""
+    lengths = []
+    for question in state.questions:
+        values = [-RESPONSE] * entries(question.shape(state.dim))
+        report = {"id": "0" * 32, "policy": tag, "question": question.name, "values": values}
+        lengths.append(len(msgspec.json.encode(report)))
+    return max(lengths)
 
 
 def new_secret() -> bytes:

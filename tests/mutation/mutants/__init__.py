@@ -4,6 +4,7 @@ privacy      mechanisms, the ledger, local channels
 sums         PrefixSum: trees and filtered noise
 regression   central and local
 bandits      LinearBandit, joint and local; ContinualLinUCB
+shuffled     batches, devices that count on them
 online       FTRL, AdversarialBandit, BarrierBandit, Doubling
 convex       ProjectionFreeBandit, StreamingFrankWolfe
 sparse       SparseBandit
@@ -18,6 +19,7 @@ from mutants import (
     online,
     privacy,
     regression,
+    shuffled,
     sparse,
     sums,
 )
@@ -29,6 +31,7 @@ MUTANTS: list[Mutant] = [
     *regression.MUTANTS,
     *bandits.MUTANTS,
     *local_bandits.MUTANTS,
+    *shuffled.MUTANTS,
     *online.MUTANTS,
     *convex.MUTANTS,
     *sparse.MUTANTS,

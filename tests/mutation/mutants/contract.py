@@ -50,9 +50,14 @@ def exactly(room: str, entry: str, *edits: Edit | Leak, attack: str = "") -> Mut
 
 WINDOWS = (
     Edit(
-        "bandits.estimators:WeightedWindow._add",
+        "bandits.estimators:WeightedWindow.fold",
         "self.total.add(term)",
         "self.total.add(term)\n    self._exact = getattr(self, '_exact', 0.0) + term",
+    ),
+    Edit(
+        "bandits.estimators:WeightedWindow.fold_one",
+        "self.total.add(one)",
+        "self.total.add(one)\n        self._exact = getattr(self, '_exact', 0.0) + one",
     ),
     Edit(
         "bandits.estimators:WeightedWindow.close",
@@ -166,7 +171,7 @@ MUTANTS = [
         "LinearBandit sgd greedy",
         "gradient steps beyond the window's length",
         Edit(
-            "bandits.estimators:DescentWindow._fold",
+            "bandits.descent:DescentWindow._fold",
             """room = self.size - self.taken
     for i, (phi, y) in enumerate(zip(rows[:room], rewards[:room], strict=True)):
         expected = min(max(float(phi @ theta), low), high)
@@ -198,9 +203,7 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit poisson, own context",
     ),
-    exactly(
-        "LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.estimators:gaussian")
-    ),
+    exactly("LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.descent:gaussian")),
     planted(
         "LinearBandit, local",
         "LinearBandit local thompson",

@@ -1,42 +1,17 @@
 """All attacks by name, one module for each room or part of one. Importing it imports every learner.
 
-mechanisms   sums   local (channels, devices)   regression, regression_local
+mechanisms   sums   local (channels, devices), shuffled   regression, regression_local
 bandits, bandits_context, bandits_people, bandits_sparse
 online, online_projection_free   optimization
 snapshot     one stolen state
 """
 
+import importlib
+import pkgutil
+
 from discreet.audit.attack import ATTACKS
-from discreet.audit.attacks import (
-    bandits,
-    bandits_context,
-    bandits_people,
-    bandits_sparse,
-    local,
-    mechanisms,
-    online,
-    online_projection_free,
-    optimization,
-    regression,
-    regression_local,
-    snapshot,
-    sums,
-)
 
-MODULES = (
-    bandits,
-    bandits_context,
-    bandits_people,
-    bandits_sparse,
-    local,
-    mechanisms,
-    online,
-    online_projection_free,
-    optimization,
-    regression,
-    regression_local,
-    snapshot,
-    sums,
-)  # each has put its attacks into ATTACKS
+__all__ = ["ATTACKS"]
 
-__all__ = ["ATTACKS", "MODULES"]
+for _module in pkgutil.iter_modules(__path__):  # each puts its attacks into ATTACKS
+    importlib.import_module(f"{__name__}.{_module.name}")

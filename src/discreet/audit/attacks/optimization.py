@@ -18,7 +18,7 @@ from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.sums import views, whitening
 from discreet.audit.staged import staged
 from discreet.audit.transcript import likelihood_ratio
-from discreet.domains import Cube, LpBall
+from discreet.domains import Cube, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import Noise, SeededNoise, Tree
@@ -97,6 +97,35 @@ def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
                 learner.learn([x], y)
         out.append([total[0] for total in values(seen)])
     return views(np.array(out).T, whitening("blt", SECOND, HORIZON), 1)
+
+
+PERSON = np.array([1.0, 1.0, 0.0, 0.0])  # the rounds of one person
+
+
+@attack("streaming frank-wolfe blt, two rows of one user", room="optimization", kind="gaussian")
+def two_rows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """contributions=2: both moments are -clip or clip, and four noisy sums are seen.
+
+    The second label lies so far out that its moment is at the same end, whatever the first step.
+    """
+    out = []
+    for _ in range(runs):
+        learner = StreamingFrankWolfe(
+            Cube(1),
+            len(PERSON),
+            claim.epsilon,
+            claim.delta,
+            gradient_bound=SMALL,
+            contributions=2,
+            label_bound=4.0,
+            mechanism="blt",
+            noise=noise,
+        )
+        with observed("sum") as seen:
+            for row in PERSON:
+                learner.learn([row], 4.0 * (1.0 - 2.0 * neighbour))
+        out.append([total[0] for total in values(seen)])
+    return views(np.array(out).T, whitening("blt", PERSON), 0)
 
 
 def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
@@ -181,6 +210,27 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
             learner.learn([1.0, -1.0], 1.0 - 2.0 * neighbour)
             seen.append(learner.theta[0] < 0)
         return np.array(seen, dtype=np.float64)
+
+
+# log P(e_1 | 1)/P(e_1 | 0) at epsilon = 1: the log-odds of e_1 move by epsilon, around RARE to 1.
+@attack(
+    "streaming frank-wolfe simplex",
+    room="optimization",
+    kind="pure",
+    attainable=math.log((1 + RARE * math.exp(0.5)) / (1 + RARE * math.exp(-0.5))),
+)
+def simplex(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """Was the vertex e_1 of a simplex chosen? The canary's moment pulls towards it, others away."""
+    seen = []
+    for _ in range(runs):
+        learner = StreamingFrankWolfe(
+            Simplex(2), 1, claim.epsilon, 0.0, gradient_bound=CLIP, noise=noise
+        )
+        scale = learner.guarantee.releases[0].scale
+        staged(learner, {"_direction._total": np.array([0.0, -scale * math.log(RARE)])})
+        learner.learn([1.0, -1.0], 2.0 * neighbour - 1.0)
+        seen.append(learner.theta[0] > 0.5)
+    return np.array(seen, dtype=np.float64)
 
 
 _vertices("streaming frank-wolfe p=1", 1, 1)

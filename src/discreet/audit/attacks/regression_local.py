@@ -44,8 +44,9 @@ def _question(
     whitening: Array = ISOTROPIC,
     clip: float = 1.0,
     contributions: int = 1,
+    room: str = "regression",
 ) -> None:
-    @attack(f"local regression {name}", room="regression", kind="pure", contributions=contributions)
+    @attack(name, room=room, kind="pure", contributions=contributions)
     def one_person(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """What one device sends to a question of the protocol, by exact likelihood."""
         reports = claim.contributions
@@ -69,11 +70,11 @@ def _question(
         return np.asarray(ratio.reshape(runs, reports).sum(axis=1))
 
 
-_question("moment report", "moment", LABELS)
-_question("moment report, three of one person", "moment", LABELS, contributions=3)
+_question("local regression moment report", "moment", LABELS)
+_question("local regression moment report, three of one person", "moment", LABELS, contributions=3)
 # Later phases: theta is known better, residuals are cut earlier and the whitening is stretched.
 _question(
-    "moment report, later phase",
+    "local regression moment report, later phase",
     "moment",
     LABELS,
     theta=0.5 * E1,
@@ -81,8 +82,10 @@ _question(
     clip=0.1,
 )
 # Two Gram answers are never opposite; orthogonal ones differ by e^epsilon on part of the sphere.
-_question("gram report", "gram", ((E2, 1.0), (E1, 1.0)))
-_question("scale report", "within", ((E1, 1.0), (E1, 0.0)), clip=0.5)
+_question("local regression gram report", "gram", ((E2, 1.0), (E1, 1.0)))
+_question("local regression scale report", "within", ((E1, 1.0), (E1, 0.0)), clip=0.5)
+# Bandits ask the same but for the scale: there it is the square of a residual.
+_question("local bandit scale report", "square", ((E1, 0.0), (E1, 1.0)), clip=0.5, room="bandits")
 
 
 def _wiretapped(

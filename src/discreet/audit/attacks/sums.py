@@ -94,6 +94,7 @@ _WHEN = {"first round": (0,), "middle round": (11,), "last round": (23,),
 for _name, _shares in _ATTAINABLE.items():
     for (_when, _rounds), _attainable in zip(_WHEN.items(), _shares, strict=True):
         _running(Tree(2) if _name == "tree" else _name, _name, _rounds, _when, _attainable)
+_running(Tree(5), "wide tree", _WHEN["first round"], "first round", 0.94)
 
 
 @attack("prefix sum pure tree", room="sums", kind="pure")

@@ -29,7 +29,10 @@ _BLOCK = 1024  # rows at a time, each an outer product
 
 
 class RunningSums(Stateful):
-    """Rewarded rows on their way into the running sums."""
+    """Rewarded rows on their way into the running sums.
+
+    sums   the noisy prefix sums
+    """
 
     _state: ClassVar[tuple[str, ...]] = ()
 

@@ -22,7 +22,10 @@ from discreet.state import Stateful
 
 
 class ExactSums(Stateful):
-    """The sum of v v', v = [phi; y], as it is: Gram matrix, moment and squares of rewards."""
+    """The sum of v v', v = [phi; y], as it is: Gram matrix, moment and squares of rewards.
+
+    dim   number of features
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("total",)
 

@@ -40,8 +40,8 @@ class ReportSums:
 
     moment: Array  # (d,)
     gram: Array  # (d, d)
-    moments: int = 0  # reports in each
-    grams: int = 0
+    moments: int = 0  # reports in the moment
+    grams: int = 0  # reports in the Gram matrix
     reports: int = 0  # since the first window
 
     @classmethod
@@ -51,7 +51,13 @@ class ReportSums:
 
 
 class ReportWindow(Stateful, ABC):
-    """Rewarded rows go through a channel at once; only the sums of reports are kept."""
+    """Rewarded rows go through a channel at once; only the sums of reports are kept.
+
+    sums            of the reports so far
+    theta           the released estimate, at which gradients are taken
+    epsilon         privacy loss of one person's reports
+    contributions   reports that one person may send
+    """
 
     _state: ClassVar[tuple[str, ...]] = ("sums", "theta", "epsilon", "contributions")
 
@@ -161,7 +167,13 @@ class _LocalBaseline(Bandit):
 
 
 class ProductReports(ReportWindow):
-    """Every person reports phi phi^T or phi y, in turns."""
+    """Every person reports phi phi^T or phi y, in turns.
+
+    sums            of the reports so far
+    theta           the released estimate, at which gradients are taken
+    epsilon         privacy loss of one person's reports
+    contributions   reports that one person may send
+    """
 
     def _reported(self, rows: Array, rewards: Array) -> ReportSums:
         sums = self.sums
@@ -236,7 +248,13 @@ class LocalLinUCB(_LocalBaseline):
 
 
 class GradientReports(ReportWindow):
-    """Every person reports the gradient of their squared error at theta."""
+    """Every person reports the gradient of their squared error at theta.
+
+    sums            of the reports so far
+    theta           the released estimate, at which gradients are taken
+    epsilon         privacy loss of one person's reports
+    contributions   reports that one person may send
+    """
 
     def _reported(self, rows: Array, rewards: Array) -> ReportSums:
         errors = np.clip(rows @ self.theta, -1.0, 1.0) - rewards

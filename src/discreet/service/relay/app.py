@@ -27,7 +27,13 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class SealedBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A sealed report: a random id, the policy that it answers, who sends it, base64."""
+    """A sealed report, as a device sends it.
+
+    id       32 hexadecimal digits, drawn at random: a retry has the same
+    policy   the tag of the policy that it answers
+    sealed   the report, in base64
+    person   who sends it, unless a login in front of the relay says so
+    """
 
     id: str
     policy: str
@@ -78,7 +84,10 @@ async def _impatient(relay: Relay) -> None:
 
 
 class Routes:
-    """What each path does; the work is done in batches.py."""
+    """What each path does; the work is done in batches.py.
+
+    relay   that does it
+    """
 
     def __init__(self, relay: Relay) -> None:
         self.relay = relay

@@ -44,7 +44,10 @@ seen = _table("seen", {"bandit": _TEXT, "policy": _TEXT, "id": _BYTES})  # ids o
 
 
 class RelayStore(Store):
-    """The file of a relay; one process at a time."""
+    """The file of a relay; one process at a time.
+
+    url   sqlite:///FILE
+    """
 
     def prepare(self) -> None:
         """Make tables that are missing."""

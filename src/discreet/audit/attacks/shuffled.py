@@ -1,0 +1,98 @@
+"""Attacks on shuffled batches: what the decision server sees, and everybody else's records.
+
+The attacker has the batch as a relay forwards it and knows what all others were asked and said; the
+others' reports are drawn from one known distribution. The likelihood of a multiset is the mean of
+the likelihoods that the one report is this or that one of it, so the score is
+
+    log mean_i R1(y_i)/R(y_i)  -  log mean_i R0(y_i)/R(y_i) ,
+
+R the others', R0 and R1 the two records'. Places in the batch are views of their own: they must say
+nothing. A batch has no more reports here than the honest ones that the promise counts on.
+"""
+
+import math
+
+import numpy as np
+from scipy.special import logsumexp
+
+from discreet.arrays import Array
+from discreet.audit.attack import Claim, attack
+from discreet.bandits.local_server import LocalServer
+from discreet.local import Device, PublicState, Question, Report, report_many, shuffled
+from discreet.local.questions import answer
+from discreet.local.report import pieces
+from discreet.privacy import BallChannel, BinaryChannel, Crowd, SeededNoise
+
+DELTA = 5e-3
+SIZE = 40  # planned reports of a batch with one bit each: in a larger one losses are rare
+
+
+# Randomised response is the worst channel: with infinitely many runs the bound is reached. At a
+# delta of 1e-6 no number of runs would show it, so batches are made for a larger one.
+@attack("shuffled batch, one bit each", room="local", kind="approximate", delta=DELTA)
+def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """Everybody else answers no, one person yes or no: how many said yes, and who came first."""
+    batch = Crowd().batch(SIZE, claim.epsilon, claim.delta)
+    channel = BinaryChannel(batch.report_epsilon(1))
+    records = np.zeros(math.floor(Crowd().honest * SIZE))
+    records[0] = neighbour
+    scores = np.empty((runs, 3))
+    for run in range(runs):
+        sent = Report(0, "within", channel.privatize(records, noise))
+        seen = shuffled(sent, noise).values
+        scores[run] = seen.sum(), seen[0], seen[-1]
+    return scores
+
+
+@attack("linear bandit shuffled", room="bandits", kind="approximate", delta=DELTA,
+        attainable=0.4)  # fmt: skip
+def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """The first batch: one person's reward is 1 or -1, all others have features of zero."""
+    crowd = Crowd()
+    server = LocalServer(2, claim.epsilon, delta=claim.delta, crowd=crowd, seed=0)
+    state = server.policy
+    channel = state.channels["joint"]
+    assert isinstance(channel, BallChannel)
+    n = math.floor(crowd.honest * server.size(0))
+    rows = np.zeros((n, 2))
+    rows[0, 0] = 1.0
+    pair = [_answered(state, rows[:1], reward) for reward in (-1.0, 1.0)]
+    rewards = np.zeros(n)
+    rewards[0] = 2.0 * neighbour - 1.0
+    scores = []
+    for part in pieces(runs, 10 * n):
+        many = part.stop - part.start if part.stop <= runs else runs - part.start
+        people = np.tile(rows, (many, 1))
+        told = report_many(people, np.tile(rewards, many), state, np.zeros(many * n), noise)
+        every = np.concatenate([each.values for each in told]).reshape(many, n, channel.dim)
+        for values in every:
+            seen = shuffled(Report(0, "joint", values), noise).values
+            # Those who answer zero report uniformly, against which log_density is.
+            ratio = [channel.log_density(seen, v) for v in pair]
+            place = ratio[1] - ratio[0]
+            scores.append([logsumexp(ratio[1]) - logsumexp(ratio[0]), place[0], place[-1]])
+    return np.asarray(np.round(scores, 9), dtype=np.float64)
+
+
+def _answered(state: PublicState, row: Array, reward: float) -> Array:
+    (question,) = state.questions
+    answers = answer(row, np.array([reward]), question, state.theta, state.whitening)
+    return np.asarray(answers[0])
+
+
+@attack("device, too small a crowd", room="local", kind="approximate")
+def small_crowd(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """A server states a batch for half of the epsilon_0 that it asks for: does a report come?"""
+    batch = Crowd().batch(SIZE, claim.epsilon, claim.delta)
+    question = Question("within", "within", 0.5, 1.0)
+    honest = PublicState.start(1, batch.report_epsilon(1), (question,), batch=batch)
+    scores = np.empty(runs)
+    for run in range(runs):
+        device = Device(honest, epsilon=claim.epsilon, delta=claim.delta, seed=0, noise=noise)
+        try:
+            hostile = PublicState.start(1, 2 * honest.epsilon, (question,), batch=batch)
+            device.update(hostile)
+            scores[run] = device.answer([1.0], float(neighbour)).values[0]
+        except ValueError:  # before the device looks at its record
+            scores[run] = -1.0
+    return scores

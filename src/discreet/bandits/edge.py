@@ -1,0 +1,119 @@
+"""What callers bring to a contextual bandit, checked once: features of actions, and rewards."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.arrays import Array, finite, integer, numbers, public_bound, within
+from discreet.bandits.value import Holdout
+
+BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
+FLOAT = np.dtype(np.float64)
+
+
+class Edge:
+    """Offered features become rows in units of the norm bound.
+
+    dim          number of features of a row
+    norm_bound   length of the longest row; longer ones are shortened to it
+    """
+
+    holdout: Holdout | None = None  # which rounds play a baseline
+
+    def __init__(self, dim: int, norm_bound: float) -> None:
+        self.dim = integer("dim", dim)
+        self.norm_bound = public_bound("norm_bound", norm_bound)
+        self._row_shape = (self.dim,)
+        self._expects = self._shape
+        self._ones = np.ones(self._expects[1])
+        self._usual: tuple[int, ...] | None = None  # shape of features that was found right
+        self._longest = self.norm_bound**2 * (1 + 1e-14)  # |row|^2, up to the norm's own rounding
+
+    @property
+    def _shape(self) -> tuple[int | None, int]:
+        """Actions (None: any number) and features that callers offer."""
+        return None, self.dim
+
+    def _expanded(self, features: Array) -> Array:
+        """What callers offer as rows of `dim` features."""
+        return features
+
+    def _offered(self, features: Array) -> Array:  # (actions, dim)
+        """One person's features in units of the norm bound; longer rows are shortened to it."""
+        if features.shape != self._usual:
+            self._check_shape(features, 2)
+            self._usual = features.shape  # most often that of the next person too
+        squares = np.multiply(features, features).dot(self._ones)
+        # argmax finds NaN first; as a scalar it is three times as fast as max.
+        if not squares.item(squares.argmax()) <= self._longest:
+            features = within("features", features, self.norm_bound, norm="l2", clip=True)
+        return self._scaled(features)
+
+    def _stacked(
+        self, features: Sequence[ArrayLike] | Array
+    ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
+        """What is offered to each of n people, and whose features can be used: others get zeros."""
+        if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
+            people = [self._usable(each) for each in features]
+            usable = np.array([each is not None for each in people], dtype=bool)
+            nothing = np.zeros((1, self.dim))
+            return [nothing if each is None else each for each in people], usable
+        array = np.ascontiguousarray(numbers("features", features))
+        self._check_shape(array, 3)
+        usable = np.ones(len(array), dtype=bool)
+        if not self._fit(array):
+            usable = np.asarray(np.isfinite(array).all(axis=(1, 2)))
+            array = np.where(usable[:, None, None], array, 0.0)
+            array = within("features", array, self.norm_bound, norm="l2", clip=True)
+        return self._scaled(array), usable
+
+    def _usable(self, features: ArrayLike) -> Array | None:
+        try:
+            return self._offered(np.ascontiguousarray(finite("features", features)))
+        except ValueError:
+            return None
+
+    def _check_shape(self, features: Array, ndim: int) -> None:
+        actions, dim = self._expects
+        shape = features.shape
+        least = 1 if self.holdout is None else self.holdout.actions  # the baseline is one of them
+        if len(shape) == ndim and shape[-1] == dim:
+            given = shape[-2]
+            if given >= least and (actions is None or given == actions):
+                return
+        expected = ("n", str(actions or "actions"), str(dim))[-ndim:]
+        raise ValueError(
+            f"features must have shape ({', '.join(expected)}) with at least {least} "
+            f"action{'s' * (least > 1)}, got {shape}"
+        )
+
+    def _fit(self, features: Array) -> bool:  # (n, actions, features)
+        """Whether no row is longer than the bound; False with NaN or infinity."""
+        for start in range(0, len(features), BLOCK):
+            some = features[start : start + BLOCK]
+            squares = np.einsum("ijk,ijk->ij", some, some).ravel()
+            if not squares.item(squares.argmax()) <= self._longest:
+                return False
+        return True
+
+    def _scaled(self, features: Array) -> Array:
+        features = self._expanded(features)
+        return features if self.norm_bound == 1 else features / self.norm_bound
+
+
+def each_number(name: str, values: ArrayLike) -> Array:
+    """Numbers, one of each person; what is none becomes NaN alone."""
+    try:
+        return numbers(name, values).copy()
+    except ValueError:
+        return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

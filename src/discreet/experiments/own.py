@@ -1,0 +1,94 @@
+"""Learners and worlds of your own in an experiment: "mymodule:MyBandit", or an entry point.
+
+A package offers some under the entry points `discreet.learners` and `discreet.worlds`; any module
+that can be imported, or stands in the working directory, is named with a colon. Their source is a
+part of the name of a cell's file, as the library's is: after an edit the cell runs again.
+"""
+
+import functools
+import hashlib
+import inspect
+import math
+from collections.abc import Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+from discreet.experiments.source_text import source_text
+from discreet.experiments.task import Learner
+from discreet.objects import is_named, named
+from discreet.privacy import Guarantee
+
+GROUPS = {"learner": "discreet.learners", "world": "discreet.worlds"}
+
+
+@functools.cache  # it reads the metadata of all packages
+def offered(what: str) -> tuple[str, ...]:
+    """Names of the learners or worlds that installed packages offer."""
+    return tuple(entry_points(group=GROUPS[what]).names)
+
+
+def own(what: str, name: str) -> Any | None:
+    """A learner or world that is not the library's, by name; None if nobody offers it."""
+    if is_named(name):
+        found = named(name)
+    else:
+        found = next((each.load() for each in entry_points(group=GROUPS[what], name=name)), None)
+    if found is not None and not callable(found):
+        raise ValueError(f"{name} is not a class or function that makes a {what}")
+    return found
+
+
+def own_learner(name: str, given: Sequence[str]) -> Learner | None:
+    """An entry for a learner of one's own; `given` is what a task gives to whoever asks for it.
+
+    It has privacy to speak of, and is run at every budget, if its constructor takes `epsilon`.
+    """
+    make = own("learner", name)
+    if make is None:
+        return None
+    takes = inspect.signature(make).parameters
+    trust = "own" if "epsilon" in takes else "none"
+    about = (inspect.getdoc(make) or name).splitlines()[0]
+    return Learner(make, trust, about, name, tuple(given))
+
+
+def made(entry: Learner, given: dict[str, Any], options: dict[str, Any]) -> Any:
+    """A learner of one's own: it gets by name what its constructor takes of what is given."""
+    takes = inspect.signature(entry.make).parameters
+    wanted = {name: item for name, item in given.items() if name in takes}
+    return entry.make(**wanted, **options)
+
+
+def promise(learner: Any, entry: Learner) -> Guarantee:
+    """What a learner promises at the end; one of your own without epsilon may say nothing."""
+    found = getattr(learner, "guarantee_", None) or getattr(learner, "guarantee", None)
+    if isinstance(found, Guarantee):
+        return found
+    if entry.private:
+        raise ValueError(
+            f"{type(learner).__name__} takes epsilon, so it must promise something: give it a "
+            "property `guarantee` (`guarantee_` after fit) that is a discreet.privacy.Guarantee"
+        )
+    return Guarantee(math.inf, 0.0, reference=entry.reference)
+
+
+def needs(item: Any, what: str, names: Sequence[str]) -> Any:
+    """The item, if it has these attributes; else an error that says which it lacks."""
+    missing = [name for name in names if not hasattr(item, name)]
+    if missing:
+        raise ValueError(
+            f"{what} must have {', '.join(names)}; {type(item).__name__} lacks {', '.join(missing)}"
+        )
+    return item
+
+
+def code_of(learner: str, environment: str) -> str:
+    """A digest of the source of what is not the library's own; "" if all of it is."""
+    found = [own("learner", learner) if _may_be_own(learner) else None]
+    found.append(own("world", environment) if _may_be_own(environment) else None)
+    texts = [source_text(each) for each in found if each is not None]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:24] if texts else ""
+
+
+def _may_be_own(name: str) -> bool:
+    return is_named(name) or name in offered("learner") or name in offered("world")

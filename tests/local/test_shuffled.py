@@ -1,0 +1,330 @@
+"""Shuffled trust: what a device computes before it answers, and what a server takes."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from discreet.bandits import Device as BanditDevice
+from discreet.bandits import LinearBandit, LocalServer, PublicPolicy
+from discreet.local import Device, PublicState, Question, Report, report_many, shuffled
+from discreet.local.questions import PARTS, answer
+from discreet.privacy import Budget, Crowd, Ledger, Release, SeededNoise
+from discreet.privacy.shuffle import batch_local_epsilon, shuffled_delta
+from discreet.regression import PrivateLinearRegression
+from discreet.regression.local_server import Server
+
+QUESTION = Question("joint", "joint", clip=0.5, fraction=1.0)
+
+
+def stated(size=2000, dim=2, k=1, epsilon=1.0, delta=1e-6, **more):
+    """A state whose reports keep the promise exactly."""
+    batch = Crowd().batch(size, epsilon, delta)
+    each = batch.report_epsilon(k)
+    return PublicState.start(dim, k * each, (QUESTION,), contributions=k, batch=batch, **more)
+
+
+def people(n, dim=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, dim))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    return X, np.clip(X[:, 0] / 2 + 0.1 * rng.standard_normal(n), -1, 1)
+
+
+# -- the joint answer ------------------------------------------------------------------------------
+
+
+def test_joint__no_record_makes_an_answer_longer_than_1():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        d = int(rng.integers(1, 6))
+        X = rng.standard_normal((20, d))
+        X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True) * rng.random((20, 1)))
+        y = rng.choice([-1.0, 1.0, 0.0, math.nan], 20)
+        question = replace(QUESTION, clip=float(10 ** rng.uniform(-6, 2)))
+        whitening = 10 ** rng.uniform(-3, 3) * rng.standard_normal((d, d))
+        sent = answer(X, y, question, 3 * rng.standard_normal(d), whitening)
+        assert np.linalg.norm(sent, axis=1).max() <= 1 + 1e-12
+
+
+def test_joint__parts_are_the_answers_to_the_three_questions():
+    X, y = people(7)
+    theta, whitening = np.array([0.3, -0.2]), np.diag([2.0, 0.5])
+    parts = QUESTION.split(answer(X, y, QUESTION, theta, whitening), 2)
+    for name, kind, _ in PARTS:
+        alone = answer(X, y, replace(QUESTION, kind=kind), theta, whitening)
+        np.testing.assert_allclose(parts[name], alone, atol=1e-12)
+    assert math.fsum(part for _, _, part in PARTS) == pytest.approx(1)
+
+
+# -- what a device checks --------------------------------------------------------------------------
+
+
+def test_device__computes_the_bound_and_refuses_an_epsilon_0_that_is_a_percent_too_large():
+    state = stated()
+    assert Device(state, noise=SeededNoise(0)).answer([0.6, 0.8], 0.5).values.shape == (1, 6)
+    for factor, fits in ((0.99, True), (1.01, False)):
+        other = replace(state, epsilon=factor * state.epsilon)
+        if fits:
+            Device(other, epsilon=1.0, delta=1e-6)
+        else:
+            with pytest.raises(ValueError, match="too small"):
+                Device(other, epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"honest": 999}, "too small"),
+        ({"honest": 10, "minimum": 1600}, "too small"),
+        ({"epsilon": 1.1}, "not more"),
+        ({"delta": 2e-6}, "not more"),
+    ],
+)
+def test_device__keeps_to_its_own_limits_whatever_a_newer_state_says(change, words):
+    state = stated()
+    device = Device(state)
+    with pytest.raises(ValueError, match=words):
+        device.update(replace(state, window=1, batch=replace(state.batch, **change)))
+    assert device.state is state
+
+
+def test_device__a_cap_on_single_reports_holds_in_any_crowd():
+    device = Device(stated(), local_epsilon=4.0)
+    larger = replace(stated(10**6), window=1)
+    assert larger.epsilon > 4
+    with pytest.raises(ValueError, match="epsilon=4 by themselves"):
+        device.update(larger)
+
+
+def test_device__refuses_a_state_of_the_other_trust():
+    local = PublicState.start(2, 1.0, (QUESTION,))
+    with pytest.raises(ValueError, match="other trust"):
+        Device(stated()).update(replace(local, window=1))
+    with pytest.raises(ValueError, match="other trust"):
+        Device(local).update(replace(stated(), window=1))
+
+
+def test_device__answers_once_in_a_window_also_after_a_restart():
+    state = stated(k=3)
+    device = Device(state, noise=SeededNoise(0))
+    device.answer([1.0, 0.0], 0.5)
+    for again in (device, Device(state, **device.memory())):
+        with pytest.raises(ValueError, match="answered in this window"):
+            again.answer([1.0, 0.0], 0.5)
+    device.update(replace(state, window=1))
+    device.answer([1.0, 0.0], 0.5)
+    assert device.sent == 2
+
+
+def test_device__a_state_for_one_report_is_refused_where_three_were_promised():
+    with pytest.raises(ValueError, match="too small"):
+        Device(stated(k=1), contributions=3)
+
+
+def test_state__its_batch_survives_json_and_damage_is_refused():
+    record = stated().to_dict()
+    assert PublicState.from_dict(record).batch == stated().batch
+    for damage in ({"honest": 0}, {"minimum": 5000}, {"delta": 0.0}, {"size": "many"}, {"x": 1}):
+        with pytest.raises(ValueError, match=r"honest|minimum|delta|size|not a public state"):
+            PublicState.from_dict({**record, "batch": {**record["batch"], **damage}})
+
+
+# -- what a server takes ---------------------------------------------------------------------------
+
+
+def batch_of(server, n, seed=0):
+    X, y = people(n, server.dim, seed)
+    reports = report_many(X, y, server.ask(), np.zeros(n), SeededNoise(seed))
+    return [shuffled(each, SeededNoise(seed + 1)) for each in reports]
+
+
+def served(**more):
+    return LocalServer(2, 1.0, delta=1e-6, crowd=Crowd(), seed=0, **more)
+
+
+def test_server__drops_a_batch_below_its_minimum_and_learns_nothing_of_it():
+    server = served()
+    least = server.policy.batch.minimum
+    before = server.state_dict()["state"]
+    assert server.aggregate(batch_of(server, least - 1)) is False
+    after = server.state_dict()["state"]
+    changed = [k for k in before if str(before[k]) != str(after[k])]
+    assert changed == ["refused"]
+    assert server.refused == least - 1
+    assert server.batches == ()
+    assert not server.full
+    assert server.aggregate(batch_of(server, least)) is True
+    assert server.full
+    assert [each.crowd for each in server.batches] == [server.policy.batch.honest]
+
+
+def test_server__takes_one_batch_for_a_window_and_no_single_report():
+    server = served()
+    batch = batch_of(server, server.size(0))
+    assert server.aggregate(batch)
+    assert not server.aggregate(batch)
+    assert server.taken == server.size(0)
+    with pytest.raises(ValueError, match="in batches"):
+        server.take(batch[0])
+    policy = server.close()
+    assert server.aggregate(batch) is False  # of the window before
+    assert policy.window == 1
+
+
+def test_server__reports_that_no_device_sends_do_not_fill_a_batch():
+    server = served()
+    (good,) = batch_of(server, server.policy.batch.minimum - 1)
+    bad = Report(0, "joint", np.zeros((50, 6)))
+    assert server.aggregate([good, bad]) is False
+
+
+def test_server__order_within_a_batch_changes_nothing():
+    pair = []
+    for turned in (False, True):
+        server = served()
+        (report,) = batch_of(server, server.size(0))
+        values = report.values[::-1] if turned else report.values
+        server.aggregate([Report(0, "joint", values)])
+        pair.append(server.close().theta)
+    np.testing.assert_allclose(*pair, rtol=1e-9)
+
+
+def test_server__every_window_keeps_the_promise_and_epsilon_0_grows():
+    server, seen = served(), []
+    for _ in range(12):
+        policy = server.policy
+        size = policy.batch.size
+        assert size == server.size(policy.window)
+        honest = math.floor(0.5 * size)
+        assert shuffled_delta(1.0, policy.report_epsilon, honest) <= 1e-6
+        assert shuffled_delta(1.0, policy.report_epsilon + 0.01, honest) > 1e-6
+        BanditDevice(PublicPolicy.from_dict(policy.to_dict()), epsilon=1.0, delta=1e-6)
+        seen.append(policy.report_epsilon)
+        server.close()
+    assert seen == sorted(seen)
+    assert seen[-1] > 2 * seen[0]
+
+
+def test_server__a_saved_state_with_another_epsilon_0_is_refused():
+    server = served()
+    state = server.state_dict()
+    state["state"]["_published"]["of"]["epsilon"] *= 1.5
+    with pytest.raises(ValueError, match="damaged"):
+        served().load_state_dict(state)
+
+
+# -- learners --------------------------------------------------------------------------------------
+
+
+def played(rounds=700, every=1, **more):
+    bandit = LinearBandit(2, 1000, 1.0, trust="shuffled", seed=0, noise=SeededNoise(0), **more)
+    rng = np.random.default_rng(0)
+    for t in range(rounds):
+        features = rng.standard_normal((3, 2))
+        decision = bandit.decide(features / np.linalg.norm(features, axis=1, keepdims=True))
+        if t % every == 0:
+            bandit.learn(decision, float(np.clip(decision.row[0], -1, 1)))
+    return bandit
+
+
+def test_bandit__its_guarantee_states_both_numbers_and_what_it_counts_on():
+    promise = played().guarantee
+    assert (promise.trust, promise.epsilon, promise.delta) == ("shuffled", 1.0, 1e-6)
+    assert promise.local_epsilon == 8.0
+    assert promise.to_dict()["honest"] == 0.5
+    text = promise.statement()
+    for words in ("anybody but the relay", "relay and the server together", "epsilon = 8", "50%"):
+        assert words in text
+    assert 0.99 < promise.epsilon_at(1e-6) <= 1.0
+    assert promise.epsilon_at(0.0) == max(each.epsilon for each in promise.releases)
+
+
+def test_bandit__windows_that_miss_too_many_rewards_teach_nothing():
+    half = played(every=2)
+    assert half.rounds > 500
+    assert half.guarantee.releases == ()
+    np.testing.assert_array_equal(half.theta, 0)
+    planned = played(every=2, crowd=Crowd(minimum=0.4, honest=0.3))
+    assert planned.guarantee.releases
+    assert np.any(planned.theta != 0)
+
+
+def test_bandit__the_last_window_is_planned_for_the_rounds_that_are_left():
+    bandit = played(1000)
+    bandit.turn()
+    sizes = [int(each.what.split()[3]) for each in bandit.guarantee.releases]
+    assert sum(sizes) == 1000
+    ledger = Ledger(Budget(1.0, 1e-6), "shuffled")
+    for each in bandit.guarantee.releases:
+        assert each.crowd == max(1, math.floor(0.5 * int(each.what.split()[3])))
+        ledger.spend(each)  # or BudgetSpent
+
+
+def test_bandit__without_privacy_it_learns_what_it_would_learn_from_bare_records():
+    bandit = LinearBandit(2, 400, math.inf, trust="shuffled", policy="greedy", seed=0)
+    rng, theta = np.random.default_rng(0), np.array([0.4, -0.3])
+    while bandit.rounds < 400:
+        X = rng.standard_normal((bandit.rounds_until_release, 3, 2))
+        X /= np.linalg.norm(X, axis=2, keepdims=True)
+        chosen = bandit.decide_many(X)
+        bandit.learn_many(chosen, chosen.rows @ theta)
+    bandit.turn()
+    np.testing.assert_allclose(bandit.theta, theta, atol=0.02)
+
+
+def test_bandit__crowd_needs_shuffled_trust():
+    with pytest.raises(ValueError, match="shuffled"):
+        LinearBandit(2, crowd=Crowd())
+    with pytest.raises(ValueError, match="contributions"):
+        LinearBandit(2, trust="shuffled", unit="person")
+
+
+def test_regression__books_a_batch_for_every_window_and_says_both_numbers():
+    X, y = people(3000)
+    model = PrivateLinearRegression(
+        1.0, norm_bound=1.0, label_bound=1.0, fit_intercept=False, trust="shuffled", random_state=0
+    ).fit(X, y)
+    promise = model.guarantee_
+    assert promise.trust == "shuffled"
+    assert promise.local_epsilon == 8.0
+    assert [each.scope for each in promise.releases] == [f"batch {i}" for i in range(1, 6)]
+    assert promise.epsilon_at(1e-6) <= 1.0
+    assert np.abs(model.coef_ - [0.5, 0.0]).max() < 0.1
+
+
+def test_regression__several_rows_of_a_person_could_meet_in_one_batch_and_are_refused():
+    X, y = people(100)
+    model = PrivateLinearRegression(
+        1.0, norm_bound=1.0, label_bound=1.0, fit_intercept=False, trust="shuffled", contributions=2
+    )
+    with pytest.raises(ValueError, match="contributions must be 1"):
+        model.fit(X, y)
+
+
+def test_regression__server_asks_everything_of_everybody_and_measures_residuals_apart():
+    server = Server(2, 1000, 1.0, delta=1e-6, crowd=Crowd())
+    kinds = []
+    while not server.done:
+        kinds.append({question.kind for question in server.ask().questions})
+        server.close()
+    assert kinds == [{"joint"}, {"within"}, {"joint"}, {"within"}, {"joint"}]
+
+
+# -- the ledger ------------------------------------------------------------------------------------
+
+
+def test_ledger__a_batch_costs_all_or_has_no_price():
+    enough = batch_local_epsilon(1.0, 1e-6, 1000)
+    about = {"what": "a batch", "mechanism": "m", "sampler": "s"}
+    ledger = Ledger(Budget(1.0, 1e-6), "shuffled")
+    ledger.spend(Release.shuffled(local_epsilon=enough, crowd=1000, scope="1", **about))
+    for release in (
+        Release.shuffled(local_epsilon=enough, crowd=1000, scope="1", **about),  # the same people
+        Release.shuffled(local_epsilon=enough, crowd=999, scope="2", **about),
+        Release.shuffled(local_epsilon=enough, crowd=1000, **about),  # everybody, again
+        Release.pure(sensitivity=0.1, scale=1.0, norm="any", scope="3", **about),
+    ):
+        with pytest.raises(ValueError, match="would cost"):
+            ledger.spend(release)
