@@ -365,7 +365,7 @@ def speed(repeats: int) -> None:
     table.add_row("12 lines of numpy, Sherman-Morrison, disjoint", f"{base:.1f}", "1", "")
     table.add_row("decide, learn", f"{single_time:.1f}", f"{ratios[0]:.2f}", "1.3")
     table.add_row(f"decide_many, learn_many, {many:,} rounds, releases included",
-                  f"{window_time:.2f}", f"{ratios[1]:.1f}", "20")  # fmt: skip
+                  f"{window_time:.2f}", f"{ratios[1]:.1f}", "30")  # fmt: skip
     CONSOLE.print(table)
 
 

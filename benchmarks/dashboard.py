@@ -11,7 +11,7 @@ from kit import CONSOLE, new_table
 
 from discreet.bandits.predictions import Weights
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, demo
+from discreet.service import definitions, demo, offers
 from discreet.service.dashboard.learnt import (
     Estimate,
     Model,
@@ -31,7 +31,7 @@ def held(epsilon, people, seed):
     privacy = {**demo.DEFINITION["privacy"], "epsilon": epsilon}
     definition = definitions.parsed(json.dumps({**demo.DEFINITION, "privacy": privacy}).encode())
     learner = definitions.learner(definition, SeededNoise(seed))
-    feature_map = definitions.features(definition).map
+    feature_map = offers.features(definition).map
     rng = np.random.default_rng(seed)
     learner.turn()
     means, last = [], None
@@ -92,7 +92,7 @@ def measured():
     wanted = {**demo.DEFINITION, "baseline": "nothing", "holdout": 0.05}
     definition = definitions.parsed(json.dumps(wanted).encode())
     learner = definitions.learner(definition, SeededNoise(0))
-    feature_map = definitions.features(definition).map
+    feature_map = offers.features(definition).map
     rng = np.random.default_rng(0)
     table = new_table("A hold-out of 5% at epsilon = 1", ("decisions", "gain", "from", "to"))
     learner.turn()

@@ -41,7 +41,8 @@ def main(part: str = "") -> int:
         honest = mutant.catch()
         with mutant.plant():
             broken = mutant.catch()
-            tried = [(name, *by_registry(name)) for name in (mutant.attack, mutant.tried) if name]
+            also = mutant.attack if mutant.kind != "audit" else ""  # else it is the detector
+            tried = [(name, *by_registry(name)) for name in (also, mutant.tried) if name]
         verdict = "caught" if mutant.caught(broken) else "SURVIVES"
         survivors += [mutant] if verdict == "SURVIVES" else []
         if mutant.caught(honest):

@@ -224,39 +224,41 @@ def row(name, value, wanted):
     print(f"| {name} | {value} | {wanted} |", flush=True)
 
 
-def deciding(seconds, rounds):
+def beside_bare(call, bodies_for, connections, seconds, rounds):
+    """(ours, theirs): the same load on a bandit and on the bare endpoint, in turns."""
     ours, theirs = [], []
     with running(DECLARED) as server:
         other = bare()
         try:
             for _ in range(rounds):
-                theirs.append(other.load("/decide", [DECIDE], 32, seconds))
-                ours.append(server.load("/v1/bandits/b/decide", [DECIDE], 32, seconds))
+                bodies = bodies_for(server)
+                theirs.append(other.load(f"/{call}", bodies, connections, seconds))
+                ours.append(server.load(f"/v1/bandits/b/{call}", bodies, connections, seconds))
         finally:
             other.stop()
+    return ours, theirs
+
+
+def rates(name, ours, theirs, wanted):
     mine, bare_rate = median(ours, "rate"), median(theirs, "rate")
-    row("single decide, 32 connections", f"{mine:,.0f}/s", "")
-    row("... of the bare endpoint's", f"{mine / bare_rate:.2f}", "at least .45")
+    row(name, f"{mine:,.0f}/s", "")
+    row("... of the bare endpoint's", f"{mine / bare_rate:.2f}", wanted)
     row("... the same per core", per_core(ours, theirs), "")
+
+
+def deciding(seconds, rounds):
+    ours, theirs = beside_bare("decide", lambda _: [DECIDE], 32, seconds, rounds)
+    rates("single decide, 32 connections", ours, theirs, "at least .45")
     row("... p99 against the bare endpoint's",
         f"{median(ours, 'p99') / median(theirs, 'p99'):.1f}", "at most 4")  # fmt: skip
 
 
 def learning(seconds, rounds):
-    ours, theirs = [], []
-    with running(DECLARED) as server:
-        other = bare()
-        try:
-            for _ in range(rounds):
-                bodies = reward_bodies(tokens(server, int(8000 * (seconds + 0.3)), PERSON))
-                theirs.append(other.load("/learn", bodies, 64, seconds))
-                ours.append(server.load("/v1/bandits/b/learn", bodies, 64, seconds))
-        finally:
-            other.stop()
-    mine, bare_rate = median(ours, "rate"), median(theirs, "rate")
-    row("durable learn, 64 connections, fast disk", f"{mine:,.0f}/s", "")
-    row("... of the bare endpoint's", f"{mine / bare_rate:.2f}", "at least .3")
-    row("... the same per core", per_core(ours, theirs), "")
+    def rewards(server):
+        return reward_bodies(tokens(server, int(8000 * (seconds + 0.3)), PERSON))
+
+    ours, theirs = beside_bare("learn", rewards, 64, seconds, rounds)
+    rates("durable learn, 64 connections, fast disk", ours, theirs, "at least .3")
 
 
 def batches(seconds, rounds):

@@ -84,6 +84,7 @@ def test_audit__a_rare_event_is_not_taken_for_its_complement():
 def test_audit__report_is_plain_and_complete():
     report = AuditReport(0.5, 1e-6, "exact test of two counts", 100, 0.95)
     plain = ["lower_bound", "delta", "method", "runs", "confidence", "version", "attack"]
+    plain += ["contributions"]
     assert list(json.loads(json.dumps(report.to_dict()))) == plain
     held = replace(report, attack="laplace", claim=0.4)
     assert list(json.loads(json.dumps(held.to_dict()))) == [*plain, "claim", "verdict"]

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from discreet.bandits import Decision, LinearBandit
+from discreet.bandits import Decision, LinearBandit, edge, estimators, learner
 from discreet.bandits.learner import FOREVER
 from discreet.bandits.window import SENSITIVITY
 from discreet.privacy import SeededNoise
@@ -108,6 +108,40 @@ def test_decide_many__across_windows_is_one_policy_for_each():
     n = bandit.rounds_until_release
     chosen = bandit.decide_many(contexts(3 * n))
     assert [first for first, _ in chosen.policies] == [0, n, 2 * n]
+
+
+@pytest.mark.parametrize("block", [1, 7, 10**6])
+def test_batches__in_blocks_of_any_size_are_the_rounds_one_by_one(block, monkeypatch):
+    X = contexts(400)
+    X[[3, 130]] *= 2.0  # shortened
+    X[200, 1, 0] = np.nan  # refused alone
+    single = make(horizon=400)
+    expected = []
+    for i, x in enumerate(X):
+        if i == 200:
+            expected.append(-1)
+            single.decide_many(X[i : i + 1])  # where `decide` would raise
+            continue
+        decision = single.decide(x)
+        expected.append(decision.action)
+        single.learn(decision, rewards(decision.row[None], i)[0])
+    for module in (edge, learner, estimators):
+        monkeypatch.setattr(module, "BLOCK", block)
+    batches = make(horizon=400)
+    found = []
+    while len(found) < 400:
+        part = X[len(found) : len(found) + batches.rounds_until_release]
+        chosen = batches.decide_many(part)
+        rounds = range(len(found), len(found) + len(part))
+        batches.learn_many(
+            chosen,
+            [rewards(row[None], i)[0] for i, row in zip(rounds, chosen.rows, strict=True)],
+        )
+        found += chosen.action.tolist()
+    assert found == expected
+    np.testing.assert_allclose(total(batches), total(single), rtol=1e-9, atol=1e-9)
+    one, other = (each._belief.mean for each in (batches, single))
+    np.testing.assert_allclose(one, other, rtol=1e-7)
 
 
 def test_decide__does_not_keep_or_change_the_callers_array():

@@ -9,7 +9,7 @@ import pytest
 from discreet.bandits import LinearBandit
 from discreet.bandits.predictions import Weights
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, demo
+from discreet.service import definitions, demo, offers
 from discreet.service.dashboard import reading
 from discreet.service.dashboard.learnt import (
     ERRORS,
@@ -29,7 +29,7 @@ def played(epsilon: float | None, people: int, seed: int = 0):
     privacy = {**demo.DEFINITION["privacy"], "epsilon": epsilon}
     definition = definitions.parsed(json.dumps({**demo.DEFINITION, "privacy": privacy}).encode())
     learner = definitions.learner(definition, SeededNoise(seed))
-    feature_map = definitions.features(definition).map
+    feature_map = offers.features(definition).map
     rng = np.random.default_rng(seed)
     learner.turn()
     while learner.rounds < people:

@@ -14,7 +14,7 @@ from scipy.stats import norm
 from discreet.bandits import Device, LocalServer, PublicPolicy
 from discreet.local import Report
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, demo, local
+from discreet.service import definitions, demo, local, offers
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
 from discreet.service.restoring import backup, restore
@@ -107,7 +107,7 @@ def test_policy__says_how_rows_are_made():
     parsed = definitions.parsed(parsed.normalised())
     described = local.features(parsed)
     assert [each["name"] for each in described["columns"]] == ["age", "plan"]
-    expected = definitions.features(parsed).map({"age": 7.5, "plan": "z"})
+    expected = offers.features(parsed).map({"age": 7.5, "plan": "z"})
     made = [
         np.outer(action["parts"], [1.0, 0.5, 0.0, 0.0, 1.0]).ravel()
         for action in described["actions"]

@@ -21,7 +21,7 @@ Reference: Jagielski, Ullman, Oprea (2020); Nasr et al. (2023).
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,10 +184,7 @@ def epsilon_gdp(
     claim: float = math.inf,
 ) -> AuditReport:
     """A lower bound on mu, as epsilon at delta > 0: against Gaussian claims only."""
-    a, b, confidence = _checked(first, second, significance, delta, "gdp")
-    counted = _counted(a, b, Curve(gaussian=True, delta=delta), confidence)
-    proved_epsilon = gaussian_epsilon(counted.bound(), delta)
-    return counted.report(proved_epsilon, delta, GDP, claim, gaussian_mu(claim, delta))
+    return _converted("gdp", first, second, significance, delta, claim)
 
 
 def epsilon_zcdp(
@@ -199,10 +196,37 @@ def epsilon_zcdp(
     claim: float = math.inf,
 ) -> AuditReport:
     """A lower bound on rho, as epsilon at delta > 0: against claims in zCDP only."""
-    a, b, confidence = _checked(first, second, significance, delta, "zcdp")
-    counted = _counted(a, b, Concentrated(), confidence)
-    proved_epsilon = zcdp_epsilon(counted.bound(), delta)
-    return counted.report(proved_epsilon, delta, ZCDP, claim, zcdp_rho(claim, delta))
+    return _converted("zcdp", first, second, significance, delta, claim)
+
+
+class _Currency(NamedTuple):
+    """A price that is proved in its own terms and shown as epsilon at delta."""
+
+    label: str  # of the bound, in a report
+    curve: Curve  # the tests that it allows
+    to_epsilon: Callable[[float, float], float]  # from a price and delta
+    of_epsilon: Callable[[float, float], float]  # from epsilon and delta
+
+
+_CURRENCIES = {
+    "gdp": _Currency(GDP, Curve(gaussian=True), gaussian_epsilon, gaussian_mu),
+    "zcdp": _Currency(ZCDP, Concentrated(), zcdp_epsilon, zcdp_rho),
+}
+
+
+def _converted(
+    name: str,
+    first: ArrayLike,
+    second: ArrayLike,
+    significance: float,
+    delta: float,
+    claim: float,
+) -> AuditReport:
+    currency = _CURRENCIES[name]
+    a, b, confidence = _checked(first, second, significance, delta, name)
+    counted = _counted(a, b, currency.curve, confidence)
+    bound = currency.to_epsilon(counted.bound(), delta)
+    return counted.report(bound, delta, currency.label, claim, currency.of_epsilon(claim, delta))
 
 
 BOUNDS: dict[str, Callable[..., AuditReport]] = {

@@ -203,10 +203,10 @@ def _glm(learner: Any, promise: Guarantee) -> Names:
         yield f"glm {learner.method_}"
 
 
-def _logistic_regression(learner: Any, promise: Guarantee) -> Names:
-    yield (
-        "logistic regression" if len(learner.classes_) == 2 else "logistic regression, four classes"
-    )
+def _logistic(learner: Any, promise: Guarantee) -> Names:
+    if learner.public_X is None:
+        several = len(learner.classes_) > 2
+        yield "logistic regression, four classes" if several else "logistic regression"
 
 
 FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
@@ -232,7 +232,7 @@ FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
     "PrefixSum": _prefix_sum,
     "PrivateLinearRegression": _linear_regression,
     "PrivateGLM": _glm,
-    "PrivateLogisticRegression": _logistic_regression,
+    "PrivateLogisticRegression": _logistic,
     "PrivateSearchCV": _always("search cv"),
     "SSP": _always("ssp"),
     "AdaSSP": _always("adassp"),

@@ -9,7 +9,7 @@ the two sides apart, use `Device` and `LocalServer` themselves (examples/local_d
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -137,7 +137,7 @@ class LocalWindow(EstimatorWindow):
     size   decisions of the window
     """
 
-    _state = ("size",)
+    _state: ClassVar[tuple[str, ...]] = ("size",)
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -165,7 +165,7 @@ class BatchWindow(LocalWindow):
     batch   the sums
     """
 
-    _state = ("size", "batch")
+    _state: ClassVar[tuple[str, ...]] = ("size", "batch")
 
     def __init__(self, size: int, batch: BatchSum) -> None:
         super().__init__(size)

@@ -46,6 +46,11 @@ class Problem:
         # A row of unit l_q norm with entries alike has this l2 norm.
         self.typical_row = self.dim ** (0.5 - 1 / self.q)
 
+    def l2_bound(self, given: float | None, rule: float = math.inf) -> float:
+        """How long one gradient may be in l2: the worst case, or what is given or usual if less."""
+        asked = rule if given is None else public_bound("gradient_bound", given)
+        return min(float(self.loss.lipschitz * self.stretch), asked)
+
     def row(self, x: ArrayLike) -> Array:
         """One row, shortened to |x|_q <= 1."""
         row = numbers("x", x)

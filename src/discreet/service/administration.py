@@ -12,11 +12,12 @@ from sqlalchemy.engine import Connection
 from discreet.privacy import Guarantee
 from discreet.service import budgets, keys, local, replies, turning
 from discreet.service import store as tables
-from discreet.service.definitions import NAME, Definition, parsed
+from discreet.service.definitions import NAME, parsed
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
 from discreet.service.local import LocalHeld
 from discreet.service.messages import KeyBody, PopulationBody
+from discreet.service.schema import Definition
 from discreet.service.server import Server, returned
 
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from discreet.service import messages, replies
-from discreet.service.definitions import Definition
+from discreet.service.schema import Definition
 from discreet.service.sealing import Terms
 
 CALLS: list[dict[str, Any]] = [

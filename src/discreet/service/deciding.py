@@ -18,10 +18,10 @@ from discreet.arrays import Array
 from discreet.service import leasing, turning
 from discreet.service import pending as keeping
 from discreet.service import store as tables
-from discreet.service.definitions import Declared, raw_rows
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.leasing import MOST_AT_ONCE
 from discreet.service.messages import DecideRequest
+from discreet.service.offers import Declared, raw_rows
 from discreet.service.pending import Buckets, Pending
 from discreet.service.people import People
 from discreet.service.replies import DecisionReply

@@ -23,7 +23,7 @@ from discreet.local.record import scaled_outcomes, scaled_rows
 from discreet.privacy.noise import SystemNoise
 from discreet.service import keys
 from discreet.service.client import Client, ServiceError
-from discreet.service.definitions import Column
+from discreet.service.schema import Column
 from discreet.service.serving import check_port, serve
 from discreet.service.settings import Settings
 

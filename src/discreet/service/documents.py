@@ -10,16 +10,15 @@ from typing import Any
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from discreet.service import definitions, messages, replies, sealing
+from discreet.service import messages, replies, schema, sealing
 from discreet.service.calls import CALLS, PERSONALIZER
 from discreet.service.replies import STATUSES
 
 _FIELD = re.compile(r"^ *(\w+)  +(\S.*)$", re.M)
 _CLASSES = {
     name: kind
-    for room in (messages, replies, definitions, sealing)
-    for name, kind in vars(room).items()
-    if inspect.isclass(kind)
+    for room in (messages, replies, schema, sealing)
+    for name, kind in inspect.getmembers(room, inspect.isclass)
 }
 
 
@@ -30,8 +29,8 @@ def openapi(personalizer: bool) -> dict[str, Any]:
     types = [call["body"] for call in calls if "body" in call]
     types += [each for call in calls for each in call.get("reply", ())]
     _, components = _schemas(types)
-    for name, schema in components.items():
-        _describe(schema, _CLASSES[name])
+    for name, described in components.items():
+        _describe(described, _CLASSES[name])
     paths: dict[str, Any] = {}
     for call in calls:
         paths.setdefault(call["path"], {})[call["method"]] = _operation(call)

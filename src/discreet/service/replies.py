@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from discreet.service.definitions import Column, Definition
+from discreet.service.schema import Column, Definition
 
 STATUSES = {
     "counted": "it is on disk",

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Noise, SecureNoise
-from discreet.service import budgets, definitions, keys, migrations, turning
+from discreet.service import budgets, definitions, keys, migrations, schema, turning
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
@@ -207,7 +207,7 @@ class Server:
 
     # -- bandits -----------------------------------------------------------------------------------
 
-    def create(self, name: str, definition: definitions.Definition, who: str) -> bool:
+    def create(self, name: str, definition: schema.Definition, who: str) -> bool:
         """Create a bandit; False if it is there already with the same definition."""
         text = definition.normalised().decode()
 

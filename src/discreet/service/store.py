@@ -29,6 +29,8 @@ _BOOLEAN = sa.Boolean()
 _INTEGER = sa.Integer()
 _BIG = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
+_OF_BANDIT = {"bandit": _TEXT, "epoch": _TEXT}
+
 
 def _optional(kind: Any) -> sa.Column[Any]:
     return sa.Column(kind)
@@ -71,7 +73,7 @@ bandits = _table(
 )
 windows = _table(
     "windows",
-    {"bandit": _TEXT, "epoch": _TEXT, "number": _INTEGER},
+    {**_OF_BANDIT, "number": _INTEGER},
     rounds=_BIG,
     sequence=_BIG,  # of the key that seals the sum
     key=_optional(_BYTES),  # name of that key
@@ -81,19 +83,19 @@ windows = _table(
 )
 policies = _table(
     "policies",
-    {"bandit": _TEXT, "epoch": _TEXT, "version": _INTEGER},
+    {**_OF_BANDIT, "version": _INTEGER},
     policy=_BYTES,
     at=_REAL,
 )
 marks = _table(
     "marks",
-    {"bandit": _TEXT, "epoch": _TEXT, "block": _BIG},
+    {**_OF_BANDIT, "block": _BIG},
     rewarded=_BYTES,
     defaulted=_BYTES,
 )
 pending = _table(
     "pending",
-    {"bandit": _TEXT, "epoch": _TEXT, "round": _BIG},
+    {**_OF_BANDIT, "round": _BIG},
     sa.Index("pending_id", "bandit", "epoch", "id", unique=True),
     id=_optional(_BYTES),  # keyed hash of the caller's id; none if there is none
     request=_optional(_BYTES),  # keyed hash of what was asked
@@ -113,7 +115,7 @@ sa.Index(
 sa.Index("pending_bucket", pending.c.bucket, sqlite_where=_WAITS, postgresql_where=_WAITS)
 people = _table(
     "people",
-    {"bandit": _TEXT, "epoch": _TEXT, "person": _BYTES},  # pseudonym
+    {**_OF_BANDIT, "person": _BYTES},  # pseudonym
     round=_BIG,  # of the decision that counts
 )
 reports = _table(

@@ -21,10 +21,10 @@ from sqlalchemy.engine import Connection
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee, Noise
-from discreet.service import definitions, local, people
+from discreet.service import definitions, local, offers, people, schema
 from discreet.service import store as tables
-from discreet.service.definitions import Definition
 from discreet.service.errors import conflict
+from discreet.service.schema import Definition
 from discreet.service.vault import NAME_BYTES, Vault
 from discreet.state import from_bytes, to_bytes
 
@@ -139,8 +139,8 @@ def live(row: Any) -> Live:
     return Live(
         row.name,
         definition,
-        definitions.features(definition),
-        definitions.wait(definition),
+        offers.features(definition),
+        schema.wait(definition),
         f"{row.epoch}\n{row.name}".encode(),
     )
 

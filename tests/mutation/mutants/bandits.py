@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from discreet.bandits import LinearBandit, descent
-from discreet.bandits.baselines import ContinualLinUCB
 from discreet.bandits.window import SENSITIVITY, totals
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
@@ -16,7 +15,7 @@ from mutants.kit import (
     EPSILON,
     Edit,
     Mutant,
-    best_linear_attack,
+    audited,
     both,
     gaussian_proved,
     moved,
@@ -64,10 +63,6 @@ def opposite_rewards(people: int = 1, windows: int = 1, **more: Any) -> float:
         return score
 
     return gaussian_proved(*both(run, 300))
-
-
-def four_rounds_of_one_person() -> float:
-    return opposite_rewards(people=4, contributions=4)
 
 
 def a_row_in_four_windows() -> float:
@@ -153,20 +148,6 @@ def releases_of_one_window() -> float:
     return float(len(shown - {before}))
 
 
-def stolen_state() -> float:
-    """One state, stolen before the release: its sum along the canary."""
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = bandit(seed)
-        learner.learn(learner.decide(E1), (1.0, -1.0)[neighbour])
-        direction = term(learner, -1.0) - term(learner, 1.0)
-        return float(
-            learner.state_dict()["state"]["window"]["of"]["total"]["of"]["value"] @ direction
-        )
-
-    return gaussian_proved(*both(run, 300))
-
-
 def length_of_the_next_window() -> float:
     """When the policy changes next, as everybody sees; one person's reward is 1 or -1."""
 
@@ -192,34 +173,12 @@ def others_who_lose_their_reward() -> float:
     return float(refused - 1)
 
 
-def running_sums() -> float:
-    """The sum after each of three rounds; [phi; y] and [-phi; y] are at right angles."""
-    B = ContinualLinUCB(2, 3, EPSILON, DELTA, mechanism="blt")._sums._calibration.design
-    weights = best_linear_attack(B.filter(3).steps(np.eye(3)), np.ones(3))
-    rows = np.array([[1.0, 0.0], [-1.0, 0.0]])
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = ContinualLinUCB(
-            2, 3, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed), seed=0
-        )
-        seen = []
-        for t in range(3):
-            decision = learner.decide(np.zeros((1, 2)) if t else rows[[neighbour]])
-            learner.learn(decision, 0.0 if t else 1.0)
-            seen.append(learner._sums.estimate[2])  # the moment of coordinate 0
-        return float(weights @ seen)
-
-    return gaussian_proved(*both(run, 300))
-
-
 MUTANTS = [
-    Mutant(
+    audited(
         "contributions ignored by a window",
         "LinearBandit, joint",
         "A window's noise is for one row, whatever a person may contribute to it.",
-        "audit",
-        EPSILON,
-        four_rounds_of_one_person,
+        "linear bandit, three rounds of one user",
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
@@ -227,7 +186,7 @@ MUTANTS = [
                 "sensitivity=sensitivity",
             ),
         ),
-        attack="linear bandit, three rounds of one user",
+        runs=300,
     ),
     Mutant(
         "two windows share a row",
@@ -320,13 +279,11 @@ MUTANTS = [
         ),
         unit="releases of one noise",
     ),
-    Mutant(
+    audited(
         "noise drawn at the release",
         "LinearBandit, joint",
         "The window's sum is exact until it is released: a stolen state shows it.",
-        "audit",
-        EPSILON,
-        stolen_state,
+        "snapshot of a window",
         (
             Edit(
                 "privacy.accumulator:NoisySum.__init__",
@@ -340,7 +297,7 @@ MUTANTS = [
                 "        + self.noise.gaussian(std, len(self.total.value)))",
             ),
         ),
-        attack="snapshot of a window",
+        runs=200,
     ),
     Mutant(
         "window length by private values",
@@ -375,13 +332,11 @@ MUTANTS = [
         ),
         unit="people",
     ),
-    Mutant(
+    audited(
         "reward forgotten in |v|^2",
         "ContinualLinUCB",
         "Noise for |phi|^2 <= 1 where rows are [phi; y] with |v|^2 <= 2.",
-        "audit",
-        EPSILON,
-        running_sums,
+        "continual linucb blt",
         (
             Edit(
                 "bandits.baselines.continual:ContinualLinUCB.__init__",
@@ -389,6 +344,6 @@ MUTANTS = [
                 "sensitivity=math.sqrt(2)",
             ),
         ),
-        attack="continual linucb blt",
+        runs=300,
     ),
 ]

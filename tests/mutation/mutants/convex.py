@@ -11,8 +11,14 @@ from discreet.optimization.directions import VertexDirection
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
-from mutants.copied import copied
-from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, exact_mu, gaussian_proved, proved
+from mutants.kit import (
+    DELTA,
+    EPSILON,
+    Edit,
+    Mutant,
+    audited,
+    exact_mu,
+)
 
 
 def cost_of_sums(sums: Any, move: Any) -> float:
@@ -64,19 +70,6 @@ def one_term() -> float:
     return rows_released((0.0, 1.0), people=1, dim=9, k=1)
 
 
-def one_label() -> float:
-    """One round: a sign of noise around +-clip shows all there is to see."""
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = StreamingFrankWolfe(
-            Cube(1), 1, EPSILON, DELTA, gradient_bound=0.1, mechanism="blt", noise=SeededNoise(seed)
-        )
-        learner.learn([1.0], (-1.0, 1.0)[neighbour])
-        return float(learner.theta[0])
-
-    return gaussian_proved(*both(run, 400))
-
-
 def longest_moment() -> float:
     """The two moments furthest apart that rows of the first rounds can give, in epsilon."""
     learner = StreamingFrankWolfe(
@@ -114,22 +107,6 @@ def nodes_of_the_generalised_tree() -> float:
     moved = 2 * learner.bound * 40 ** (1 / r - 1 / q)
     levels = sums._tree.depth
     return zcdp_epsilon(levels * (r - 1) * moved**2 / (2 * sums._scale**2), DELTA)
-
-
-def sign_of_a_vertex() -> float:
-    """One pure choice between 1 and -1 on a line; claim 1."""
-    unused = StreamingFrankWolfe(
-        LpBall(1, 1), 1, 1.0, 0.0, gradient_bound=0.1, noise=SeededNoise(0)
-    )
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = copied(unused)
-        learner._direction._noise = SeededNoise(seed)
-        learner._direction._total = np.zeros(1)
-        learner.learn([1.0], (-1.0, 1.0)[neighbour])
-        return float(learner.theta[0])
-
-    return proved(*both(run, 1500))
 
 
 def all_choices() -> float:
@@ -174,13 +151,11 @@ MUTANTS = [
         ),
         attack="projection-free bandit",
     ),
-    Mutant(
+    audited(
         "clip for 2 clip",
         "StreamingFrankWolfe, p > 1",
         "Two moments of length clip are taken to be clip apart.",
-        "audit",
-        EPSILON,
-        one_label,
+        "streaming frank-wolfe blt",
         (
             Edit(
                 "optimization.frank_wolfe:StreamingFrankWolfe._sums",
@@ -188,7 +163,39 @@ MUTANTS = [
                 "sensitivity=bound,\n            bound=bound,",
             ),
         ),
-        attack="streaming frank-wolfe blt",
+    ),
+    audited(
+        "moments that are not clipped",
+        "StreamingFrankWolfe, p > 1",
+        "A moment enters the sum as long as it is, and rows are no longer checked.",
+        "streaming frank-wolfe blt",
+        (
+            Edit(
+                "optimization.frank_wolfe:StreamingFrankWolfe._moment",
+                "return clipped(g, self.bound, self._norm)",
+                "return g",
+            ),
+            Edit(
+                "optimization.frank_wolfe:StreamingFrankWolfe._sums",
+                "sensitivity=2 * bound,",
+                "sensitivity=2 * bound,\n            bound=1e9,",
+            ),
+        ),
+        runs=200,
+    ),
+    audited(
+        "contributions ignored by a stream",
+        "StreamingFrankWolfe, p > 1",
+        "Two rows of one person are paid for as one.",
+        "streaming frank-wolfe blt, two rows of one user",
+        (
+            Edit(
+                "optimization.frank_wolfe:StreamingFrankWolfe._sums",
+                "budget = self.budget",
+                "budget = Budget(self.epsilon, self.delta)",
+            ),
+        ),
+        runs=300,
     ),
     Mutant(
         "gradients clipped, not g",
@@ -238,13 +245,11 @@ MUTANTS = [
         ),
         attack="streaming frank-wolfe generalised gaussian",
     ),
-    Mutant(
+    audited(
         "signs left without noise",
         "StreamingFrankWolfe, p = 1",
         "Which coordinate is drawn at random, its sign is that of the exact sum.",
-        "audit",
-        1.0,
-        sign_of_a_vertex,
+        "streaming frank-wolfe p=1",
         (
             Edit(
                 "optimization.directions:VertexDirection._choose",
@@ -252,7 +257,21 @@ MUTANTS = [
                 "against = True",
             ),
         ),
-        attack="streaming frank-wolfe p=1",
+        runs=1500,
+    ),
+    audited(
+        "vertices from moments that are not clipped",
+        "StreamingFrankWolfe, p = 1",
+        "A moment moves the scores as far as it is long.",
+        "streaming frank-wolfe simplex",
+        (
+            Edit(
+                "optimization.frank_wolfe:StreamingFrankWolfe._moment",
+                "return clipped(g, self.bound, self._norm)",
+                "return g",
+            ),
+        ),
+        runs=1000,
     ),
     Mutant(
         "every choice spends the whole budget",

@@ -122,7 +122,7 @@ class Mutant:
     catch: Callable[[], float]
     edits: tuple[Edit | Leak, ...]
     unit: str = "epsilon"
-    attack: str = ""  # of `discreet.audit.ATTACKS`, which catches it too
+    attack: str = ""  # of `discreet.audit.ATTACKS`, which catches it (too, if `catch` is another)
     tried: str = ""  # one of them that misses it, or hardly catches it, at this size
 
     @property
@@ -143,11 +143,25 @@ class Mutant:
         return value > self.claim * (1 + 1e-9) + 1e-12
 
 
-def by_registry(name: str) -> tuple[float, float]:
+def by_registry(name: str, runs: int | None = None) -> tuple[float, float]:
     """(lower bound on epsilon, claim) of an attack of `discreet.audit`."""
     attack = ATTACKS[name]
-    epsilon, runs = (2.0, 3000) if attack.claim.kind == "pure" else (EPSILON, 600)
-    return audit(attack.at(epsilon), runs, seed=1, confidence=SURE).lower_bound, epsilon
+    epsilon, enough = (2.0, 3000) if attack.claim.kind == "pure" else (EPSILON, 600)
+    return audit(attack.at(epsilon), runs or enough, seed=1, confidence=SURE).lower_bound, epsilon
+
+
+def audited(
+    name: str,
+    room: str,
+    broken: str,
+    attack: str,
+    edits: tuple[Edit | Leak, ...],
+    runs: int | None = None,
+) -> Mutant:
+    """A planted bug that an attack of `discreet.audit` catches, with few runs where these do."""
+    claim = 2.0 if ATTACKS[attack].claim.kind == "pure" else EPSILON
+    catch = lambda: by_registry(attack, runs)[0]  # noqa: E731 - a detector has no name of its own
+    return Mutant(name, room, broken, "audit", claim, catch, edits, attack=attack)
 
 
 def proved(first: Any, second: Any, *, delta: float = 0.0, gdp: bool = False) -> float:

@@ -2,98 +2,10 @@
 
 from typing import Any
 
-import numpy as np
-
-from discreet.domains import Ball, Simplex
-from discreet.online import FTRL, AdversarialBandit, BarrierBandit, Doubling
+from discreet.domains import Ball
+from discreet.online import AdversarialBandit, BarrierBandit, Doubling
 from discreet.privacy import SeededNoise
-from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, gaussian_proved, proved
-
-
-def direction_on_the_ball() -> float:
-    """One round, a loss e1 or -e1: which way the decision goes."""
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = FTRL(Ball(2), 1, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed))
-        learner.learn([(-1.0, 1.0)[neighbour], 0.0])
-        return float(learner.decide()[0])
-
-    return gaussian_proved(*both(run, 500))
-
-
-def experts() -> float:
-    """Sixteen experts, and one round in which half of them lose 1, or the other half."""
-    losses = np.repeat([[0.0, 1.0], [1.0, 0.0]], 8, axis=1)
-    halves = losses[1] - losses[0]
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = FTRL(Simplex(16), 1, EPSILON, DELTA, mechanism="blt", noise=SeededNoise(seed))
-        learner.learn(losses[neighbour])
-        return float(np.log(np.maximum(learner.decide(), 1e-300)) @ halves)
-
-    return gaussian_proved(*both(run, 600))
-
-
-def batch_of_losses(make: Any, losses: tuple[float, float, float], canaries: int) -> Any:
-    """Totals that the inner bandit was told after one batch; the first losses are one or other."""
-    low, rest, high = losses
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = make(SeededNoise(seed))
-        heard: list[float] = []
-        kept = learner.bandit.learn
-
-        def listen(choice: Any, loss: float) -> None:
-            heard.append(loss * choice.sign)
-            kept(choice, loss)
-
-        learner.bandit.learn = listen
-        for t in range(learner.batch_size):
-            decision = learner.decide()
-            sign = getattr(decision.choice, "sign", 1)
-            value = (low, high)[neighbour] if sign > 0 else (high, low)[neighbour]
-            learner.learn(decision, value if t < canaries else rest)
-        learner.decide()  # the release
-        return heard[0]
-
-    return both(run, 1000)
-
-
-def one_person_in_one_batch() -> float:
-    """Four rounds of one person in a batch; a loss of 0 or 1 in each. Claim 2."""
-
-    def make(noise: SeededNoise) -> AdversarialBandit:
-        return AdversarialBandit(2, 200, 2.0, trust="central", contributions=4, seed=0, noise=noise)
-
-    return proved(*batch_of_losses(make, (0.0, 0.5, 1.0), 4))
-
-
-def one_loss_of_a_ball() -> float:
-    """One loss of -1 or 1 in a batch. Claim 2."""
-
-    def make(noise: SeededNoise) -> BarrierBandit:
-        return BarrierBandit(Ball(1), 200, 2.0, trust="central", seed=0, noise=noise)
-
-    return proved(*batch_of_losses(make, (-1.0, 0.0, 1.0), 1))
-
-
-def batches_together() -> float:
-    """A loss of 0 or 1 in the first batch; the second holds known losses only. Claim 2.
-
-    The difference of the two releases: independent noise makes it worse, the same one is gone.
-    """
-
-    def run(neighbour: int, seed: int) -> float:
-        learner = AdversarialBandit(2, 200, 2.0, trust="central", seed=0, noise=SeededNoise(seed))
-        heard: list[float] = []
-        kept = learner.bandit.learn
-        learner.bandit.learn = lambda arm, loss: (heard.append(loss), kept(arm, loss))
-        for t in range(2 * learner.batch_size):
-            learner.learn(learner.decide(), float(neighbour) if t == 0 else 0.5)
-        learner.decide()
-        return round(heard[0] - heard[1], 9)
-
-    return proved(*both(run, 600))
+from mutants.kit import Edit, Mutant, audited, both, proved
 
 
 def a_report_repeated() -> float:
@@ -154,13 +66,11 @@ def noise_used_again() -> float:
 
 
 MUTANTS = [
-    Mutant(
+    audited(
         "the paper's |Y| for 2 |Y|",
         "FTRL",
         "Agarwal and Singh's sensitivity: opposite losses are 2 |Y| apart.",
-        "audit",
-        EPSILON,
-        direction_on_the_ball,
+        "ftrl on the ball",
         (
             Edit(
                 "online.leader:PrivateLeader.__init__",
@@ -168,15 +78,12 @@ MUTANTS = [
                 "sensitivity=b,\n            bound=b,",
             ),
         ),
-        attack="ftrl on the ball",
     ),
-    Mutant(
+    audited(
         "linf taken for l2",
         "FTRL",
         "Gaussian noise for losses in [0, 1]^n without the factor sqrt(n).",
-        "audit",
-        EPSILON,
-        experts,
+        "ftrl",
         (
             Edit(
                 "privacy.calibration:stretch",
@@ -184,15 +91,12 @@ MUTANTS = [
                 "1.0",
             ),
         ),
-        attack="ftrl",
     ),
-    Mutant(
+    audited(
         "contributions ignored by a batch",
         "AdversarialBandit, central",
         "A batch's noise is for one loss of a person who has four in it.",
-        "audit",
-        2.0,
-        one_person_in_one_batch,
+        "adversarial bandit central, three rounds of one user",
         (
             Edit(
                 "online.feedback:Batches.__init__",
@@ -200,15 +104,13 @@ MUTANTS = [
                 "sensitivity = 1 * (",
             ),
         ),
-        attack="adversarial bandit central, three rounds of one user",
+        runs=1500,
     ),
-    Mutant(
+    audited(
         "one draw for all batches",
         "AdversarialBandit, central",
         "Every batch carries the noise of the first: the difference of two is exact.",
-        "audit",
-        2.0,
-        batches_together,
+        "adversarial bandit central",
         (
             Edit(
                 "online.feedback:Batches.choose",
@@ -216,7 +118,7 @@ MUTANTS = [
                 'start = self.__dict__.setdefault("kept", float(self._noise.laplace(scale, 1)[0]))',
             ),
         ),
-        attack="adversarial bandit central",
+        runs=1000,
     ),
     Mutant(
         "an old state loaded again",
@@ -233,13 +135,11 @@ MUTANTS = [
             ),
         ),
     ),
-    Mutant(
+    audited(
         "the paper's M for 2 M",
         "BarrierBandit, central",
         "Noise for losses in [0, M] where they lie in [-M, M].",
-        "audit",
-        2.0,
-        one_loss_of_a_ball,
+        "barrier bandit central",
         (
             Edit(
                 "online.feedback:Batches.__init__",
@@ -247,7 +147,6 @@ MUTANTS = [
                 "k * (high + self._spacing)",
             ),
         ),
-        attack="barrier bandit central",
     ),
     Mutant(
         "local report sent twice",

@@ -10,7 +10,6 @@ from discreet.audit.lattice import channel_attack
 from discreet.privacy import (
     BallChannel,
     Budget,
-    IntervalChannel,
     Ledger,
     Release,
     SecureNoise,
@@ -20,31 +19,10 @@ from discreet.privacy import (
 )
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.ledger import BudgetSpent
-from discreet.privacy.mechanisms import gaussian, gaussian_symmetric, select
-from mutants.kit import DELTA, EPSILON, MU, Edit, Mutant, both, gaussian_proved, proved
+from discreet.privacy.mechanisms import gaussian
+from mutants.kit import DELTA, EPSILON, MU, Edit, Mutant, audited
 
 RUNS = 4000
-
-
-def one_number() -> float:
-    """Every coordinate has its own noise, so that each is one run."""
-    sides = [
-        gaussian(np.full(RUNS, x), sensitivity=2.0, mu=MU, noise=SeededNoise(seed)).value
-        for seed, x in ((1, -1.0), (2, 1.0))
-    ]
-    return gaussian_proved(*sides)
-
-
-def one_matrix() -> float:
-    """Rows e1 and e2, turned by 45 degrees: they differ off the diagonal only, by sqrt(2)."""
-    a, b = np.array([1.0, 1.0]) / math.sqrt(2), np.array([1.0, -1.0]) / math.sqrt(2)
-    terms, noise = (np.outer(a, a), np.outer(b, b)), SeededNoise(3)
-
-    def run(neighbour: int, _: int) -> float:
-        out = gaussian_symmetric(terms[neighbour], sensitivity=math.sqrt(2), mu=MU, noise=noise)
-        return float(out.value[0, 1])
-
-    return gaussian_proved(*both(run, 1500))
 
 
 def lost_length() -> float:
@@ -52,19 +30,6 @@ def lost_length() -> float:
     matrices = np.array([np.eye(2), [[0.0, 1.0], [1.0, 0.0]], [[1.0, 1.0], [1.0, 1.0]]])
     lengths = np.linalg.norm(mechanisms.symmetric_to_vector(matrices), axis=1)
     return float(np.max(np.abs(lengths / np.linalg.norm(matrices, axis=(1, 2)) - 1)))
-
-
-def a_minimum() -> float:
-    """Twenty scores that all move by 2: one falls below the others, or rises above them."""
-    noise, scores = SeededNoise(4), (np.ones(20), -np.ones(20))
-    for each, first in zip(scores, (-1.0, 1.0), strict=True):
-        each[0] = first
-
-    def run(neighbour: int, _: int) -> float:
-        chosen = select(scores[neighbour], sensitivity=2.0, epsilon=1.0, minimize=True, noise=noise)
-        return float(chosen.value == 0)
-
-    return proved(*both(run, 4000))
 
 
 def all_that_is_admitted() -> float:
@@ -118,48 +83,23 @@ def words_of_a_refusal() -> float:
     return float(len(messages) - 1)
 
 
-def reports_of_one_person() -> float:
-    """Four reports of one person, of the number -1 or 1; claim 1 for all four together."""
-    channel = IntervalChannel(1.0, contributions=4)
-    sides = []
-    for seed, x in ((6, -1.0), (7, 1.0)):
-        sides.append(channel.privatize(np.full((2000, 4), x), SeededNoise(seed)).sum(axis=1))
-    return proved(*sides)
-
-
-def one_direction() -> float:
-    """One report of e1 or -e1 through the channel of the ball."""
-    channel, e1 = BallChannel(3, 1.0), np.eye(3)[0]
-    sides = [
-        channel.privatize(np.tile(sign * e1, (RUNS, 1)), SeededNoise(seed))[:, 0]
-        for seed, sign in ((8, -1.0), (9, 1.0))
-    ]
-    return proved(*sides)
-
-
 MUTANTS = [
-    Mutant(
+    audited(
         "halved noise",
         "mechanisms",
         "Gaussian noise has half the std that was booked.",
-        "audit",
-        EPSILON,
-        one_number,
+        "gaussian",
         (Edit("privacy.noise:Noise.gaussian", "std * self", "std / 2 * self"),),
-        attack="gaussian",
     ),
-    Mutant(
+    audited(
         "isometry with factor 2",
         "mechanisms",
         "Off-diagonal entries are counted twice, not sqrt(2) times: moves are sqrt(2) longer.",
-        "audit",
-        EPSILON,
-        one_matrix,
+        "gaussian symmetric",
         (
             Edit("privacy.mechanisms:symmetric_to_vector", "* isometry", "* isometry**2"),
             Edit("privacy.mechanisms:vector_to_symmetric", "/ isometry", "/ isometry**2"),
         ),
-        attack="gaussian symmetric",
     ),
     Mutant(
         "isometry without sqrt 2",
@@ -181,15 +121,12 @@ MUTANTS = [
         lambda: channel_attack("ball channel", SeededNoise(2)).report.lower_bound,
         (Edit("privacy.local:_on_grid", "np.rint(units / GRID).astype(np.int64)", "units / GRID"),),
     ),
-    Mutant(
+    audited(
         "argmin(score + Gumbel)",
         "mechanisms",
         "A minimum is taken of scores plus Gumbel noise, which is not symmetric.",
-        "audit",
-        1.0,
-        a_minimum,
+        "selection",
         (Edit("privacy.noise:Noise.select", "scores - scale", "scores + scale"),),
-        attack="selection",
     ),
     Mutant(
         "budget spent twice",
@@ -269,13 +206,11 @@ MUTANTS = [
         ),
         unit="relative length",
     ),
-    Mutant(
+    audited(
         "contributions ignored by a channel",
         "local channels",
         "Each of a person's k reports runs at epsilon instead of epsilon/k.",
-        "audit",
-        1.0,
-        reports_of_one_person,
+        "ball channel, three reports of one user",
         (
             Edit(
                 "privacy.channel:Channel.__init__",
@@ -283,16 +218,13 @@ MUTANTS = [
                 "self.epsilon",
             ),
         ),
-        attack="ball channel, three reports of one user",
     ),
-    Mutant(
+    audited(
         "the true half sphere too often",
         "local channels",
         "The fraction of reports on the true side is squared odds: e^(2 epsilon) instead of "
         "e^epsilon.",
-        "audit",
-        1.0,
-        one_direction,
+        "ball channel",
         (
             Edit(
                 "privacy.local:BallChannel.__init__",
@@ -300,6 +232,5 @@ MUTANTS = [
                 "odds_below(2 * self.report_epsilon)",
             ),
         ),
-        attack="ball channel",
     ),
 ]

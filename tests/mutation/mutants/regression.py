@@ -5,14 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from discreet.least_squares import Whitening
 from discreet.links import link
-from discreet.local import PublicState, Question, report_many
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.release import Release
@@ -29,7 +27,6 @@ from discreet.regression import (
     stages,
 )
 from discreet.regression.base import Problem
-from discreet.regression.baselines import SSP
 from discreet.regression.glm import METHODS
 from mutants.kit import (
     DELTA,
@@ -37,10 +34,10 @@ from mutants.kit import (
     MU,
     Edit,
     Mutant,
+    audited,
     both,
     gaussian_proved,
     moved,
-    proved,
     spied,
 )
 
@@ -64,17 +61,6 @@ def second_moments() -> float:
 
     def run(neighbour: int, _: int) -> float:
         task = problem([[1.0]], [(-1.0, 1.0)[neighbour]], noise)
-        return float(stages.second_moments(everyone(task))[1][0])
-
-    return gaussian_proved(*both(run, 1500))
-
-
-def people_twice() -> float:
-    """A person of two rows, both replaced; promised for contributions=2."""
-    noise = SeededNoise(2)
-
-    def run(neighbour: int, _: int) -> float:
-        task = problem([[1.0]] * 2, [(-1.0, 1.0)[neighbour]] * 2, noise, k=2)
         return float(stages.second_moments(everyone(task))[1][0])
 
     return gaussian_proved(*both(run, 1500))
@@ -224,19 +210,6 @@ def published(make: Callable[..., Any], rows: int, rest: float = 0.0) -> float:
     return gaussian_proved(*both(run, 300))
 
 
-def three_reports() -> float:
-    """Three reports of one person at epsilon = 1: how many of them point one way."""
-    question = Question("moment", "moment", 1.0, 1.0)
-    state = PublicState.start(2, 1.0, (question,), contributions=3)
-    sides = []
-    for seed, label in ((9, -1.0), (10, 1.0)):
-        people = np.tile([1.0, 0.0], (9000, 1)), np.full(9000, label)
-        reports = report_many(*people, state, np.zeros(9000), SeededNoise(seed))
-        sent = np.concatenate([report.values for report in reports])
-        sides.append((sent[:, 0] > 0).reshape(3000, 3).sum(axis=1))
-    return proved(*sides)
-
-
 def reports_sent() -> float:
     """The most reports that anyone sends, times the epsilon of one."""
     people, sent = np.arange(1, 601) / 1000, Counter[float]()
@@ -256,31 +229,25 @@ def reports_sent() -> float:
 
 
 MUTANTS = [
-    Mutant(
+    audited(
         "wrong sensitivity of second moments",
         "regression, central",
         "|phi|^2 <= 1 is used for |phi|^2 + y^2 <= 2: the label is forgotten.",
-        "audit",
-        EPSILON,
-        second_moments,
+        "linear regression single-pass",
         tuple(
             Edit(each, "contributions * math.sqrt(2) * 2", "contributions * math.sqrt(2)")
             for each in MOMENTS
         ),
-        attack="linear regression single-pass",
     ),
-    Mutant(
+    audited(
         "contributions ignored by a fit",
         "regression, central",
         "Noise for one row of a person who has two.",
-        "audit",
-        EPSILON,
-        people_twice,
+        "linear regression single-pass, three rows of one person",
         tuple(
             Edit(each, "sample.problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
             for each in MOMENTS
         ),
-        attack="linear regression single-pass, three rows of one person",
     ),
     Mutant(
         "every stage spends the whole budget",
@@ -307,8 +274,8 @@ MUTANTS = [
         (
             Edit(
                 "regression.base:unit_rows",
-                "in_unit_ball(X, bound)",
-                "X / bound",
+                "else in_unit_ball(X, bound)",
+                "else X / bound",
             ),
         ),
         unit="of the booked move",
@@ -395,39 +362,26 @@ MUTANTS = [
         unit="of the booked move",
         attack="glm erm public covariates",
     ),
-    Mutant(
+    audited(
         "sufficient statistics keep the exact moment",
         "regression, central",
         "SSP: noise is drawn and booked, but the estimate is computed from the moment without it.",
-        "audit",
-        EPSILON,
-        partial(published, partial(SSP, EPSILON, DELTA), 4),
+        "ssp",
         (Edit("regression.baselines:_second_moments", "total[:d, d]", "products[:d, d]"),),
-        attack="ssp",
     ),
-    Mutant(
+    audited(
         "re-weighted regression keeps the exact moment",
         "regression, central",
         "Noise is drawn and booked, but the estimate is computed from the moment without it.",
-        "audit",
-        EPSILON,
-        partial(
-            published, partial(PrivateLinearRegression, EPSILON, DELTA, method="reweighted"), 4
-        ),
+        "linear regression reweighted",
         (Edit("regression.linear:reweighted", "solve @ released[:d]", "solve @ moment"),),
-        attack="linear regression reweighted",
     ),
-    Mutant(
+    audited(
         "the exact minimiser is published",
         "regression, central",
         "DP-ERM: noise is drawn and booked, and not added.",
-        "audit",
-        EPSILON,
-        partial(
-            published, partial(PrivateGLM, EPSILON, DELTA, method="erm", coef_bound=0.1), 60, 0.5
-        ),
+        "glm erm",
         (SolverEdit("regression.glm_erm:erm", "v, record = gaussian(", "_, record = gaussian("),),
-        attack="glm erm",
     ),
     Mutant(
         "a person answers in every phase",
@@ -438,14 +392,11 @@ MUTANTS = [
         reports_sent,
         (Edit("regression.local:_run", "start += len(people)", "start += 0"),),
     ),
-    Mutant(
+    audited(
         "contributions ignored by a report",
         "regression, local",
         "Each of a person's three reports runs at epsilon, not at a third of it.",
-        "audit",
-        1.0,
-        three_reports,
+        "local regression moment report, three of one person",
         (Edit("local.questions:Question.channel", "epsilon, contributions)\n", "epsilon, 1)\n"),),
-        attack="local regression moment report, three of one person",
     ),
 ]

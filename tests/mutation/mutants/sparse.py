@@ -10,8 +10,7 @@ from discreet.links import link
 from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
-from mutants.copied import copied
-from mutants.kit import DELTA, EPSILON, Edit, Mutant, both, proved
+from mutants.kit import DELTA, EPSILON, Edit, Mutant, audited
 
 CLIP = 0.2
 
@@ -30,17 +29,6 @@ def arms(epsilon: float, noise: SeededNoise, dim: int = 1, k: int = 1) -> Window
     )
 
 
-def chosen_entry() -> float:
-    """Scores that all move by 1, the first down and the others up; claim 2 D/scale = 1."""
-    made, scores = arms(1.0, SeededNoise(1), 20), (np.zeros(20), np.ones(20))
-    scores[0][0], scores[1][0] = 1.0, 0.0
-
-    def run(neighbour: int, _: int) -> float:
-        return float(made._peel(scores[neighbour], 1, 2.0)[0] == 0)
-
-    return proved(*both(run, 5000))
-
-
 def largest_move() -> float:
     """How far one person's reward moves the sums of the arm, against the booked 2 clip."""
     moments = []
@@ -51,20 +39,6 @@ def largest_move() -> float:
         learner.learn(learner.decide([1.0, -1.0, 0.5]), reward)
         moments.append(learner._arms._moment.copy())
     return float(np.abs(moments[1] - moments[0]).max()) / (2 * CLIP)
-
-
-def which_arms_moved() -> float:
-    """Whether arm 0 was released; the person of this window chose arm 0, or arm 1. Claim 1."""
-    unused = arms(1.0, SeededNoise(3))
-
-    def run(neighbour: int, seed: int) -> float:
-        made: Any = copied(unused)
-        made._noise = SeededNoise(seed)
-        made.take(neighbour, np.ones(1), 0.1)
-        made.advance(made.ends[0])
-        return float(made.theta[0, 0] != 0)
-
-    return proved(*both(run, 200), delta=DELTA)
 
 
 def all_of_a_window() -> float:
@@ -98,13 +72,11 @@ def every_choice_of_an_arm() -> float:
 
 
 MUTANTS = [
-    Mutant(
+    audited(
         "Gumbel noise of the wrong sign",
         "SparseBandit",
         "Entries are the greatest of score - Gumbel.",
-        "audit",
-        1.0,
-        chosen_entry,
+        "sparse bandit selection",
         (
             Edit(
                 "bandits.sparse_windows:WindowArms._peel",
@@ -112,7 +84,6 @@ MUTANTS = [
                 "scores = scores + scale * np.log",
             ),
         ),
-        attack="sparse bandit selection",
     ),
     Mutant(
         "unclipped pull",
@@ -131,13 +102,11 @@ MUTANTS = [
         unit="of the booked move",
         attack="sparse bandit measurement",
     ),
-    Mutant(
+    audited(
         "only arms that were chosen release",
         "SparseBandit",
         "An arm without rows stands still: who was in the window shows.",
-        "audit",
-        1.0,
-        which_arms_moved,
+        "sparse bandit, arm switch",
         (
             Edit(
                 "bandits.sparse_windows:WindowArms._release",
@@ -147,7 +116,6 @@ MUTANTS = [
                 "            for i in range(len(self.theta))",
             ),
         ),
-        attack="sparse bandit, arm switch",
     ),
     Mutant(
         "measurements spend what choices spent",

@@ -5,13 +5,12 @@ from typing import Any
 import numpy as np
 
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
-from discreet.privacy.tree import TreeSum
 from mutants.kit import (
     DELTA,
     EPSILON,
     Edit,
     Mutant,
-    best_linear_attack,
+    audited,
     gaussian_proved,
     lines_run,
 )
@@ -40,57 +39,8 @@ def made(mechanism: Any, noise: SeededNoise, k: int = 1) -> PrefixSum:
     return PrefixSum(T, RUNS, budget, sensitivity=1.0, bound=RUNS, mechanism=mechanism, noise=noise)
 
 
-def noise_in_tree() -> Any:
-    """Row t: which noise enters sum t, and how, from the running code; unit noise per draw."""
-    fresh = iter(np.eye(4 * T))
-
-    def draw(level: int, count: int) -> Any:
-        return np.array([next(fresh) for _ in range(count)]).reshape(count, 4 * T)
-
-    tree = BINARY.fitted(T, pure=False)
-    sums = TreeSum(tree, T, 4 * T, draw)
-    return np.array([sums.add(np.zeros(4 * T)) for _ in range(T)])
-
-
-def noise_in_filter() -> Any:
-    design = made("blt", SeededNoise(0))._calibration.design
-    assert not isinstance(design, Tree)
-    steps = design.filter(T)
-    return np.array([steps.step(row) for row in np.eye(T)])
-
-
-def attacked(B: Any, moves: Any, sides: list[Any]) -> float:
-    """The best linear attack on all sums; the attacker knows the code, bugs included."""
-    weights = best_linear_attack(B, np.cumsum(moves))
-    return gaussian_proved(*(weights @ side for side in sides))
-
-
 def canary(*rounds: int) -> Any:
     return np.eye(T)[list(rounds)].sum(axis=0)
-
-
-def tree_first_round() -> float:
-    return attacked(noise_in_tree(), canary(2), released(BINARY, canary(2)))
-
-
-def tree_neighbouring_sums() -> float:
-    """The second sum less the first: level 1's noise less level 0's, and one person's row."""
-    first, second = (side[1] - side[0] for side in released(BINARY, canary(1)))
-    return gaussian_proved(first, second)
-
-
-def tree_one_person_three_rounds() -> float:
-    person = canary(0, 1, 2)
-    return attacked(noise_in_tree(), person, released(BINARY, person, k=3))
-
-
-def filter_one_person_three_rounds() -> float:
-    person = canary(0, 1, 2)
-    return attacked(noise_in_filter(), person, released("blt", person, k=3))
-
-
-def filter_first_round() -> float:
-    return attacked(noise_in_filter(), canary(0), released("blt", canary(0)))
 
 
 def filter_with_restarts() -> float:
@@ -114,13 +64,11 @@ def rounds_counted() -> float:
 
 
 MUTANTS = [
-    Mutant(
+    audited(
         "one draw reused per level",
         "PrefixSum, tree",
         "All nodes of a level but the first carry the same noise, which differences take away.",
-        "audit",
-        EPSILON,
-        tree_first_round,
+        "prefix sum tree, middle round",
         (
             Edit(
                 "privacy.tree:TreeSum._next",
@@ -128,15 +76,12 @@ MUTANTS = [
                 'self.__dict__.setdefault(f"kept{level}", self.draw(level, 1)[0])',
             ),
         ),
-        attack="prefix sum tree, middle round",
     ),
-    Mutant(
+    audited(
         "reused noise",
         "PrefixSum, tree",
         "Every level draws from the same stream: two sums share their noise.",
-        "audit",
-        EPSILON,
-        tree_neighbouring_sums,
+        "prefix sum tree, middle round",
         (
             Edit(
                 "privacy.noise:SeededNoise.spawn",
@@ -144,25 +89,19 @@ MUTANTS = [
                 "child._begin(self._seeds)",
             ),
         ),
-        attack="prefix sum tree, middle round",
     ),
-    Mutant(
+    audited(
         "contributions ignored by a tree",
         "PrefixSum, tree",
         "The sensitivity to three rounds of one person is that of one.",
-        "audit",
-        EPSILON,
-        tree_one_person_three_rounds,
+        "prefix sum tree, three rounds of one user",
         (Edit("privacy.tree:Tree.sensitivity", "k = contributions", "k = 1"),),
-        attack="prefix sum tree, three rounds of one user",
     ),
-    Mutant(
+    audited(
         "contributions ignored by filtered noise",
         "PrefixSum, blt",
         "Only the first column of C counts, however many rounds a person has.",
-        "audit",
-        EPSILON,
-        filter_one_person_three_rounds,
+        "prefix sum blt, three rounds of one user",
         (
             Edit(
                 "privacy.toeplitz:Buffered.sensitivity",
@@ -170,15 +109,12 @@ MUTANTS = [
                 "_over_streams(self._sensitivity, 1, self.horizon)",
             ),
         ),
-        attack="prefix sum blt, three rounds of one user",
     ),
-    Mutant(
+    audited(
         "fresh noise at every read",
         "PrefixSum, blt",
         "Every sum gets noise of its own, enough for one sum only; their mean has little.",
-        "audit",
-        EPSILON,
-        filter_first_round,
+        "prefix sum blt, first round",
         (
             Edit(
                 "privacy.toeplitz:Buffers.step",
@@ -186,7 +122,6 @@ MUTANTS = [
                 "np.asarray(self._weights.sum() * z)",
             ),
         ),
-        attack="prefix sum blt, first round",
     ),
     Mutant(
         "redrawn noise on restore",

@@ -6,39 +6,12 @@ online, online_projection_free   optimization
 snapshot     one stolen state
 """
 
+import importlib
+import pkgutil
+
 from discreet.audit.attack import ATTACKS
-from discreet.audit.attacks import (
-    bandits,
-    bandits_context,
-    bandits_people,
-    bandits_sparse,
-    local,
-    mechanisms,
-    online,
-    online_projection_free,
-    optimization,
-    regression,
-    regression_local,
-    shuffled,
-    snapshot,
-    sums,
-)
 
-MODULES = (
-    bandits,
-    bandits_context,
-    bandits_people,
-    bandits_sparse,
-    local,
-    mechanisms,
-    online,
-    online_projection_free,
-    optimization,
-    regression,
-    regression_local,
-    shuffled,
-    snapshot,
-    sums,
-)  # each has put its attacks into ATTACKS
+__all__ = ["ATTACKS"]
 
-__all__ = ["ATTACKS", "MODULES"]
+for _module in pkgutil.iter_modules(__path__):  # each puts its attacks into ATTACKS
+    importlib.import_module(f"{__name__}.{_module.name}")

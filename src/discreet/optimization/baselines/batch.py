@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, finite, integer, numbers, positive, public_bound
+from discreet.arrays import Array, finite, integer, numbers, positive
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped, projects
@@ -59,13 +59,7 @@ class _Batch(Stateful):
         self._source = self.noise
         self._ledger = Ledger(self.budget)
         self._mu = self.budget.mu  # an error for delta = 0: noise is Gaussian
-        # The l2 norm of one gradient; gradient_bound may be lower, and then that is the bound.
-        worst = self.problem.loss.lipschitz * self.problem.stretch
-        self.bound = (
-            worst
-            if gradient_bound is None
-            else min(worst, public_bound("gradient_bound", gradient_bound))
-        )
+        self.bound = self.problem.l2_bound(gradient_bound)
         self.theta = np.array(domain.interior_point, dtype=np.float64)
 
     @property

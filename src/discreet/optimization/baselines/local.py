@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, positive, public_bound
+from discreet.arrays import Array, integer, positive
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped, projects
@@ -70,10 +70,8 @@ class LocalMD(Stateful):
         self.gradient_bound = gradient_bound
         self.step = positive("step", step)
         self.noise = source(noise)
-        worst = self.problem.loss.lipschitz * self.problem.stretch
         rule = self.problem.typical / 4 * self.problem.typical_row
-        asked = rule if gradient_bound is None else public_bound("gradient_bound", gradient_bound)
-        self.bound = min(worst, asked)
+        self.bound = self.problem.l2_bound(gradient_bound, rule)
         # Regret D^2/(2 rate) + rate T G^2/2 with G the size of a report.
         size = self.bound * (self._channel.std or 1.0) * math.sqrt(domain.dim)
         self._rate = self.step * domain.diameter() / (size * math.sqrt(horizon))

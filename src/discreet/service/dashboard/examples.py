@@ -4,7 +4,7 @@ import json
 import shlex
 from typing import Any
 
-from discreet.service.definitions import Column, Definition
+from discreet.service.schema import Column, Definition
 
 _FEW = 3  # actions in an example of rows
 

@@ -1,28 +1,24 @@
 """Paths of the dashboard, and what each of them shows or does."""
 
-import json
-import math
 import mimetypes
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-import msgspec
-import numpy as np
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from discreet.service import administration, definitions
 from discreet.service.dashboard import examples, reading
+from discreet.service.dashboard.contexts import probabilities
 from discreet.service.dashboard.forecasting import MOST_PEOPLE, Planner, Question, asked
 from discreet.service.dashboard.learnt import ERRORS
-from discreet.service.dashboard.sessions import HOURS, Session, Sessions, check_form, check_origin
+from discreet.service.dashboard.rendering import environment
+from discreet.service.dashboard.sessions import Session, Sessions, check_form, check_origin
 from discreet.service.errors import Problem, forbidden, not_found, unexpected
 from discreet.service.keys import ADMIN_ID, SCOPES, Key
 from discreet.service.messages import KeyBody
@@ -31,7 +27,6 @@ from discreet.service.server import Server
 
 LONGEST_FORM = 64 * 1024  # bytes
 LOG_PAGE = 100  # entries
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MANY = 40  # coefficients that are shown at first
 HEADERS = {
     "Content-Security-Policy": (
@@ -58,7 +53,7 @@ class Dashboard:
         self.server = server
         self.sessions = Sessions(server)
         self._planner = Planner()
-        self._templates = _environment()
+        self._templates = environment()
 
     def routes(self) -> list[Route]:
         """All paths."""
@@ -222,7 +217,7 @@ class Dashboard:
         wrong = None
         if form is not None:
             try:
-                tried = _probabilities(view, form)
+                tried = probabilities(view, form)
             except (ValueError, TypeError, OverflowError) as error:
                 wrong = str(error)
         return self._page(
@@ -416,120 +411,3 @@ async def _static(request: Request) -> Response:
 @cache
 def _content(name: str) -> bytes:
     return files(__package__).joinpath("static", name).read_bytes()
-
-
-# -- trying a context ------------------------------------------------------------------------------
-
-
-def _probabilities(view: reading.View, form: dict[str, str]) -> list[tuple[str, float]]:
-    """How likely each action is in the context of a form, by the public policy."""
-    made = view.features
-    if made is None:
-        assert view.definition.dim is not None
-        rows = definitions.raw_rows(_json(form, "features"), view.definition.dim)
-        offer = definitions.Offer(rows, [f"row {i}" for i in range(len(rows))])
-    elif isinstance(made, definitions.Declared):
-        columns = view.definition.context or {}
-        context = {name: _value(column, form, name) for name, column in columns.items()}
-        offer = made.offer(context, None)
-    else:
-        actions = _json(form, "actions") if form.get("actions", "").strip() else None
-        offer = made.offer(_json(form, "context"), actions)
-    found = view.policy.probabilities(np.asarray(offer.rows, dtype=float)[None])[0]
-    return [(str(name), float(each)) for name, each in zip(offer.names, found, strict=True)]
-
-
-def _value(column: definitions.Column, form: dict[str, str], name: str) -> Any:
-    text = form.get(f"column-{name}", "")
-    if column.number is not None:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
-            raise ValueError(f"{name} must be a number")
-        return value
-    assert column.category is not None
-    places = {str(i): each for i, each in enumerate(column.category)}
-    if text in places:
-        return places[text]
-    if column.other:
-        return ""  # a category that was not declared
-    raise ValueError(f"{name} must be one of its categories")
-
-
-def _json(form: dict[str, str], name: str) -> Any:
-    try:
-        return json.loads(form.get(name, ""))
-    except (ValueError, RecursionError):
-        raise ValueError(f"{name} must be JSON") from None
-
-
-# -- templates -------------------------------------------------------------------------------------
-
-
-def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader(__package__),
-        autoescape=select_autoescape(default=True),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters |= {
-        "number": _number,
-        "signed": _signed,
-        "percent": _percent,
-        "when": _when,
-        "iso": _iso,
-        "duration": _duration,
-        "pretty": _pretty,
-        "path": lambda value: quote(value, safe=""),
-    }
-    made.globals |= {"hours": HOURS}
-    return made
-
-
-def _number(value: float, digits: int = 3) -> str:
-    """Whole numbers with commas, others with so many digits that count, tiny ones by powers.
-
-    >>> _number(20120), _number(0.23671), _number(1e-6), _number(2.5e-7)
-    ('20,120', '0.237', '10⁻⁶', '2.5·10⁻⁷')
-    """
-    if value == int(value):
-        return f"{int(value):,}"
-    if 0 < abs(value) < 1e-3:
-        mantissa, exponent = f"{value:.2g}".split("e")
-        power = "10" + str(int(exponent)).translate(_RAISED)
-        return power if mantissa == "1" else f"{mantissa}·{power}"
-    text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def _pretty(value: Any) -> str:
-    return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False, sort_keys=True)
-
-
-def _signed(value: float, places: int = 3) -> str:
-    text = f"{value:+.{places}f}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f}%" if value >= 0.1 or value == 0 else f"{100 * value:.1f}%"
-
-
-def _when(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")
-
-
-def _iso(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
-
-
-def _duration(seconds: float) -> str:
-    """About how long, in the largest unit that fits."""
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 1.5 * size:
-            return f"about {round(seconds / size)} {unit}s"
-    return "about a minute" if seconds >= 45 else "less than a minute"

@@ -22,7 +22,7 @@ from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from discreet.service import administration, definitions, turning
+from discreet.service import administration, offers, turning
 from discreet.service import store as tables
 from discreet.service.dashboard.learnt import (
     Coefficient,
@@ -34,9 +34,9 @@ from discreet.service.dashboard.learnt import (
     comparisons,
     mean_reward,
 )
-from discreet.service.definitions import Definition
 from discreet.service.local import LocalHeld
 from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow
+from discreet.service.schema import Definition
 from discreet.service.server import Server
 
 
@@ -170,7 +170,7 @@ def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Model] | None]:
 def _view(found: Public, summary: BanditSummary) -> View:
     definition = found.definition
     windows = _windows(found)
-    features = definitions.features(definition)
+    features = offers.features(definition)
     learnt: dict[str, list[Coefficient]] = {}
     compared: list[Comparison] = []
     if found.model is not None:
