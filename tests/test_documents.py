@@ -35,6 +35,7 @@ PLACES = (
     "src/discreet/audit",
 )
 WRITTEN = {
+    "build/site/index.html",
     "dossier.html",
     "experiment.json",
     "index.html",

@@ -365,10 +365,10 @@ export function shuffledDelta(epsilon, each, n) {
 }
 
 /** The most that a report may cost by itself where it hides in a batch: computed, not believed. */
-function hidden({ epsilon, contributions, batch }, { epsilon: most, delta, localEpsilon }) {
+function hidden({ epsilon, batch }, { epsilon: most, contributions, delta, localEpsilon }) {
   const { size: planned, minimum, honest } = batch;
   if (!delta) fail("its reports need a crowd: state `relay` and `delta`");
-  if (contributions !== 1) fail("reports are shuffled: this client sends one");
+  if (contributions !== 1) fail("reports are shuffled: this client sends one, so state contributions 1");
   if (!within(batch.epsilon, 1e-10, most) || !within(batch.delta, 1e-300, delta)) fail("it asks for more epsilon");
   if (!integer(planned, 1, 1e9) || !integer(minimum, 1, planned) || !integer(honest, 1, minimum)) fail("batch");
   if (!within(epsilon, 1e-10, localEpsilon)) fail("its reports cost more by themselves");

@@ -50,6 +50,7 @@ test("limits of a person that a batch goes beyond refuse it", () => {
     [{ delta: policy.batch.delta * 0.99 }, /more epsilon/],
     [{ localEpsilon: policy.epsilon * 0.99 }, /by themselves/],
     [{ delta: 0 }, /crowd/],
+    [{ contributions: 2 }, /contributions 1/], // two batches would cost twice
   ])
     assert.throws(() => check(policy, { ...limits(policy), ...change }), words);
   for (const batch of [{ honest: policy.batch.minimum + 1 }, { minimum: policy.batch.size + 1 }, { size: 1.5 }])

@@ -6,11 +6,18 @@ import math
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting.pld import pld_pmf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.privacy import BallChannel, shuffle
-from discreet.privacy.shuffle import largest_local_epsilon, shuffled_delta, shuffled_epsilon
+from discreet.privacy.shuffle import (
+    batch_keeps_promise,
+    batch_local_epsilon,
+    largest_local_epsilon,
+    shuffled_delta,
+    shuffled_epsilon,
+)
 
 
 def forty_digits(epsilon: float, local_epsilon: float, n: int) -> mpmath.mpf:
@@ -273,3 +280,37 @@ def test_largest_local_epsilon__for_several_reports_keeps_the_promise():
 def test_shuffle__refuses_what_makes_no_sense(call):
     with pytest.raises(ValueError, match=r"must|integer"):
         call()
+
+
+def losses(local_epsilon, n, step, points):
+    """The privacy loss of a batch, on a grid that batches of different sizes share."""
+    right = [shuffled_delta(i * step, local_epsilon, n) for i in range(points + 1)]
+    right = np.minimum.accumulate(right)
+    left = 1 - np.exp(-step * np.arange(points, 0, -1)) * (1 - right[:0:-1])
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
+        step, -points, points, np.concatenate([left, right])
+    )
+
+
+@pytest.mark.parametrize("sizes", [(60, 2000, 50_000), (50_000, 60, 60)])
+def test_batch_keeps_promise__three_reports_in_batches_of_any_sizes_keep_it(sizes):
+    composed = None
+    for n in sizes:
+        pmf = losses(batch_local_epsilon(1.0, 1e-6, n, reports=3), n, 0.02, 400)
+        composed = pmf if composed is None else composed.compose(pmf, 1e-12)
+    spent = composed.get_epsilon_for_delta(1e-6)
+    assert 0.75 < spent <= 1.0
+
+
+def test_batch_local_epsilon__is_the_largest_and_below_that_for_batches_of_one_size():
+    assert batch_local_epsilon(1.0, 1e-6, 1000) == pytest.approx(
+        largest_local_epsilon(1.0, 1e-6, 1000), rel=1e-4
+    )
+    assert batch_local_epsilon(1.0, 1e-6, 1000, reports=3) < largest_local_epsilon(
+        1.0, 1e-6, 1000, reports=3
+    )
+    for reports in (2, 5):
+        for n in (30, 10**5):
+            ours = batch_local_epsilon(1.0, 1e-6, n, reports=reports)
+            assert batch_keeps_promise(1.0, 1e-6, ours, n, reports=reports)
+            assert not batch_keeps_promise(1.0, 1e-6, ours + 0.01, n, reports=reports)

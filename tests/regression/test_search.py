@@ -186,7 +186,9 @@ def test_grid__and_what_is_refused():
         ({}, "at least one candidate|list of values"),
         ({"norm_bound": []}, "list of values"),
         ({"method": "sgd"}, "list of values"),
-        ({"epsilon": [1.0, 2.0]}, "budget of its estimator"),
+        ({"epsilon": [1.0, 2.0]}, "has the budget"),
+        ([{"norm_bound": [1.0]}, {"contributions": [1]}], "has the budget"),
+        ({"random_state": [0, 1]}, "noise of its estimator"),
         ({"alpha": [1.0]}, "unknown parameter"),
     ):
         if wrong:
@@ -216,3 +218,21 @@ def test_scikit_learn__parameters_are_nested():
     sklearn = pytest.importorskip("sklearn")
     assert sklearn.base.is_regressor(search)
     assert sklearn.base.clone(search).param_grid == {"norm_bound": [1.0]}
+
+
+def test_save__keeps_the_choice_and_the_promise_of_the_whole_search(tmp_path):
+    X, y = data(400)
+    search = PrivateSearchCV(
+        PrivateLinearRegression(**BOUNDS), {"norm_bound": [0.5, 1.0]}, blocks=3
+    ).fit(X, y)
+    search.save(tmp_path / "search")
+    loaded = PrivateSearchCV.load(tmp_path / "search", estimator=None, scoring=None)
+    assert loaded.guarantee_ == search.guarantee_
+    assert loaded.best_params_ == search.best_params_
+    np.testing.assert_array_equal(loaded.predict(X), search.predict(X))
+    sklearn_pipeline = pytest.importorskip("sklearn.pipeline")
+    pipeline = sklearn_pipeline.make_pipeline(PrivateLinearRegression(**BOUNDS))
+    tried = {"privatelinearregression__norm_bound": [0.5, 1.0]}
+    fitted = PrivateSearchCV(pipeline, tried, blocks=3).fit(X, y)
+    with pytest.raises(ValueError, match="no file can hold a pipeline"):
+        fitted.save(tmp_path / "pipeline")

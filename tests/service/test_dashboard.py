@@ -20,6 +20,7 @@ from discreet.service import store as tables
 from discreet.service.dashboard import examples
 from discreet.service.definitions import parsed
 from discreet.service.restoring import restore
+from tests.service import test_batches as batches
 from tests.service import test_reports as reports
 from tests.service.conftest import ADMIN, Running
 
@@ -459,6 +460,19 @@ def test_local_trust__pages_speak_of_reports_and_learn_from_them(server, admin):
     status, _, page = admin.send("/bandits/ads/try", **{"column-age": "40"})
     assert status == 200
     assert 'id="tried"' in page
+
+
+def test_shuffled_trust__pages_show_batches_and_how_to_send_through_a_relay(server, admin):
+    server.client().create("crowd", batches.SHUFFLED)
+    page = admin.get("/bandits/crowd")[1]
+    assert "relay.example" in page
+    terms = batches.terms_of(server, "crowd")
+    terms, sealed = batches.shuffled_reports(server, range(terms.minimum))
+    assert batches.put(server, terms, sealed)[1] == {"status": "counted"}
+    status, page = admin.get("/bandits/crowd")
+    assert status == 200
+    assert re.search(r"<dt>Reports</dt><dd>" + str(terms.minimum), page)
+    assert "Sum of rewards" not in page
 
 
 def test_try__what_does_not_fit_is_explained_and_uses_no_round(server, admin):

@@ -92,6 +92,23 @@ def test_device__refuses_what_its_person_does_not_allow(server, relay, made):
             made(f"d{number}", relay=relay.url, **limits)
 
 
+def test_device__never_sends_a_shuffled_report_past_the_relay(server, relay, made):
+    """By itself such a report costs more than its person allows."""
+    start(server, relay, SHUFFLED)
+    with pytest.raises(ValueError, match="state a relay"):
+        made(epsilon=3.0, delta=1e-4)
+
+
+def test_device__sends_nothing_to_a_bandit_that_learns_no_more(server, relay, made):
+    start(server, relay, LOCAL)
+    device = made(relay=relay.url, epsilon=8.0)
+    decision = device.decide(ROWS)
+    server.client().call("DELETE", "/v1/bandits/ads")
+    server.server.public.clear()
+    assert device.report(decision, 1.0) == "closed"
+    assert device.sent == 0
+
+
 def test_device__a_report_that_could_not_be_sent_is_sent_later_with_the_same_bytes(
     server, relay, made
 ):

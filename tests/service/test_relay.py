@@ -18,11 +18,13 @@ import pytest
 import sqlalchemy as sa
 import uvicorn
 
+from discreet.cli import main
 from discreet.service import asgi, reports, sealing
 from discreet.service.relay import batches as relay_batches
 from discreet.service.relay import store as relay_store
 from discreet.service.relay.app import application
 from discreet.service.relay.settings import RelaySettings
+from discreet.service.store import unavailable
 from tests.service.conftest import ADMIN, Running, free_port
 from tests.service.processes import Parent
 from tests.service.test_batches import sealed_reports, taken, terms_of
@@ -264,7 +266,7 @@ def rank_correlation(server, relay, received, people):
 
 def test_order__of_arrival_says_nothing_about_the_order_forwarded(server, relaying, received):
     """4.5 standard deviations of 1/sqrt(n - 1): a false alarm in 150,000 runs."""
-    people = 150
+    people = 100
     found = rank_correlation(server, relaying(minimum=people), received, people)
     assert abs(found) < 4.5 / np.sqrt(people - 1)
 
@@ -273,7 +275,7 @@ def test_order__left_in_is_caught(server, relaying, received, monkeypatch):
     """A relay that keeps the order of arrival fails the test above."""
     numbers = iter(range(10**6))
     monkeypatch.setattr(relay_batches, "new_place", lambda: next(numbers).to_bytes(16, "big"))
-    people = 150
+    people = 100
     found = rank_correlation(server, relaying(minimum=people), received, people)
     assert abs(found) > 4.5 / np.sqrt(people - 1)
 
@@ -427,6 +429,64 @@ def test_settings__that_cannot_work_are_refused_in_words():
     ):
         with pytest.raises(ValueError, match=words):
             RelaySettings(**{**good, **change})
+
+
+def test_command__says_what_it_needs_and_touches_nothing(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for name in ("SERVER", "KEY", "BANDITS"):
+        monkeypatch.delenv(f"DISCREET_RELAY_{name}", raising=False)
+    for arguments, words in (
+        ([], "--server must be"),
+        (["--server", "https://d.example"], "DISCREET_RELAY_KEY must hold"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            main(["relay", *arguments])
+        assert stop.value.code == 2
+        assert words in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_delivery__an_answer_that_is_lost_counts_a_batch_once(server, relaying, monkeypatch):
+    """The server has committed, and the relay does not hear of it."""
+    take, statuses = reports.take_batch, []
+
+    async def deaf(*arguments):
+        statuses.append(await take(*arguments))
+        if len(statuses) <= 7:  # more often than one call is tried
+            raise unavailable()
+        return statuses[-1]
+
+    monkeypatch.setattr(reports, "take_batch", deaf)
+    relay = relaying()
+    terms, sealed = sealed_reports(server, range(20))
+    for each in sealed:
+        send(relay.port, envelope(terms, each))
+    until(lambda: relay.relay.forwarded["ads"] == 1)
+    assert statuses == ["counted", *["duplicate"] * 7]
+    assert taken(server) == 20
+
+
+def test_delivery__a_relay_that_does_not_come_to_forget_sends_the_same_batch(
+    server, relaying, received, monkeypatch
+):
+    """Delivered, and the relay dies before it has written that down."""
+    relay = relaying()
+    forget, failures = relay.relay.store.forget, [1, 1]
+
+    def unlucky(bandit):
+        if failures:
+            failures.pop()
+            raise unavailable()
+        forget(bandit)
+
+    monkeypatch.setattr(relay.relay.store, "forget", unlucky)
+    terms, sealed = sealed_reports(server, range(20))
+    for each in sealed:
+        send(relay.port, envelope(terms, each))
+    until(lambda: relay.relay.forwarded["ads"] == 1)
+    assert [status for _, _, status in received] == ["counted", "duplicate", "duplicate"]
+    assert len({(batch, content) for batch, content, _ in received}) == 1
+    assert taken(server) == 20
 
 
 # What the server was sent: one line for each answer, written before it is given.

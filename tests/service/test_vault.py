@@ -2,6 +2,7 @@
 
 import os
 import stat
+import threading
 
 import pytest
 
@@ -108,3 +109,26 @@ def test_secrets_are_for_their_owner_only(tmp_path):
 
 def test_the_master_key_stays(tmp_path):
     assert Vault(tmp_path).master == Vault(tmp_path).master
+
+
+def test_report_keys__are_made_once_and_destroyed_with_their_policy(tmp_path):
+    replicas = [Vault(tmp_path), Vault(tmp_path)]
+    found = []
+    threads = [
+        threading.Thread(target=lambda v=vault: found.append(v.report_key("b", "e-1")))
+        for vault in replicas * 4
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1
+    vault = replicas[0]
+    later, other = vault.report_key("b", "e-2"), vault.report_key("c", "e-1")
+    assert len({found[0], later, other}) == 3
+    vault.forget_report_keys("b", "e-2")
+    assert vault.report_key("b", "e-2") == later
+    assert vault.report_key("c", "e-1") == other
+    assert vault.report_key("b", "e-1") != found[0]  # what was sealed to it opens no more
+    vault.forget_all_but("f")  # a restore
+    assert not list((tmp_path / "reports").iterdir())

@@ -52,8 +52,8 @@ def _always(*names: str) -> Callable[[Any, Guarantee], Names]:
 
 
 def _linear_bandit(learner: Any, promise: Guarantee) -> Names:
-    if learner.trust == "local":
-        yield "linear bandit local"
+    if learner.trust in ("local", "shuffled"):
+        yield f"linear bandit {learner.trust}"
         return
     sgd = learner.estimator == "sgd" or (learner.estimator == "auto" and learner.dim > MANY)
     if sgd:
@@ -69,6 +69,12 @@ def _linear_bandit(learner: Any, promise: Guarantee) -> Names:
         yield "linear bandit"
         yield "linear bandit, reward in another window"
         yield "linear bandit, three rounds of one user"
+
+
+def _local_server(learner: Any, promise: Guarantee) -> Names:
+    yield f"linear bandit {promise.trust}"
+    if promise.trust == "local":
+        yield "device, hostile policy"
 
 
 _VISITS = {
@@ -168,7 +174,7 @@ def _linear_regression(learner: Any, promise: Guarantee) -> Names:
         yield f"linear regression {words}"
         if method == "single-pass":
             yield "linear regression single-pass, three rows of one person"
-    elif method in _LOCAL:
+    elif promise.trust == "local" and method in _LOCAL:
         yield from (f"local regression {name}" for name in _LOCAL[method])
 
 
@@ -197,9 +203,15 @@ def _glm(learner: Any, promise: Guarantee) -> Names:
         yield f"glm {learner.method_}"
 
 
+def _logistic(learner: Any, promise: Guarantee) -> Names:
+    if learner.public_X is None:
+        several = len(learner.classes_) > 2
+        yield "logistic regression, four classes" if several else "logistic regression"
+
+
 FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
     "LinearBandit": _linear_bandit,
-    "LocalServer": _always("linear bandit local", "device, hostile policy"),
+    "LocalServer": _local_server,
     "ContinualLinUCB": _continual,
     "LocalLinUCB": _always(
         "local linucb", "local linucb, own context", "local linucb, three reports of one user"
@@ -220,6 +232,8 @@ FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
     "PrefixSum": _prefix_sum,
     "PrivateLinearRegression": _linear_regression,
     "PrivateGLM": _glm,
+    "PrivateLogisticRegression": _logistic,
+    "PrivateSearchCV": _always("search cv"),
     "SSP": _always("ssp"),
     "AdaSSP": _always("adassp"),
     "DPGradientDescent": _always("dp gradient descent"),

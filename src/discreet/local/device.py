@@ -94,8 +94,10 @@ class Device:
     The limits are the person's own. Whatever is not stated is taken from the first state, where
     epsilon must be finite: only a person can say epsilon=inf. A state beyond the limits is refused,
     by `update` too, before any record is seen. Where reports are shuffled, the device computes from
-    the stated batch what its report will cost, and answers once in each window. A device that restarts needs the limits and the
-    number of reports that it has sent: keep `memory()` and pass it on, `Device(state, **memory)`.
+    the stated batch what its report will cost, and answers once in each window.
+
+    A device that restarts needs the limits and the number of reports that it has sent: keep
+    `memory()` and pass it on, `Device(state, **memory)`.
 
     state           what the server published, checked (`PublicState.from_dict`)
     epsilon         of everything that this device will ever send

@@ -34,6 +34,7 @@ for batches of different sizes `batch_keeps_promise`.
 """
 
 import functools
+import itertools
 import math
 from collections.abc import Callable
 
@@ -175,7 +176,7 @@ def batch_keeps_promise(
     return all(
         shuffled_delta(float(left), local_epsilon, n)
         <= tail + (1 - tail) * gaussian_delta(float(right), mu)
-        for left, right in zip(points[:-1], points[1:], strict=True)
+        for left, right in itertools.pairwise(points)
     )
 
 

@@ -21,6 +21,7 @@ with about two thirds of epsilon; here most of it is left for the one fit that i
 
 import itertools
 import math
+import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -37,6 +38,7 @@ from discreet.privacy.noise import source
 from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.rows import is_distributed, is_sparse
+from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import leaks_around
 from discreet.regression.validation import not_fitted
 
@@ -48,7 +50,7 @@ PLAIN_BLOCKS = 10  # without noise
 LEAST_PROBABILITY = 1e-6  # of a class, in the score
 
 
-class PrivateSearchCV(Parameters):
+class PrivateSearchCV(Parameters, Saveable):
     """A search over parameters with one budget: that of the estimator it is given.
 
     Requires   an estimator of this package under central trust, or a pipeline that ends in one; the
@@ -148,6 +150,15 @@ class PrivateSearchCV(Parameters):
     def classes_(self) -> NDArray[Any]:
         """The classes of the chosen classifier."""
         return np.asarray(self._best().classes_)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """As estimators save; only where the chosen one is no pipeline, which no file can hold."""
+        if not isinstance(self._best(), Saveable):
+            raise ValueError(
+                "no file can hold a pipeline: save the last step of best_estimator_, and keep the "
+                "promise of the search with it (guarantee_.to_dict())"
+            )
+        super().save(path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")
@@ -287,8 +298,11 @@ def grid(
         ]
     if not found:
         raise ValueError("param_grid must have at least one candidate")
-    if any(name.split("__")[-1] in ("epsilon", "delta", "contributions") for name in found[0]):
-        raise ValueError("a search has the budget of its estimator; it is no parameter to try")
+    tried = {name.split("__")[-1] for candidate in found for name in candidate}
+    if tried & {"epsilon", "delta", "contributions", "trust", "noise", "random_state"}:
+        raise ValueError(
+            "a search has the budget, trust and noise of its estimator: try other parameters"
+        )
     return found
 
 

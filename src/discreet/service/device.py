@@ -32,7 +32,7 @@ from discreet.state import load_state, save_state
 AGREEMENTS = 3  # tries to find server and relay of one mind
 PAUSE = 0.2  # seconds between them; doubles
 LARGEST_SIZE = 2**20  # bytes of a report
-WAITING = "waiting"
+CLOSED, WAITING = "closed", "waiting"
 _TERMS = msgspec.json.Decoder(Terms)
 
 
@@ -90,7 +90,8 @@ class RemoteDevice:
         self._waiting: list[dict[str, Any]] = kept.get("waiting", [])
         try:
             self._document = self._fetched()
-            self._device = Device(_policy(self._document), **{**limits, **pinned}, noise=noise)
+            policy = self._allowed(self._document)
+            self._device = Device(policy, **{**limits, **pinned}, noise=noise)
         except BaseException:
             self.close()
             raise
@@ -106,11 +107,13 @@ class RemoteDevice:
         return self._device.decide(features)
 
     def report(self, decision: Decision, reward: float) -> str:
-        """One private report of a decision's reward: its status, or "waiting".
+        """One private report of a decision's reward: its status, or "waiting" (see `flush`).
 
         Report every decision, also one that brought nothing: a missing report would tell.
         """
         terms = self._follow()
+        if json.loads(self._document).get("learning") is False:
+            return CLOSED  # nothing is drawn, so nothing is spent
         policy = self._device.policy
         tag = _tag(self._document)
         made = self._device.report(decision, reward)
@@ -164,6 +167,13 @@ class RemoteDevice:
     def _fetched(self) -> bytes:
         return self._server.document(path_of(self._bandit, "policy"))
 
+    def _allowed(self, document: bytes) -> PublicPolicy:
+        """The policy, if reports that need a crowd would go through one."""
+        policy = PublicPolicy.from_dict(json.loads(document))
+        if policy.batch is not None and self._relay is None:
+            raise ValueError("reports of this bandit are shuffled: state a relay; nothing was sent")
+        return policy
+
     def _follow(self) -> Terms | None:
         """Read the policy again, within the limits; with a relay, only if both say the same.
 
@@ -172,9 +182,9 @@ class RemoteDevice:
         """
         for attempt in range(AGREEMENTS):
             self._document = self._fetched()
-            policy = _policy(self._document)
+            policy = self._allowed(self._document)
             self._device.update(policy)
-            if self._relay is None:
+            if self._relay is None or json.loads(self._document).get("learning") is False:
                 return None
             theirs, terms = (
                 _TERMS.decode(client.document(path_of(self._bandit, "terms")))
@@ -194,10 +204,6 @@ class RemoteDevice:
         """Write the memory, whole or not at all; it is on disk when this returns."""
         kept = {"device": self._device.memory(), "person": self._person, "waiting": self._waiting}
         save_state(self._path, kept, self)
-
-
-def _policy(document: bytes) -> PublicPolicy:
-    return PublicPolicy.from_dict(json.loads(document))
 
 
 def _tag(document: bytes) -> str:

@@ -12,6 +12,7 @@ sent which, or when. `terms` says what such a batch is.
 import json
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -65,19 +66,27 @@ class LocalHeld:
         """What a report must name: the policy that it answers."""
         return f"{self.epoch}-{self.version}"
 
-    def read(self, question: str, codes: list[int]) -> Report | None:
-        """A report to take; None if no device could have sent it."""
+    def read(self, question: str, codes: Sequence[list[int]]) -> tuple[list[int], Report]:
+        """Answers to a question: the places of those that a device could have sent, and these."""
         policy = self.server.policy
         shape = policy.shape(question)
-        if shape is None or len(codes) != sealing.entries(shape):
-            return None
-        if any(not -RESPONSE <= code <= RESPONSE for code in codes):
-            return None
-        integers = np.array(codes, dtype=np.int64)
-        shaped = integers[None] if shape else integers
-        values = policy.channels[question].decode(shaped)
-        possible = policy.channels[question].possible(values).all()
-        return Report(policy.window, question, values) if possible else None
+        nothing = Report(policy.window, question, np.empty(0))
+        if shape is None:
+            return [], nothing
+        wanted = sealing.entries(shape)
+        places = [
+            place
+            for place, each in enumerate(codes)
+            if len(each) == wanted and all(-RESPONSE <= code <= RESPONSE for code in each)
+        ]
+        if not places:
+            return [], nothing
+        integers = np.array([codes[place] for place in places], dtype=np.int64)
+        channel = policy.channels[question]
+        values = channel.decode(integers if shape else integers[:, 0])
+        sound = channel.possible(values)
+        kept = [place for place, good in zip(places, sound, strict=True) if good]
+        return kept, Report(policy.window, question, values[sound])
 
     @property
     def is_shuffled(self) -> bool:
@@ -95,9 +104,9 @@ class LocalHeld:
         """How many reports came: they are private already."""
         return ReportCounts(self.server.taken, self.server.refused)
 
-    def refuse(self) -> None:
-        """Count a report that no device could have sent."""
-        self.server.refused += 1
+    def refuse(self, reports: int = 1) -> None:
+        """Count reports that no device could have sent."""
+        self.server.refused += reports
 
 
 def held(row: Any, definition: Definition) -> LocalHeld:

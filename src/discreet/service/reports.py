@@ -32,7 +32,7 @@ ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
 FRESH = 1.0  # seconds for which a replica answers with the policy that it knows
 SMALL = "small"  # of a batch: fewer sound reports than its minimum
-MOST_BATCH_BYTES = 2**28
+MOST_BATCH_BYTES = 2**30
 BATCH_SECONDS = 600.0  # that a relay may take to send a batch
 _TERMS = msgspec.json.Decoder(Terms)
 _REPORT = msgspec.json.Decoder(ReportItem)
@@ -223,8 +223,8 @@ class _Taking:
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        report = self.held.read(item.question, item.values)
-        if report is None:
+        sound, report = self.held.read(item.question, [item.values])
+        if not sound:
             self.held.refuse()
             return INVALID
         self.held.server.take(report)
@@ -236,18 +236,23 @@ class _Taking:
     def whole(self, items: Sequence[Item | None], minimum: int) -> str:
         """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
         self.load([item.id for item in items if item is not None])
-        sound: dict[bytes, Report] = {}
+        answers: dict[str, dict[bytes, list[int]]] = {}
         for item in items:
-            if item is None or self.is_closed(item.policy):
+            if item is None or self.is_closed(item.policy) or item.id in self._known:
                 continue
-            report = self.held.read(item.question, item.values)
-            if report is not None and item.id not in self._known:
-                sound.setdefault(item.id, report)
+            self._known.add(item.id)
+            answers.setdefault(item.question, {})[item.id] = item.values
+        sound: list[bytes] = []
+        reports: list[Report] = []
+        for question, given in answers.items():
+            ids = list(given)
+            places, report = self.held.read(question, list(given.values()))
+            sound += [ids[place] for place in places]
+            reports += [report] if places else []
         if len(sound) < minimum:
             return SMALL
-        for _ in range(len(items) - len(sound)):
-            self.held.refuse()
-        self.held.take_batch(list(sound.values()))
+        self.held.refuse(len(items) - len(sound))
+        self.held.take_batch(reports)
         self._new += sound
         self._changed = True
         self.turn_if_full()

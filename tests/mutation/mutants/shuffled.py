@@ -1,4 +1,4 @@
-"""Planted bugs under shuffled trust: a relay that leaves something in, a crowd that is not there."""
+"""Planted bugs under shuffled trust: what a relay leaves in, too small a crowd."""
 
 from collections.abc import Callable
 

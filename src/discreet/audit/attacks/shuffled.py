@@ -27,8 +27,8 @@ DELTA = 5e-3
 SIZE = 40  # planned reports of a batch with one bit each: in a larger one losses are rare
 
 
-# Randomised response is the worst channel: with infinitely many runs the bound is reached. At a delta
-# of 1e-6 no number of runs would show it, so batches are made for a larger one.
+# Randomised response is the worst channel: with infinitely many runs the bound is reached. At a
+# delta of 1e-6 no number of runs would show it, so batches are made for a larger one.
 @attack("shuffled batch, one bit each", room="local", kind="approximate", delta=DELTA)
 def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Everybody else answers no, one person yes or no: how many said yes, and who came first."""
@@ -71,12 +71,13 @@ def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array
             ratio = [channel.log_density(seen, v) for v in pair]
             place = ratio[1] - ratio[0]
             scores.append([logsumexp(ratio[1]) - logsumexp(ratio[0]), place[0], place[-1]])
-    return np.round(scores, 9)
+    return np.asarray(np.round(scores, 9), dtype=np.float64)
 
 
 def _answered(state: PublicState, row: Array, reward: float) -> Array:
     (question,) = state.questions
-    return answer(row, np.array([reward]), question, state.theta, state.whitening)[0]
+    answers = answer(row, np.array([reward]), question, state.theta, state.whitening)
+    return np.asarray(answers[0])
 
 
 @attack("device, too small a crowd", room="local", kind="approximate")

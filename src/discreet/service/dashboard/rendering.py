@@ -39,13 +39,14 @@ def environment() -> Environment:
 def _number(value: float, digits: int = 3) -> str:
     """Whole numbers with commas, others with so many digits that count, tiny ones by powers.
 
-    >>> _number(20120), _number(0.23671), _number(1e-6), _number(2.5e-7)
-    ('20,120', '0.237', '10⁻⁶', '2.5·10⁻⁷')
+    >>> _number(20120), _number(0.23671), _number(1e-6), _number(2.5e-7), _number(1e-4)
+    ('20,120', '0.237', '10⁻⁶', '2.5·10⁻⁷', '10⁻⁴')
     """
     if value == int(value):
         return f"{int(value):,}"
     if 0 < abs(value) < 1e-3:
-        mantissa, exponent = f"{value:.2g}".split("e")
+        mantissa, exponent = f"{value:.1e}".split("e")
+        mantissa = mantissa.removesuffix(".0")
         power = "10" + str(int(exponent)).translate(_RAISED)
         return power if mantissa == "1" else f"{mantissa}·{power}"
     text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"

@@ -123,7 +123,7 @@ class Relay:
                     answers.append(CLOSED)
                 elif len(report.sealed) != terms.sealed_size:
                     answers.append(_other_size())
-                elif self._is_known(connection, tables.seen, report.id, name, terms.policy):
+                elif _is_known(connection, tables.seen, name, terms.policy, report.id):
                     answers.append(ACCEPTED)
                 elif count >= left:
                     answers.append(between_batches())
@@ -131,7 +131,7 @@ class Relay:
                     # One report of each person: the second one is not told apart from the first.
                     person = hmac.new(batch.secret, report.person, hashlib.sha256).digest()
                     _insert(connection, tables.seen, bandit=name, policy=terms.policy, id=report.id)
-                    if not self._is_known(connection, tables.people, person, name):
+                    if not _is_known(connection, tables.people, name, person):
                         _insert(connection, tables.people, bandit=name, person=person)
                         place = new_place()
                         _insert(connection, tables.reports, bandit=name, place=place,
@@ -144,11 +144,6 @@ class Relay:
                 connection.execute(sa.update(tables.batches).where(where).values(count=added))
         return answers
 
-    def _is_known(self, connection: Any, table: sa.Table, key: bytes, *more: str) -> bool:
-        values = dict(zip(table.primary_key.columns.keys(), (*more, key), strict=True))
-        where = [table.c[column] == value for column, value in values.items()]
-        return connection.execute(sa.select(table.c.bandit).where(*where)).first() is not None
-
     # -- batches -----------------------------------------------------------------------------------
 
     def minimum(self, terms: Terms) -> int:
@@ -160,15 +155,17 @@ class Relay:
         return max(self.minimum(terms), min(terms.batch, MOST_BATCH_BYTES // terms.sealed_size))
 
     async def forever(self) -> None:
-        """Look at the batches at every tick, until cancelled."""
+        """Look at the batches at every tick, until cancelled; no bandit waits for another's."""
+        await asyncio.gather(*(self._watch(name) for name in self.settings.bandits))
+
+    async def _watch(self, name: str) -> None:
         while True:
-            for name in self.settings.bandits:
-                try:
-                    await self.step(name)
-                except Problem:
-                    continue  # the store is away: the next tick will do it
-                except Exception as error:
-                    LOG.error("unexpected %s with a batch", type(error).__name__)
+            try:
+                await self.step(name)
+            except Problem:
+                pass  # the store is away: the next tick will do it
+            except Exception as error:
+                LOG.error("unexpected %s with a batch", type(error).__name__)
             await asyncio.sleep(self.settings.tick)
 
     async def step(self, name: str) -> None:
@@ -305,6 +302,12 @@ async def _in_thread(work: Callable[[], Any]) -> Any:
 
     threading.Thread(target=run, daemon=True).start()
     return await done
+
+
+def _is_known(connection: Any, table: sa.Table, *key: Any) -> bool:
+    """Whether there is a row with this primary key."""
+    where = [column == value for column, value in zip(table.primary_key, key, strict=True)]
+    return connection.execute(sa.select(table.c.bandit).where(*where)).first() is not None
 
 
 def _insert(connection: Any, table: sa.Table, **values: Any) -> None:
