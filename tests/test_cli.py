@@ -75,7 +75,8 @@ def test_cli__demo_prints_a_table_and_writes_a_report(capsys, tmp_path):
     for word in ("LinearBandit", "LinUCB", "RAND", "0.3", "What privacy costs here", "Report:"):
         assert word in text
     page = (out / "report.html").read_text(encoding="utf-8")
-    for word in ("<svg", "NO PRIVACY", "SIMULATION ONLY", "LinUCB", "found on ten other seeds"):
+    for word in ("<svg", "NO PRIVACY", "SIMULATION ONLY", "LinUCB", "ten other seeds",
+                 "What it is worth"):  # fmt: skip
         assert word in page
     assert (out / "results.parquet").exists()
 

@@ -34,6 +34,7 @@ PLACES = (
     "src/discreet/audit",
 )
 WRITTEN = {
+    "build/site/index.html",
     "dossier.html",
     "experiment.json",
     "index.html",

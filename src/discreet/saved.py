@@ -11,7 +11,7 @@ import discreet.regression  # noqa: F401
 from discreet.bandits import LocalServer
 from discreet.bandits.local import bandit_guarantee
 from discreet.privacy import Guarantee
-from discreet.regression.saving import MODELS
+from discreet.regression.saving import MODELS, is_missing
 from discreet.state import load_state, resumed
 
 
@@ -43,7 +43,7 @@ def read_saved(path: str | os.PathLike[str], **given: Any) -> Saved:
     item: Any
     if kind in MODELS:
         # Of a fitted estimator they change nothing.
-        unknown = {name: None for name, each in config.items() if _is_missing(each)}
+        unknown = {name: None for name, each in config.items() if is_missing(each)}
         item = MODELS[kind]._resumed(state, {**unknown, **given})
     else:
         item = resumed(state, given)
@@ -65,10 +65,6 @@ def promise_of(item: Any) -> Guarantee:
     if not isinstance(found, Guarantee):
         raise ValueError(f"a {type(item).__name__} gives no promise by itself")
     return found
-
-
-def _is_missing(plain: Any) -> bool:
-    return isinstance(plain, dict) and plain.get("@") == "given"
 
 
 def _named(item: Any) -> str:

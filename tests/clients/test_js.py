@@ -49,6 +49,11 @@ def test_client__works_with_a_real_server(running, tmp_path):
     run_node(HERE / "service.node.js", URL=running.url, KEY=ADMIN, FOLDER=str(tmp_path))
 
 
+def test_readme__its_examples_of_joint_and_local_trust_run(running, tmp_path):
+    node()
+    run_node(HERE / "readme.node.js", URL=running.url, KEY=ADMIN, FOLDER=str(tmp_path))
+
+
 def test_client__computes_the_price_of_every_channel_as_the_server_does(tmp_path):
     """Within 1e-9 of epsilon at all sizes: series on the device, special functions in Python."""
     node()

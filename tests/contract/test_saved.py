@@ -13,8 +13,10 @@ GIVEN = {  # arguments that no file can hold
     "Doubling FTRL": lambda made: {"make_learner": made.make_learner},
     "PrivateReduction": lambda made: {"bandit": REGISTRY["PrivateReduction"].make().bandit},
 }
-# Of two objects; LocalServer: tests/test_cli.py
-UNSAVED = ("Device and LocalServer", "Device and LocalServer shuffled")
+UNSAVED = (
+    "Device and LocalServer",
+    "Device and LocalServer shuffled",
+)  # of two objects; LocalServer: tests/test_cli.py
 UNATTACKED = ("GeneralizedGaussianSum", "LinUCB", "OLS")  # no attack, or no promise
 
 

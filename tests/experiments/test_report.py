@@ -8,11 +8,14 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
+from discreet.bandits.predictions import Effect
+from discreet.bandits.value import Interval, Value
 from discreet.cli.run import run_and_show
 from discreet.experiments import figures, live
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.report import headline, html, write_report
 from discreet.experiments.runner import load, run
+from discreet.experiments.worth import Worth
 
 BANDITS = Experiment(
     environments=(Choice("sphere", {"dim": 3}), Choice("half", {"dim": 3}, "<b>clicks</b>")),
@@ -222,3 +225,22 @@ def test_figures__what_a_bandit_is_worth_shows_policy_and_hold_out():
         assert words in picture
     alone = figures.worth(values(windows, (0.0, 1.0), 0.0, 0.95))
     assert "hold-out" not in alone
+
+
+def test_worth__a_decision_maker_reads_value_uplift_and_effects_with_intervals():
+    interval = Interval(0.7, 0.6, 0.8)
+    value = Value(3, 900, interval, Interval(0.5, 0.2, 0.9), Interval(0.2, -0.1, 0.5), 0.95)
+    effects = [Effect("age <60>", -0.4, -0.5, -0.3), Effect("unclear", 0.1, -0.1, 0.3)]
+    told = Worth(1000, 1.0, [value], effects)
+    words = " ".join(told.sentences)
+    assert "70% (60 to 80%) of the last 900 people" in words
+    assert "an uplift of 20% (\N{MINUS SIGN}10 to 50%)" in words
+    assert "includes 0" in words
+    assert "age <60> \N{MINUS SIGN}40%" in words
+    assert "unclear" not in words
+    page = told.html()
+    assert "age &lt;60&gt;" in page
+    assert "<svg" in page
+    assert Worth(5, 1.0, [], effects).sentences == [
+        "Too few decisions to say what the bandit is worth."
+    ]

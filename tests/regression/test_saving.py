@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.privacy import SeededNoise
-from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression
+from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression, PrivateSearchCV
 from discreet.state import load_state
 
 BOUNDS = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True}
@@ -51,6 +51,17 @@ def test_save__names_of_columns_stay(tmp_path):
     again = PrivateLinearRegression.load(tmp_path / "model")
     with pytest.raises(ValueError, match="feature names"):
         again.predict(table[["income", "age"]])
+
+
+def test_save__a_search_with_its_estimator(rows, tmp_path):
+    X, y = rows
+    inner = PrivateLinearRegression(8.0, random_state=0, **BOUNDS)
+    search = PrivateSearchCV(inner, {"method": ["single-pass", "sgd"]}).fit(X, y)
+    search.save(tmp_path / "search")
+    again = PrivateSearchCV.load(tmp_path / "search")
+    np.testing.assert_array_equal(again.predict(X), search.predict(X))
+    assert again.guarantee_ == search.guarantee_
+    assert again.estimator.epsilon == 8.0
 
 
 def test_save__before_fit_is_refused(tmp_path):

@@ -52,7 +52,7 @@ def _always(*names: str) -> Callable[[Any, Guarantee], Names]:
 
 
 def _linear_bandit(learner: Any, promise: Guarantee) -> Names:
-    if learner.trust != "joint":
+    if learner.trust in ("local", "shuffled"):
         yield f"linear bandit {learner.trust}"
         return
     sgd = learner.estimator == "sgd" or (learner.estimator == "auto" and learner.dim > MANY)
@@ -69,6 +69,12 @@ def _linear_bandit(learner: Any, promise: Guarantee) -> Names:
         yield "linear bandit"
         yield "linear bandit, reward in another window"
         yield "linear bandit, three rounds of one user"
+
+
+def _local_server(learner: Any, promise: Guarantee) -> Names:
+    yield f"linear bandit {promise.trust}"
+    if promise.trust == "local":
+        yield "device, hostile policy"
 
 
 _VISITS = {
@@ -205,7 +211,7 @@ def _logistic(learner: Any, promise: Guarantee) -> Names:
 
 FITTING: Mapping[str, Callable[[Any, Guarantee], Names]] = {
     "LinearBandit": _linear_bandit,
-    "LocalServer": _always("linear bandit local", "device, hostile policy"),
+    "LocalServer": _local_server,
     "ContinualLinUCB": _continual,
     "LocalLinUCB": _always(
         "local linucb", "local linucb, own context", "local linucb, three reports of one user"

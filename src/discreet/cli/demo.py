@@ -20,11 +20,20 @@ def demo(
     One world is made after a real experiment: people were drawn by lot into
     health insurance plans (RAND, 1974-1982), and the learner has to find out
     which plan suits whom. The other is synthetic. A table fills while runs
-    finish; then there is a report, one HTML page.
+    finish; then there is a report, one HTML page. It also says what the
+    bandit would tell about itself: what it gains over a hold-out, and what
+    it has learnt.
 
     Stop it when you like: the same command resumes where it was.
     """
     from discreet.cli.run import run_and_show
-    from discreet.experiments.demo import demo_experiment
+    from discreet.experiments.demo import FIRST_SEED, demo_experiment
+    from discreet.experiments.worth import demo_worth
 
-    run_and_show(demo_experiment(rounds, seeds), out, workers, show)
+    run_and_show(
+        demo_experiment(rounds, seeds),
+        out,
+        workers,
+        show,
+        beside=lambda: demo_worth(rounds, FIRST_SEED),
+    )

@@ -1,5 +1,6 @@
 """`discreet run`: an experiment from a file."""
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,8 +9,11 @@ from typer import Argument, Option
 from discreet.cli.options import Cluster, Show, Workers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from discreet.experiments.cells import Record
     from discreet.experiments.experiment import Cell, Experiment
+    from discreet.experiments.worth import Worth
 
 
 def run(
@@ -53,15 +57,28 @@ def run_and_show(
     workers: int | None,
     show: bool,
     cluster: str | None = None,
+    beside: "Callable[[], Worth] | None" = None,
 ) -> None:
-    """Run an experiment below a live table, then print what privacy costs and write the report."""
+    """Run an experiment below a live table, then print what privacy costs and write the report.
+
+    `beside` makes what stands beside the results: on the page, and in a few lines at the end.
+    """
     from rich.console import Console
 
     from discreet.cli.report import show_page
+    from discreet.experiments.cells import write_atomically
     from discreet.experiments.live import live_table
-    from discreet.experiments.report import headline, not_private, write_report
+    from discreet.experiments.report import BESIDE, headline, not_private, write_report
     from discreet.experiments.runner import load, run
     from discreet.experiments.tasks import cells_of
+
+    @functools.cache
+    def worth() -> "Worth | None":
+        if beside is None:
+            return None
+        found = beside()
+        write_atomically(out / BESIDE, found.html())
+        return found
 
     console = Console()
     first = {cell.key for cell in cells_of(experiment) if cell.seed == experiment.seeds[0]}
@@ -73,6 +90,7 @@ def run_and_show(
                 if cell.key in first:
                     first.remove(cell.key)
                     if not first and len(experiment.seeds) > 1:  # all of one seed: a first picture
+                        worth()  # other processes go on meanwhile
                         path = write_report(load(out), out)
                         console.print(f"First pictures, of one seed: {path}", highlight=False)
 
@@ -90,5 +108,9 @@ def run_and_show(
     console.print("\n[bold]What privacy costs here[/bold]")
     for sentence in headline(results):
         console.print(sentence, highlight=False, markup=False)
+    if (told := worth()) is not None:
+        console.print("\n[bold]What it is worth[/bold]")
+        for sentence in told.sentences:
+            console.print(sentence, highlight=False, markup=False)
     console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)
     show_page(write_report(results, out), show)

@@ -21,15 +21,23 @@ FEW = 5  # seeds; with fewer the intervals say little
 WORSE = 1.05  # times the mean at a smaller budget: worth a word
 
 
+BESIDE = "beside.html"  # in a folder of results: a section that stands beside them
+
+
 def write_report(results: Results, out: Path) -> Path:
-    """Write report.html into the folder; returns its path."""
+    """Write report.html into the folder; returns its path.
+
+    A section that was kept there (`BESIDE`), as the demo does, follows the first table.
+    """
     path = out / "report.html"
-    write_atomically(path, html(results))
+    beside = out / BESIDE
+    more = beside.read_text(encoding="utf-8") if beside.exists() else ""
+    write_atomically(path, html(results, more))
     return path
 
 
-def html(results: Results) -> str:
-    """The page."""
+def html(results: Results, beside: str = "") -> str:
+    """The page; `beside` is mark-up that follows the first table."""
     experiment = results.experiment
     parts = [
         f"<h1>{escape(experiment.name)}</h1>",
@@ -38,6 +46,7 @@ def html(results: Results) -> str:
         _warnings(results),
         _answer(results),
         _headline(results),
+        beside,
         _pictures(results),
         _all_results(results),
         _statements(results),

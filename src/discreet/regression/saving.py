@@ -18,6 +18,7 @@ from discreet.state import (
     encode_argument,
     header,
     load_state,
+    register,
     save_state,
 )
 
@@ -37,11 +38,11 @@ class Saveable:
 
         `noise` and `random_state` stay out of it: a seed would give the noise away.
         """
-        save_state(path, self._saved())
-
-    def _saved(self) -> dict[str, Any]:
         if not hasattr(self, "guarantee_"):
             raise ValueError(f"this {type(self).__name__} is not fitted: call fit before save")
+        save_state(path, self._record())
+
+    def _record(self) -> dict[str, Any]:
         names = _parameters(type(self))
         config = {name: encode_argument(vars(self)[name]) for name in names if name not in _SECRET}
         fitted = {name: _plain(item) for name, item in vars(self).items() if name not in names}
@@ -53,7 +54,10 @@ class Saveable:
 
         Arguments that no file can hold (a data frame as `public_X`) are given by name.
         """
-        return cls._resumed(load_state(path), given)
+        made = cls._resumed(load_state(path), given)
+        if not hasattr(made, "guarantee_"):
+            raise damaged("guarantee")
+        return made
 
     @classmethod
     def _resumed(cls, state: dict[str, Any], given: dict[str, Any]) -> Self:
@@ -68,9 +72,21 @@ class Saveable:
             made.__dict__.update({name: _item(each) for name, each in fitted.items()})
         except (KeyError, TypeError, AttributeError):
             raise damaged("state") from None
-        if not hasattr(made, "guarantee_"):
-            raise damaged("guarantee")
         return made
+
+
+def _inner(record: Any) -> Saveable:
+    """An estimator inside another; arguments that no file can hold are left at None."""
+    missing = {n: None for n, each in record["config"].items() if is_missing(each)}
+    return MODELS[record["kind"]]._resumed(record, missing)
+
+
+register(Saveable, lambda model: model._record(), _inner, name="model")
+
+
+def is_missing(plain: Any) -> bool:
+    """Whether an argument of a file could only be named there."""
+    return isinstance(plain, dict) and plain.get("@") == "given"
 
 
 def _parameters(cls: type) -> list[str]:
@@ -78,17 +94,13 @@ def _parameters(cls: type) -> list[str]:
 
 
 def _plain(item: Any) -> Any:
-    """`encode`, arrays of names or classes, and the estimator that a search has chosen."""
-    if isinstance(item, Saveable):
-        return {"model": item._saved()}
+    """`encode`, and arrays of names or classes."""
     if isinstance(item, np.ndarray) and item.dtype.kind in "OU":
         return {"names": [encode(each) for each in item.tolist()], "kind": item.dtype.kind}
     return encode(item)
 
 
 def _item(plain: Any) -> Any:
-    if isinstance(plain, dict) and set(plain) == {"model"}:
-        return MODELS[plain["model"]["kind"]]._resumed(plain["model"], {})
     if isinstance(plain, dict) and set(plain) == {"names", "kind"}:
         return np.array(plain["names"], dtype=object if plain["kind"] == "O" else None)
     return decode(plain)

@@ -298,8 +298,11 @@ def grid(
         ]
     if not found:
         raise ValueError("param_grid must have at least one candidate")
-    if any(name.split("__")[-1] in ("epsilon", "delta", "contributions") for name in found[0]):
-        raise ValueError("a search has the budget of its estimator; it is no parameter to try")
+    tried = {name.split("__")[-1] for candidate in found for name in candidate}
+    if tried & {"epsilon", "delta", "contributions", "trust", "noise", "random_state"}:
+        raise ValueError(
+            "a search has the budget, trust and noise of its estimator: try other parameters"
+        )
     return found
 
 

@@ -1,0 +1,114 @@
+"""What a bandit is worth and what it has learnt, from its own releases: a page beside the demo's.
+
+No comparison with a world that knows all answers, as regret is: this is what somebody sees who runs
+the bandit for real people. A hold-out plays blindly, and the policy is held against it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+from discreet.bandits import Holdout, LinearBandit
+from discreet.bandits.predictions import Effect
+from discreet.bandits.value import Interval, Value
+from discreet.environments import generators, play
+from discreet.environments.randhie import randhie_world
+from discreet.experiments import figures
+from discreet.experiments.markup import figure, paragraph, table
+from discreet.privacy import SeededNoise
+
+HELD_OUT = 0.05
+SHOWN = 6  # effects
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a bandit has released about itself."""
+
+    rounds: int  # decisions
+    epsilon: float  # promised for all releases together
+    values: Sequence[Value]  # after each release
+    effects: Sequence[Effect]  # of each feature
+
+    @property
+    def sentences(self) -> list[str]:
+        """For people who decide, without mark-up."""
+        now = self.values[-1] if self.values else None
+        if now is None or now.mean is None:
+            return ["Too few decisions to say what the bandit is worth."]
+        words = (
+            f"Released by the bandit itself, within epsilon = {self.epsilon:g}: the plan suits "
+            f"{_share(now.mean)} of the last {now.rounds:,} people"
+        )
+        if now.holdout is not None and now.uplift is not None:
+            words += (
+                f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get any "
+                f"plan: an uplift of {_share(now.uplift)}"
+            )
+        sentences = [f"{words}. In brackets: 95% intervals that hold at all times."]
+        if now.uplift is not None and now.uplift.low <= 0:
+            sentences.append(
+                "The interval of the uplift includes 0: so many held-out decisions do not prove a "
+                "gain yet. A larger hold-out or more people narrow it."
+            )
+        clear = self.clear
+        learnt = "No effect is clear yet."
+        if clear:
+            named = "; ".join(f"{each.name} {_percent(each.effect, '+')}%" for each in clear[:3])
+            learnt = f"Clearest effects on the chance that a plan suits: {named}."
+        return [*sentences, learnt]
+
+    @property
+    def clear(self) -> list[Effect]:
+        """Effects whose interval leaves 0 out, the largest first."""
+        found = [each for each in self.effects if each.clear]
+        return sorted(found, key=lambda each: -abs(each.effect))
+
+    def html(self) -> str:
+        """A section of a page."""
+        rows = [
+            (
+                False,
+                escape(each.name),
+                f"{each.effect:+.3f}",
+                f"{each.low:+.3f} to {each.high:+.3f}",
+            )
+            for each in self.clear[:SHOWN]
+        ]
+        parts = [
+            "<h2>What it is worth, from released numbers alone</h2>",
+            *map(paragraph, self.sentences),
+            figure(figures.worth(self.values),
+                   "Mean reward under the policy and of the hold-out after each release, with "
+                   "intervals that hold for all releases together."),
+        ]  # fmt: skip
+        if rows:
+            columns = ("what counts", "effect on the chance", "95%")
+            parts.append(table(columns, rows, right=(1, 2)))
+        return "\n".join(parts)
+
+
+def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
+    """A bandit with its defaults and a hold-out, on the demo's real people."""
+    world = randhie_world()
+    bandit = LinearBandit(
+        world.dim,
+        rounds,
+        epsilon,
+        reward_range=world.reward_range,
+        holdout=Holdout(HELD_OUT),
+        seed=seed,
+        noise=SeededNoise(seed),
+    )
+    play(bandit, world, rounds, *generators(seed))
+    bandit.turn()  # what the last window has learnt
+    return Worth(rounds, epsilon, bandit.values(), bandit.summary(world.features.phi).effects)
+
+
+def _share(interval: Interval) -> str:
+    low, high = _percent(interval.low), _percent(interval.high)
+    return f"{_percent(interval.estimate)}% ({low} to {high}%)"
+
+
+def _percent(part: float, sign: str = "") -> str:
+    return f"{100 * part:{sign}.0f}".replace("-", "\N{MINUS SIGN}")
