@@ -186,8 +186,8 @@ def test_grid__and_what_is_refused():
         ({}, "at least one candidate|list of values"),
         ({"norm_bound": []}, "list of values"),
         ({"method": "sgd"}, "list of values"),
-        ({"epsilon": [1.0, 2.0]}, "has the budget, the trust"),
-        ([{"norm_bound": [1.0]}, {"trust": ["local"]}], "has the budget, the trust"),
+        ({"epsilon": [1.0, 2.0]}, "has the budget, trust and noise"),
+        ([{"norm_bound": [1.0]}, {"trust": ["local"]}], "has the budget, trust and noise"),
         ({"alpha": [1.0]}, "unknown parameter"),
     ):
         if wrong:
