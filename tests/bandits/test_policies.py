@@ -5,12 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.bandits.belief import Belief
 from discreet.bandits.policies import (
+    EXPLORING,
+    TRIES,
+    UNCLIPPED_TRIES,
     Elimination,
     Greedy,
     Interval,
     Mixed,
     SquareCB,
+    Stage,
     Thompson,
     Ucb,
     Uniform,
@@ -274,3 +279,16 @@ def test_spanner__takes_all_of_a_basis_and_one_of_nothing():
     assert spanner(np.zeros((5, 3))).tolist() == [0]
     # A start that is not good enough: the third row is 10 times the volume of the second.
     assert spanner(np.array([[1.0, 0.0], [0.99, 0.01], [0.99, 0.1]])).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(("may_clip", "times"), [(True, 1), (False, UNCLIPPED_TRIES)])
+def test_ucb__explores_as_many_first_windows_as_residuals_need(may_clip, times):
+    # A proven row stands out of the release's noise; unclipped rewards hide it for longer.
+    belief = Belief.prior(D, 0.1, may_clip=may_clip)
+    first = 2 * TRIES * D
+
+    def exploring(size):
+        return Ucb.following(Stage(belief, 500, size, first, RNG, Uniform())).fraction
+
+    assert exploring(10_000) == pytest.approx(times * first / 10_000)
+    assert exploring(first) == EXPLORING  # never more than this part of a window

@@ -31,6 +31,7 @@ from discreet.state import value
 DRAWS = 64  # of theta in a window, for Thompson sampling
 OPTIMISM = 2.5  # standard deviations by which exploring rounds are optimistic
 EXPLORING = 0.3  # largest fraction of a window's rounds that explore; less when it is long
+UNCLIPPED_TRIES = 2  # first windows of exploring rounds in a window where nothing is clipped
 TRIES = 8  # exploring rounds in a window, at least, for each dimension
 CONFIDENCE = 2.0  # standard deviations of an interval, for elimination
 
@@ -244,7 +245,8 @@ class Ucb(Deterministic):
     def following(cls, stage: Stage) -> Policy:
         """Optimistic in a few rounds of the window, greedy in the others."""
         belief = stage.belief
-        tries = max(stage.first, TRIES * len(belief.mean))
+        first = stage.first if belief.may_clip else UNCLIPPED_TRIES * stage.first
+        tries = max(first, TRIES * len(belief.mean))
         root, offset = belief.optimistic_root(OPTIMISM)
         optimist = cls(belief.weights, root, OPTIMISM, offset)
         return Mixed(min(EXPLORING, tries / stage.size), optimist, Greedy(belief.weights))
