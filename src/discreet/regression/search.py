@@ -301,8 +301,7 @@ def grid(
     tried = {name.split("__")[-1] for candidate in found for name in candidate}
     if tried & {"epsilon", "delta", "contributions", "trust", "noise", "random_state"}:
         raise ValueError(
-            "a search has the budget, the trust and the noise of its estimator; try other "
-            "parameters"
+            "a search has the budget, trust and noise of its estimator: try other parameters"
         )
     return found
 
