@@ -61,7 +61,7 @@ def test_cell__its_key_depends_on_every_value_but_titles():
     values = vars(base)
     changes = {"environment": Choice("sphere", {"dim": 4}), "learner": Choice("LinUCB", {"a": 1}),
                "epsilon": 2.0, "delta": 1e-7, "rounds": 101, "points": 6, "seed": 1,
-               "task": "online", "data": "abc"}  # fmt: skip
+               "task": "online", "data": "abc", "code": "def"}  # fmt: skip
     assert set(changes) == set(values)
     keys = {Cell(**{**values, name: value}).key for name, value in changes.items()}
     assert len(keys | {base.key}) == len(changes) + 1

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from discreet.experiments import measure
 from discreet.experiments.measure import Found, Measurement, grid, measured, run_measurement
+from discreet.experiments.source_text import source_text
 
 FACTOR = 2.0
 
@@ -52,12 +52,12 @@ def test_measurement__its_key_changes_with_the_helpers_and_constants_that_it_use
     cell = grid(doubled, seeds=1, side=(1,))[0]
     keys = {cell.key}
     monkeypatch.setattr(here, "FACTOR", 3.0)
-    measure._source.cache_clear()
+    source_text.cache_clear()
     keys.add(cell.key)
     monkeypatch.setattr(here, "_times", broken)
-    measure._source.cache_clear()
+    source_text.cache_clear()
     keys.add(cell.key)
-    measure._source.cache_clear()
+    source_text.cache_clear()
     assert len(keys) == 3
 
 
