@@ -17,6 +17,7 @@ from discreet.bandits import LinearBandit
 from discreet.online import AdversarialBandit
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
+from discreet.service.definitions import learner, parsed
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = (
@@ -166,6 +167,22 @@ def test_documents__commands_and_targets_exist(name):
     made = re.findall(r"`make ([a-z-]+)", text(name))
     assert sorted(set(asked) - commands) == []
     assert sorted(set(made) - targets) == []
+
+
+def definitions():
+    """What documents send to make a bandit of the service."""
+    for name in DOCUMENTS:
+        for sent in re.findall(r"-X PUT .*?-d '(\{.*?\})'", text(name), re.S):
+            yield pytest.param(sent, id=name)
+
+
+@pytest.mark.parametrize("sent", list(definitions()))
+def test_documents__definitions_of_bandits_are_valid(sent):
+    learner(parsed(sent.encode()))
+
+
+def test_documents__some_define_a_bandit():
+    assert {each.id for each in definitions()} >= {"README.md", "docs/guides/engineer.md"}
 
 
 # -- the walks of CONTRIBUTING.md -----------------------------------------------------------------

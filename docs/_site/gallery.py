@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "gallery"
 LINE = re.compile(r"^(\w[^\n]*?) {2,}(-?[\d.,]*\d)\b(.*)$", re.M)
 CAPTION = re.compile(r"^ {3,}(\S.*)$", re.M)
-LIMIT = 120  # seconds for one program
+LIMIT = 900  # seconds for one program, on a machine that is busy
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,8 @@ def saved_guarantee(path: str | os.PathLike[str], **given: Any) -> Guarantee:
 def promise_of(item: Any) -> Guarantee:
     """What a learner, a running sum or a fitted estimator promises; of a server, its devices."""
     if isinstance(item, LocalServer):
-        return bandit_guarantee(item.policy, sent=item.taken > 0)
+        batches, crowd = item.batches, item.crowd
+        return bandit_guarantee(item.policy, sent=item.taken > 0, batches=batches, crowd=crowd)
     found = getattr(item, "guarantee", None) or getattr(item, "guarantee_", None)
     if not isinstance(found, Guarantee):
         raise ValueError(f"a {type(item).__name__} gives no promise by itself")

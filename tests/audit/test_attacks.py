@@ -31,6 +31,7 @@ COVERED = {
     "IntervalChannel": "interval channel",
     "SymmetricChannel": "symmetric channel", "PrefixSum": "prefix sum blt, first round",
     "PrivateLinearRegression": "linear regression sgd", "PrivateGLM": "glm newton",
+    "PrivateLogisticRegression": "logistic regression", "PrivateSearchCV": "search cv",
     "AdaSSP": "adassp", "SSP": "ssp", "DPGradientDescent": "dp gradient descent",
     "LinearBandit": "linear bandit", "ContinualLinUCB": "continual linucb blt",
     "LocalLinUCB": "local linucb", "LocalSGDBandit": "local sgd bandit", "FTRL": "ftrl",

@@ -685,6 +685,7 @@ def _losses() -> list[Entry]:
         epsilon = EPSILON if trust == "local" else 2.0
         entry(f"AdversarialBandit {trust}", AdversarialBandit, one, 3, 60, epsilon, trust=trust)
         entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, ball, 60, epsilon, trust=trust)
+    entry("AdversarialBandit shuffled", AdversarialBandit, one, 3, 60, 2.0, trust="shuffled")
     entry("AdversarialBandit local, response", AdversarialBandit, one, 3, 60, 1.0)
     entry("BarrierBandit polytope", BarrierBandit, signed, box, 60, EPSILON, trust="local")
     open_batch = ("_feedback._terms.gradient", "_feedback._terms.level")
@@ -859,6 +860,7 @@ PARTS = {
     "PrivateRegressor": "the base of those that predict numbers",
     "Reports": "inside AdversarialBandit, local",
     "Batches": "inside AdversarialBandit, central",
+    "ShuffledReports": "inside AdversarialBandit, shuffled",
     "GradientSums": "inside ProjectionFreeBandit",
     "LocalReports": "inside LinearBandit, local",
     "Device": "in the entry of LocalServer",

@@ -13,10 +13,8 @@ GIVEN = {  # arguments that no file can hold
     "Doubling FTRL": lambda made: {"make_learner": made.make_learner},
     "PrivateReduction": lambda made: {"bandit": REGISTRY["PrivateReduction"].make().bandit},
 }
-UNSAVED = (
-    "Device and LocalServer",
-    "Device and LocalServer shuffled",
-)  # of two objects; LocalServer: tests/test_cli.py
+# Of two objects; LocalServer: tests/test_cli.py
+UNSAVED = ("Device and LocalServer", "Device and LocalServer shuffled")
 UNATTACKED = ("GeneralizedGaussianSum", "LinUCB", "OLS")  # no attack, or no promise
 
 

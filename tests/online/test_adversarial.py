@@ -347,3 +347,43 @@ def test_it_learns_the_best_arm(trust, epsilon):
             regret += (mean - 0.3) / 3
             bandit.learn(d, float(coins[t] < mean))
     assert regret < 0.5 * 0.225 * 20_000
+
+
+def played_shuffled(answered, horizon=400):
+    """Arm 1 is best; `answered(t)` says whether the loss of a round comes."""
+    bandit = AdversarialBandit(2, horizon, 1.0, trust="shuffled", seed=0, noise=SeededNoise(3))
+    for t in range(horizon):
+        decision = bandit.decide()
+        if answered(t):
+            assert bandit.learn(decision, 0.0 if decision.action == 1 else 1.0)
+    bandit.decide()
+    return bandit
+
+
+def test_shuffled__a_batch_below_its_minimum_teaches_nothing():
+    assert played_shuffled(lambda t: True).bandit.updates == 10  # batches of 2 sqrt(400)
+    none = played_shuffled(lambda t: t % 4 != 0)  # three quarters come, .8 are needed
+    assert none.bandit.updates == 0
+    assert none.guarantee.releases == ()
+
+
+def test_shuffled__a_loss_after_its_batch_is_too_late():
+    bandit = AdversarialBandit(2, 400, 1.0, trust="shuffled", seed=0, noise=SeededNoise(3))
+    early = bandit.decide()
+    for _ in range(bandit.batch_size):
+        bandit.decide()
+    assert bandit.learn(early, 1.0) is False
+
+
+def test_shuffled__its_promise_states_both_numbers_and_it_finds_the_best_arm():
+    bandit = played_shuffled(lambda t: True, 4000)
+    promise = bandit.guarantee
+    assert (promise.trust, promise.epsilon, promise.delta) == ("shuffled", 1.0, 1e-6)
+    assert 0.999 < promise.epsilon_at(1e-6) <= 1.0
+    assert 1.0 < promise.epsilon_at(0.0) <= promise.local_epsilon
+    assert bandit.decide().probabilities[1] > 0.9
+
+
+def test_shuffled__delta_and_crowd_belong_to_it():
+    with pytest.raises(ValueError, match="shuffled"):
+        AdversarialBandit(2, 100, 1.0, delta=1e-6)

@@ -267,7 +267,7 @@ def test_guarantee__an_attack_on_something_else_is_not_attached():
         replace(report, claim=2.0),
         replace(report, delta=1e-5),
         replace(report, attack="learner local"),
-        replace(report, attack="learner, three rounds of one user"),
+        replace(report, contributions=3),
     ):
         with pytest.raises(ValueError, match="attack"):
             promise.with_audit(wrong, learner)

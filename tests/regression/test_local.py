@@ -441,4 +441,5 @@ def test_local_methods__equal_rows_without_noise_give_finite_estimates(length):
             assert np.isfinite(estimate.covariance).all()
             if length >= 0.1:  # what all rows say is learned, and nothing else
                 assert X[0] @ estimate.theta == pytest.approx(X[0, 0], rel=1e-3)
-                assert np.diag(estimate.covariance) == pytest.approx((d - 1) / d**2, abs=1e-3)
+                # Rounding decides how singular equal rows are: numpy 2.4 is .001 off, 2.5 is .0014.
+                assert np.diag(estimate.covariance) == pytest.approx((d - 1) / d**2, abs=3e-3)

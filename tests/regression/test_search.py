@@ -186,7 +186,9 @@ def test_grid__and_what_is_refused():
         ({}, "at least one candidate|list of values"),
         ({"norm_bound": []}, "list of values"),
         ({"method": "sgd"}, "list of values"),
-        ({"epsilon": [1.0, 2.0]}, "budget of its estimator"),
+        ({"epsilon": [1.0, 2.0]}, "has the budget"),
+        ([{"norm_bound": [1.0]}, {"contributions": [1]}], "has the budget"),
+        ({"random_state": [0, 1]}, "noise of its estimator"),
         ({"alpha": [1.0]}, "unknown parameter"),
     ):
         if wrong:

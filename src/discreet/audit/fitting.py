@@ -52,7 +52,7 @@ def _always(*names: str) -> Callable[[Any, Guarantee], Names]:
 
 
 def _linear_bandit(learner: Any, promise: Guarantee) -> Names:
-    if learner.trust in ("local", "shuffled"):
+    if learner.trust != "joint":
         yield f"linear bandit {learner.trust}"
         return
     sgd = learner.estimator == "sgd" or (learner.estimator == "auto" and learner.dim > MANY)

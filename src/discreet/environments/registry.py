@@ -54,23 +54,24 @@ def _linear(name: str, person: str, reward: str = "linear, noise .1, in [-1, 1]"
 
 _RAND = "Public domain. Manning et al. (1987), American Economic Review 77(3)"
 
+_SPHERE = "features uniform on the unit sphere"
 _WORLDS = (
-    _linear("sphere", "features uniform on the unit sphere"),
+    _linear("sphere", _SPHERE),
     _linear("short", "the same of length .1: the norm bound is a bad guess"),
     _linear("decay", "Gaussian features of scale j^-1.5"),
     _linear("fixed", "the same actions every round, the best ahead by at least .1"),
     _linear("rare", "one in a hundred lies in two directions that the others do not have"),
     _linear("basis", "unit vectors, the j-th with frequency 2^-j"),
-    _linear("sign", "as sphere", "+1 or -1, linear mean: the hardest noise"),
+    _linear("sign", _SPHERE, "+1 or -1, linear mean: the hardest noise"),
     _linear("half", "a constant and a sphere", "0 or 1, linear mean about .5"),
     _linear("tenth", "a constant and a sphere", "0 or 1, linear mean about .1"),
     _synthetic("sparse", sparse_world, "100 features, 5 of which matter", "linear, noise .1"),
     _synthetic("gap", gap_world, "the best action is ahead of the next by .2", "linear, noise .1"),
-    _synthetic("logistic", partial(glm_world, "logistic"), "as sphere", "0 or 1, logistic mean"),
-    _synthetic("probit", partial(glm_world, "probit"), "as sphere", "0 or 1, probit mean"),
-    _synthetic("drift", partial(drifting_world, "drift"), "as sphere",
+    _synthetic("logistic", partial(glm_world, "logistic"), _SPHERE, "0 or 1, logistic mean"),
+    _synthetic("probit", partial(glm_world, "probit"), _SPHERE, "0 or 1, probit mean"),
+    _synthetic("drift", partial(drifting_world, "drift"), _SPHERE,
                "linear, turning with the rounds"),
-    _synthetic("switch", partial(drifting_world, "switch"), "as sphere",
+    _synthetic("switch", partial(drifting_world, "switch"), _SPHERE,
                "linear, another one every 10,000 rounds"),
     About("digits", digits_world, "an image of a digit", "10 digits", "1 for the right digit",
           "1,797", "scikit-learn", "CC BY 4.0. Alpaydin and Kaynak (1998), UCI", "datasets"),

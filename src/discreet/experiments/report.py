@@ -142,8 +142,8 @@ def _answer(results: Results) -> str:
     )
     task = results.task
     experiment = results.experiment
-    decided = " ".join(f"{each.title}: {task.about(each)}" for each in experiment.environments)
-    first = paragraph(f"{decided} {task.meaning}")
+    decided = [f"{each.title}: {task.about(each)}" for each in experiment.environments]
+    first = "".join(map(paragraph, [*decided, task.meaning]))
     answer = f'<div class="answer">{sentences}</div>{paragraph(about)}{note}'
     return f"<h2>What privacy costs here</h2>{first}{answer}"
 

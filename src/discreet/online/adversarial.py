@@ -5,6 +5,7 @@
 
 EXP2 on the N arms (Agarwal and Singh 2017, Algorithm 5), fed loss - 1/2 so that estimates are
 small on both sides. Local trust (Algorithm 4): every loss is a private report before EXP2 sees it.
+Shuffled trust: the same reports, and EXP2 sees the sums of a batch of them with one policy.
 Central trust (Asi, Raman, Talwar 2025): an arm is held for a batch, and EXP2 sees the batch's
 noisy mean.
 """
@@ -15,17 +16,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, positive
+from discreet.arrays import Array, finite, integer, one_of, positive
 from discreet.online.decisions import ArmDecision
+from discreet.online.feedback import Feedback, ShuffledReports
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
-from discreet.privacy import BinaryChannel, Budget, Noise
+from discreet.privacy import BinaryChannel, Budget, Crowd, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
 
 # Tuned at N = 10, gap 0.1, T = 10^6 (benchmarks/online_bandits.py); the regret bound has 1 and 1.
 # A batch's mean is seldom as far from 1/2 as a single loss: there less exploration will do.
 RATE = 3.0
-EXPLORE = {"local": 1.0, "central": 0.25}
+EXPLORE = {"local": 1.0, "shuffled": 1.0, "central": 0.25}
+SHUFFLED = 2.0  # times sqrt(horizon): rounds of a shuffled batch
 # Batches of sqrt(8)/epsilon balance the worst losses and the noise; twice that costs 12% on the
 # worst losses by the formula, and saved a tenth on the gap sequence at epsilon = 0.1.
 BATCH = 2 * math.sqrt(8)
@@ -91,6 +94,13 @@ class Exp2(Stateful):
 
     def decide(self) -> Arm:
         """Line 3: draw from p = (1 - explore) q + explore/N, q ~ exp(-rate total)."""
+        p = self.probabilities()
+        cumulative = self._held[2]
+        coin = self._rng.random() * cumulative.item(-1)
+        return Arm(int(cumulative.searchsorted(coin, "right")), p)
+
+    def probabilities(self) -> Array:  # (arms,)
+        """The probabilities p of the present policy."""
         total, p, cumulative = self._held
         if total is not self._total:
             total = self._total
@@ -101,8 +111,7 @@ class Exp2(Stateful):
             p.setflags(write=False)  # decisions show it
             cumulative = p.cumsum()
             self._held = (total, p, cumulative)
-        coin = self._rng.random() * cumulative.item(-1)
-        return Arm(int(cumulative.searchsorted(coin, "right")), p)
+        return p
 
     def learn(self, arm: Arm, loss: float) -> None:
         """Lines 4 and 5: the estimate is (loss - middle)/p for the arm played, 0 elsewhere."""
@@ -110,6 +119,11 @@ class Exp2(Stateful):
         total = self._total.copy()
         total[arm.action] += estimate
         self._commit(_total=total, updates=self.updates + 1)
+
+    def learn_sums(self, sums: Array) -> None:  # (arms,)
+        """The same for many rounds with the present policy: sums of loss - middle for each arm."""
+        p = self.probabilities()
+        self._commit(_total=self._total + sums / p, updates=self.updates + 1)
 
     def again(self, arm: Arm) -> Arm:
         """The same arm."""
@@ -136,15 +150,20 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     Requires   losses in [0, 1]; one person's round is one loss.
     Guarantee  epsilon (pure). trust="local": each loss becomes a report of `BinaryChannel`
                (randomised response) before anything else sees it; regret about
-               sqrt(N T log N)/epsilon. trust="central": the sequence of actions, by one Laplace
+               sqrt(N T log N)/epsilon. trust="shuffled": (epsilon, delta) against everybody but a
+               relay, by batches of about 2 sqrt(T) such reports; regret about sqrt(N T log N) for
+               long horizons. trust="central": the sequence of actions, by one Laplace
                release for each batch of 2 sqrt(8)/epsilon rounds; regret about
                sqrt(N T log N/epsilon).
 
     n_arms          N
     horizon         rounds in which it learns; after that it decides by its last policy
     epsilon         of one person; inf is EXP2 itself
-    trust           "local" or "central"
-    contributions   rounds of one person
+    trust           "local", "shuffled" or "central"
+    contributions   rounds of one person; under trust="shuffled" at most one in a batch
+    delta           under trust="shuffled", 1e-6 unless stated; 0 otherwise
+    crowd           Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
+                    on for
     seed            of the exploration
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
@@ -169,32 +188,49 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         *,
         trust: str = "local",
         contributions: int = 1,
+        delta: float | None = None,
+        crowd: Crowd | None = None,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.n_arms = integer("n_arms", n_arms, least=2)
-        self.budget = Budget(epsilon, 0.0, contributions)
+        shuffled = one_of("trust", trust, tuple(EXPLORE)) == "shuffled"
+        if not shuffled and (delta or crowd is not None):
+            raise ValueError("delta and crowd belong to trust='shuffled'; the others are pure")
+        self.delta = (1e-6 if delta is None else delta) if shuffled else 0.0
+        self.crowd = (crowd or Crowd()) if shuffled else None
+        self.budget = Budget(epsilon, self.delta, contributions)
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
         self.trust = trust
         self.seed = None if seed is None else integer("seed", seed, least=0)
         self.noise = source(noise)
         horizon = integer("horizon", horizon)
-        self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
         channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
-        if trust == "local":
+        stream = self.noise.spawn(1)[0]
+        feedback: Feedback
+        if self.crowd is not None:
+            self.batch_size = min(horizon, math.ceil(SHUFFLED * math.sqrt(horizon)))
+            feedback = ShuffledReports(
+                n_arms, self.batch_size, horizon, self.budget, self.crowd, stream
+            )
+            channel = feedback.channel
+        else:
+            self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
+            feedback = reduced(trust, channel, self.batch_size, horizon, stream)
+        if trust != "central":
             moment = channel.second_moment  # of what EXP2 is fed, minus 1/2
             largest = channel.report_bound
         else:
             scale = contributions / (self.batch_size * self.epsilon)
             moment = 1 / 4 + 2 * scale**2
             largest = 1 / 2 + 2 * scale
-        updates = math.ceil(horizon / self.batch_size)
+        updates = horizon if shuffled else math.ceil(horizon / self.batch_size)
         rate = RATE * math.sqrt(2 * math.log(n_arms) / (updates * n_arms * moment))
         explore = min(0.5, EXPLORE[trust] * rate * n_arms * largest)
         super().__init__(
             Exp2(n_arms, rate=rate, explore=explore, seed=self.seed),
-            reduced(trust, channel, self.batch_size, horizon, self.noise.spawn(1)[0]),
+            feedback,
             horizon,
             (0.0, 1.0),
         )

@@ -7,12 +7,16 @@ A feedback is asked in this order, so that a failure at any place counts no loss
     accept(bandit, decision, report) the bandit, or the open batch, takes it
 """
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+import numpy as np
+
+from discreet.arrays import Array
 from discreet.online.decisions import LossDecision
-from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
+from discreet.privacy import BinaryChannel, Budget, Crowd, Guarantee, Noise
 from discreet.privacy.guarantee import ONE_PROCESS
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.observation import observe
@@ -104,6 +108,107 @@ class Reports(Feedback):
             releases=promise.releases if taken else (),
             unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE, *((limit,) if k > 1 else ())),
             reference="Agarwal and Singh (2017), Algorithm 4, noise on the scalar loss",
+        )
+
+
+class ShuffledReports(Feedback):
+    """Shuffled trust: reports of `size` rounds with one policy are a batch.
+
+    A device draws its arm from the public probabilities and sends (arm, report) through a relay:
+    one channel for everybody, as long as nobody else sees which arm a person has played. A loss
+    that comes after its batch was closed is too late: the others' arms are drawn by another policy
+    by then. A batch with fewer losses than its minimum is dropped.
+
+    n_arms    of the bandit
+    size      rounds of a batch; the last one has up to twice as many
+    horizon   rounds in all
+    budget    of one person
+    crowd     what batches are counted on for
+    noise     where the coins of reports come from
+    """
+
+    _monotone = ("_index",)
+    _state = ("_noise", "_index", "_sums", "_count", "_told", "_batches")
+
+    def __init__(
+        self, n_arms: int, size: int, horizon: int, budget: Budget, crowd: Crowd, noise: Noise
+    ) -> None:
+        self.size = min(size, horizon)
+        self.horizon = horizon
+        self.budget = budget
+        self.crowd = crowd
+        self.batch = crowd.batch(self.size, budget.epsilon, budget.delta)
+        each = self.batch.report_epsilon(budget.contributions)
+        self.channel = BinaryChannel(each, low=0.0, high=1.0)
+        self._noise = noise
+        self._index = 0  # of the open batch
+        self._sums: Array = np.zeros(n_arms)  # of report - 1/2, for each arm
+        self._count = 0  # reports in the open batch
+        self._told = 0  # batches that the bandit has learned of
+        self._batches = 0  # of these, that were large enough
+
+    def choose(self, bandit: Any, t: int) -> Any:
+        """Whatever the bandit chooses; the policy is the same until the batch ends."""
+        index = min(t // self.size, self.horizon // self.size - 1) + (t >= self.horizon)
+        if index > self._index:
+            self._release(bandit, index)
+        return bandit.decide()
+
+    def report(self, loss: float) -> float:
+        """A report of the loss."""
+        return self.channel.report(loss, self._noise)
+
+    def accept(self, bandit: Any, decision: LossDecision, report: float) -> bool:
+        """Add a report to the open batch; False if it belongs to an earlier one."""
+        if min(decision.round // self.size, self.horizon // self.size - 1) != self._index:
+            return False
+        sums = self._sums.copy()
+        sums[decision.choice.action] += report - 0.5
+        self._commit(_sums=sums, _count=self._count + 1)
+        return True
+
+    def guarantee(self, *, taken: bool) -> Guarantee:
+        """(epsilon, delta) against everybody but the relay."""
+        k = self.budget.contributions
+        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+        release = Release.shuffled(
+            what=f"one batch of {self.size} reports, planned; a round is in one batch",
+            mechanism=self.channel.mechanism,
+            local_epsilon=math.inf if self.channel.off else self.channel.report_epsilon,
+            crowd=self.batch.honest,
+            sampler=self._noise.sampler(self.channel.mechanism),
+            scope="each batch",
+        )
+        return Guarantee(
+            epsilon=self.budget.epsilon,
+            delta=self.budget.delta,
+            trust="shuffled",
+            contributions=k,
+            releases=(release,) if self._batches else (),
+            unprotected=(
+                *UNPROTECTED,
+                *ONE_PROCESS,
+                "which arm a person played, and beyond epsilon_0 against whoever sees it",
+                "several rounds of one person in one batch",
+                RESUMED_TWICE,
+                *((limit,) if k > 1 else ()),
+            ),
+            reference="Agarwal and Singh (2017), Algorithm 4; Balle et al. (2019), numerically",
+            crowd=self.crowd,
+        )
+
+    def _release(self, bandit: Any, index: int) -> None:
+        """Close the batch; the bandit learns its sums once, also if retried."""
+        enough = self._count >= self.batch.minimum
+        if enough and bandit.updates == self._told:
+            observe("release", self._sums)
+            bandit.learn_sums(self._sums)
+        self._commit(
+            _index=index,
+            _sums=np.zeros_like(self._sums),
+            _count=0,
+            _told=self._told + enough,
+            _batches=self._batches + enough,
         )
 
 

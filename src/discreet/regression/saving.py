@@ -38,9 +38,6 @@ class Saveable:
 
         `noise` and `random_state` stay out of it: a seed would give the noise away.
         """
-        save_state(path, self._saved())
-
-    def _saved(self) -> dict[str, Any]:
         if not hasattr(self, "guarantee_"):
             raise ValueError(f"this {type(self).__name__} is not fitted: call fit before save")
         save_state(path, self._record())
@@ -97,17 +94,13 @@ def _parameters(cls: type) -> list[str]:
 
 
 def _plain(item: Any) -> Any:
-    """`encode`, arrays of names or classes, and the estimator that a search has chosen."""
-    if isinstance(item, Saveable):
-        return {"model": item._saved()}
+    """`encode`, and arrays of names or classes."""
     if isinstance(item, np.ndarray) and item.dtype.kind in "OU":
         return {"names": [encode(each) for each in item.tolist()], "kind": item.dtype.kind}
     return encode(item)
 
 
 def _item(plain: Any) -> Any:
-    if isinstance(plain, dict) and set(plain) == {"model"}:
-        return MODELS[plain["model"]["kind"]]._resumed(plain["model"], {})
     if isinstance(plain, dict) and set(plain) == {"names", "kind"}:
         return np.array(plain["names"], dtype=object if plain["kind"] == "O" else None)
     return decode(plain)

@@ -300,7 +300,9 @@ def grid(
         raise ValueError("param_grid must have at least one candidate")
     tried = {name.split("__")[-1] for candidate in found for name in candidate}
     if tried & {"epsilon", "delta", "contributions", "trust", "noise", "random_state"}:
-        raise ValueError("a search has the budget, the trust and the noise of its estimator; try other parameters")
+        raise ValueError(
+            "a search has the budget, trust and noise of its estimator: try other parameters"
+        )
     return found
 
 

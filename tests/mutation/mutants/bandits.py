@@ -310,7 +310,7 @@ MUTANTS = [
             Edit(
                 "bandits.linear:LinearBandit._size",
                 "return self._at_first(",
-                "more = int(self.window is not None and self.window._term[-1] > 0)\n"
+                "more = int(self.window is not None and self.window._terms[0][-1] > 0)\n"
                 "    return more + self._at_first(",
             ),
         ),

@@ -95,7 +95,13 @@ MUTANTS = [
         "PrefixSum, tree",
         "The sensitivity to three rounds of one person is that of one.",
         "prefix sum tree, three rounds of one user",
-        (Edit("privacy.tree:Tree.sensitivity", "k = contributions", "k = 1"),),
+        (
+            Edit(
+                "privacy.tree:Tree.sensitivity",
+                "return math.sqrt(contributions * float(np.max(squares / k)))",
+                "return math.sqrt(squares[0])",
+            ),
+        ),
     ),
     audited(
         "contributions ignored by filtered noise",

@@ -21,7 +21,9 @@ from discreet.bandits.local_server import LocalServer
 from discreet.local import Device, PublicState, Question, Report, report_many, shuffled
 from discreet.local.questions import answer
 from discreet.local.report import pieces
+from discreet.online import AdversarialBandit
 from discreet.privacy import BallChannel, BinaryChannel, Crowd, SeededNoise
+from discreet.privacy.observation import observed, values
 
 DELTA = 5e-3
 SIZE = 40  # planned reports of a batch with one bit each: in a larger one losses are rare
@@ -65,8 +67,8 @@ def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array
         people = np.tile(rows, (many, 1))
         told = report_many(people, np.tile(rewards, many), state, np.zeros(many * n), noise)
         every = np.concatenate([each.values for each in told]).reshape(many, n, channel.dim)
-        for values in every:
-            seen = shuffled(Report(0, "joint", values), noise).values
+        for sent in every:
+            seen = shuffled(Report(0, "joint", sent), noise).values
             # Those who answer zero report uniformly, against which log_density is.
             ratio = [channel.log_density(seen, v) for v in pair]
             place = ratio[1] - ratio[0]
@@ -78,6 +80,24 @@ def _answered(state: PublicState, row: Array, reward: float) -> Array:
     (question,) = state.questions
     answers = answer(row, np.array([reward]), question, state.theta, state.whitening)
     return np.asarray(answers[0])
+
+
+@attack("adversarial bandit shuffled", room="online", kind="approximate", delta=DELTA,
+        attainable=0.5, effort=0.3)  # fmt: skip
+def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    """The first batch: one person's loss is 0 or 1, all others 0; the sums that EXP2 hears."""
+    scores = []
+    for _ in range(runs):
+        bandit = AdversarialBandit(
+            2, 100, claim.epsilon, trust="shuffled", delta=claim.delta, seed=0, noise=noise
+        )
+        with observed("release") as heard:
+            for t in range(bandit.batch_size):
+                bandit.learn(bandit.decide(), 0.0 if t else float(neighbour))
+            bandit.decide()
+        (sums,) = values(heard)
+        scores.append([sums.sum(), *sums])
+    return np.asarray(np.round(scores, 9), dtype=np.float64)
 
 
 @attack("device, too small a crowd", room="local", kind="approximate")
