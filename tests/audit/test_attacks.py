@@ -112,7 +112,7 @@ LEARNERS = {
     "streaming frank-wolfe tree": (2.0, 1500, 0.5),
     "streaming frank-wolfe blt, two rows of one user": (8.0, 600, 0.5),
     "streaming frank-wolfe simplex": (2.0, 3000, 0.5),
-    "generalised gaussian": (8.0, 600, 0.3),
+    "generalised gaussian": (8.0, 3000, 0.3),
 }
 
 

@@ -59,9 +59,10 @@ def test_fit__no_pair_moves_its_releases_further_than_it_promised(name):
 def test_fit__the_check_above_sees_a_sensitivity_that_is_too_small():
     honest = FITS["ssp"]
     X, y = honest.rows
-    twice = Fit(honest.make, (X, y), honest.pair, places=(0, 1))  # two rows, promised for one
     claim = ATTACKS["ssp"].claim
-    assert twice.comparing(claim)(0, noise_of(0, 0)).mu == pytest.approx(2 * claim.mu)
+    twice = Fit(lambda _, noise: honest.make(claim, noise), (X, y), honest.pair, places=(0, 1))
+    two = replace(claim, contributions=2)  # rows, promised for one
+    assert twice.comparing(two)(0, noise_of(0, 0)).mu == pytest.approx(2 * claim.mu)
 
 
 SLOW = ("logistic regression, four classes", "search cv")

@@ -149,9 +149,10 @@ def test_report__holds_no_python_repr_and_fits_a_phone(page):
 
 def test_report__a_learner_that_loses_by_a_larger_budget_is_explained(tmp_path):
     results = run(BANDITS, tmp_path, workers=1)
-    assert "Worse with a larger budget" not in html(results)
     frame = results.frame
     private = frame["learner"] == "LinearBandit"
+    frame.loc[private, "value"] = 100 / frame["epsilon"][private] + frame["seed"][private]
+    assert "Worse with a larger budget" not in html(results)
     frame.loc[private, "value"] = frame["epsilon"][private] * 100 + frame["seed"][private]
     assert "Worse with a larger budget: LinearBandit on" in html(results)
 

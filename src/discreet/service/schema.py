@@ -143,6 +143,7 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def normalised(self) -> bytes:
         """The same bytes for every way to write the same definition: every field, in order.
 
+        >>> from discreet.service.definitions import parsed
         >>> short = parsed(b'{"dim": 2, "reward": {"wait": "60s"}, "privacy": {"epsilon": 1}}')
         >>> long = (b'{"privacy": {"delta": 1e-6, "epsilon": 1.0}, "policy": "auto", '
         ...         b'"reward": {"range": [0, 1], "wait": "1m"}, "dim": 2, "horizon": null}')
