@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import (
     Array,
+    all_numbers,
     integer,
     norms_in_bounds,
     numbers,
@@ -251,7 +252,7 @@ class PrefixSum(Stateful):
 
     def _batch(self, X: ArrayLike) -> Array:  # (n, dim)
         """The rows as floats; NaN in the place of one that is not made of `dim` numbers."""
-        if isinstance(X, list | tuple | np.ndarray) and not _all_numbers(X):
+        if isinstance(X, list | tuple | np.ndarray) and not all_numbers(X):
             rows = np.array([self._numbers_or_nan(x) for x in X])  # none depends on another
         else:
             rows = numbers("X", X)
@@ -271,12 +272,3 @@ class PrefixSum(Stateful):
             return np.asarray(np.isfinite(rows).all(axis=1))
         # Longer by rounding only: shortened in any case, as in `add`.
         return np.asarray(norms_in_bounds(rows, self.bound, self.norm) <= 1 + 1e-9)
-
-
-def _all_numbers(X: Any) -> bool:
-    """Whether every row is one of numbers: together they are then the same as each by itself."""
-    try:
-        array = np.asarray(X)
-    except ValueError:  # rows of different lengths
-        return False
-    return array.ndim == 0 or array.dtype.kind in "biuf"
