@@ -248,6 +248,15 @@ def test_learn__a_second_reward_is_refused():
         bandit.learn(chosen[5], 0.1)
 
 
+@pytest.mark.parametrize("mine", ["0.5", np.float32(0.1), True, np.timedelta64(5, "s"), [0.5]])
+def test_rewards__what_a_person_brings_is_read_the_same_whatever_others_bring(mine):
+    """A span of time was a number or none, by whether another's reward was missing."""
+    others = (0.5, 1, None, "x", 1j, np.timedelta64(1, "ms"), [1, 2], 10**400)
+    read = np.array([edge.each_number("rewards", [mine, other, 0.25]) for other in others])
+    np.testing.assert_array_equal(read[:, 0], np.full(len(others), read[0, 0]))
+    assert (read[:, 2] == 0.25).all()
+
+
 def test_learn_many__a_decision_twice_in_one_call_counts_its_first_good_reward():
     one, other = make(), make()
     a, b = one.decide_many(contexts(3)), other.decide_many(contexts(3))

@@ -254,14 +254,41 @@ def test_guarantee__every_restart_must_have_the_same_budget():
     assert learner.rounds == 64
 
 
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("deltas", [(0.0, 1e-6), (1e-6, 0.0), (1e-9, 1e-6)])
+def test_guarantee__every_restart_must_ask_for_the_same_delta(deltas, k):
+    """Else pure and Gaussian restarts mix, and a person with rounds in both pays too much."""
+    noise = SeededNoise(0)
+
+    def make(T):
+        delta = deltas[T > 64]
+        mechanism = "blt" if delta else "auto"
+        return FTRL(Simplex(N), T, 1.0, delta, mechanism=mechanism, contributions=k, noise=noise)
+
+    learner = Doubling(make, first=64)
+    learner.run(np.full((64, N), 0.5))
+    with pytest.raises(ValueError, match="same privacy budget"):
+        learner.decide()
+    assert learner.rounds == 64
+
+
+def test_guarantee__short_restarts_may_need_none_of_the_delta_that_all_ask_for():
+    noise = SeededNoise(0)
+    learner = Doubling(lambda T: FTRL(Simplex(N), T, 1.0, 1e-6, noise=noise), first=16)
+    assert learner.guarantee.delta == 0
+    learner.run(np.full((3000, N), 0.5))
+    assert learner.guarantee.delta == 1e-6
+
+
 def test_guarantee__has_the_largest_delta_of_all_restarts(tmp_path):
     noise = SeededNoise(0)
 
     def make(T):
-        return FTRL(Simplex(N), T, 1.0, 1e-6 if T < 2000 else 0.0, noise=noise)
+        mechanism = "blt" if T < 16 else "auto"
+        return FTRL(Simplex(N), T, 1.0, 1e-6, mechanism=mechanism, noise=noise)
 
-    learner = Doubling(make, first=1024)
-    learner.run(np.full((1500, N), 0.5))
+    learner = Doubling(make, first=8)
+    learner.run(np.full((12, N), 0.5))
     assert learner.learner.guarantee.delta == 0
     assert learner.guarantee.delta == 1e-6
     learner.save(tmp_path / "doubling.npz")

@@ -227,6 +227,13 @@ def test_prefix__a_bad_row_of_a_batch_counts_as_zeros_alone(mechanism, budget, x
     assert made[0].rounds == 3
 
 
+def test_prefix__whether_a_row_of_a_batch_is_numbers_does_not_depend_on_others():
+    """Beside None, which makes objects of all values, text was taken for numbers."""
+    sums = PrefixSum(3, 2, Budget(1.0), sensitivity=2.0, noise=SeededNoise(0))
+    for other in ([0.1, 0.2], [None, 0.2], ["a", 0.2], [0.1], [1j, 0.0], [10**400, 0.0]):
+        assert sums.accepts([["0.5", "0.5"], other, [0.5, 0.5]])[[0, 2]].tolist() == [False, True]
+
+
 def test_prefix__clipping_takes_every_finite_row_of_a_batch():
     sums = PrefixSum(9, 2, Budget(math.inf), sensitivity=2.0, clip=True)
     batch = [[3.0, 4.0], [math.nan, 0.0], [1e308, 1e308], [0.1, 0.0]]

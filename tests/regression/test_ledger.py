@@ -1,13 +1,14 @@
 """One ledger for several fits: refused before the data are read, composed, all or nothing."""
 
 import math
+from contextlib import suppress
 
 import dp_accounting
 import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from discreet.privacy import Budget, BudgetSpent, Ledger, SeededNoise
+from discreet.privacy import Budget, BudgetSpent, Ledger, Release, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression
 from discreet.regression import sample as samples
@@ -150,6 +151,52 @@ def test_part__local_reports_are_counted_as_what_they_cost():
     rho = Ledger(Budget(1.0, 1e-6), "zcdp")
     with rho.part(Budget(0.5, 1e-6), "zcdp", what="anything"):
         assert rho.spent() == pytest.approx(Budget(0.5, 1e-6).rho / Budget(1.0, 1e-6).rho)
+
+
+@pytest.mark.parametrize("accounting", [None, "pure", "zcdp", "shuffled"])
+def test_part__shuffled_fits_have_no_price_and_are_refused_before_the_data_are_read(accounting):
+    """A ledger in rho set their budget aside as rho, and booked 154 times its own."""
+    ledger = Ledger(Budget(1.0, 1e-6), accounting)
+    model = PrivateLinearRegression(0.5, 1e-6, trust="shuffled", **UNIT)
+    with pytest.raises(ValueError, match="fit it without `ledger`"):
+        model.fit(Unreadable(), Unreadable(), ledger=ledger)
+    assert ledger.releases == ()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_part__is_closed_after_its_block(fails):
+    """What it released later was booked nowhere: the whole said 0."""
+    ledger = Ledger(Budget(1.0, 1e-6))
+    mu = Budget(0.5, 1e-6).mu
+    release = Release.gaussian(sensitivity=mu, scale=1.0, what="sum", sampler="float")
+    with suppress(RuntimeError), ledger.part(Budget(0.9, 1e-6), what="fit") as part:
+        part.spend(release)
+        if fails:
+            raise RuntimeError
+    before = ledger.spent()
+    assert before == pytest.approx(mu**2 / ledger.budget.mu**2)
+    for late in (part.spend, part.check, part.including):
+        with pytest.raises(BudgetSpent, match="closed"):
+            late(release)
+    assert part.releases == (release,)
+    assert ledger.spent() == before
+
+
+def test_part__is_closed_before_its_costs_are_exchanged(monkeypatch):
+    """A thread that releases meanwhile is refused."""
+    ledger = Ledger(Budget(1.0, 1e-6))
+    release = Release.gaussian(sensitivity=0.01, scale=1.0, what="sum", sampler="float")
+    composed = Release.composed
+
+    def meanwhile(releases, **about):
+        with pytest.raises(BudgetSpent, match="closed"):
+            part.spend(release)
+        return composed(releases, **about)
+
+    monkeypatch.setattr(Release, "composed", meanwhile)
+    with ledger.part(Budget(0.9, 1e-6), what="fit") as part:
+        part.spend(release)
+    assert len(ledger.releases) == 1
 
 
 def test_with_block__closes_the_ledger_and_keeps_the_promise():

@@ -2,6 +2,8 @@
 
 import math
 import warnings
+from collections import deque
+from functools import partial
 
 import dask.array as da
 import dp_accounting
@@ -13,15 +15,18 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import log_softmax, softmax
+from sklearn.exceptions import DataConversionWarning
 
 from discreet.least_squares import Whitening
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.regression import PrivacyLeakWarning, PrivateGLM, PrivateLogisticRegression
 from discreet.regression.assumed import UnstatedWarning
-from discreet.regression.base import Problem
+from discreet.regression.base import Problem, _checked_units
+from discreet.regression.classes import ToNumbers
 from discreet.regression.fisher import Weighting, stage
 from discreet.regression.sample import Sample
 from discreet.regression.softmax import SoftmaxScore, multinomial
+from discreet.regression.validation import checked_rows
 
 UNIT = {"norm_bound": 1.0, "random_state": 0}
 NAMES = np.array(["blue", "green", "red"])
@@ -40,6 +45,10 @@ def world(n, k=3, d=2, seed=0, size=4.0):
 # -- sensitivities ---------------------------------------------------------------------------------
 
 seeds = st.integers(0, 10**6)
+
+
+def objects(labels):
+    return np.fromiter(labels, dtype=object, count=len(labels))
 
 
 def row(rng):
@@ -197,6 +206,81 @@ def test_label_that_is_not_declared__makes_a_row_of_nothing(to):
         np.testing.assert_array_equal(again.coef_, zero.coef_)
 
 
+class Odd:
+    """A label that nothing can be done with."""
+
+    def __hash__(self):
+        return hash(1)
+
+    def __eq__(self, other):
+        raise RuntimeError("not to be compared")
+
+
+@pytest.mark.parametrize("kind", [list, tuple, deque, objects, "object", "category"])
+@pytest.mark.parametrize("odd", ["x", None, math.nan, 2.5, 1j, b"1", [0, 1], (), 10**400, Odd()])
+def test_label_of_another_type__moves_no_row_but_its_own(kind, odd):
+    """In a list of numbers, text made text of all labels, and every row was left out."""
+    if isinstance(kind, str):
+        pandas = pytest.importorskip("pandas")
+        if kind == "category" and (isinstance(odd, list | Odd) or odd == ()):
+            pytest.skip("no category of pandas")
+        kind = partial(pandas.Series, dtype=kind)
+    X, y, _ = world(60, 2)
+    labels = y.tolist()
+    expected = ToNumbers(np.array([0, 1]))(y)
+    np.testing.assert_array_equal(ToNumbers(np.array([0, 1]))(kind(labels)), expected)
+    labels[7] = odd
+    expected[7] = -1
+    np.testing.assert_array_equal(ToNumbers(np.array([0, 1]))(kind(labels)), expected)
+    model = PrivateLogisticRegression(classes=(0, 1), **UNIT)
+    rows, numbers, _, _ = model._rows(X, kind(labels))
+    whole, _, _, _ = model._rows(X, y)
+    whole[7] = 0.0
+    np.testing.assert_array_equal(rows, whole)
+    np.testing.assert_array_equal(numbers, np.maximum(expected, 0.0))
+
+
+@pytest.mark.parametrize("dtype", ["category", "Int64", "float64"])
+def test_label_that_is_missing__does_not_round_those_of_others(dtype):
+    """Beside a missing one, pandas gives whole numbers as floats: 2^53 + 1 would be 2^53."""
+    pandas = pytest.importorskip("pandas")
+    large = (0, 2**53 + 1) if dtype != "float64" else (0, 1)
+    column = pandas.Series([*large, None] * 3, dtype=dtype)
+    numbers = ToNumbers(np.array(large))
+    np.testing.assert_array_equal(numbers(column), [0.0, 1.0, -1.0] * 3)
+    with pytest.warns(DataConversionWarning, match="column-vector"):
+        np.testing.assert_array_equal(numbers(column.to_frame()), [0.0, 1.0, -1.0] * 3)
+    for y in (column, column.to_frame()):  # a block of a dask collection
+        _, found = _checked_units(1, numbers, lambda X, y: (X, y), np.zeros((9, 1)), y)
+        np.testing.assert_array_equal(found, [0.0, 1.0, -1.0] * 3)
+
+
+def test_labels__in_lists_or_arrays_of_one_count_as_what_is_in_them():
+    """Each for itself: whether the others come so too does not matter."""
+    labels = [[0], (1,), np.array(1), np.array([0]), np.int64(1), np.float32(0.0), [[0]], 1]
+    expected = [0.0, 1.0, 1.0, 0.0, 1.0, 0.0, -1.0, 1.0]
+    np.testing.assert_array_equal(ToNumbers(np.array([0, 1]))(labels), expected)
+    for wrong in ("01", 1, {0: 1}):
+        with pytest.raises(ValueError, match="must be a vector"):
+            ToNumbers(np.array([0, 1]))(wrong)
+
+
+def test_rows__a_value_of_another_type_changes_no_other_row():
+    """As one array they had one type: 5 s became 5000 beside a ms, single floats became text."""
+    for one, odd in ((np.timedelta64(5, "s"), np.timedelta64(1, "ms")), (np.float32(0.1), "0.2")):
+        rows = [checked_rows([[one], [last]], None) for last in (1, odd)]
+        assert rows[0][0] == rows[1][0] == np.asarray([one], dtype=np.float64)
+
+
+def test_score__of_labels_of_other_types_counts_the_others():
+    X, y, _ = world(500, 2)
+    model = PrivateLogisticRegression(math.inf, classes=(0, 1), norm_bound=1.0).fit(X, y)
+    labels = y.tolist()
+    labels[0] = "x"
+    right = (model.predict(X) == y)[1:]
+    assert model.score(X, labels) == pytest.approx(right.sum() / 500)
+
+
 def test_classes__are_declared_or_read_off_with_a_warning():
     X, y, _ = world(500)
     with pytest.warns(UnstatedWarning, match="classes was not stated: labels are taken to be 0"):
@@ -208,7 +292,7 @@ def test_classes__are_declared_or_read_off_with_a_warning():
     declared = PrivateLogisticRegression(classes=["red", "blue", "green"], **UNIT).fit(X, NAMES[y])
     assert list(declared.classes_) == list(NAMES)  # sorted, as scikit-learn's scorers expect
     assert "SET OF CLASSES" not in declared.guarantee_.statement()
-    for wrong in ("yes", ("a",), ("a", "a"), (("a", "b"), ("c", "d")), ()):
+    for wrong in ("yes", ("a",), ("a", "a"), (("a", "b"), ("c", "d")), (), (0, "a"), (0, None)):
         with pytest.raises(ValueError, match="classes must be"):
             PrivateLogisticRegression(classes=wrong, **UNIT).fit(X, y)
 

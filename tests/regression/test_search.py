@@ -19,7 +19,7 @@ from discreet.regression import (
     PrivateLogisticRegression,
     PrivateSearchCV,
 )
-from discreet.regression.search import default_score, grid
+from discreet.regression.search import default_score, grid, taken
 
 BOUNDS = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False, "random_state": 0}
 
@@ -49,6 +49,20 @@ def test_votes__a_replaced_row_moves_them_by_sqrt_2_at_most(seed, rows):
         counts.append(search.fit(X, labels).votes_)
     assert np.linalg.norm(counts[0] - counts[1]) <= rows * math.sqrt(2) + 1e-9
     assert counts[0].sum() == counts[1].sum() == 8
+
+
+@pytest.mark.parametrize("odd", ["x", None, math.nan])
+def test_votes__one_label_of_another_type_in_a_list_moves_one_at_most(odd):
+    """It made text of all labels: the votes of all 20 blocks moved."""
+    X, y = data(600)
+    labels = (y > 0).astype(int).tolist()
+    other = [odd, *labels[1:]]
+    model = PrivateLogisticRegression(math.inf, classes=(0, 1), norm_bound=1.0, random_state=0)
+    search = PrivateSearchCV(model, {"coef_bound": [0.01, 10.0]}, blocks=20)
+    votes = [search.fit(X.tolist(), each).votes_ for each in (labels, other)]
+    assert votes[0][1] > 15
+    assert np.linalg.norm(votes[0] - votes[1]) <= math.sqrt(2)
+    assert taken(other, np.array([1, 0])) == [labels[1], odd]
 
 
 def test_guarantee__is_one_budget_as_an_independent_accountant_says():
@@ -209,6 +223,12 @@ def test_default_score__is_the_likelihood_of_a_classifier_and_the_error_of_a_reg
     classes = PrivateLogisticRegression(math.inf, classes=(0, 1), norm_bound=1.0).fit(X, y > 0)
     P = classes.predict_proba(X)[np.arange(400), (y > 0).astype(int)]
     assert default_score(classes, X, y > 0) == pytest.approx(np.mean(np.log(P)))
+    labels = [
+        "x",
+        *(y > 0).astype(int).tolist()[1:],
+    ]  # unlikely itself, the others are what they are
+    P[0] = 1e-6
+    assert default_score(classes, X, labels) == pytest.approx(np.mean(np.log(P)))
 
 
 def test_scikit_learn__parameters_are_nested():

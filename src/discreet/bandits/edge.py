@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, integer, numbers, public_bound, within
+from discreet.arrays import Array, all_numbers, finite, integer, numbers, public_bound, within
 from discreet.bandits.value import Holdout
 
 BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
@@ -106,10 +106,9 @@ class Edge:
 
 def each_number(name: str, values: ArrayLike) -> Array:
     """Numbers, one of each person; what is none becomes NaN alone."""
-    try:
+    if all_numbers(values):
         return numbers(name, values).copy()
-    except ValueError:
-        return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])
+    return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])
 
 
 def _number(value: Any) -> float:

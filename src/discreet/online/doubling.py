@@ -154,9 +154,11 @@ class Doubling(Stateful):
         if learner.horizon != horizon or learner.rounds:
             raise ValueError(f"make_learner({horizon}) must return a new learner of that horizon")
         promise: Guarantee = learner.guarantee
+        # What was asked for: the promise of a short restart may need none of it.
+        delta = getattr(learner, "budget", promise).delta
         if promise.contributions > 1:
-            _assert_rounds_add_up(promise, horizon, getattr(learner, "budget", promise).delta)
-        terms = (promise.epsilon, promise.contributions, promise.trust)
+            _assert_rounds_add_up(promise, horizon, delta)
+        terms = (promise.epsilon, delta, promise.contributions, promise.trust)
         if self._terms not in (None, terms):
             raise ValueError("make_learner must give every restart the same privacy budget")
         self._terms = terms

@@ -110,7 +110,13 @@ class Ledger(Stateful):
         return self
 
     def __exit__(self, *raised: object) -> None:
-        self._closed = True
+        self._close()
+
+    def _close(self) -> tuple[Release, ...]:
+        """Nothing is released under it any more; what was."""
+        with self._lock:
+            self._closed = True
+            return self.releases
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -140,8 +146,9 @@ class Ledger(Stateful):
         """A ledger of its own for something with a budget of its own, such as one fit.
 
         The whole budget is set aside here first, or `BudgetSpent` is raised. At the end of the
-        block, also if it fails, what was released in it stays booked as one release, the rest is
-        free again. Two parts may be open at once.
+        block, also if it fails, the part is closed; what was released in it stays booked as one
+        release, the rest is free again. Two parts may be open at once. No part is shuffled: that
+        batches hide their reports is no cost that adds up with others.
 
         >>> whole, each = Ledger(Budget(1.0, 1e-6)), Budget(0.6, 1e-6)
         >>> with whole.part(each, what="a fit that fails before it releases anything") as part:
@@ -155,12 +162,19 @@ class Ledger(Stateful):
                 f"the ledger protects people of {self.budget.contributions} rows, this is for "
                 f"{budget.contributions}; state the same contributions for both"
             )
+        if accounting == "shuffled":
+            raise ValueError(
+                f"{what} promises (epsilon, delta) by shuffling, which has no price in a ledger of "
+                "several fits: fit it without `ledger`, and add its epsilon and delta to those of "
+                "the ledger; or take trust='central' or 'local'"
+            )
         part = Ledger(budget, accounting)
         reserved = self.spend(part._ceiling(what))
         try:
             yield part
         finally:
-            kept = [Release.composed(part.releases, what=what)] if part.releases else []
+            released = part._close()  # first: what came later would be booked nowhere
+            kept = [Release.composed(released, what=what)] if released else []
             self._exchange(reserved, kept)
 
     def _ceiling(self, what: str) -> Release:

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import (
     Array,
+    all_numbers,
     integer,
     norms_in_bounds,
     numbers,
@@ -251,12 +252,10 @@ class PrefixSum(Stateful):
 
     def _batch(self, X: ArrayLike) -> Array:  # (n, dim)
         """The rows as floats; NaN in the place of one that is not made of `dim` numbers."""
-        try:
+        if isinstance(X, list | tuple | np.ndarray) and not all_numbers(X):
+            rows = np.array([self._numbers_or_nan(x) for x in X])  # none depends on another
+        else:
             rows = numbers("X", X)
-        except ValueError:
-            if not isinstance(X, (list, tuple, np.ndarray)):
-                raise
-            rows = np.array([self._numbers_or_nan(x) for x in X])
         if rows.ndim != 2 or rows.shape[1] != self.dim:
             raise ValueError(f"X must have shape (rounds, {self.dim}), got {rows.shape}")
         return rows

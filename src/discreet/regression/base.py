@@ -378,4 +378,5 @@ def _checked_units(
     y: Any,
 ) -> tuple[Array, Array]:
     """A block's rows and labels as those of a `Problem`."""
-    return units(checked_rows(X, None, columns), labels(np.asarray(y).reshape(len(y))))
+    column = y.squeeze(axis=1) if y.ndim == 2 else y
+    return units(checked_rows(X, None, columns), labels(column))

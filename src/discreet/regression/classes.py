@@ -1,7 +1,11 @@
-"""Class labels at the edge: which there are is declared, because the labels are private."""
+"""Class labels at the edge: which there are is declared, because the labels are private.
+
+Each label is looked up by itself. One array of all of them would have one type for all, so that one
+person's text among numbers would make text of everybody's labels.
+"""
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +16,8 @@ from discreet.regression.surroundings import PrivacyLeakWarning
 from discreet.regression.validation import as_vector
 
 NUMBERS = (0, 1)  # where no classes are declared
+ONE_KIND = "classes must be labels of one kind, such as all text"
+FINITE = "y must be finite: it holds NaN or infinity (inf); drop or impute first"
 READ_OFF = "THE SET OF CLASSES, read off the labels without noise"
 
 
@@ -26,10 +32,7 @@ def declared_classes(classes: Sequence[Hashable] | str | None) -> NDArray[Any] |
             return None
         raise ValueError(f'classes must be a list of labels, or "data"; got {classes!r}')
     given: list[Any] = list(NUMBERS if classes is None else classes)
-    try:
-        found = np.unique(np.asarray(given))
-    except TypeError:
-        raise ValueError("classes must be labels of one kind, such as all text") from None
+    found = _different(given)
     if len(found) != len(given) or len(found) < 2 or np.ndim(given) != 1:
         raise ValueError("classes must be at least two labels, each of them once")
     return found
@@ -43,30 +46,37 @@ def read_off(y: Any, *, stacklevel: int) -> NDArray[Any]:
         PrivacyLeakWarning,
         stacklevel=stacklevel + 1,
     )
-    labels = checked_classes(y)
-    if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
+    found = _different(checked_classes(y))
+    if found.dtype.kind == "f" and (found != np.floor(found)).any():
         raise ValueError("Unknown label type: continuous; classes are whole numbers or text")
-    found = np.unique(labels)
     if len(found) < 2:
         raise ValueError("y holds one class, and two are needed; declare them: classes=(...)")
     return found
 
 
 def checked_classes(y: Any) -> NDArray[Any]:
-    """y as a vector of labels of any kind; numbers are finite."""
-    labels: NDArray[Any] = as_vector(y, np.asarray)
+    """y as a vector of labels, each of any kind; an array of numbers is finite, or refused.
+
+    >>> checked_classes([0, 1, "x", None])
+    array([0, 1, 'x', None], dtype=object)
+    """
+    labels: NDArray[Any] = as_vector(y, _one_by_one)
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError("y must be finite: it holds NaN or infinity (inf); drop or impute first")
+        raise ValueError(FINITE)
     return labels
 
 
 class ToNumbers:
     """From labels to the numbers of their classes; -1 for one that was not declared.
 
+    Total: whatever a label is, it has a number, which depends on nothing but this label.
+
     classes   in the order of their numbers
 
     >>> ToNumbers(np.array(["no", "yes"]))(["yes", "perhaps", "no"])
     array([ 1., -1.,  0.])
+    >>> ToNumbers(np.array([0, 1]))([1, "1", 0, None])
+    array([ 1., -1.,  0., -1.])
     """
 
     def __init__(self, classes: NDArray[Any]) -> None:
@@ -75,13 +85,43 @@ class ToNumbers:
     def __call__(self, y: Any) -> Array:  # (n,)
         """The number of the class of each label."""
         labels = checked_classes(y).tolist()
-        numbers = (self._number.get(each, -1) if _hashable(each) else -1 for each in labels)
-        return np.fromiter(numbers, dtype=np.float64, count=len(labels))
+        return np.fromiter(map(self._one, labels), dtype=np.float64, count=len(labels))
+
+    def _one(self, label: Any) -> int:
+        try:
+            return self._number.get(_plain(label), -1)
+        except Exception:  # it cannot be hashed or compared: no declared class
+            return -1
 
 
-def _hashable(label: Any) -> bool:
+def _one_by_one(y: Any) -> NDArray[Any]:
+    """The labels of a list or a pandas column as objects; arrays have one type already."""
+    if isinstance(y, np.ndarray):
+        return y
+    if hasattr(y, "astype"):  # before pandas makes floats of whole numbers beside a missing one
+        return np.asarray(y.astype(object))
+    listed = hasattr(y, "__len__") and hasattr(y, "__getitem__")
+    if not listed or hasattr(y, "__array__") or isinstance(y, str | bytes | Mapping):
+        return np.asarray(y)
+    return np.fromiter(y, dtype=object, count=len(y))
+
+
+def _plain(label: Any) -> Any:
+    """What is in a list of one label, or in an array of one."""
+    if isinstance(label, list | tuple) and len(label) == 1:
+        (label,) = label
+    return label.item() if getattr(label, "shape", None) in ((), (1,)) else label
+
+
+def _different(labels: list[Any] | NDArray[Any]) -> NDArray[Any]:
+    """Each label once, in order; they must be of one kind."""
+    array = isinstance(labels, np.ndarray) and labels.dtype != object
     try:
-        hash(label)
-    except TypeError:
-        return False
-    return True
+        found = np.unique(labels if array else np.asarray(list(labels)))
+    except (TypeError, ValueError):
+        raise ValueError(ONE_KIND) from None
+    if found.dtype.kind in "US" and not all(isinstance(each, str | bytes) for each in labels):
+        raise ValueError(ONE_KIND)
+    if found.dtype.kind == "f" and not np.isfinite(found).all():
+        raise ValueError(FINITE)
+    return found

@@ -124,7 +124,8 @@ class PrivateLogisticRegression(PrivateEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """The fraction of rows whose class is predicted: on raw data, not a private release."""
-        return float(np.mean(np.asarray(y).ravel() == self.predict(X)))
+        numbers = ToNumbers(self.classes_)
+        return float(np.mean(numbers(y) == numbers(self.predict(X))))
 
     def predict_proba_interval(self, X: Any, coverage: float = 0.95) -> Array:  # (n, k, 2)
         """Lower and upper ends that hold the true probability of each class so often.

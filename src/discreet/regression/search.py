@@ -37,6 +37,7 @@ from discreet.privacy.mechanisms import gaussian
 from discreet.privacy.noise import source
 from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
+from discreet.regression.classes import ToNumbers
 from discreet.regression.rows import is_distributed, is_sparse
 from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import leaks_around
@@ -310,7 +311,8 @@ def default_score(model: Any, X: Any, y: Any) -> float:
     """Mean log-likelihood of labels, or negative mean squared error."""
     if not hasattr(model, "predict_proba"):
         return -float(np.mean((np.asarray(y, dtype=np.float64) - model.predict(X)) ** 2))
-    same = np.asarray(y)[:, None] == np.asarray(model.classes_)[None, :]
+    numbers = ToNumbers(np.asarray(model.classes_))(y)
+    same = numbers[:, None] == np.arange(len(model.classes_))
     likelihood = np.where(same, model.predict_proba(X), 0.0).sum(axis=1)
     return float(np.mean(np.log(np.maximum(likelihood, LEAST_PROBABILITY))))
 
@@ -327,12 +329,17 @@ def copied(estimator: Any) -> Any:
 
 
 def taken(data: Any, places: NDArray[np.int64]) -> Any:
-    """Some rows of a data frame, a sparse matrix or an array."""
+    """Some rows of a data frame, a sparse matrix, an array or a list.
+
+    A list stays one: as an array it would have one type, and one row could change all others.
+    """
     if hasattr(data, "iloc"):
         return data.iloc[places]
     if is_sparse(data):
         return data.tocsr()[places]
-    return np.asarray(data)[places]
+    if hasattr(data, "__array__"):
+        return np.asarray(data)[places]
+    return [data[place] for place in places.tolist()]
 
 
 def _last(estimator: Any) -> tuple[str, Any]:

@@ -45,11 +45,11 @@ def checked_rows(
         if not sparse:
             raise TypeError("sparse matrices are not supported here; pass X.toarray()")
         return _checked_sparse(X, estimator, columns)
-    array = np.asarray(X)
-    if np.iscomplexobj(array):
+    if np.iscomplexobj(np.asarray(X)):
         raise ValueError("Complex data not supported")
     try:
-        rows = np.asarray(array, dtype=np.float64)
+        # Of X itself, each value for itself: an array of all would bring them to one type first.
+        rows = np.asarray(X, dtype=np.float64)
     except ValueError:
         raise ValueError("X must be numbers; encode strings and categories first") from None
     if rows.ndim != 2:
