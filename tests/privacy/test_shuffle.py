@@ -314,3 +314,11 @@ def test_batch_local_epsilon__is_the_largest_and_below_that_for_batches_of_one_s
             ours = batch_local_epsilon(1.0, 1e-6, n, reports=reports)
             assert batch_keeps_promise(1.0, 1e-6, ours, n, reports=reports)
             assert not batch_keeps_promise(1.0, 1e-6, ours + 0.01, n, reports=reports)
+
+
+@pytest.mark.parametrize("n", [30, 50, 1000])
+def test_largest_local_epsilon__of_small_crowds_and_several_reports(n):
+    """Near delta = 1 rounding lowers a point below the next one: the composition must not mind."""
+    found = [largest_local_epsilon(1.0, 1e-6, n, reports=k) for k in (1, 2, 5)]
+    assert found[0] > found[1] > found[2] > 0.2
+    assert shuffled_epsilon(1e-6, found[1], n, reports=2) <= 1.0

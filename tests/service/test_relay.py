@@ -614,3 +614,34 @@ def alive(child):
     except ProcessLookupError:
         return False
     return True
+
+
+def test_store__has_no_order_of_arrival_and_forgets_people_when_a_batch_closes(tmp_path):
+    """A write-ahead log would list reports as they came, and keep people's hashes and their key."""
+    store = relay_store.RelayStore(f"sqlite:///{tmp_path}/relay.db")
+    store.prepare()
+    with store.transaction() as connection:
+        store.open(connection, "ads", b"{}", "e-1", 1e5)
+        secret = bytes(store.batch(connection, "ads").secret)
+    hashes = [secrets.token_bytes(32) for _ in range(100)]
+    sealed = [secrets.token_bytes(300) for _ in range(100)]
+    for person, body in zip(hashes, sealed, strict=True):
+        place = secrets.token_bytes(16)
+        with store.transaction() as connection:
+            row = {"bandit": "ads", "place": place, "sealed": body}
+            connection.execute(sa.insert(relay_store.reports).values(**row))
+            row = {"bandit": "ads", "person": person}
+            connection.execute(sa.insert(relay_store.people).values(**row))
+
+    def on_disk():
+        return b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.is_file())
+
+    assert secret in on_disk()  # while it is open
+    assert {path.name for path in tmp_path.iterdir() if path.stat().st_size} == {"relay.db"}
+    with store.transaction() as connection:
+        store.close_batch(connection, "ads")
+    assert secret not in on_disk()
+    assert not any(person in on_disk() for person in hashes)
+    store.forget("ads")
+    assert not any(body[:100] in on_disk() for body in sealed)
+    store.close()

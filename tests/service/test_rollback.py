@@ -4,11 +4,13 @@ import shutil
 
 import pytest
 
+from discreet.service import budgets
 from discreet.service.client import ServiceError
 from discreet.service.errors import StoreBusy
-from discreet.service.fence import RolledBack
+from discreet.service.fence import Grip, RolledBack
 from discreet.service.restoring import backup, restore
 from discreet.service.server import Server
+from discreet.service.settings import Settings
 from tests.service.conftest import ADMIN, Running
 
 RAW = {"dim": 2, "reward": {"range": [-1, 1]}, "privacy": {"epsilon": 1.0}}
@@ -201,3 +203,31 @@ def test_a_stolen_disk_shows_at_most_the_last_batch(folder):
     assert len(readable & {number for number, _ in seen}) <= 2
     for _, total in seen:
         assert total.tobytes() not in raw
+
+
+def test_a_limit_that_was_lowered_before_a_crash_stays_lowered_after_a_restore(folder, monkeypatch):
+    """The database knows it, the fence does not yet: a restore must not bring the old one back."""
+    server = Server(Settings(store=f"sqlite:///{folder}/store.db", secrets=folder / "secrets"))
+
+    def limit(epsilon):
+        def change(connection):
+            budgets.set_limit(connection, "p", epsilon, 1e-6, "round")
+            about = {"population": "p", "epsilon": epsilon, "delta": 1e-6, "unit": "round"}
+            return None, about
+
+        server.fenced("limit", change)
+
+    def power_failure(grip, mark):
+        raise KeyboardInterrupt
+
+    limit(5.0)
+    with monkeypatch.context() as patched:
+        patched.setattr(Grip, "append", power_failure)
+        with pytest.raises(KeyboardInterrupt):
+            limit(1.0)
+    server.close()
+    restore(server.settings)
+    again = Server(server.settings)
+    with again.store.transaction() as connection:
+        assert budgets.row_of(connection, "p").epsilon == 1.0
+    again.close()

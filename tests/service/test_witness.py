@@ -164,6 +164,20 @@ def test_a_crash_between_the_witness_and_the_commit_needs_a_restore(tmp_path, wi
     again.stop()
 
 
+def test_a_restore_of_an_old_copy_says_that_the_witness_has_seen_more(tmp_path, witness):
+    server = started(tmp_path / "a", witness)
+    server.stop()
+    shutil.copytree(tmp_path / "a", tmp_path / "old")
+    started(tmp_path / "a", witness).stop()
+    old = replace(
+        server.settings,
+        store=f"sqlite:///{tmp_path}/old/store.db",
+        secrets=tmp_path / "old" / "secrets",
+    )
+    assert any("has seen more than this copy" in line for line in restore(old))
+    assert not any("has seen more" in line for line in restore(old))
+
+
 def test_a_service_with_a_witness_does_not_start_without(tmp_path, witness):
     server = started(tmp_path / "a", witness)
     server.stop()

@@ -296,9 +296,9 @@ def _losses(tail: float, local_epsilon: float, n: int, high: float | None) -> pl
     )
     right = np.minimum.accumulate(right)
     left = 1 - np.exp(-step * np.arange(_DOTS, 0, -1)) * (1 - right[:0:-1])
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(
-        step, -_DOTS, _DOTS, np.concatenate([left, right])
-    )
+    deltas = np.concatenate([left, right])
+    deltas = np.maximum.accumulate(deltas[::-1])[::-1]  # rounding may have lowered one near 1
+    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -_DOTS, _DOTS, deltas)
 
 
 def _smallest(delta_of: Callable[[float], float], delta: float, largest: float) -> float:

@@ -52,6 +52,12 @@ def backup(settings: Settings, target: Path) -> None:
         source.close()
 
 
+UNKNOWN_SINCE = (
+    "what happened after the backup is not known; revoke keys that had been revoked since, and "
+    "lower limits of populations yourself"
+)
+
+
 def restore(settings: Settings) -> list[str]:
     """Make a restored database safe to serve; returns what was done, in words."""
     store = Store(settings.store)
@@ -95,21 +101,24 @@ class _Restore:
                 connection.execute(
                     sa.update(tables.instance).values(epoch=epoch, sequence=last + 1)
                 )
-                self._replay(connection, marks)
+                self._replay(connection, marks, row.sequence)
                 for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
                     self._reopen(connection, bandit, epoch)
-                self._witness(grip, row.instance, last, epoch)
+                self._witness(grip, row, last, epoch)
             grip.append(Mark(last + 1, epoch, "epoch", {}))
         self.vault.forget_all_but(epoch)
         self.done.append("a new epoch has begun; tokens from before answer `unknown`")
         return self.done
 
-    def _witness(self, grip: Grip, instance: str, last: int, epoch: str) -> None:
+    def _witness(self, grip: Grip, row: Any, last: int, epoch: str) -> None:
         """Whatever the witness holds is the past: this restore is what goes on."""
-        witness = witness_of(self.settings, instance)
+        witness = witness_of(self.settings, row.instance)
         known = grip.last_of("witness")
         if witness is not None:
-            witness.move(grip, last, epoch, witness.read())
+            present = witness.read()
+            if present not in witness.expected(known, row.sequence):
+                self.done.append(f"the witness has seen more than this copy: {UNKNOWN_SINCE}")
+            witness.move(grip, last, epoch, present)
             self.done.append("the witness knows this restore; other copies are refused")
         elif known is not None and known.about["after"] is not None:
             grip.append(Mark(last, epoch, "witness", {"before": None, "after": None}))
@@ -133,18 +142,17 @@ class _Restore:
         if not fence.path.exists():
             fence = Fence(self.settings.secrets, instance)
             fence.begin()
-            self.done.append(
-                "there is no fence: what happened after the backup is not known; revoke keys that "
-                "had been revoked since, and lower limits of populations yourself"
-            )
+            self.done.append(f"there is no fence: {UNKNOWN_SINCE}")
         return fence
 
-    def _replay(self, connection: Connection, marks: list[Mark]) -> None:
+    def _replay(self, connection: Connection, marks: list[Mark], stored: int) -> None:
+        """What the database has forgotten; limits that it knows better than the fence stay."""
         for mark in marks:
             about = mark.about
             if mark.what == "everything":
                 for each in about["limits"]:
-                    self._limit(connection, each)
+                    if mark.sequence > stored:
+                        self._limit(connection, each)
                 for each in about["charges"]:
                     self._charge(connection, each)
                 for key in about["revoked"]:
@@ -152,7 +160,8 @@ class _Restore:
                 for name in about["retired"]:
                     self._retire(connection, name)
             elif mark.what == "limit":
-                self._limit(connection, about)
+                if mark.sequence > stored:
+                    self._limit(connection, about)
             elif mark.what == "charge" and "population" in about:
                 self._charge(connection, {**about, "epoch": mark.epoch})
             elif mark.what == "revoke":

@@ -190,6 +190,8 @@ class Store:
     url   sqlite:///FILE or postgresql://USER:PASSWORD@HOST/DATABASE
     """
 
+    _journal = "WAL"  # of SQLite
+
     def __init__(self, url: str) -> None:
         try:
             self.url = make_url(url)
@@ -240,7 +242,7 @@ class Store:
         @sa.event.listens_for(engine, "connect")
         def prepare(connection: sqlite3.Connection, _: Any) -> None:
             for setting in (
-                "journal_mode = WAL",
+                f"journal_mode = {self._journal}",
                 "synchronous = FULL",
                 "foreign_keys = ON",
                 "secure_delete = ON",

@@ -71,7 +71,7 @@ class Witness:
     def advance(self, grip: Grip, stored: int, epoch: str) -> None:
         """Put a new word there, or refuse: somebody else has gone on from where we are."""
         present = self.read()
-        if present not in self._expected(grip.last_of("witness"), stored):
+        if present not in self.expected(grip.last_of("witness"), stored):
             raise rolled_back()
         self.move(grip, stored, epoch, present)
 
@@ -84,7 +84,8 @@ class Witness:
         if status == 409 and found != word:
             raise rolled_back()
 
-    def _expected(self, last: Mark | None, stored: int) -> list[str | None]:
+    def expected(self, last: Mark | None, stored: int) -> list[str | None]:
+        """Words that may stand there, from the last one announced and the database's sequence."""
         if last is None:
             return [None]
         before, after = last.about["before"], last.about["after"]
