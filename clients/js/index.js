@@ -194,6 +194,13 @@ export class Device {
           `this device promised epsilon=${own.epsilon} in ${own.contributions} report(s) at first`
         );
       if (bounds !== own.bounds) throw new RangeError("this device was promised other bounds");
+      if (policy.batch) {
+        // What the first policy counts on, as far as rounding tells; a report counts on itself.
+        const { size, honest, minimum } = policy.batch;
+        own.crowd ??= [(honest + 1) / size, (minimum - 1) / size];
+        if (honest > Math.max(1, own.crowd[0] * size) || minimum < own.crowd[1] * size)
+          throw new RangeError("this device was promised another crowd");
+      }
     });
     if (this.#relay) this.#digest = await digest(text);
     return (this.#policy = policy);

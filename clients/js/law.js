@@ -200,7 +200,10 @@ function answer(policy, { kind, clip: edge }, row, reward, scale = 1) {
   );
 }
 
-/** One private report on the question that a public word picks: integers. */
+/**
+ * One private report: integers. Its first word picks the question. No word leaves the device: where
+ * reports are shuffled, a question that others could foretell would leave the crowd that answers it.
+ */
 export function report(policy, row, reward, next) {
   const coin = unit(next());
   let end = 0;

@@ -1,6 +1,7 @@
 """Shuffled trust: what a device computes before it answers, and what a server takes."""
 
 import math
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from discreet.local.questions import PARTS, answer
 from discreet.privacy import Budget, Crowd, Ledger, Release, SeededNoise
 from discreet.privacy.shuffle import batch_local_epsilon, shuffled_delta
 from discreet.regression import PrivateLinearRegression
+from discreet.regression import local as regression_room
 from discreet.regression.local_server import Server
 
 QUESTION = Question("joint", "joint", clip=0.5, fraction=1.0)
@@ -121,6 +123,130 @@ def test_device__answers_once_in_a_window_also_after_a_restart():
 def test_device__a_state_for_one_report_is_refused_where_three_were_promised():
     with pytest.raises(ValueError, match="too small"):
         Device(stated(k=1), contributions=3)
+
+
+ASKED = tuple(Question(f"scale {i}", "within", 2.0**-i, 1 / 7) for i in range(7))
+
+
+def questions_of(seeds, batch, seed_of_noise=None):
+    """What devices with these seeds answer; each has noise of its own unless one is stated."""
+    state = replace(stated(), questions=ASKED, batch=batch)
+    limits = {} if batch else {"epsilon": math.inf}
+    told = []
+    for i, seed in enumerate(seeds):
+        noise = SeededNoise(i if seed_of_noise is None else seed_of_noise)
+        device = Device(state, seed=seed, noise=noise, **limits)
+        told.append(device.answer([0.6, 0.8], 0.5).question)
+    return told
+
+
+def test_device__where_reports_are_shuffled_no_seed_says_which_question_is_answered():
+    """With a public seed the crowd was a seventh: those who answer the same question."""
+    batch = stated().batch
+    assert len(set(questions_of([0] * 40, batch))) == 7  # one seed, and every question
+    assert len(set(questions_of(range(40), batch, seed_of_noise=0))) == 1
+    assert len(set(questions_of([0] * 40, None))) == 1  # not shuffled: public coins
+    assert len(set(questions_of(range(40), None, seed_of_noise=0))) == 7
+
+
+def test_device__where_reports_are_shuffled_every_record_draws_as_many_coins():
+    state = replace(stated(), questions=ASKED)
+    places = set()
+    for features, outcome in (([0.6, 0.8], 1.0), ([0.0, 0.0], -1.0), ([math.nan, 1.0], math.inf)):
+        noise = SeededNoise(3)
+        report = Device(state, seed=0, noise=noise).answer(features, outcome)
+        places.add((report.question, noise.state()))
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize("crowd", [Crowd(1.0, 1.0), Crowd(0.8, 0.55), Crowd(0.7, 0.5)])
+def test_device__a_promise_may_not_count_on_more_than_at_first_also_after_a_restart(crowd):
+    """Crowd(1, 1) after Crowd(.8, .5) raised epsilon_0 from 5.47 to 6.16, and was accepted."""
+    state = stated(20_000)
+    device = Device(state)
+    batch = crowd.batch(20_000, 1.0, 1e-6)
+    larger = replace(state, window=1, batch=batch, epsilon=batch.report_epsilon(1))
+    with pytest.raises(ValueError, match="promised a crowd"):
+        device.update(larger)
+    assert device.state is state
+    with pytest.raises(ValueError, match="promised a crowd"):
+        Device(larger, **device.memory())
+    with pytest.raises(ValueError, match="promised a crowd"):
+        Device(larger, honest=0.5, minimum=0.8)
+    careful = Crowd(0.9, 0.4).batch(20_000, 1.0, 1e-6)
+    device.update(replace(state, window=1, batch=careful, epsilon=careful.report_epsilon(1)))
+
+
+@pytest.mark.parametrize("crowd", [Crowd(), Crowd(0.9, 0.3), Crowd(1.0, 1.0), Crowd(0.37, 0.23)])
+def test_device__follows_one_crowd_through_batches_of_all_sizes(crowd):
+    """Fractions of a batch are rounded to reports: no honest server is refused for that."""
+    for first in (1, 2, 3, 10, 97, 1000):
+        for size in (1, 2, 7, 99, 100, 101, 12345):
+            batches = [crowd.batch(n, 1.0, 1e-6) for n in (first, size)]
+            states = [replace(stated(), window=i, epsilon=0.5, batch=b)
+                      for i, b in enumerate(batches)]  # fmt: skip
+            device = Device(states[0], local_epsilon=8.0)
+            device.update(states[1])
+            Device(states[1], honest=crowd.honest, minimum=crowd.minimum)
+
+
+class Overtaken:
+    """A lock whose first owner is overtaken, as soon as it is free, by another thread's work."""
+
+    def __init__(self, work):
+        self._lock = threading.Lock()
+        self._work = work
+
+    def __enter__(self):
+        self._lock.acquire()
+
+    def __exit__(self, *_):
+        work, self._work = self._work, None
+        self._lock.release()
+        if work is not None:
+            work()
+
+
+@pytest.mark.parametrize("room", ["regression", "bandits"])
+def test_device__answers_the_state_that_it_has_counted_for(room):
+    """A state that came between counting and sending led to two reports in its window."""
+    batch = Crowd().batch(2000, 1.0, 1e-6)
+    each = batch.report_epsilon(2)
+    if room == "bandits":
+        state = PublicPolicy.start(2, 2 * each, contributions=2, batch=batch)
+        device = BanditDevice(state, noise=SeededNoise(0))
+    else:
+        state = stated(k=2)
+        device = Device(state, noise=SeededNoise(0))
+
+    def send():
+        if room == "bandits":
+            return device.report(decisions.pop(), 0.5)
+        return device.answer([0.6, 0.8], 0.5)
+
+    decisions = [device.decide([[0.6, 0.8]]) for _ in range(2)] if room == "bandits" else []
+    device._lock = Overtaken(lambda: device.update(replace(state, window=1)))
+    assert send().window == 0
+    assert device.state.window == 1
+    assert (send().window, device.answered) == (1, 1)
+
+
+def test_state__other_channels_than_this_device_draws_by_are_refused():
+    """JavaScript devices draw by the document: a cap of 0 at the same epsilon split the crowd."""
+    batch = Crowd().batch(20_000, 1.0, 1e-6)
+    policy = PublicPolicy.start(2, batch.report_epsilon(1), batch=batch)
+    honest = {"joint": policy.channels["joint"].thresholds}
+    assert honest["joint"]["cap"] > 0
+    PublicPolicy.from_dict({**policy.to_dict(), "channels": honest})
+    odds = math.exp(policy.epsilon - 1e-6)
+    half = {"cap": 0.0, "likely": math.floor(2**52 * odds / (1 + odds))}
+    likely = honest["joint"]["likely"]
+    for channel in (half, {**honest["joint"], "likely": likely - 1}, {}, None):
+        with pytest.raises(ValueError, match="split the crowd"):
+            PublicPolicy.from_dict({**policy.to_dict(), "channels": {"joint": channel}})
+    for channels in ({}, None, {"gram": honest["joint"]}):
+        with pytest.raises(ValueError, match="not a public state"):
+            PublicPolicy.from_dict({**policy.to_dict(), "channels": channels})
 
 
 def test_state__its_batch_survives_json_and_damage_is_refused():
@@ -292,6 +418,31 @@ def test_regression__books_a_batch_for_every_window_and_says_both_numbers():
     assert [each.scope for each in promise.releases] == [f"batch {i}" for i in range(1, 6)]
     assert promise.epsilon_at(1e-6) <= 1.0
     assert np.abs(model.coef_ - [0.5, 0.0]).max() < 0.1
+
+
+def test_regression__random_state_does_not_say_who_answers_which_question(monkeypatch):
+    """The crowd of a known question is a seventh: delta(1) of 1.3e-2 where 1e-6 was claimed."""
+    X, y = people(3000)
+    told = []
+    spied = regression_room.report_many
+
+    def spy(rows, outcomes, state, coins, noise):
+        told[-1].append(np.asarray(state.asked(coins)))
+        return spied(rows, outcomes, state, coins, noise)
+
+    monkeypatch.setattr(regression_room, "report_many", spy)
+    for noise in (SeededNoise(0), SeededNoise(1), SeededNoise(0)):
+        told.append([])
+        PrivateLinearRegression(
+            1.0, norm_bound=1.0, label_bound=1.0, fit_intercept=False, trust="shuffled",
+            random_state=7, noise=noise,
+        ).fit(X, y if len(told) < 3 else -y)  # fmt: skip
+    one, other, same = ([each for each in run if each.max() > 0] for run in told)
+    assert len(one) == len(other) == 2  # the windows that measure residuals
+    for mine, theirs in zip(one, other, strict=True):
+        assert np.mean(mine == theirs) < 0.5  # 1/7 by chance, of 90 people and more
+    # From the noise, and never from the labels: the first such coins are those of other labels.
+    np.testing.assert_array_equal(one[0], same[0])
 
 
 def test_regression__several_rows_of_a_person_could_meet_in_one_batch_and_are_refused():

@@ -99,6 +99,25 @@ def test_device__never_sends_a_shuffled_report_past_the_relay(server, relay, mad
         made(epsilon=3.0, delta=1e-4)
 
 
+def test_device__sends_nothing_where_others_would_draw_by_another_channel(server, relay, made):
+    """The document's channels are for other languages: a batch needs one channel for all."""
+    start(server, relay, SHUFFLED)
+    device = made(relay=relay.url, epsilon=3.0, delta=1e-4)
+    decision = device.decide(ROWS)
+    honest = device._server.document
+
+    def lying(path):
+        found = json.loads(honest(path))
+        if "channels" in found:
+            found["channels"]["joint"]["likely"] -= 1
+        return json.dumps(found).encode()
+
+    device._server.document = lying
+    with pytest.raises(ValueError, match="split the crowd"):
+        device.report(decision, 1.0)
+    assert device.sent == 0
+
+
 def test_device__sends_nothing_to_a_bandit_that_learns_no_more(server, relay, made):
     start(server, relay, LOCAL)
     device = made(relay=relay.url, epsilon=8.0)

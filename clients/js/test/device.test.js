@@ -244,6 +244,50 @@ test("a server that asks for more later is refused, and so is a page that promis
   assert.equal(await device.report(decision, 1), "counted");
 });
 
+/** A shuffled policy whose batch counts on `honest` and `minimum` of 20,000 reports. */
+function crowded(honestReports, minimum, size = 20000) {
+  const vectors = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url)));
+  const found = vectors.policies.find((each) => each.batch && each.theta.length === 3);
+  // Log odds of 3.9 on the half sphere: any of these batches is large enough to hide that.
+  const channels = { joint: { cap: 0, likely: Math.floor(2 ** 52 * 0.98) } };
+  const batch = { ...found.batch, size, minimum, honest: honestReports };
+  return { ...found, batch, channels, epsilon: 4, contributions: 1, epoch: "e", version: 1 };
+}
+
+test("a server that counts on a more honest crowd later is refused, also after a restart", async (t) => {
+  const { kept } = storage(t);
+  let policy = crowded(10000, 16000);
+  const { url } = await serve(t, () => [200, policy]);
+  const options = { epsilon: 1, delta: 1e-6, relay: url, storage: kept };
+  const device = new Device(url, "ads", options);
+  await device.policy();
+  for (const [honest, minimum] of [[20000, 20000], [10002, 16000], [10000, 15998]]) {
+    policy = crowded(honest, minimum);
+    for (const each of [device, new Device(url, "ads", options)])
+      await assert.rejects(each.policy(), /another crowd/);
+    await new Device(url, "ads", { ...options, storage: storage(t).kept }).policy(); // as a first one
+  }
+  for (const each of [crowded(9000, 18000), crowded(5000, 8001, 10001), crowded(10000, 16000)]) {
+    policy = each; // fewer honest ones, another size with its rounding, the first
+    await device.policy();
+  }
+});
+
+test("the question is picked by a word of this device, and its law is the policy's", () => {
+  const policy = honest();
+  const heard = (first) => {
+    const next = law.words();
+    let words = 0;
+    return law.report(policy, [0.1, 0.2, 0.3], 0.5, () => (words++ ? next() : first)).question;
+  };
+  const names = policy.questions.map(({ name }) => name);
+  let start = 0;
+  for (const [i, { fraction }] of policy.questions.entries()) {
+    assert.equal(heard(Math.floor((start + fraction / 2) * 2 ** 52)), names[i]);
+    start += fraction;
+  }
+});
+
 test("many names of one server share what this device will spend in all", async (t) => {
   const { kept } = storage(t);
   const { url } = await serve(t, fair());

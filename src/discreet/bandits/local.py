@@ -125,7 +125,11 @@ class LocalReports(Stateful, Estimator):
         self.server.take_many(self.answers(rows, rewards, noise))
 
     def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Report]:
-        """What these people send. Where there is one question nobody needs a coin."""
+        """What these people send. Where there is one question nobody needs a coin.
+
+        Where reports are shuffled there is one, the joint question: the coins of `seed`, which may
+        be public, then decide nothing that a crowd would have to hide.
+        """
         alone = len(self.server.policy.questions) == 1
         coins = np.zeros(len(rows)) if alone else self._rng.random(len(rows))
         return report_many(rows, rewards, self.server.policy, coins, noise)

@@ -126,9 +126,12 @@ class Device(LocalDevice):
     reward_range    rewards are clipped to it
     delta           of everything, where reports are shuffled; 0: they are private by themselves
     local_epsilon   where reports are shuffled, the most that one of them costs by itself
+    honest          where reports are shuffled, the most of a planned batch that the promise may
+                    count on to be drawn honestly
+    minimum         where reports are shuffled, the least of a planned batch that may be released
     sent            reports sent before
     answered        the last window that was answered, where reports are shuffled
-    seed            of the coins that choose actions and questions
+    seed            of the coins that choose actions and, where reports are not shuffled, questions
     noise           of the reports; None is the operating system's entropy
 
     >>> from discreet.privacy import SeededNoise
@@ -150,6 +153,8 @@ class Device(LocalDevice):
         reward_range: tuple[float, float] | None = None,
         delta: float | None = None,
         local_epsilon: float | None = None,
+        honest: float | None = None,
+        minimum: float | None = None,
         sent: int = 0,
         answered: int = -1,
         seed: int | None = None,
@@ -164,12 +169,13 @@ class Device(LocalDevice):
             outcome_range=reward_range,
             delta=delta,
             local_epsilon=local_epsilon,
+            honest=honest,
+            minimum=minimum,
             sent=sent,
             answered=answered,
             seed=seed,
             noise=noise,
         )
-        self._policy = policy
         self._rounds = 0
         self._pending: set[int] = set()
         self._name = secrets.token_hex(8)
@@ -177,18 +183,16 @@ class Device(LocalDevice):
     @property
     def policy(self) -> PublicPolicy:
         """What this device decides by."""
-        return self._policy
+        return _expect_policy(self._state)
 
     def update(self, state: PublicState) -> None:
         """Follow a newer policy, within the limits of this device."""
-        policy = _expect_policy(state)
-        super().update(policy)
-        self._policy = policy
+        super().update(_expect_policy(state))
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action; nothing leaves the device."""
         offered = scaled_rows(features, self.promise.dim, self.promise.norm_bound)
-        rule = self._policy.rule
+        rule = self.policy.rule
         action = int(rule.choose(offered[None], self._rng.random(1))[0])
         with self._lock:
             number = self._rounds
@@ -204,9 +208,9 @@ class Device(LocalDevice):
         with self._lock:
             if decision.learner != self._name or decision.round not in self._pending:
                 raise ValueError("expected a decision of this device that has not been reported")
-            self._count()
+            state = self._count()
             self._pending.remove(decision.round)
-        return self._send(scaled_rows(row[None], self.promise.dim, 1.0), reward)
+        return self._send(state, scaled_rows(row[None], self.promise.dim, 1.0), reward)
 
     def memory(self) -> dict[str, Any]:
         """What a restarted device must be given; plain values."""

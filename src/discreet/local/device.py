@@ -24,7 +24,8 @@ class Promise:
     """What a device keeps to: at most `contributions` reports, each of epsilon/contributions.
 
     With a delta reports are shuffled: (epsilon, delta) is promised against everybody but the relay,
-    and `local_epsilon` is the most that one report costs by itself.
+    and `local_epsilon` is the most that one report costs by itself. That promise counts on others:
+    `honest` and `minimum` are what it was first said to count on, and it may not count on more.
     """
 
     dim: int  # of a feature row
@@ -34,6 +35,8 @@ class Promise:
     contributions: int  # the most reports
     norm_bound: float  # of a feature row
     outcome_range: tuple[float, float]  # of an outcome
+    honest: float = 1.0  # of a planned batch, the most that may be counted on to be honest
+    minimum: float = 0.0  # of a planned batch, the least that may be released
 
     def check(self, state: PublicState) -> None:
         """Refuse a state that asks for more, or for something else."""
@@ -71,6 +74,15 @@ class Promise:
             raise ValueError(
                 f"this device was promised contributions={self.contributions} at most, not more"
             )
+        # A report may always count on itself: no batch is planned with fewer honest ones.
+        if not (
+            batch.honest <= max(1.0, self.honest * batch.size)
+            and batch.minimum >= self.minimum * batch.size
+        ):
+            raise ValueError(
+                "this device was promised a crowd of which fewer need to be honest, or more need "
+                "to arrive; the state is refused"
+            )
         each = state.report_epsilon
         if math.isinf(self.epsilon):
             return
@@ -107,9 +119,13 @@ class Device:
     delta           of everything, where reports are shuffled; epsilon is then what everybody but
                     the relay can learn. 0: reports are private by themselves
     local_epsilon   where reports are shuffled, the most that one of them costs by itself
+    honest          where reports are shuffled, the most of a planned batch that the promise may
+                    count on to be drawn honestly
+    minimum         where reports are shuffled, the least of a planned batch that may be released
     sent            reports sent before
     answered        the last window that was answered, where reports are shuffled
-    seed            of the public coins: which question is answered
+    seed            of the public coins: which question is answered. Where reports are shuffled the
+                    question is hidden too, and its coin comes from `noise`
     noise           of the reports; None is the operating system's entropy
 
     Total: after the shapes are checked, which are public, every record leads to exactly one report.
@@ -134,6 +150,8 @@ class Device:
         outcome_range: tuple[float, float] | None = None,
         delta: float | None = None,
         local_epsilon: float | None = None,
+        honest: float | None = None,
+        minimum: float | None = None,
         sent: int = 0,
         answered: int = -1,
         seed: int | None = None,
@@ -151,6 +169,10 @@ class Device:
             delta = batch.delta
         if batch is not None and local_epsilon is None:
             local_epsilon = batch.local_epsilon
+        if batch is not None and honest is None:
+            honest = batch.honest_fraction
+        if batch is not None and minimum is None:
+            minimum = batch.minimum_fraction
         stated = asked if epsilon is None else epsilon
         bound = state.norm_bound if norm_bound is None else norm_bound
         low, high = state.outcome_range if outcome_range is None else outcome_range
@@ -164,6 +186,8 @@ class Device:
             ),
             norm_bound=positive("norm_bound", bound),
             outcome_range=(float(low), float(high)),
+            honest=1.0 if honest is None else _part("honest", honest),
+            minimum=0.0 if minimum is None else _part("minimum", minimum),
         )
         self.promise.check(state)
         self.sent = integer("sent", sent, least=0)
@@ -187,21 +211,22 @@ class Device:
         """Follow a newer state, within the limits of this device."""
         _expect_state(state)
         self.promise.check(state)
-        if state.window < self._state.window:
-            raise ValueError(
-                "expected a newer state: window numbers only grow; the state is refused"
-            )
-        self._state = state
+        with self._lock:
+            if state.window < self._state.window:
+                raise ValueError(
+                    "expected a newer state: window numbers only grow; the state is refused"
+                )
+            self._state = state
 
     def answer(self, features: ArrayLike, outcome: float) -> Report:  # (d,)
         """The report of one record."""
         if np.shape(features) != (self.promise.dim,) or np.shape(outcome) != ():
             raise ValueError(f"expected features of shape ({self.promise.dim},) and one outcome")
         with self._lock:
-            self._count()
+            state = self._count()
         row = scaled_rows(np.reshape(np.array(features), (1, -1)), self.promise.dim,
                           self.promise.norm_bound)  # fmt: skip
-        return self._send(row, outcome)
+        return self._send(state, row, outcome)
 
     def memory(self) -> dict[str, Any]:
         """What a restarted device must be given; plain values."""
@@ -209,23 +234,33 @@ class Device:
         del limits["dim"]
         return {**limits, "sent": self.sent, "answered": self.answered}
 
-    def _count(self) -> None:
-        """Counted before it is sent: an interruption costs a report, and never sends two."""
+    def _count(self) -> PublicState:
+        """The state to answer to, under the lock; the report that it counts answers to no other.
+
+        Counted before it is sent: an interruption costs a report, and never sends two.
+        """
+        state = self._state
         if self.sent >= self.promise.contributions:
             raise ValueError(f"this device has sent its {self.sent} report(s): no budget is left")
-        if self._state.batch is not None:
-            if self._state.window <= self.answered:
+        if state.batch is not None:
+            if state.window <= self.answered:
                 raise ValueError(
                     "this device has answered in this window: a second report in the same batch "
                     "would not be covered; wait for a newer state"
                 )
-            self.answered = self._state.window
+            self.answered = state.window
         self.sent += 1
+        return state
 
-    def _send(self, row: Array, outcome: float) -> Report:  # (1, d) in units of the norm bound
-        """One answer to one question. A public coin says to which; never the record."""
-        state = self._state
-        question = state.questions[int(state.asked(self._rng.random()))]
+    def _send(self, state: PublicState, row: Array, outcome: float) -> Report:  # (1, d)
+        """One answer to one question, of a row in units of the norm bound.
+
+        A coin says to which; never the record. Where the report hides in a crowd the coin is
+        private: a question that others could foretell would leave the crowd that answers it.
+        """
+        private_coin = state.batch is not None
+        coin = float(self._noise.uniform(1)[0]) if private_coin else self._rng.random()
+        question = state.questions[int(state.asked(coin))]
         y = scaled_outcomes([outcome], self.promise.outcome_range)
         values = answer(row, y, question, state.theta, state.whitening)
         private = state.channels[question.name].send(values, self._noise)
@@ -238,6 +273,12 @@ class Device:
 def _fraction(name: str, value: float) -> float:
     if not 0 <= value < 1:
         raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+    return float(value)
+
+
+def _part(name: str, value: float) -> float:
+    if not 0 <= value <= 1:  # False for NaN
+        raise ValueError(f"{name} must lie in [0, 1], a part of a batch, got {value!r}")
     return float(value)
 
 

@@ -83,7 +83,7 @@ class Question:
     name       what a report refers to; unique within a state
     kind       which function of the record is asked for
     clip       where residuals are clipped, in units of the largest outcome
-    fraction   of the people, who answer this question; a public coin decides who
+    fraction   of the people, who answer this question; a coin decides who
     """
 
     name: str

@@ -50,8 +50,11 @@ class Report:
 
 def report_many(
     rows: Array, outcomes: Array, state: PublicState, coins: Array, noise: Noise
-) -> Iterator[Report]:  # (n, d), (n,), one public coin each
+) -> Iterator[Report]:  # (n, d), (n,), one coin each
     """What n people send, one answer each, epsilon-DP before anyone sees it.
+
+    `coins` say who answers which question. Where reports are shuffled among several questions they
+    must be private, drawn from the noise: the promise counts on a crowd that hides the question.
 
     Rows are in units of the norm bound, outcomes in units of the largest outcome. A single person's
     `Device` sends the same.

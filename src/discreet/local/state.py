@@ -138,7 +138,7 @@ class PublicState:
         return self.epsilon / self.contributions
 
     def asked(self, coins: ArrayLike) -> Any:  # (n,) in [0, 1)
-        """Which question each person answers, by its place: public coins decide, never data."""
+        """Which question each person answers, by its place: coins decide, never data."""
         ends = np.cumsum([question.fraction for question in self.questions])[:-1]
         return np.searchsorted(ends, coins, side="right")
 
@@ -163,7 +163,11 @@ class PublicState:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> Self:
-        """A state from `to_dict`; a record that is damaged or hostile raises ValueError."""
+        """A state from `to_dict`; a record that is damaged or hostile raises ValueError.
+
+        A policy that is served to devices in any language states `channels` too. Under shuffled
+        trust they must be those that this device draws by: a crowd needs one channel for all.
+        """
         try:
             if record["format"] != FORMAT:
                 raise ValueError(f"expected a public state of format {FORMAT}")
@@ -173,9 +177,22 @@ class PublicState:
             values["epsilon"] = float(values["epsilon"])
             if batch is not None:
                 values["batch"] = PlannedBatch(**{**batch, "epsilon": float(batch["epsilon"])})
-            return cls(**values)
+            state = cls(**values)
+            if batch is not None and "channels" in record:
+                state._expect_channels(record["channels"])
+            return state
         except (KeyError, TypeError, OverflowError, AttributeError, RecursionError):
             raise ValueError(f"not a public state; use {cls.__name__}.to_dict") from None
+
+    def _expect_channels(self, stated: dict[str, dict[str, float]]) -> None:
+        # By comparison and not by cost: another channel of the same epsilon hides nobody here.
+        for question in self.questions:
+            if stated[question.kind] != self.channels[question.name].thresholds:
+                raise ValueError(
+                    "the document states other channels than this device draws by, which would "
+                    "split the crowd; the state is refused. If the server is honest, use its "
+                    "release of discreet and scipy"
+                )
 
 
 def bounded(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Array:

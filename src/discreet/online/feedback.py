@@ -188,7 +188,8 @@ class ShuffledReports(Feedback):
             unprotected=(
                 *UNPROTECTED,
                 *ONE_PROCESS,
-                "which arm a person played, and beyond epsilon_0 against whoever sees it",
+                "which arm a person played, and beyond epsilon_0 against whoever sees it or knows "
+                "the seed",
                 "several rounds of one person in one batch",
                 RESUMED_TWICE,
                 *((limit,) if k > 1 else ()),

@@ -101,6 +101,20 @@ class PlannedBatch:
         """What batches of such a learner are counted on for, from this one."""
         return Crowd(self.minimum / self.size, self.honest / self.size, self.local_epsilon)
 
+    @property
+    def honest_fraction(self) -> float:
+        """The most of a planned batch that a crowd with this batch counts on: numbers are rounded.
+
+        >>> Crowd(0.8, 0.5).batch(101, 1.0, 1e-6).honest_fraction == 51 / 101
+        True
+        """
+        return min(1.0, (self.honest + 1) / self.size)
+
+    @property
+    def minimum_fraction(self) -> float:
+        """The least of a planned batch that a crowd with this batch releases."""
+        return (self.minimum - 1) / self.size
+
     def report_epsilon(self, contributions: int) -> float:
         """The epsilon_0 of each report: the largest that keeps the promise."""
         if self.off:

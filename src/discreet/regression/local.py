@@ -9,7 +9,8 @@ Chen, Li, Rakhlin, Simchi-Levi (2025).
     here         theta       batches   per batch  PREDICTION_BOUND  gradients
 
 `one_shot` is the baseline: phi phi^T and phi y through the same channels. Which question a person
-answers is decided by their place in a public random order, never by their data.
+answers is decided by their place in a public random order, never by their data; where reports are
+shuffled, by a private coin.
 """
 
 import math
@@ -163,11 +164,16 @@ def _run(problem: Problem, server: Server) -> Estimate:
 
 
 def _shuffled(problem: Problem, server: Server, people: Rows) -> None:
-    """The batch of a window. Which question a person answers is known to nobody: own coins."""
+    """The batch of a window. Which question a person answers is known to nobody: private coins.
+
+    `random_state` may be public, so its generator says who is in which batch and nothing more: a
+    person whose question is known hides only among those who answer the same one.
+    """
     problem.ledger.spend(
         replace(batch_release(server.ask()), sampler=problem.noise.sampler(MECHANISM))
     )
-    server.aggregate(_reports(problem, server, people, problem.rng.random(len(people))))
+    coins = problem.noise.uniform(len(people))
+    server.aggregate(_reports(problem, server, people, coins))
 
 
 def _reports(problem: Problem, server: Server, people: Rows, coins: Array) -> Iterator[Report]:
