@@ -14,6 +14,44 @@ settings.load_profile("repeatable")
 
 ALARM = 1e-6  # false alarm rate of each test of a distribution
 
+# Seconds each, beside a sibling that stays: the same test of another case, or a faster one of the
+# same claim. `make thorough` runs them.
+SLOW = (
+    "stays_below_its_price_and_half_the_noise_is_caught[sparse bandit every round]",
+    "stays_below_its_price_and_half_the_noise_is_caught[sparse bandit selection]",
+    "half_the_noise_is_caught[projection-free bandit, two rounds of one user]",
+    "decisions_stay_below_the_claim_and_half_the_noise_is_caught[ftpl]",
+    "decisions_stay_below_the_claim_and_half_the_noise_is_caught[ftrl on the ball]",
+    "on_a_learner_comes_close_and_catches_half_the_noise[streaming frank-wolfe simplex]",
+    "test_errata.py::test_lemma_2_7__with_that_norm_a_gaussian_counterexample_is_exact",
+    "test_batch_local_epsilon__is_the_largest_and_below_that_for_batches_of_one_size",
+    "test_largest_local_epsilon__of_small_crowds_and_several_reports[50]",
+    "test_largest_local_epsilon__of_small_crowds_and_several_reports[1000]",
+    "is_the_ratio_of_the_chances_of_the_rare_choice[sparse bandit every round]",
+    "is_the_ratio_of_the_chances_of_the_rare_choice[streaming frank-wolfe p=1, one choice of four]",
+    "test_counts__the_pair_is_tested_as_often_right_as_it_says_and_beats_two_single_bounds",
+    "test_counts__the_p_value_bounds_the_exact_chance[zcdp]",
+    "uniform_or_larger_under_the_claim_and_small_when_it_is_broken[1e-06]",
+    "test_local__the_same_questions_are_asked_wherever_the_server_runs",
+    "test_local__the_covariance_is_that_of_the_error",
+    "test_local__descent_learns_in_2000_dimensions",
+    "test_planted_bug__is_caught[sparsebandit-gumbel-noise-of-the-wrong-sign]",
+    "test_planted_bug__is_caught[sparsebandit-only-arms-that-were-chosen-release]",
+    "localsgdbandit-a-reward-is-marked-after-its-report]",
+    "test_votes__one_label_of_another_type_in_a_list_moves_one_at_most[nan]",
+    "test_votes__one_label_of_another_type_in_a_list_moves_one_at_most[None]",
+    "test_attack__an_audit_of_whole_fits_stays_below_the_claim[an early row]",
+    "test_it_learns_a_fixed_loss_vector[triangle-local]",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long, before it is deselected."""
+    for item in items:
+        if item.nodeid.endswith(SLOW):
+            item.add_marker(pytest.mark.thorough)
+
 
 @pytest.fixture
 def assert_distribution() -> Callable[..., None]:
