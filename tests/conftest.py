@@ -42,6 +42,13 @@ SLOW = (
     "test_votes__one_label_of_another_type_in_a_list_moves_one_at_most[None]",
     "test_attack__an_audit_of_whole_fits_stays_below_the_claim[an early row]",
     "test_it_learns_a_fixed_loss_vector[triangle-local]",
+    "test_it_learns_a_fixed_loss_vector[simplex-local]",
+    "test_audit__exceeds_the_truth_no_more_often_than_it_says[gdp]",
+    "is_the_ratio_of_the_chances_of_the_rare_choice[streaming frank-wolfe p=1]",
+    "linearbandit-joint-two-windows-share-a-row]",
+    "test_attack__catches_half_the_noise[glm newton]",
+    "test_transcript__catches_half_the_noise_of_a_fit[noisy sgd]",
+    "test_report__on_a_table_of_ones_own_says_on_top_that_it_is_not_private[online]",
 )
 
 
