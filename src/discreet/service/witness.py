@@ -61,7 +61,7 @@ class Witness:
             raise ValueError("the witness must be a URL that begins with http:// or https://")
         self._url = url.rstrip("/") + PATH + instance
         self._key = key
-        self._mine: set[str] = set()  # words that this process announced
+        self._mine = ""  # the last word that this process announced
 
     def read(self) -> str | None:
         """The word that stands there."""
@@ -79,7 +79,7 @@ class Witness:
         """Announce a new word in the fence, and put it in the place of the present one."""
         word = secrets.token_hex(WORD_BYTES)
         grip.append(Mark(stored, epoch, "witness", {"before": present, "after": word}))
-        self._mine.add(word)
+        self._mine = word
         status, found = self._ask(Move(before=present, after=word))
         if status == 409 and found != word:
             raise rolled_back()
@@ -91,7 +91,7 @@ class Witness:
         before, after = last.about["before"], last.about["after"]
         if stored > last.sequence:
             return [after]
-        return [before, after] if after in self._mine else [before]
+        return [before, after] if after == self._mine else [before]
 
     def _ask(self, move: Move | None) -> tuple[int, str | None]:
         request = urllib.request.Request(
