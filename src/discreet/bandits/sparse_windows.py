@@ -16,6 +16,7 @@ depends on the person's context, would show.
 """
 
 import math
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +41,30 @@ MOST = 32  # entries that one arm changes in one window
 CURVATURE = 0.5  # weight of the curvatures in the measurement, in units of the bound
 FLATTEST = 0.25  # least curvature that is believed, as a fraction of the largest
 FAR = 2.0  # a step so many times too long makes things worse
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What arms are made for, of either method.
+
+    n_arms    number of arms
+    dim       number of features
+    horizon   rounds in all
+    budget    of one person
+    forced    rounds in which each arm is played at first
+    link      nu
+    bound     of what one row adds: its residual, or an entry of its step
+    radius    of the l1 ball that holds theta
+    """
+
+    n_arms: int
+    dim: int
+    horizon: int
+    budget: Budget
+    forced: int
+    link: Link
+    bound: float
+    radius: float
 
 
 class Arms(Protocol):
@@ -83,49 +108,33 @@ class WindowArms(Stateful):
     much, by the secant rule, and makes smaller steps for a while.
     Without privacy nothing is cut and the entries are the greatest.
 
-    n_arms    number of arms
-    dim       number of features
-    horizon   rounds in all
-    budget    of one person
-    forced    rounds in which each arm is played at first
-    link      nu
-    bound     of residuals: those beyond are cut
-    radius    of the l1 ball that holds theta
+    setting   arms, rounds, budget and bounds
     noise     where the noise comes from
     """
 
     _monotone = ("window",)
     _state = ("theta", "window", "_sums", "_step", "_slope", "_pace", "_ledger", "_noise")
 
-    def __init__(
-        self,
-        n_arms: int,
-        dim: int,
-        horizon: int,
-        budget: Budget,
-        *,
-        forced: int,
-        link: Link,
-        bound: float,
-        radius: float,
-        noise: Noise,
-    ) -> None:
-        self.budget = budget
-        self.bound = bound
-        self._link = link
+    def __init__(self, setting: Setting, noise: Noise) -> None:
+        n_arms = setting.n_arms
+        dim = setting.dim
+        radius = setting.radius
+        self.budget = setting.budget
+        self.bound = setting.bound  # of residuals: those beyond are cut
+        self._link = setting.link
         self._noise = noise
         self._ball = LpBall(1, dim, radius)
-        self._steepest = link.slopes(-radius, radius)[1]
+        self._steepest = self._link.slopes(-radius, radius)[1]
         self.theta = np.zeros((n_arms, dim))
         # Of the open window, for each arm: S, then Q, then the slope along the last step.
         self._sums = np.zeros((n_arms, 2 * dim + 1))
         self._step = np.zeros((n_arms, dim))  # the last step, and
         self._slope = np.zeros(n_arms)  # the slope along it: both released
         self._pace = np.ones(n_arms)  # how much of a Newton step is made
-        self.ends = _window_ends(n_arms * forced, horizon)
+        self.ends = _window_ends(n_arms * setting.forced, setting.horizon)
         self.window = 0  # windows released so far
-        self._rho = budget.rho
-        self._ledger = Ledger(budget, "zcdp")
+        self._rho = self.budget.rho
+        self._ledger = Ledger(self.budget, "zcdp")
 
     @property
     def learning(self) -> bool:

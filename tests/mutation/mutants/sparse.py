@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from discreet.bandits.sparse import SparseBandit
-from discreet.bandits.sparse_windows import WindowArms
+from discreet.bandits.sparse_windows import Setting, WindowArms
 from discreet.links import link
 from discreet.optimization.directions import VertexDirection
 from discreet.privacy import Budget, SeededNoise
@@ -16,7 +16,7 @@ CLIP = 0.2
 
 
 def arms(epsilon: float, noise: SeededNoise, dim: int = 1, k: int = 1) -> WindowArms:
-    return WindowArms(
+    setting = Setting(
         2,
         dim,
         400,
@@ -25,8 +25,8 @@ def arms(epsilon: float, noise: SeededNoise, dim: int = 1, k: int = 1) -> Window
         link=link("identity"),
         bound=CLIP,
         radius=1.0,
-        noise=noise,
     )
+    return WindowArms(setting, noise)
 
 
 def largest_move() -> float:
