@@ -248,7 +248,14 @@ _ONE_WAY = math.sqrt((4 + CURVATURE**2 + COUNT**2) / (4 + 2 * CURVATURE**2 + COU
 
 
 def _windows(name: str, rows: int) -> None:
-    @attack(name, room="optimization", kind="gaussian", attainable=_ONE_WAY, contributions=rows)
+    @attack(
+        name,
+        room="optimization",
+        kind="gaussian",
+        attainable=_ONE_WAY,
+        effort=0.3,
+        contributions=rows,
+    )
     def windows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """All that windows release, by exact likelihood; the last rows are one person's.
 
