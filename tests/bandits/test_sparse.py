@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from discreet.bandits.sparse import SparseBandit
-from discreet.bandits.sparse_windows import CURVATURE, SELECTING, Setting, WindowArms
 from discreet.domains import LpBall
 from discreet.environments.sparse_arms import sparse_arms
 from discreet.links import link as link_named
+from discreet.optimization.sparse_windows import CURVATURE, SELECTING, WindowArms
 from discreet.privacy import Budget, SecureNoise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 
@@ -38,7 +38,7 @@ def run(bandit, X, Y):
 
 
 def window_arms(k=3, dim=6, horizon=400, epsilon=1.0, clip=0.2, contributions=1, noise=None):
-    setting = Setting(
+    return WindowArms(
         k,
         dim,
         horizon,
@@ -47,8 +47,8 @@ def window_arms(k=3, dim=6, horizon=400, epsilon=1.0, clip=0.2, contributions=1,
         link=link_named("identity"),
         bound=clip,
         radius=1.0,
+        noise=noise or SeededNoise(0),
     )
-    return WindowArms(setting, noise or SeededNoise(0))
 
 
 # -- the plain algorithm --------------------------------------------------------------------------

@@ -22,17 +22,14 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, numbers, one_of, positive
 from discreet.bandits.sparse_vertices import VertexArms
-from discreet.bandits.sparse_windows import SELECTING, SIGNAL, Arms, Setting, WindowArms
 from discreet.decisions import Decision, RoundSet
 from discreet.links import link as link_named
+from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged
 
-METHODS: dict[str, Callable[[Setting, Noise], Arms]] = {
-    "windows": WindowArms,
-    "every-round": VertexArms,
-}
+METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
 REWARDS = {"identity": (-1.0, 1.0), "logistic": (0.0, 1.0)}
 BOUND = 0.2  # of residuals, identity link
 UNPROTECTED = (
@@ -154,7 +151,7 @@ class SparseBandit(Stateful):
         self._advanced = 0  # rounds whose end the arms have seen
         self._first: Array | None = None  # (arms, dim), the forced-sample estimates
         self._rng = np.random.default_rng(self.seed)
-        setting = Setting(
+        self._arms: Arms = METHODS[self.method](
             self.n_arms,
             self.dim,
             self.horizon,
@@ -163,8 +160,8 @@ class SparseBandit(Stateful):
             link=self._link,
             bound=self.bound,
             radius=self.radius,
+            noise=self.noise.spawn(1)[0],
         )
-        self._arms: Arms = METHODS[self.method](setting, self.noise.spawn(1)[0])
 
     @property
     def theta(self) -> Array:  # (arms, dim)

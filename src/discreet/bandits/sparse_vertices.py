@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits.sparse_windows import Setting
 from discreet.links import Link
 from discreet.optimization.directions import VertexDirection
-from discreet.privacy import Guarantee
+from discreet.privacy import Budget, Guarantee
 from discreet.privacy.noise import Noise
 from discreet.state import Stateful, damaged, value
 
@@ -81,31 +80,43 @@ class VertexArms(Stateful):
     sums and move towards it. In the forced rounds of one arm the others stand still, so an arm
     makes n = T - (K-1) t_0 choices, epsilon_m = sqrt(8 rho/(m H_n)).
 
-    setting   arms, rounds, budget and bounds
+    n_arms    number of arms
+    dim       number of features
+    horizon   rounds in all
+    budget    of one person
+    forced    rounds in which each arm is played at first
+    link      nu
+    bound     of the entries of a step: longer ones are shortened
+    radius    of the l1 ball that holds theta
     noise     where the noise comes from
     """
 
     _state = ("_each",)
 
-    def __init__(self, setting: Setting, noise: Noise) -> None:
-        self._link = setting.link
-        self.bound = setting.bound  # of the entries of a step: longer ones are shortened
-        self._forced = setting.n_arms * setting.forced
-        n = setting.horizon - (setting.n_arms - 1) * setting.forced
+    def __init__(
+        self,
+        n_arms: int,
+        dim: int,
+        horizon: int,
+        budget: Budget,
+        *,
+        forced: int,
+        link: Link,
+        bound: float,
+        radius: float,
+        noise: Noise,
+    ) -> None:
+        self._link = link
+        self.bound = bound
+        self._forced = n_arms * forced
+        n = horizon - (n_arms - 1) * forced
         # Each alone is calibrated for the replacement of a row that stays in its arm; a row that
         # changes arms moves two sums by half of that, at half the price together.
         directions = [
             VertexDirection(
-                setting.dim,
-                n,
-                setting.budget,
-                bound=setting.bound,
-                noise=own,
-                radius=setting.radius,
-                signed=True,
-                choices=n,
+                dim, n, budget, bound=bound, noise=own, radius=radius, signed=True, choices=n
             )
-            for own in noise.spawn(setting.n_arms)
+            for own in noise.spawn(n_arms)
         ]
         self._each = tuple(VertexArm(direction) for direction in directions)
 
