@@ -384,6 +384,28 @@ def test_shuffled__its_promise_states_both_numbers_and_it_finds_the_best_arm():
     assert bandit.decide().probabilities[1] > 0.9
 
 
+def arms(noise, trust="shuffled"):
+    """The first arms of a bandit whose seed is known to everybody."""
+    bandit = AdversarialBandit(2, 400, 1.0, trust=trust, seed=0, noise=noise)
+    return [bandit.decide().action for _ in range(40)]
+
+
+def test_shuffled__no_public_seed_foretells_an_arm():
+    assert arms(SeededNoise(1)) != arms(SeededNoise(2))
+    assert arms(None) != arms(None)  # equal once in 2^40
+    assert arms(SeededNoise(1)) == arms(SeededNoise(1))
+    assert arms(SeededNoise(1), "local") == arms(SeededNoise(2), "local")
+    promise = AdversarialBandit(2, 400, 1.0, trust="shuffled", seed=0).guarantee
+    assert not any("seed" in each for each in promise.unprotected)
+
+
+def test_shuffled__private_coins_draw_arms_by_the_public_probabilities():
+    bandit = played_shuffled(lambda t: True, 400)
+    p = bandit.bandit.probabilities()
+    drawn = np.bincount([bandit.decide().action for _ in range(4000)], minlength=2) / 4000
+    assert abs(drawn[1] - p[1]) < 4.5 * math.sqrt(p[1] * p[0] / 4000)  # false alarm: 7e-6
+
+
 def test_shuffled__delta_and_crowd_belong_to_it():
     with pytest.raises(ValueError, match="shuffled"):
         AdversarialBandit(2, 100, 1.0, delta=1e-6)

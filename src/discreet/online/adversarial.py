@@ -59,7 +59,7 @@ class Exp2(Stateful):
     rate      eta
     explore   gamma, the probability of a uniform draw
     middle    subtracted from every loss
-    seed      of the coins, one for each decision
+    seed      of the coins, one for each decision that brings none
 
     >>> plain = Exp2(3, rate=0.1, explore=0.05, seed=0)
     >>> for _ in range(500):
@@ -92,11 +92,14 @@ class Exp2(Stateful):
         self._rng = np.random.default_rng(seed)
         self._held = (np.empty(0), np.empty(0), np.empty(0))  # total, its probabilities, their sums
 
-    def decide(self) -> Arm:
-        """Line 3: draw from p = (1 - explore) q + explore/N, q ~ exp(-rate total)."""
+    def decide(self, coin: float | None = None) -> Arm:
+        """Line 3: draw from p = (1 - explore) q + explore/N, q ~ exp(-rate total).
+
+        By a coin in [0, 1) of the caller's, or one of `seed`.
+        """
         p = self.probabilities()
         cumulative = self._held[2]
-        coin = self._rng.random() * cumulative.item(-1)
+        coin = (self._rng.random() if coin is None else coin) * cumulative.item(-1)
         return Arm(int(cumulative.searchsorted(coin, "right")), p)
 
     def probabilities(self) -> Array:  # (arms,)
@@ -164,7 +167,8 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     delta           under trust="shuffled", 1e-6 unless stated; 0 otherwise
     crowd           Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
                     on for
-    seed            of the exploration
+    seed            of the exploration; under trust="shuffled" the arm is part of what the crowd
+                    hides, and `noise` draws it: nobody who knows a seed may foretell it
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
     Reference: Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman and Talwar (2025).
