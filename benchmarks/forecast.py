@@ -256,7 +256,7 @@ def bandit_worlds() -> None:
         fresh = found.over(regret, name=name, **setting)
         usual = float(np.median(fresh))
         public = linear_world(name, dim=d, seed=99)  # same features, another parameter
-        sets = public.contexts(1 if name == "fixed" else 500, np.random.default_rng(99))
+        sets = public.contexts(1 if name == "fixed" else 2000, np.random.default_rng(99))
         if clicks:  # the forecast adds the constant itself
             sets = math.sqrt(2) * sets[:, :, 1:]
         known = sets.shape[2]
