@@ -72,7 +72,7 @@ def test_many_rows__each_scope_costs_epsilon_by_an_independent_accountant():
     y = np.clip(X @ [0.5, 0.2, -0.4] + 0.1 * rng.standard_normal(270_000), -1, 1)
     model = PrivateLinearRegression(random_state=0).fit(X, y)
     releases = model.guarantee_.releases
-    assert len(by_scope(releases, EARLY_SCOPE)) == 9  # four stages, four sketches, the last stage
+    assert len(by_scope(releases, EARLY_SCOPE)) == 7  # three stages, three sketches, the last stage
     assert len(by_scope(releases, OTHER_SCOPE)) == 1
     assert_accounted(releases)
     assert model.guarantee_.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-6)
