@@ -115,7 +115,8 @@ class ShuffledReports(Feedback):
     """Shuffled trust: reports of `size` rounds with one policy are a batch.
 
     A device draws its arm from the public probabilities and sends (arm, report) through a relay:
-    one channel for everybody, as long as nobody else sees which arm a person has played. A loss
+    one channel for everybody, as long as nobody else sees which arm a person has played. So the
+    coin of the arm is private: it comes from `noise`, as that of the report does. A loss
     that comes after its batch was closed is too late: the others' arms are drawn by another policy
     by then. A batch with fewer losses than its minimum is dropped.
 
@@ -124,7 +125,7 @@ class ShuffledReports(Feedback):
     horizon   rounds in all
     budget    of one person
     crowd     what batches are counted on for
-    noise     where the coins of reports come from
+    noise     where the coins of arms and reports come from
     """
 
     _monotone = ("_index",)
@@ -152,7 +153,7 @@ class ShuffledReports(Feedback):
         index = min(t // self.size, self.horizon // self.size - 1) + (t >= self.horizon)
         if index > self._index:
             self._release(bandit, index)
-        return bandit.decide()
+        return bandit.decide(float(self._noise.uniform(())))
 
     def report(self, loss: float) -> float:
         """A report of the loss."""
@@ -188,8 +189,7 @@ class ShuffledReports(Feedback):
             unprotected=(
                 *UNPROTECTED,
                 *ONE_PROCESS,
-                "which arm a person played, and beyond epsilon_0 against whoever sees it or knows "
-                "the seed",
+                "which arm a person played, and anything beyond epsilon_0 against whoever sees it",
                 "several rounds of one person in one batch",
                 RESUMED_TWICE,
                 *((limit,) if k > 1 else ()),
