@@ -186,7 +186,7 @@ def test_attack__no_row_moves_all_releases_further_than_mu(few_are_many, who):
     moved = [comparing(places, contributions)(i % 2, noise).mu for i in range(10)]
     assert max(moved) <= claim * (1 + 1e-9)
     if "one early" not in who:  # a mixture costs less
-        assert np.mean(moved) > 0.7 * claim
+        assert np.mean(moved) > 0.6 * claim  # the rest of the move is for the Gram matrix
 
 
 @pytest.mark.parametrize("who", ["an early row", "another row"])
