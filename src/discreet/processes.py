@@ -4,9 +4,10 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
+from typing import Any
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExec
     them, waits for nothing: work that has begun is cut off, so what it writes must be written
     completely or not at all.
     """
-    pool = ProcessPoolExecutor(workers, get_context(start), _as_worker)
+    pool = _Pool(workers, get_context(start), _as_worker)
     try:
         yield pool
     except BaseException:
@@ -27,6 +28,20 @@ def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExec
             process.terminate()
         raise
     pool.shutdown()
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool whose processes are deaf to Ctrl-C from birth, not only once `_as_worker` runs."""
+
+    def submit(self, *arguments: Any, **options: Any) -> "Future[Any]":
+        """As of any pool; a process that starts here inherits which signals are blocked."""
+        if not hasattr(signal, "pthread_sigmask"):
+            return super().submit(*arguments, **options)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(*arguments, **options)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _as_worker() -> None:

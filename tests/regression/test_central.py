@@ -185,7 +185,7 @@ def test_methods__spend_the_budget_once_and_no_more(method):
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.__name__)
 def test_methods__contributions_multiply_every_sensitivity(method):
-    X = sphere(1500, 4)
+    X = sphere(2500, 4)
     y = labels(X, np.ones(4) / 2)
     first = []
     for k in (1, 3):
