@@ -39,6 +39,7 @@ class Projected:
     features: np.ndarray  # (images, PROJECTED)
     means: np.ndarray  # (images, 10)
     reward_range: tuple[float, float] = (0.0, 1.0)
+    n_actions: int = 10
 
     @classmethod
     @cache
