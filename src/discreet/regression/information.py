@@ -188,7 +188,7 @@ def rows_needed(
     """The least n with `expected_error` at most `target`, to 2%; inf beyond 10^12 rows.
 
     >>> round(rows_needed(8, target=0.005) / 100), round(rows_needed(8, 0.005, epsilon=1.0) / 100)
-    (21, 46)
+    (21, 48)
     """
     goal = positive("target", target)
     covariates = _public(X)
