@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on
+# Modules are compiled when they are first imported: most never are, and compiling takes half of an install.
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --no-compile
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
 
@@ -102,13 +103,13 @@ $(BROWSER): tests/browser/package-lock.json
 	else echo "no npm: tests in a browser are skipped"; fi
 
 $(VENV)/.made:
-	@echo "A virtual environment in $(VENV) comes first, once; installing takes a minute or two."
+	@echo "A virtual environment in $(VENV) comes first, once; installing takes half a minute or more."
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "discreet needs Python 3.11 or newer, and this is " + sys.version.split()[0] + "; try: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
 $(VENV)/.runs: $(VENV)/.made pyproject.toml
-	$(PIP) --editable '.[secure,experiments,datasets]'
+	$(PIP) --editable '.[demo]'
 	touch $@
 
 $(VENV)/.serves: $(VENV)/.made pyproject.toml

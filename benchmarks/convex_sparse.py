@@ -65,7 +65,7 @@ def curve(seeds: range) -> None:
         setting = {"rounds": T, "dim": DIM, "contexts": contexts, "method": "windows"}
         for epsilon in epsilons:
             runs = found.over(regret, epsilon=epsilon, **setting)  # (seeds, points)
-            forced = f"{ARMS * SparseBandit(ARMS, DIM, T, epsilon).forced:,}"
+            forced = f"{ARMS * SparseBandit(ARMS, DIM, T, epsilon).forced_rounds:,}"
             show.add_row(f"epsilon = {epsilon:g}", forced, *map(with_error, runs.T))
         uniform = found.over(regret, "uniform", epsilon=epsilons[0], **setting)
         show.add_row("uniform play", "-", *map(with_error, uniform.T))

@@ -1,10 +1,13 @@
 """Streaming private convex optimisation: the paper's table, rates, dimensions, speed.
 
-    OMP_NUM_THREADS=1 python benchmarks/convex_streaming.py [table] [rates] [sparse] [interior]
-                                                            [speed] [--seeds 10]
+    OMP_NUM_THREADS=1 python benchmarks/convex_streaming.py [table] [entry] [rates] [inside]
+                                               [sparse] [interior] [skewed] [speed] [--seeds 10]
 
 table     SubOpt = (L(theta^) - L(theta))/(L(0) - L(theta)), y = <x, theta> + .05 z, x of unit l_q
           norm, theta = ones of unit l_p norm, test set of 10,000, (1, 1/T)-DP
+entry     the same with a theta of one entry, beside NoisySGD and Frank-Wolfe in every round
+inside    p = 1, theta at half the radius, T = 10^3 .. 10^5; Frank-Wolfe's vertices beside it
+skewed    label noise .2 (Exp(1) - 1), rows whose mean is not zero: what shortening does to it
 rates     excess risk against t, one learner per horizon, with the slope in log-log
 sparse    p = 1, four entries of theta are not zero, d = 10^2 .. 10^5: growth with log d
 interior  theta at half the radius, and at twice: then the best point is on the border, and slower
@@ -34,15 +37,31 @@ GRID = (0.3, 1.0, 3.0, 10.0)  # factors for the baselines' steps: the best on th
 
 
 class World:
-    """y = <x, theta> + .05 z with |x|_q = 1, theta = size * ones of unit l_p norm."""
+    """y = <x, theta> + .05 z with |x|_q = 1, theta = size * ones of unit l_p norm, or one entry.
 
-    def __init__(self, T: int, d: int, p: float, seed: int, size: float = 1.0) -> None:
+    skewed: noise .2 (Exp(1) - 1), and rows are normal around (1/2, ..., 1/2) before scaling.
+    """
+
+    def __init__(
+        self,
+        T: int,
+        d: int,
+        p: float,
+        seed: int,
+        size: float = 1.0,
+        *,
+        one_entry: bool = False,
+        skewed: bool = False,
+    ) -> None:
         rng = np.random.default_rng([seed, T, d])
         q = 1.0 if math.isinf(p) else p / (p - 1)
-        X = rng.normal(size=(T + TEST, d))
+        X = rng.normal(size=(T + TEST, d)) + 0.5 * skewed
         X /= np.linalg.norm(X, q, axis=1, keepdims=True)
-        self.theta = size * np.full(d, d ** (-1 / p))
-        y = X @ self.theta + 0.05 * rng.normal(size=T + TEST)
+        self.theta = size * (np.eye(d)[0] if one_entry else np.full(d, d ** (-1 / p)))
+        noise = 0.05 * rng.normal(size=T + TEST)
+        if skewed:
+            noise = 0.2 * (rng.exponential(size=T + TEST) - 1)
+        y = X @ self.theta + noise
         self.X = X[:T]
         self.y = y[:T]
         self.test = X[T:]
@@ -117,7 +136,7 @@ def table(seeds: range) -> None:
                 f"{TARGET[p][cell]:g}",
                 f"{PAPER[p][cell]:g}",
                 f"{found.mean(ours, epsilon=math.inf, **place):.5f}",
-                *(f"{value:.3f}" for value in others),
+                *(f"{value:.4f}" for value in others),
                 f"{PAPER_OTHER[p][cell]:g}",
             )
     CONSOLE.print(show)
@@ -143,12 +162,40 @@ def excess(*, T: int, d: int, p: float, size: float, seed: int) -> dict[str, flo
     return {"value": float(found - least)}
 
 
-def one_norm(*, T: int, d: int, epsilon: float, size: float, seed: int) -> dict[str, float]:
+def one_entry(*, T: int, d: int, p: float, how: str, step: float, seed: int) -> dict[str, float]:
+    """SubOpt for a theta of one entry."""
+    world = World(T, d, p, seed, one_entry=True)
+    if how == "NoisySGD":
+        fit = NoisySGD(LpBall(p, d), 1.0, 1 / T, passes=20, step=step, gradient_bound=0.3,
+                       noise=SeededNoise(seed))  # fmt: skip
+        return {"value": world.suboptimality(fit.fit(world.X, world.y).theta)}
+    learner = StreamingFrankWolfe(LpBall(p, d), T, 1.0, 1 / T, mechanism=how,
+                                  noise=SeededNoise(seed))  # fmt: skip
+    return {"value": stream(world, learner)}
+
+
+def skewed_noise(*, T: int, d: int, p: float, bound: float, seed: int) -> dict[str, float]:
+    """E (x . (theta^ - theta))^2 and what was shortened; a bound of 0 is the default."""
+    world = World(T, d, p, seed, 0.5, skewed=True)
+    learner = StreamingFrankWolfe(LpBall(p, d), T, 1.0, 1 / T, gradient_bound=bound or None,
+                                  noise=SeededNoise(seed))  # fmt: skip
+    for x, y in zip(world.X, world.y, strict=True):
+        learner.learn(x, y)
+    shift = world.test @ (learner.theta - world.theta)
+    return {"value": float(np.mean(shift**2)), "shift": float(np.mean(shift)),
+            "shortened": float(learner.shortened or 0.0)}  # fmt: skip
+
+
+def one_norm(
+    *, T: int, d: int, epsilon: float, size: float, seed: int, mechanism: str = "auto"
+) -> dict[str, float]:
     """p = 1: signs as rows, four entries; the excess risk is |theta^ - theta|_2^2."""
     rng = np.random.default_rng([seed, T, d])
     theta = np.zeros(d)
     theta[:4] = size * np.array([0.4, -0.3, 0.2, -0.1])
-    learner = StreamingFrankWolfe(LpBall(1, d), T, epsilon, 1 / T, noise=SeededNoise(seed))
+    learner = StreamingFrankWolfe(
+        LpBall(1, d), T, epsilon, 1 / T, mechanism=mechanism, noise=SeededNoise(seed)
+    )
     for _ in range(T):
         x = rng.integers(0, 2, d, dtype=np.int8) * 2.0 - 1.0
         learner.learn(x, float(x[:4] @ theta[:4]) + 0.05 * rng.normal())
@@ -177,6 +224,65 @@ def rates(
                 means = [found.mean(excess, T=T, d=10, p=p, size=size) for T in horizons]
             fitted = slope(horizons, means).value
             show.add_row(f"{p:g}", f"{size:g}", *(f"{m:.2e}" for m in means), f"{fitted:.2f}")
+    CONSOLE.print(show)
+
+
+def entry(seeds: range) -> None:
+    powers = (1.5, math.inf)
+    places = {"T": (1000, 2000), "d": (5, 10), "p": powers}
+    found = run([
+        *grid(one_entry, seeds=seeds, how=("auto", "blt"), step=(1.0,), **places),
+        *grid(one_entry, seeds=seeds[:4], how=("NoisySGD",), step=GRID, **places),
+    ])  # fmt: skip
+    show = new_table(
+        f"SubOpt, one entry, (1, 1/T)-DP, {len(seeds)} seeds; NoisySGD with its best step",
+        ("p", "T, d", "ours", "error", "Frank-Wolfe", "NoisySGD", "ratio"),
+    )
+    for p in powers:
+        for T, d in CELLS:
+            place = {"T": T, "d": d, "p": p}
+            mine = found.over(one_entry, how="auto", step=1.0, **place)
+            rival = min(found.mean(one_entry, how="NoisySGD", step=s, **place) for s in GRID)
+            plain = found.mean(one_entry, how="blt", step=1.0, **place)
+            show.add_row(f"{p:g}", f"{T}, {d}", f"{mine.mean():.4f}", f"{standard_error(mine):.4f}",
+                         f"{plain:.4f}", f"{rival:.4f}", f"{mine.mean() / rival:.1f}")  # fmt: skip
+    CONSOLE.print(show)
+
+
+def inside(seeds: range) -> None:
+    horizons = (1000, 10_000, 100_000)
+    kinds = ("auto", "vertices")
+    found = run([
+        cell for T in horizons
+        for cell in grid(one_norm, seeds=seeds if T < 100_000 else seeds[:4], T=(T,), d=(10,),
+                         epsilon=(1.0,), size=(0.5,), mechanism=kinds)
+    ])  # fmt: skip
+    show = new_table(f"p = 1, theta inside, d = 10, epsilon = 1: excess risk, {len(seeds)} seeds",
+                     ("mechanism", *(f"T = {T:,}" for T in horizons), "slope"))  # fmt: skip
+    for kind in kinds:
+        means = [found.mean(one_norm, T=T, d=10, epsilon=1.0, size=0.5, mechanism=kind)
+                 for T in horizons]  # fmt: skip
+        fitted = slope(horizons, means).value
+        show.add_row(kind, *(f"{m:.2e}" for m in means), f"{fitted:.2f}")
+    CONSOLE.print(show)
+
+
+def skewed(seeds: range) -> None:
+    bounds = (0.0, 0.065, 1.0)
+    horizons = (1000, 10_000)
+    found = run(grid(skewed_noise, seeds=seeds, T=horizons, d=(5,), p=(1.5,), bound=bounds))
+    show = new_table(
+        f"skewed label noise, p = 1.5, d = 5, epsilon = 1, {len(seeds)} seeds",
+        ("bound", "T", "excess risk", "mean shift of predictions", "shortened, as released"),
+    )
+    for bound in bounds:
+        for T in horizons:
+            place = {"T": T, "d": 5, "p": 1.5, "bound": bound}
+            risk, shift, told = (
+                found.mean(skewed_noise, name, **place) for name in ("value", "shift", "shortened")
+            )
+            show.add_row(f"{bound:g}" if bound else "default", f"{T:,}", f"{risk:.1e}",
+                         f"{shift:+.3f}", f"{told:.2f}")  # fmt: skip
     CONSOLE.print(show)
 
 
@@ -227,9 +333,12 @@ def speed(seeds: range) -> None:
 def main() -> None:
     parts: dict[str, Callable[[range], None]] = {
         "table": table,
+        "entry": entry,
         "rates": rates,
+        "inside": inside,
         "sparse": sparse,
         "interior": lambda seeds: rates(seeds, (2.0, 0.5), (1.5, 2.0, math.inf)),
+        "skewed": skewed,
         "speed": speed,
     }
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

@@ -22,12 +22,14 @@ from discreet.experiments import bandit_forecast_report
 from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
 from discreet.experiments.measure import grid
 from discreet.experiments.regression_forecast import Question, figure
+from discreet.experiments.regression_simulation import simulated
 from discreet.experiments.statistics import standard_error
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.information import expected_error, information_matrix, price_of_privacy
 
-RUNS = 10
+RUNS = 16
+LOCAL_RUNS = 8
 UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 BANDIT_RUNS = 20
 
@@ -112,6 +114,7 @@ def accuracy(
                          epsilon=(epsilon,), sigma=(sigma,), trust=(trust,))
     ])  # fmt: skip
     off = {}
+    covered = {}
     for world, draw in worlds.items():
         for d, n, epsilon, sigma in cases:
             X = draw(3000, d, np.random.default_rng(99))
@@ -122,11 +125,15 @@ def accuracy(
             for errors in (fits, plain):
                 errors[1] = math.sqrt(errors[1])
             known = {"trust": trust, "label_noise": sigma}
-            guess = [expected_error(X, n, epsilon, norm=norm, **known) for norm in ("l1", "l2")]
+            guessed = simulated(X, n, epsilon, 1e-6, trust=trust, noise=sigma, seed=99)
+            guess = [guessed.error, math.sqrt(np.mean(guessed.l2**2))]
             simple = expected_error(X, n, label_noise=sigma)
             price = price_of_privacy(X, n, epsilon, **known)
             ratios = np.array(guess) / fits
             off.setdefault(world, []).append(ratios)
+            low, high = guessed.interval
+            every = found.over(fit, "private", **setting)[:, 0]
+            covered.setdefault(world, []).extend((low < every) & (every < high))
             table.add_row(
                 world, str(d), f"{n:,}", f"{epsilon:g}", f"{sigma:g}",
                 f"{simple * 1e4:.1f} / {plain[0] * 1e4:.1f}",
@@ -136,12 +143,13 @@ def accuracy(
             )  # fmt: skip
         table.add_section()
     CONSOLE.print(table)
-    columns = ("covariates", "mean", "worst", "mean, l2", "worst, l2")
+    columns = ("covariates", "mean", "worst", "mean, l2", "worst, l2", "fits in the interval")
     factors = new_table(f"Off by a factor: {trust} trust, {kind}", columns)
     for world, ratios in off.items():
         logs = np.abs(np.log(ratios))
         each = np.exp([logs.mean(0), logs.max(0)]).T.ravel()
-        factors.add_row(world, *(f"{factor:.2f}" for factor in each))
+        cells = [f"{factor:.2f}" for factor in each]
+        factors.add_row(world, *cells, f"{100 * np.mean(covered[world]):.0f}%")
     CONSOLE.print(factors)
 
 
@@ -248,7 +256,7 @@ def bandit_worlds() -> None:
         fresh = found.over(regret, name=name, **setting)
         usual = float(np.median(fresh))
         public = linear_world(name, dim=d, seed=99)  # same features, another parameter
-        sets = public.contexts(1 if name == "fixed" else 500, np.random.default_rng(99))
+        sets = public.contexts(1 if name == "fixed" else 2000, np.random.default_rng(99))
         if clicks:  # the forecast adds the constant itself
             sets = math.sqrt(2) * sets[:, :, 1:]
         known = sets.shape[2]
@@ -339,8 +347,10 @@ def regression() -> None:
         RUNS,
     )  # fmt: skip
     accuracy("central", "held out", HELD_OUT, [(5, 5000, 0.7, 0.2), (12, 30_000, 0.7, 0.1)], RUNS)
-    accuracy("local", "fitted to", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], 3)
-    accuracy("local", "held out", HELD_OUT, [(5, 200_000, 2.0, 0.1)], 3)
+    accuracy(
+        "local", "fitted to", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], LOCAL_RUNS
+    )
+    accuracy("local", "held out", HELD_OUT, [(5, 200_000, 2.0, 0.1)], LOCAL_RUNS)
     path = Path(__file__).parents[1] / "docs" / "forecast.png"
     figure(path, Question(8, 20_000, 0.1, 1e-6), (0.3, 1.0, 3.0), ("central", "local"), 0.005)
     CONSOLE.print(f"Figure: docs/{path.name}")

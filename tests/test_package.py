@@ -56,7 +56,7 @@ def test_extras__all_is_everything_but_what_builds_and_documents():
         "optional-dependencies"
     ]
     named = set(re.findall(r"\w+", extras["all"][0])) - {"discreet"}
-    assert named == set(extras) - {"all", "dev", "docs"}
+    assert named == set(extras) - {"all", "demo", "dev", "docs"}
 
 
 def test_public_names__are_the_promised_ones():

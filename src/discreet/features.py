@@ -193,6 +193,10 @@ class FeatureMap:
         self.names = tuple(" * ".join(n for n in pair if n != "1") or "1" for pair in pairs)
         self.parts = tuple(attributes.names + own)  # names of z, and of c: `names` are products
         self.context_names = tuple(self._context.names)
+        count = len(self.context_names)
+        labels = [-1] * len(attributes.names) + list(range(len(own)))
+        # The action that a feature belongs to alone, -1 for those of all: LinearBandit's blocks.
+        self.block_of = tuple(label for label in labels for _ in range(count))
         self.scale = 1 / math.sqrt(squares)  # s: a weight times s is what a full column adds
         self.dim = len(self.names)
         if len(set(self.names)) < self.dim:

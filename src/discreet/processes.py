@@ -4,9 +4,10 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import connection, get_context, parent_process
+from typing import Any
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExec
     them, waits for nothing: work that has begun is cut off, so what it writes must be written
     completely or not at all.
     """
-    pool = ProcessPoolExecutor(workers, get_context(start), _as_worker)
+    pool = _Pool(workers, get_context(start), _as_worker)
     try:
         yield pool
     except BaseException:
@@ -27,6 +28,36 @@ def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExec
             process.terminate()
         raise
     pool.shutdown()
+
+
+class _Pool(ProcessPoolExecutor):
+    """A pool whose processes are deaf to Ctrl-C from birth, not only once `_as_worker` runs."""
+
+    def submit(self, *arguments: Any, **options: Any) -> "Future[Any]":
+        """As of any pool; it may start a process."""
+        with _undisturbed():
+            return super().submit(*arguments, **options)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits: processes that start here inherit that it is blocked, and are told all they
+    need to start. Another thread may take the signal meanwhile, so its handler waits too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    blocks = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
+    try:
+        yield
+    finally:
+        if blocks:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _as_worker() -> None:

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
-from discreet.bandits.learning import _radius, learned
+from discreet.bandits.learning import Sums, _radius, learned
 from discreet.bandits.window import (
+    BALANCE,
     COUNT,
     LONGEST,
     SENSITIVITY,
@@ -93,10 +94,12 @@ def looked_at(rng, view, limits):
     yield rows, rng.uniform(low, high, len(rows))
 
 
-def assert_bounded(v, weight):
+def assert_bounded(view, v, weight):
+    a, b = view.sides
+    assert a**2 + b**2 == pytest.approx(2, abs=1e-15)
     assert np.isfinite(v).all()
-    assert ((v[:, :-2] ** 2).sum(axis=1) <= 1 + 1e-12).all(), "features"
-    assert ((v[:, -2:] ** 2).sum(axis=1) <= 1 + 1e-12).all(), "residuals"
+    assert ((v[:, :-2] ** 2).sum(axis=1) <= a**2 + 1e-12).all(), "features"
+    assert ((v[:, -2:] ** 2).sum(axis=1) <= b**2 + 1e-12).all(), "residuals"
     assert (weight >= 0).all()
     assert (weight <= 1).all()
 
@@ -106,7 +109,7 @@ def test_transform__no_row_has_more_than_its_share(seed, d, limits):
     rng = np.random.default_rng(seed)
     view = some_transform(rng, d, limits=limits)
     for rows, rewards in looked_at(rng, view, limits):
-        assert_bounded(*view.rows(rows, rewards))
+        assert_bounded(view, *view.rows(rows, rewards))
 
 
 @given(SEEDS, st.integers(1, 4), st.sampled_from(["logistic", "probit"]))
@@ -114,7 +117,7 @@ def test_transform__no_row_has_more_than_its_share_when_means_are_in_range(seed,
     rng = np.random.default_rng(seed)
     view = some_transform(rng, d, name, (0.0, 1.0))
     for rows, rewards in looked_at(rng, view, (0.0, 1.0)):
-        assert_bounded(*view.rows(rows, rewards))
+        assert_bounded(view, *view.rows(rows, rewards))
 
 
 @pytest.mark.parametrize(
@@ -134,7 +137,7 @@ def test_transform__no_row_has_more_than_its_share_when_means_leave_the_range(na
         rng = np.random.default_rng(seed)
         view = some_transform(rng, 3, name, limits, unit)
         for rows, rewards in looked_at(rng, view, limits):
-            assert_bounded(*view.rows(rows, rewards))
+            assert_bounded(view, *view.rows(rows, rewards))
 
 
 def test_transform__even_a_row_outside_the_unit_ball_has_no_more_than_its_share():
@@ -147,11 +150,11 @@ def test_transform__even_a_row_outside_the_unit_ball_has_no_more_than_its_share(
         effective_rows=1000.0,
     )
     view = transform(sure, 1000, 12.0, (-1.0, 1.0), None)
-    assert_bounded(*view.rows(first[None], np.array([-1.0])))
+    assert_bounded(view, *view.rows(first[None], np.array([-1.0])))
     for length in (1.5, 2.0, 1e3):
-        assert_bounded(*view.rows(length * first[None], np.array([-1.0])))
+        assert_bounded(view, *view.rows(length * first[None], np.array([-1.0])))
         one = alone(view, length * first, -1.0)
-        assert_bounded(one[None, :12], one[12:13])
+        assert_bounded(view, one[None, :12], one[12:13])
 
 
 @given(SEEDS, st.integers(1, 5), st.sampled_from(["identity", "logistic"]))
@@ -163,7 +166,7 @@ def test_transform__one_row_at_a_time_is_the_same(seed, d, name):
         v, weights = view.rows(rows, rewards)
         for i in range(len(rows)):
             one = alone(view, rows[i], rewards[i])
-            assert_bounded(one[None, : d + 2], one[d + 2 : d + 3])
+            assert_bounded(view, one[None, : d + 2], one[d + 2 : d + 3])
             assert one[d + 2] == pytest.approx(weights[i], rel=1e-9)
             assert np.allclose(one[: d + 2], v[i], rtol=1e-9, atol=1e-12)
             assert one[d + 3 : d + 6].tolist() == [rewards[i], 1.0, 0.0]
@@ -212,10 +215,12 @@ def test_transform__weights_whitening_and_deviations_are_the_formulas():
             x = view.whitening @ phi / rho
             w = min(1, 1 / max(float(x @ x), 1e-300))
             assert weight[i] == pytest.approx(w)
-            assert np.allclose(v[i, :-2], math.sqrt(w) * x)
+            a, b = view.sides
+            assert b**2 / a**2 == pytest.approx(BALANCE if belief.effective_rows else 1.0)
+            assert np.allclose(v[i, :-2], a * math.sqrt(w) * x)
             r = np.clip((y - phi @ view.mean) / rho, -view.residual_bound, view.residual_bound)
             split = v[i, -2] * view.clip + v[i, -1] * view.residual_bound
-            assert split == pytest.approx(math.sqrt(w) * r)
+            assert split == pytest.approx(b * math.sqrt(w) * r)
 
 
 def test_transform__a_link_gives_the_row_its_slope():
@@ -229,7 +234,7 @@ def test_transform__a_link_gives_the_row_its_slope():
     x = slope * view.whitening @ phi / rho
     v, weight = view.rows(phi[None], np.array([1.0]))
     assert weight[0] == pytest.approx(min(1, 1 / float(x @ x)))
-    assert np.allclose(v[0, :-2], math.sqrt(weight[0]) * x)
+    assert np.allclose(v[0, :-2], view.sides[0] * math.sqrt(weight[0]) * x)
 
 
 @given(
@@ -276,6 +281,44 @@ def test_window__the_sensitivity_is_reached_by_a_row_that_changes_windows():
     assert np.linalg.norm(term - other) / SENSITIVITY == pytest.approx(0.971, abs=0.001)
     # So nothing smaller would do.
     assert pytest.approx(math.sqrt(8 + 2 * COUNT**2 + 4 * VALUE**2)) == SENSITIVITY
+
+
+def test_window__an_uneven_balance_reaches_the_same_sensitivity_and_no_more():
+    # v v' and u u' are farthest apart, sqrt(8), where v and u are orthogonal: opposite rewards and
+    # rows whose cosine is q. With q = 1 that is one row; with less, the same row moves less.
+    view = replace(
+        transform(Belief.prior(2, 1.0), 50, 12.0, (-1.0, 1.0), None), balance=BALANCE
+    )  # nothing is clipped
+    here = np.array([[1.0, 0.0]])
+    there = np.array([[BALANCE, math.sqrt(1 - BALANCE**2)]])
+    one, other = np.array([1.0]), np.array([-1.0])
+    n = 10  # entries of v v'
+    apart = np.linalg.norm((seen(view, here, one) - seen(view, there, other))[0, :n])
+    same = np.linalg.norm((seen(view, here, one) - seen(view, here, other))[0, :n])
+    assert apart == pytest.approx(math.sqrt(8))
+    assert same == pytest.approx(math.sqrt(8 - 2 * (view.sides[0] ** 2 - view.sides[1] ** 2) ** 2))
+    for angle in np.linspace(0, math.pi, 50):
+        row = np.array([[math.cos(angle), math.sin(angle)]])
+        moved = seen(view, here, one) - seen(view, row, other)
+        assert np.linalg.norm(moved) <= SENSITIVITY
+
+
+def test_window__sums_are_those_of_the_rows_whatever_the_balance():
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((50, 3))
+    rows /= 2 * np.linalg.norm(rows, axis=1, keepdims=True)
+    rewards = rng.uniform(-1, 1, 50)
+    belief = Belief.prior(3, 0.1)
+    found = []
+    for balance in (1.0, BALANCE, 0.1):
+        view = replace(transform(belief, 50, 12.0, (-1.0, 1.0), None), balance=balance)
+        sums = Sums.read(seen(view, rows, rewards).sum(axis=0), view, 12.0, 50, True)
+        assert np.allclose(sums.gram, rows.T @ rows)
+        assert np.allclose(sums.moment + sums.clipped_off, rows.T @ rewards)
+        assert sums.squares == pytest.approx(float(rewards @ rewards))
+        assert sums.noise_std == pytest.approx(12.0 * (1 + balance) / 2)  # 1 + q: BALANCE
+        found.append(sums.clipped_squares)
+    assert np.allclose(found, found[0])
 
 
 def test_window__publishes_number_and_sum_of_rewards_in_the_users_units():
@@ -672,11 +715,11 @@ def test_transform__any_finite_belief_makes_finite_contributions_of_length_at_mo
     for rewards in (np.full(len(rows), low), np.full(len(rows), high)):
         with np.errstate(all="raise", under="ignore"):
             v, weight = view.rows(rows, rewards)
-        assert_bounded(v, weight)
+        assert_bounded(view, v, weight)
         assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
         for row, reward in zip(rows, rewards, strict=True):
             one = alone(view, row, reward)
-            assert_bounded(one[None, : d + 2], one[d + 2 : d + 3])
+            assert_bounded(view, one[None, : d + 2], one[d + 2 : d + 3])
             assert one[: d + 2] @ one[: d + 2] <= 2 + 1e-12
 
 
@@ -711,7 +754,7 @@ def test_transform__with_an_intercept_any_finite_belief_makes_contributions_of_l
     for rewards in (np.full(len(rows), low), np.full(len(rows), high)):
         with np.errstate(all="raise", under="ignore"):
             v, weight = view.rows(rows, rewards)
-        assert_bounded(v, weight)
+        assert_bounded(view, v, weight)
         assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
 
 

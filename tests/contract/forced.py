@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits.sparse_windows import WindowArms
 from discreet.online.feedback import Batch, Batches
 from discreet.optimization.directions import VertexDirection
 from discreet.optimization.generalized import GeneralizedGaussianSum
+from discreet.optimization.sparse_windows import WindowArms
 from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, PrefixSum, mechanisms
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.lattice import LatticeSum

@@ -712,6 +712,8 @@ def _streams() -> list[Entry]:
         ("p = 4", domains.LpBall(4, d), {"loss": "logistic"}),
         ("p = 1.1 generalized", domains.LpBall(1.1, d), {"mechanism": "generalized-gaussian"}),
         ("p = 1", domains.LpBall(1, d), {}),
+        ("p = 2 sums", domains.LpBall(2, d), {"mechanism": "blt"}),
+        ("p = 1 vertices", domains.LpBall(1, d), {"mechanism": "vertices"}),
         ("p = 1 every-round", domains.LpBall(1, d), {"mechanism": "every-round"}),
         ("simplex", domains.Simplex(d), {"loss": "huber"}),
         ("polytope", domains.Polytope(np.vstack([np.eye(d), -np.eye(d)]), np.ones(2 * d)), {}),
@@ -721,8 +723,15 @@ def _streams() -> list[Entry]:
         def make(domain: Any = domain, more: Any = more) -> Any:
             return StreamingFrankWolfe(domain, 24, EPSILON, DELTA, noise=SeededNoise(2), **more)
 
-        selects = name in ("p = 1", "p = 1 every-round", "simplex")
-        clear = ("_direction._total",) if selects else ()
+        clear = {
+            "p = 2": ("_direction._sums",),
+            "p = 4": ("_direction._sums",),
+            "polytope": ("_direction._sums",),
+            "p = 1": ("_direction._arms._sums",),
+            "p = 1 vertices": ("_direction._total",),
+            "p = 1 every-round": ("_direction._total",),
+            "simplex": ("_direction._total",),
+        }.get(name, ())
         label = f"StreamingFrankWolfe {name}"
         out.append(Entry(label, StreamingFrankWolfe, make, Rows(), 20, clear=clear))
     ball = domains.LpBall(2, d)
@@ -852,6 +861,8 @@ PARTS = {
     "SymmetricChannel": "a mechanism",
     "Ledger": "keeps accounts",
     "SmoothedDirection": "inside StreamingFrankWolfe",
+    "DenseWindows": "inside StreamingFrankWolfe",
+    "SparseWindows": "inside StreamingFrankWolfe",
     "VertexDirection": "inside StreamingFrankWolfe and SparseBandit",
     "VertexArms": "inside SparseBandit",
     "WindowArms": "inside SparseBandit",

@@ -81,7 +81,9 @@ BANDITS = {
 }
 ROWS = {
     "frank-wolfe p=2": maker(StreamingFrankWolfe, LpBall(2, N)),
+    "frank-wolfe p=2, sums": maker(StreamingFrankWolfe, LpBall(2, N), mechanism="blt"),
     "frank-wolfe p=1": maker(StreamingFrankWolfe, LpBall(1, N)),
+    "frank-wolfe p=1, vertices": maker(StreamingFrankWolfe, LpBall(1, N), mechanism="vertices"),
     "frank-wolfe simplex, every round": maker(
         StreamingFrankWolfe, Simplex(N), mechanism="every-round"
     ),

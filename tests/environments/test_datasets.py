@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 from discreet.environments import LOGS, evaluate, logged, regression_data, world
 from discreet.environments.datasets import FLIGHT_REWARDS
+from discreet.environments.packages import randhie_columns
 from discreet.environments.randhie import PLANS
 
 
@@ -68,9 +70,28 @@ def test_randhie__the_model_is_calibrated_on_every_plan():
         assert fitted == pytest.approx(seen, abs=0.01), PLANS[plan]
 
 
+def test_randhie__the_model_that_is_kept_is_the_one_that_a_fit_finds():
+    each, log = world("randhie"), logged("randhie")
+    columns = randhie_columns()
+    problem = each.features[:][:, 0, 1] > 0
+    diseases = columns["disea"] / 60
+    own = [columns[name] for name in ("physlm", "hlthg", "hlthf", "hlthp")]
+    X = np.column_stack([problem, diseases, problem * diseases, *own])
+    for plan in range(5):
+        on = log.actions == plan
+        model = LogisticRegression(max_iter=1000, tol=1e-8).fit(X[on], log.rewards[on])
+        gap = np.abs(model.predict_proba(X)[:, 1] - each.means[:, plan])
+        assert gap.max() < 0.01, PLANS[plan]
+
+
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("diabetes", (442, 10)), ("randhie", (20_190, 9)), ("flights", (327_346, 8))],
+    [
+        ("diabetes", (442, 10)),
+        ("fair", (6366, 8)),
+        ("randhie", (20_190, 9)),
+        ("flights", (327_346, 8)),
+    ],
 )
 def test_regression_data__lies_within_the_public_bounds(name, shape):
     X, y = regression_data(name)

@@ -6,22 +6,58 @@ import time
 import numpy as np
 import pytest
 
+from discreet.experiments import regression_simulation
 from discreet.experiments.regression_forecast import Question, _count, answer, read_sample, run
+from discreet.experiments.regression_simulation import simulated
 from discreet.experiments.sheet import Files
 from discreet.regression.information import error_limit, expected_error
 
 
-def test_answer__repeats_the_forecasts():
+@pytest.fixture(autouse=True)
+def _few_runs(monkeypatch):
+    monkeypatch.setattr(regression_simulation, "MOST_RUNS", regression_simulation.LEAST_RUNS)
+
+
+def test_answer__is_the_mean_of_fits_to_stand_ins():
     question = Question(6, 5000, noise=0.2, delta=1e-7)
     line = answer(question, "central", 1.0, target=0.01)
-    assert line.error == expected_error(6, 5000, 1.0, 1e-7, label_noise=0.2)
+    fits = simulated(6, 5000, 1.0, 1e-7, trust="central", noise=0.2)
+    assert line.error == fits.error
+    assert (line.low, line.high) == fits.interval
+    assert line.low < line.error < line.high
+    assert line.formula == expected_error(6, 5000, 1.0, 1e-7, label_noise=0.2)
     assert line.plain == expected_error(6, 5000, label_noise=0.2)
-    assert line.limit < line.error
+    assert line.limit < line.formula
     assert line.price > 1
     assert line.needed is not None
-    assert expected_error(6, int(line.needed), 1.0, 1e-7, label_noise=0.2) <= 0.01
+    reached = simulated(6, int(line.needed), 1.0, 1e-7, trust="central", noise=0.2, runs=12, seed=1)
+    assert reached.error == pytest.approx(0.01, rel=0.3)
     plain = answer(question, "none", math.inf)
     assert (plain.error, plain.price, plain.needed) == (plain.plain, 1.0, None)
+
+
+def test_simulated__foresees_rare_directions_that_the_formula_underrates():
+    basis = np.eye(8)[np.minimum(np.random.default_rng(0).geometric(0.5, 3000) - 1, 7)]
+    known = {"trust": "central", "noise": 0.1, "runs": 12}
+    fresh = simulated(basis, 2000, 1.0, 1e-6, **known, seed=1)
+    ratio = simulated(basis, 2000, 1.0, 1e-6, **known).error / fresh.error
+    assert 1 / 1.25 < ratio < 1.25
+
+
+def test_simulated__an_interval_of_19_in_20_covers_about_that_many():
+    guess = simulated(4, 2000, 1.0, 1e-6, trust="central", noise=0.1, runs=12)
+    fresh = simulated(4, 2000, 1.0, 1e-6, trust="central", noise=0.1, runs=30, seed=1)
+    low, high = guess.interval
+    assert 0.8 <= np.mean((low < fresh.l1) & (fresh.l1 < high)) <= 1
+
+
+def test_simulated__with_too_many_rows_fits_fewer_and_scales(monkeypatch):
+    known = {"trust": "central", "noise": 0.1, "runs": 8}
+    monkeypatch.setattr(regression_simulation, "WORK", 4 * 4 * 4000.0)
+    few = simulated(4, 40_000, 1.0, 1e-6, **known)
+    monkeypatch.undo()
+    assert few.error == pytest.approx(simulated(4, 40_000, 1.0, 1e-6, **known).error, rel=0.3)
+    assert simulated(regression_simulation.MOST_COLUMNS + 1, 10, 1.0, 1e-6, **known) is None
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv", "header.csv"])
@@ -65,7 +101,7 @@ def test_run__draws_both_trusts(tmp_path, capsys):
     X = rng.standard_normal((100, 3)) / 5
     X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
     files = Files(tmp_path)
-    run(Question(X, 1000, noise=0.1, delta=1e-6), [1.0], trust="both", target=0.02, files=files)
+    run(Question(X, 1000, noise=0.1, delta=1e-6), [3.0], trust="both", target=0.1, files=files)
     path = files.figure
     text = capsys.readouterr().out
     for word in ("central", "local", "none", "price", "limit", "rows needed"):

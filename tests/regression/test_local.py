@@ -443,3 +443,46 @@ def test_local_methods__equal_rows_without_noise_give_finite_estimates(length):
                 assert X[0] @ estimate.theta == pytest.approx(X[0, 0], rel=1e-3)
                 # Rounding decides how singular equal rows are: numpy 2.4 is .001 off, 2.5 is .0014.
                 assert np.diag(estimate.covariance) == pytest.approx((d - 1) / d**2, abs=3e-3)
+
+
+# -- what later phases ask -------------------------------------------------------------------------
+
+
+def asked_after_first_scale(X, y, epsilon=20.0):
+    """The state of the second phase's fit, from reports with little noise."""
+    server = Server(X.shape[1], len(X), epsilon)
+    noise = SeededNoise(0)
+    start = 0
+    for _ in range(2):
+        rows = slice(start, start + server.size)
+        start += server.size
+        coins = (np.arange(server.size) + 0.5) / server.size
+        for sent in report_many(X[rows], y[rows], server.ask(), coins, noise):
+            server.take(sent)
+        server.close()
+    return server.ask()
+
+
+def test_local__residuals_are_asked_for_where_they_are_shorter_than_labels():
+    X, y, theta = world(20_000)
+    state = asked_after_first_scale(X, y)
+    assert np.linalg.norm(state.theta - theta) < 0.3
+    assert 0.1 < state.questions[0].clip < 0.5
+
+
+def test_local__labels_of_plus_and_minus_one_are_asked_for_as_they_are():
+    # Around an estimate of theta they would be longer than they are, and cutting them would bias.
+    X, y, _ = world(4000)
+    state = asked_after_first_scale(
+        X, np.where(y / 2 > np.random.default_rng(1).uniform(-1, 1, len(y)), 1.0, -1.0)
+    )
+    assert not state.theta.any()
+    assert {question.clip for question in state.questions} == {1.0}
+
+
+def test_local__a_tail_of_rare_ones_is_not_cut():
+    X, _, _ = world(20_000)
+    ones = np.random.default_rng(1).random(len(X)) < 0.1
+    state = asked_after_first_scale(X, ones.astype(float))
+    assert not state.theta.any()
+    assert {question.clip for question in state.questions} == {1.0}

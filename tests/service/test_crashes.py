@@ -315,7 +315,7 @@ class Machine(RuleBasedStateMachine):
         # A plain count moves by whole rewards from the draw that this window began with.
         moved = rows - stored
         assert abs(moved - round(moved)) < 1e-3
-        assert -1e-3 <= moved <= len(self.tokens)
+        assert 0 <= round(moved) <= len(self.tokens)
 
     @property
     def opened(self) -> dict[int, Any]:
@@ -328,7 +328,8 @@ class Machine(RuleBasedStateMachine):
         for drawn in self.drawn:
             noise = float(drawn[-2] / VALUE)
             moved = rows - noise
-            if abs(moved - round(moved)) < 1e-6 and -1e-6 < moved <= len(self.tokens):
+            whole = round(moved)
+            if abs(moved - whole) < 1e-6 and 0 <= whole <= len(self.tokens):
                 found.append(noise)
         assert len(found) == 1, "the sum does not hold exactly one draw"
         return found[0]

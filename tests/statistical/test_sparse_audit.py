@@ -12,7 +12,7 @@ import math
 import pytest
 
 from discreet.audit import ATTACKS, audit, audit_scores
-from discreet.bandits.sparse_windows import CURVATURE
+from discreet.optimization.sparse_windows import CURVATURE
 from discreet.privacy.gaussian import gaussian_epsilon
 
 SURE = 0.9999

@@ -12,6 +12,7 @@ from discreet.audit.attack import ATTACKS, Attack
 from discreet.bandits.linear import MANY
 from discreet.domains import Ball, Simplex
 from discreet.online import FTRL
+from discreet.optimization.windows import DenseWindows
 from discreet.privacy import Guarantee, Tree
 from discreet.privacy.guarantee import is_attack_on
 
@@ -143,6 +144,10 @@ def _frank_wolfe(learner: Any, promise: Guarantee) -> Names:
     shape = learner.domain.lp_shape
     if learner.domain.axis_vertices is not None and (shape is None or shape.p == 1):
         return  # attacks on its choices hold them to their own price, not to this promise
+    if isinstance(learner._direction, DenseWindows):
+        yield "streaming frank-wolfe windows"
+        yield "streaming frank-wolfe windows, three rows of one user"
+        return
     if learner.mechanism == "generalized-gaussian":
         few = learner.domain.dim <= 7  # l_2 noise
         yield "streaming frank-wolfe generalised gaussian" + ("" if few else ", ten dimensions")

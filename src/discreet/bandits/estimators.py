@@ -37,6 +37,7 @@ from discreet.bandits.window import (
     transform,
 )
 from discreet.decisions import Policy
+from discreet.least_squares.blocks import SHARED, Blocks
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
 from discreet.privacy.accumulator import NoisySum
@@ -186,10 +187,18 @@ class InformationWeighted(Estimator):
     share: float | None = None  # of mu^2, about, that each window has; None: all
     holdout: bool = False  # whether held-out rounds are counted apart
     half_life: float | str | None = None  # decisions after which a reward counts half
+    blocks: tuple[int, ...] | None = None  # of each feature; None: all may occur together
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
     )
+
+    @property
+    def structure(self) -> Blocks | None:
+        """Which features may occur together; a constant beside them does with all."""
+        if self.blocks is None:
+            return None
+        return Blocks((*self.blocks, *[SHARED] * (self.prior.constant > 0)))
 
     @property
     def first(self) -> int:  # type: ignore[override]
@@ -269,7 +278,7 @@ class InformationWeighted(Estimator):
         rows = (
             size if belief.steady else min(size, max(self.first, math.ceil(belief.answered * size)))
         )
-        view = transform(belief, rows, total.release.scale, self.limits, link)
+        view = transform(belief, rows, total.release.scale, self.limits, link, self.structure)
         return WeightedWindow(size, view, total)
 
 
@@ -311,6 +320,7 @@ class WeightedWindow(EstimatorWindow):
         self._terms = (np.empty(len(self._first)), np.empty(len(self._first)))
         self._scale = estimator.scale
         self._half_life = estimator.half_life
+        self._blocks = estimator.structure
         return super().attach(estimator, noise)
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
@@ -374,5 +384,7 @@ class WeightedWindow(EstimatorWindow):
         """The sum as it is: its noise was drawn, and booked, when the window opened."""
         std = self.total.release.scale
         released = self.total.publish()[: len(self._upper[0]) + TOTALS]
-        after = learned(belief, self.transform, released, std, self.size, self._half_life)
+        after = learned(
+            belief, self.transform, released, std, self.size, self._half_life, self._blocks
+        )
         return after, ()

@@ -20,6 +20,7 @@ from discreet.arrays import Array
 from discreet.bandits.belief import Belief, prior_precision, prior_precisions
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
 from discreet.least_squares import Posterior, clipped_normal
+from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.posterior import log_evidence, projected_mean
 from discreet.least_squares.shrinkage import (
     GramEstimate,
@@ -68,11 +69,11 @@ class Sums:
     answers_std: float  # of the noise in it
     thin: bool  # there may have been no rows at all
     proven: bool  # there were rows
-    noise_std: float  # on a diagonal entry
+    noise_std: float  # on a diagonal entry of the Gram matrix
 
     @classmethod
     def read(
-        cls, released: Array, transform: Transform, noise_std: float, size: int, steady: bool
+        cls, released: Array, transform: Transform, release_std: float, size: int, steady: bool
     ) -> "Sums":
         """From the released vector of a window of so many decisions.
 
@@ -80,19 +81,19 @@ class Sums:
         tell a full window from an empty one. Otherwise the count must stand out of its noise.
         """
         d = len(transform.mean)
-        R = transform.clip
-        E = transform.residual_bound
-        matrix = vector_to_symmetric(released[:-TOTALS])
+        R, E = transform.units
+        a, _ = transform.sides
+        matrix = vector_to_symmetric(released[:-TOTALS]) / a**2
         squares = R**2 * matrix[d, d] + 2 * R * E * matrix[d, d + 1] + E**2 * matrix[d + 1, d + 1]
         count = released[-TOTALS] / COUNT
-        count_std = noise_std / COUNT
+        count_std = release_std / COUNT
         plain = released[1 - TOTALS] / VALUE
         # Three counts by their precision. Of n rows each says n, but for weights, which are small
         # where whitening makes rows too long, or the trace, where it leaves them too short.
-        precision = np.array([COUNT**2, VALUE**2, 1 / d])
+        precision = np.array([COUNT**2, VALUE**2, a**4 / d])
         counts = precision * [count, plain, float(np.trace(matrix[:d, :d]))]
         answers = float(counts.sum() / precision.sum())
-        answers_std = noise_std / math.sqrt(precision.sum())
+        answers_std = release_std / math.sqrt(precision.sum())
         proven = answers > THIN * answers_std
         untraced = float(counts[:2].sum() / precision[:2].sum())
         thin = not (proven or (steady and max(answers, untraced) > FULL * size))
@@ -103,14 +104,14 @@ class Sums:
             gram=matrix[:d, :d],
             moment=matrix[:d, d] * R,
             clipped_off=matrix[:d, d + 1] * E,
-            clipped_squares=matrix[d, d],
+            clipped_squares=matrix[d, d] / transform.balance,
             squares=squares,
             count=min(max(count, 0.5 * count_std), size),
             answers=answers,
             answers_std=answers_std,
             thin=thin,
             proven=proven,
-            noise_std=noise_std,
+            noise_std=release_std / a**2,
         )
 
 
@@ -160,11 +161,12 @@ def learned(
     belief: Belief,
     transform: Transform,
     released: Array,
-    noise_std: float,
+    release_std: float,
     size: int,
     half_life: float | str | None = None,
+    blocks: Blocks | None = None,
 ) -> Belief:
-    """The belief after a window.
+    """The belief after a window whose release has noise of `release_std` in every number.
 
     `half_life` (decisions) discounts older evidence; "auto" does so only if the release is much
     more likely then.
@@ -172,15 +174,18 @@ def learned(
     if not isinstance(half_life, str | None):
         belief = belief.discounted(2 ** (-size / half_life))
     d = len(belief.mean)
-    R = transform.clip
-    E = transform.residual_bound
+    R, E = transform.units
     nu = belief.reward_variance
     whitening = transform.isotropic
-    sums = Sums.read(released, transform, noise_std, size, belief.steady)
+    sums = Sums.read(released, transform, release_std, size, belief.steady)
     if sums.thin:  # what a release does not know it must not believe
         if not belief.proven:  # nor must what earlier ones seemed to know
             belief = belief.unlearnt()
         return replace(_waiting(belief, sums, size), windows=belief.windows + 1)
+    noise_std = sums.noise_std
+    if blocks is not None:  # other products are 0, so what was released of them is noise
+        sums = replace(sums, gram=sums.gram * blocks.together)
+    width = d if blocks is None else blocks.width
     rows = RECENT * belief.effective_rows + sums.count
     squares = RECENT * belief.residual_sum_of_squares + sums.squares
     squares_noise = math.hypot(RECENT * belief.residual_noise_std, noise_std * (R**2 + E**2))
@@ -199,11 +204,11 @@ def learned(
     # window by window, that theta is 0 there. Until they are proven, they say no more than once.
     proof = belief.proof + sums.gram
     proof_variance = belief.proof_variance + noise_std**2
-    unproven = unproven_rows(proof, proof_variance if belief.effective_rows > 0 else 0.0)
+    unproven = unproven_rows(proof, proof_variance if belief.effective_rows > 0 else 0.0, width)
     at_first = whitening.of_parameters(np.asarray(np.linalg.inv(before.prior), float))
     delta = _unproven_error(whitening.of_parameters(error), at_first, unproven)
     gram, cautious_gram = shrink_entries(
-        sums.gram, expected, whitening.matrix @ belief.mean, delta, noise_std, unproven
+        sums.gram, expected, whitening.matrix @ belief.mean, delta, noise_std, unproven, blocks
     )
     # Of the residuals' squares, part is what the belief did not know: not noise.
     seen = whitening.unwhitened(gram.matrix)
@@ -237,14 +242,14 @@ def learned(
             kept = _kept(before, *moment.observation(gram, transform, noise_std))
             if kept < 1:
                 older = belief.discounted(kept)
-                return learned(older, transform, released, noise_std, size, "once")
+                return learned(older, transform, released, release_std, size, "once", blocks)
         posterior = moment.observed_by(before, gram, transform, noise_std)
         cautious = moment.observed_by(cautious_before, cautious_gram, transform, noise_std)
     rho2 = 1 / (1 - min(explained / nu, 0.95)) if transform.spread.any() else 1.0
     recent = RECENT * belief.gram + rho2 * whitening.unwhitened(gram.unreduced)
     # A longer theta would promise rewards beyond their range, for rows such as these.
     longest_theta = math.sqrt(d * rows / max(float(np.trace(recent)), 1e-12 * rows))
-    visible = _visible(sums.gram, noise_std, transform.whitening)
+    visible = _visible(sums.gram, noise_std * math.sqrt(width / d), transform.whitening)
     radius = _radius(posterior, belief.radius, belief.constant, visible)
     radius = min(radius, max(belief.radius, longest_theta))
     posterior = posterior.with_prior(prior_precision(d, radius, belief.constant))
@@ -385,7 +390,7 @@ def _residuals(
         return Residuals(math.nan, 1.0, 1.0, 1.0, True)
     clip = transform.clip / math.sqrt(nu)
     expected = sums.count * clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2
-    variance = sums.noise_std**2 + (MISFIT * sums.count) ** 2
+    variance = (sums.noise_std / transform.balance) ** 2 + (MISFIT * sums.count) ** 2
     log = -((sums.clipped_squares - expected) ** 2) / (2 * variance)
     log -= (np.log(SCALES) / SPREAD) ** 2 / 2
     below = np.cumsum(np.exp(log - log.max()))

@@ -8,12 +8,13 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
     here    window           belief.mean    belief.root      policy
 """
 
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, one_of
+from discreet.arrays import Array, finite, integer, one_of
 from discreet.bandits.descent import Descent
 from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
 from discreet.bandits.learner import FOREVER, Bandit
@@ -32,6 +33,7 @@ from discreet.bandits.value import CONFIDENCE, Holdout, Totals, Value, values
 from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
 from discreet.features import FeatureMap
+from discreet.least_squares.blocks import SHARED
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise
@@ -85,6 +87,9 @@ class LinearBandit(Bandit):
                        unit="person"), or "all", one in each window, and windows share the budget
         half_life      decisions after which a reward counts half; windows are at most half as long.
                        "auto" forgets only when releases show that theta has moved; None: never
+        blocks         a label for each feature, where no row has features of two blocks: weights
+                       for every action (`FeatureMap.block_of`); -1 for features beside any. What
+                       must be 0 is then not estimated: less noise for the same promise
         crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", the least part of a
                        window's rewards that must come, and of honest devices that is counted on
         holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
@@ -136,6 +141,7 @@ class LinearBandit(Bandit):
         unit: str = "round",
         visits: str | None = None,
         half_life: float | str | None = None,
+        blocks: Sequence[int] | None = None,
         crowd: Crowd | None = None,
         holdout: Holdout | None = None,
         clip: bool = False,
@@ -161,6 +167,7 @@ class LinearBandit(Bandit):
         self.visitors = Visitors() if self.visits else None
         self.holdout = holdout
         kind = self._kind()
+        self.blocks = self._labels(blocks, kind)
         self.half_life = self._forgetting(half_life, kind)
         if holdout is not None and kind != "information-weighted":
             raise ValueError("only estimator='information-weighted' releases what a holdout needs")
@@ -210,6 +217,19 @@ class LinearBandit(Bandit):
             )
         return float(half_life)
 
+    def _labels(self, blocks: Sequence[int] | None, kind: str) -> tuple[int, ...] | None:
+        if blocks is None:
+            return None
+        if kind != "information-weighted":
+            raise ValueError("blocks needs estimator='information-weighted' and trust='joint'")
+        labels = tuple(integer("blocks", each, least=SHARED) for each in blocks)
+        if len(labels) != self.dim:
+            raise ValueError(
+                f"blocks must have a label for each of the {self.dim} features, got {len(labels)}; "
+                "a FeatureMap has them as `block_of`"
+            )
+        return labels
+
     def _kind(self) -> str:
         """What makes the releases."""
         if self.trust != "joint":
@@ -238,6 +258,7 @@ class LinearBandit(Bandit):
                 share,
                 self.holdout is not None,
                 self.half_life,
+                self.blocks,
             )
 
         if self.visits != "all":

@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, numbers, one_of, positive
 from discreet.bandits.sparse_vertices import VertexArms
-from discreet.bandits.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.decisions import Decision, RoundSet
 from discreet.links import link as link_named
+from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged

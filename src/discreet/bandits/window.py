@@ -10,7 +10,8 @@ around what is known already, so that the noise shrinks with the error that is l
 With residual r = reward - <phi, mean>, of standard deviation rho = sqrt(1 + phi' C phi / nu) in
 units of sqrt(nu), and x = M phi / rho, a row enters the release as the symmetric matrix v v',
 
-    v = sqrt(w) [x; f/R; g/E],    w = min(1, 1/|x|^2),    r/rho = f + g,  (f/R)^2 + (g/E)^2 <= 1
+    v = sqrt(w) [a x; b f/R; b g/E],    w = min(1, 1/|x|^2),    r/rho = f + g
+    (f/R)^2 + (g/E)^2 <= 1,    a^2 + b^2 = 2,    hence |v|^2 <= 2
 
 f is the residual clipped at R, a few standard deviations; g is what was clipped off, released
 beside it at no extra noise, to notice rewards for which clipping is wrong. E bounds every residual.
@@ -28,6 +29,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
+from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.clipping import squares
 from discreet.least_squares.posterior import root
 from discreet.links import BoundedLink, Link
@@ -68,6 +70,10 @@ def totals(weight: Array, rewards: Array) -> Array:
 
 LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
+# q, the residual's part of |v|^2 over that of x. The noise of the Gram matrix is as 1 + q, that of
+# the moment as (1 + q) / sqrt(q): less than 1 gains 25% of the first for 6% of the second. In the
+# first window 1, because its sum of squares, whose noise is as (1 + q) / q, must tell coins.
+BALANCE = 0.5
 EVEN = 30.0  # the same where nothing is clipped: Gram noise times all of theta, so stay isotropic
 UNIT = 0.4  # of what the prior lets expect of a signal counts for the first window's R
 LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
@@ -90,6 +96,19 @@ class Transform:
     middle: float = 0.0  # of the rewards, where they have an intercept
     half: float = 1.0  # of their range, in the same case
     constant: float = 0.0  # the last entry of every row, in the same case
+    balance: float = 1.0  # q = b^2 / a^2
+
+    @property
+    def sides(self) -> tuple[float, float]:
+        """a and b, with a^2 + b^2 = 2 and b^2 = q a^2."""
+        a = math.sqrt(2 / (1 + self.balance))
+        return a, a * math.sqrt(self.balance)
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """R and E over sqrt(q): of residuals in the released sums, over a^2."""
+        root = math.sqrt(self.balance)
+        return self.clip / root, self.residual_bound / root
 
     @cached_property
     def isotropic(self) -> Whitening:
@@ -129,9 +148,13 @@ class Transform:
             rho = np.sqrt(1 + scale * scale * squares(products[:, d + 2 + BESIDE :]))
             scale = scale / rho
             residual = residual / rho
-        # |v|^2 <= 2, and v is finite, whatever the belief, the row and the reward are.
+        # |v|^2 <= a^2 + b^2 = 2, and v is finite, whatever the belief, the row and the reward are.
         v = products[:, : d + 2]
-        return bounded_rows(x, residual, self.clip, self.residual_bound, scale, out=v)
+        v, weights = bounded_rows(x, residual, self.clip, self.residual_bound, scale, out=v)
+        a, b = self.sides
+        v[:, :d] *= a
+        v[:, d:] *= b
+        return v, weights
 
     def one_by_one(self) -> tuple[Array, Callable[[Array, float], None]]:
         """An array, and a function that writes [v; weight; reward; 1; 0] of a row to it.
@@ -153,6 +176,7 @@ class Transform:
         limit = self.residual_bound
         limit2 = limit * limit
         curve = 1 / (clip * clip) + 1 / limit2
+        a, b = self.sides
 
         def write(row: Array, reward: float) -> None:
             row.dot(factors, entries)
@@ -178,10 +202,10 @@ class Transform:
             kept = (size <= clip) * size + (size > clip) * far
             root = sqrt(weight)
             signed = copysign(root, residual)
-            scales.fill(scale * root)
+            scales.fill(a * scale * root)
             np.multiply(x, scales, x)
-            entries[d] = signed * kept / clip
-            entries[d + 1] = signed * (size - kept) / limit
+            entries[d] = b * signed * kept / clip
+            entries[d + 1] = b * signed * (size - kept) / limit
             entries[d + 2] = weight
             entries[d + 3] = reward
             entries[d + 4] = 1.0
@@ -195,9 +219,11 @@ def transform(
     noise_std: float,
     limits: tuple[float, float],
     link: BoundedLink | None,
+    blocks: Blocks | None = None,
 ) -> Transform:
     """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
+    balance = 1.0 if belief.effective_rows == 0 else BALANCE
     low, high = limits
     middle = 0.0
     half = 1.0
@@ -211,7 +237,7 @@ def transform(
     nu = max(belief.reward_variance, 1e-30)
     if not belief.may_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
         if link is None:
-            shift, bound = _intercept_shift(belief, largest)
+            shift, bound = _intercept_shift(belief, largest, balance)
             centre = np.append(np.zeros(d - 1), shift)
         clip = bound
     else:
@@ -225,13 +251,14 @@ def transform(
     return Transform(
         centre,
         (0.0 if plain else 1.0) * _finite(root(careful) / math.sqrt(nu)),
-        _finite(_whitening(belief, careful, nu, plain)),
+        _finite(_whitening(belief, careful, nu, plain, blocks)),
         max(clip, NARROWEST * bound),
         bound,
         link,
         middle,
         half,
         belief.constant,
+        balance,
     )
 
 
@@ -246,27 +273,32 @@ def bounded(link: Link, scale: float) -> BoundedLink | None:
     return link.within(link.predictor_bound + (abs(top) if math.isfinite(top) else 0.0), scale)
 
 
-def _intercept_shift(belief: Belief, largest: float) -> tuple[float, float]:
+def _intercept_shift(belief: Belief, largest: float, balance: float) -> tuple[float, float]:
     """Where nothing is clipped: the centre of theta's last entry, and the bound E it leads to.
 
     Without an intercept the centre is 0. With one, |r| <= largest + a for a centre of a / constant;
-    the noise of the Gram matrix acts on what is left of that entry.  Least E^2 + (rest)^2:
-    a = (|theta_c| / c - 1) / (1 + 1 / c^2), c the constant.
+    the noise of the Gram matrix acts on what is left of that entry. Least E^2 / q + (rest)^2:
+    a = (|theta_c| / c - 1 / q) / (1 / q + 1 / c^2), c the constant, q the balance.
     """
     constant = belief.constant
     if not constant:
         return 0.0, largest
     last = float(belief.mean[-1])
-    aside = min(max((abs(last) / constant - 1) / (1 + 1 / constant**2), 0.0), 0.9)
+    aside = (abs(last) / constant - 1 / balance) / (1 / balance + 1 / constant**2)
+    aside = min(max(aside, 0.0), 0.9)
     return math.copysign(aside / constant, last), largest + aside
 
 
-def _whitening(belief: Belief, careful: Array, nu: float, plain: bool) -> Array:
+def _whitening(
+    belief: Belief, careful: Array, nu: float, plain: bool, blocks: Blocks | None
+) -> Array:
     """Recent rows become isotropic and of length about 1, no finer than the noise."""
     d = len(belief.mean)
     if belief.effective_rows == 0:  # rows may have length 1, and nothing is known
         return np.eye(d)
     gram = _finite(belief.gram / belief.effective_rows)
+    if blocks is not None:  # features that are never together stay so
+        gram = gram * blocks.within
     values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
     ridge = (EVEN if plain else ISOTROPY) * float(values.mean())
     ridge += min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12

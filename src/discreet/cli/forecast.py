@@ -92,8 +92,8 @@ def forecast(
     before any private row is read. Say what the features look like: a
     dimension (directions spread evenly), or better a public sample of rows
     such as yours. Never forecast from the private rows themselves: the
-    forecast would leak them. Regression is forecast by formulas, a bandit by simulating the
-    learner on a stand-in for your world.
+    forecast would leak them. Both are forecast by the learner itself, run on
+    stand-ins for your rows or your world.
 
     \b
     how to choose

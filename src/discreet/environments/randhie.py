@@ -12,19 +12,37 @@ The data ship with statsmodels (public domain): 20,190 person-years, up to five 
 """
 
 from functools import cache
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
 
 from discreet.arrays import Array
 from discreet.environments.logs import Log
-from discreet.environments.packages import package
+from discreet.environments.packages import randhie_columns
 from discreet.environments.tables import FeatureTable, TableWorld
 from discreet.features import FeatureMap, Number
 
 PLANS = ("free", "25%", "50%", "95%", "deductible")
 ENOUGH, PLENTY = 1, 2  # visits: at least, with a problem; at most, without
 _CONTEXT = {"problem": Number(0, 1), "diseases": Number(0, 60)}  # public bounds
+# For each plan: the intercept, then problem, diseases, problem * diseases, limitation, and health
+# rated good, fair, poor. Fitted once by scikit-learn's LogisticRegression, whose versions stop
+# at points that differ in the third digit of a probability: the world must not.
+_MODELS = np.array([
+    (0.6999211596162961, -0.023813205795994736, -2.7594267412851425, 4.3297942903298505,
+     0.6982661325109804, 0.09784099929672649, -0.16904364007316253, 0.2732401719126059),
+    (1.1242504009242615, -0.739916220696508, -2.2278303862940794, 5.146892980756911,
+     0.40499062052302914, -0.008606339073098546, -0.7113148841910356, -0.4754341083241765),
+    (1.144126562462404, 0.1951217115159093, -2.3716879555015744, 1.7205481976603034,
+     -0.9096328313988423, 0.10863701707510634, -0.4333775372983908, 0.12220711154669069),
+    (1.4038221919050435, -2.450871276770216, -1.7152627361886892, 2.885922450357299,
+     1.2279814697672604, 0.3225566428016034, 1.2378167388685757, 0.9318052673826863),
+    (1.294551494040734, -1.3659822304267328, -2.04176501005484, 3.7525314972783526,
+     0.613529938002863, -0.07606927938881217, 0.04667482693188769, -0.03558605835797685),
+])  # fmt: skip
+
+_Columns = dict[str, Array]
 
 
 @cache
@@ -38,14 +56,14 @@ def randhie_log() -> Log:
     >>> len(log), log.n_actions, round(log.mean_reward, 2)
     (20190, 5, 0.67)
     """
-    frame = _frame()
-    plans = _plans(frame)
+    columns = randhie_columns()
+    plans = _plans(columns)
     fractions = np.bincount(plans, minlength=len(PLANS)) / len(plans)
     return Log(
         "randhie",
-        _features(frame),
+        _features(columns),
         plans,
-        _rewards(frame),
+        _rewards(columns),
         fractions[plans],
         len(PLANS),
         all_propensities=np.broadcast_to(fractions, (len(plans), len(PLANS))),
@@ -61,42 +79,35 @@ def randhie_world() -> TableWorld:
     exact in this world, and an approximation of that in the experiment. Learners see the health
     problem and the number of chronic diseases; the model knows the self-rating and the limitation.
     """
-    frame = _frame()
-    plans = _plans(frame)
-    rewards = _rewards(frame)
-    X = _design(frame)
-    make = package("sklearn.linear_model").LogisticRegression
-    models = [make(max_iter=1000).fit(X[plans == a], rewards[plans == a]) for a in range(5)]
-    means = np.column_stack([model.predict_proba(X)[:, 1] for model in models])
-    return TableWorld("randhie", _features(frame), means, distribution="zero-one")
+    columns = randhie_columns()
+    X = _design(columns)
+    means = np.column_stack([expit(X @ model[1:] + model[0]) for model in _MODELS])
+    return TableWorld("randhie", _features(columns), means, distribution="zero-one")
 
 
-def _frame() -> Any:
-    return package("statsmodels.datasets.randhie").load_pandas().data
+def _plans(columns: _Columns) -> NDArray[np.intp]:  # (n,), places in PLANS
+    coinsurance = np.expm1(columns["lncoins"])  # 0, 25, 50 or 95 in a hundred
+    return np.where(columns["idp"] == 1, 4, np.digitize(coinsurance, [12, 37, 72]))
 
 
-def _plans(frame: Any) -> Any:  # (n,), places in PLANS
-    coinsurance = np.expm1(frame["lncoins"].to_numpy())  # 0, 25, 50 or 95 in a hundred
-    return np.where(frame["idp"] == 1, 4, np.digitize(coinsurance, [12, 37, 72]))
+def _problem(columns: _Columns) -> Array:  # 0 or 1
+    rated = columns["hlthf"] + columns["hlthp"]
+    return ((rated > 0) | (columns["physlm"] >= 0.5)).astype(np.float64)
 
 
-def _problem(frame: Any) -> Any:
-    return (frame["hlthf"] + frame["hlthp"] + (frame["physlm"] >= 0.5) > 0).to_numpy()
-
-
-def _rewards(frame: Any) -> Array:
-    visits = frame["mdvis"].to_numpy()
-    fits = np.where(_problem(frame), visits >= ENOUGH, visits <= PLENTY)
+def _rewards(columns: _Columns) -> Array:
+    visits = columns["mdvis"]
+    fits = np.where(_problem(columns), visits >= ENOUGH, visits <= PLENTY)
     return np.asarray(fits, dtype=np.float64)
 
 
-def _features(frame: Any) -> FeatureTable:
-    columns = {"problem": _problem(frame).astype(np.float64), "diseases": frame["disea"].to_numpy()}
-    return FeatureTable(FeatureMap(_CONTEXT, PLANS), columns)
+def _features(columns: _Columns) -> FeatureTable:
+    context = {"problem": _problem(columns), "diseases": columns["disea"]}
+    return FeatureTable(FeatureMap(_CONTEXT, PLANS), context)
 
 
-def _design(frame: Any) -> Array:
-    problem = _problem(frame)
-    diseases = np.clip(frame["disea"].to_numpy() / 60, 0, 1)
-    own = frame[["physlm", "hlthg", "hlthf", "hlthp"]].to_numpy()
-    return np.column_stack([problem, diseases, problem * diseases, own])
+def _design(columns: _Columns) -> Array:
+    problem = _problem(columns)
+    diseases = np.clip(columns["disea"] / 60, 0, 1)
+    own = [columns[name] for name in ("physlm", "hlthg", "hlthf", "hlthp")]
+    return np.column_stack([problem, diseases, problem * diseases, *own])

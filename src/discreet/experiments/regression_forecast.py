@@ -1,14 +1,16 @@
 """Before any data: what error to expect, what privacy costs, how many rows a target needs."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, one_of, positive, within
+from discreet.experiments.regression_simulation import UNSEEN, simulated
 from discreet.experiments.sheet import Files, Sheet
 from discreet.regression.information import (
     TRUSTS,
@@ -21,6 +23,7 @@ from discreet.regression.information import (
 MOST_ROWS = 5000  # of a public sample; more would change nothing but the time
 MOST_COLUMNS = 100  # of a public sample: time grows with their cube, here to about a minute
 POINTS = 11  # of a curve
+LEAST_ROWS = 10  # of a fit
 COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")
 
 
@@ -41,6 +44,9 @@ class Answer:
     trust: str  # "central", "shuffled", "local", or "none" for least squares
     epsilon: float  # inf without privacy
     error: float  # to be expected
+    low: float  # of one fit, with high: 19 in 20 lie between
+    high: float
+    formula: float  # `expected_error`, whose growth with rows the figure shows
     plain: float  # error of least squares
     price: float  # of privacy, tr(Sigma W^2)/d
     limit: float  # scale of the lower bound
@@ -48,11 +54,11 @@ class Answer:
 
 
 def answer(question: Question, trust: str, epsilon: float, target: float | None = None) -> Answer:
-    """What to expect at this trust and epsilon.
+    """What to expect at this trust and epsilon: the mean of fits to stand-ins for the rows.
 
     >>> line = answer(Question(8, 20_000, noise=0.1, delta=1e-6), "central", epsilon=1.0)
     >>> f"error {line.error:.4f}, without privacy {line.plain:.4f}, price {line.price:.1f}"
-    'error 0.0018, without privacy 0.0016, price 1.3'
+    'error 0.0017, without privacy 0.0016, price 1.3'
     """
     X = question.covariates
     n = question.rows
@@ -60,19 +66,49 @@ def answer(question: Question, trust: str, epsilon: float, target: float | None 
     plain = expected_error(X, n, label_noise=sigma)
     if trust == "none":
         needed = None if target is None else rows_needed(X, target, label_noise=sigma)
-        return Answer(trust, math.inf, plain, plain, 1.0, plain, needed)
+        # E|<phi, e>| of one fit, e normal in d dimensions: its log has about this spread
+        half = 1.96 / math.sqrt(2 * (X if isinstance(X, int) else X.shape[1]))
+        ends = plain * math.exp(-half), plain * math.exp(half)
+        return Answer(trust, math.inf, plain, *ends, plain, plain, 1.0, plain, needed)
     delta = question.delta
+    known: dict[str, Any] = {"trust": trust, "label_noise": sigma}
+    formula = expected_error(X, n, epsilon, delta, **known)
+    error, ends = _simulated(question, n, trust, epsilon, formula)
     return Answer(
         trust,
         epsilon,
-        expected_error(X, n, epsilon, delta, trust=trust, label_noise=sigma),
+        error,
+        *ends,
+        formula,
         plain,
-        price_of_privacy(X, n, epsilon, delta, trust=trust, label_noise=sigma),
-        error_limit(X, n, epsilon, trust=trust, label_noise=sigma),
-        None
-        if target is None
-        else rows_needed(X, target, epsilon, delta, trust=trust, label_noise=sigma),
+        price_of_privacy(X, n, epsilon, delta, **known),
+        error_limit(X, n, epsilon, **known),
+        None if target is None else _needed(question, trust, epsilon, target, error / formula),
     )
+
+
+def _simulated(
+    question: Question, rows: int, trust: str, epsilon: float, formula: float
+) -> tuple[float, tuple[float, float]]:
+    """The error after so many rows, and its interval."""
+    runs = simulated(
+        question.covariates, rows, epsilon, question.delta, trust=trust, noise=question.noise
+    )
+    if runs is None:
+        return formula, (formula / UNSEEN, formula * UNSEEN)
+    return runs.error, runs.interval
+
+
+def _needed(question: Question, trust: str, epsilon: float, target: float, factor: float) -> float:
+    """Rows for the target: by the formula, corrected by fits to about so many rows."""
+    X = question.covariates
+    known: dict[str, Any] = {"trust": trust, "label_noise": question.noise}
+    n = rows_needed(X, target / factor, epsilon, question.delta, **known)
+    if math.isinf(n) or n < LEAST_ROWS:
+        return n
+    formula = expected_error(X, int(n), epsilon, question.delta, **known)
+    error, _ = _simulated(question, int(n), trust, epsilon, formula)
+    return rows_needed(X, target * formula / error, epsilon, question.delta, **known)
 
 
 def run(
@@ -84,7 +120,7 @@ def run(
     files: Files,
 ) -> None:
     """Print the table, save the figure and what else is asked for."""
-    integer("rows", question.rows, least=10)
+    integer("rows", question.rows, least=LEAST_ROWS)
     positive("noise", question.noise)
     if target is not None:
         positive("target", target)
@@ -99,7 +135,8 @@ def run(
         for model, e in settings:
             answers.append(answer(question, model, e, target))
             tick()
-        figure(files.figure, question, sorted(epsilons), trusts, target, tick)
+        factors = {(line.trust, line.epsilon): line.error / line.formula for line in answers}
+        figure(files.figure, question, sorted(epsilons), trusts, target, tick, factors)
     _sheet(question, answers, target).tell(files)
 
 
@@ -152,7 +189,7 @@ def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
 def _sheet(question: Question, answers: Sequence[Answer], target: float | None) -> Sheet:
     X = question.covariates
     what = f"{X} features on a sphere" if isinstance(X, int) else f"{X.shape[1]} features as public"
-    columns = ["trust", "epsilon", "error", "plain", "ratio", "price", "limit"]
+    columns = ["trust", "epsilon", "error", "one fit", "ratio", "price", "limit"]
     if target is not None:
         columns.append("rows needed")
     rows = [
@@ -160,7 +197,7 @@ def _sheet(question: Question, answers: Sequence[Answer], target: float | None) 
             line.trust,
             "-" if math.isinf(line.epsilon) else f"{line.epsilon:g}",
             f"{line.error:.2g}",
-            f"{line.plain:.2g}",
+            f"{line.low:.2g}-{line.high:.2g}",
             _short(line.error / line.plain),
             _short(line.price),
             f"{line.limit:.2g}",
@@ -169,12 +206,12 @@ def _sheet(question: Question, answers: Sequence[Answer], target: float | None) 
         for line in answers
     ]
     note = (
-        "error: mean absolute error of a prediction, in units of the label bound. plain: of least "
-        "squares, without privacy. ratio: of the two. price: of privacy, tr(Sigma W^2)/d, what "
-        "ratio^2 comes to with rows enough. limit: scale below which no private estimator gets. "
+        "error: mean absolute error of a prediction, in units of the label bound, on average over "
+        "fits to stand-ins for the rows. one fit: 19 in 20 have an error in between. ratio: to "
+        "least squares, without privacy. price: of privacy, tr(Sigma W^2)/d, what ratio^2 comes to "
+        "with rows enough. limit: scale below which no private estimator gets. "
         + (f"rows needed: for an error of {target:g}. " if target is not None else "")
-        + "Forecasts are good to a factor of about 1.5, under local trust 2. "
-        f"delta = {question.delta:g} (local: 0)."
+        + f"delta = {question.delta:g} (local: 0)."
     )
     return Sheet(
         title=f"What to expect of {question.rows:,} rows, {what}, label noise {question.noise:g}",
@@ -206,8 +243,12 @@ def figure(
     trusts: Sequence[str],
     target: float | None = None,
     tick: Callable[[], object] = lambda: None,
+    factors: Mapping[tuple[str, float], float] | None = None,
 ) -> None:
-    """Error against the number of rows: least squares, private, and the limit."""
+    """Error against the number of rows: least squares, private, and the limit.
+
+    `factors` correct the formula for a trust and an epsilon, as fits to the question's rows do.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -223,12 +264,14 @@ def figure(
         plain = [expected_error(X, int(k), label_noise=sigma) for k in n]
         axis.loglog(n, plain, color="black", label="without privacy")
         for epsilon, colour in zip(epsilons, COLOURS * len(epsilons), strict=False):
+            factor = (factors or {}).get((trust, epsilon), 1.0)
             private = []
             limit = []
             for k in map(int, n):
-                private.append(
-                    expected_error(X, k, epsilon, question.delta, trust=trust, label_noise=sigma)
+                formula = expected_error(
+                    X, k, epsilon, question.delta, trust=trust, label_noise=sigma
                 )
+                private.append(factor * formula)
                 limit.append(error_limit(X, k, epsilon, trust=trust, label_noise=sigma))
                 tick()
             axis.loglog(n, private, color=colour, label=f"epsilon = {epsilon:g}")

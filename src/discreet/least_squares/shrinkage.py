@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.least_squares.blocks import Blocks
 
 
 def shrink(
@@ -85,16 +86,18 @@ def expected_gram(noisy: Array, shape: Array, count: float, noise_std: float) ->
     return np.asarray(min(max(trace, 0.02 * count), count) * shape)
 
 
-def unproven_rows(total: Array, variance: float) -> Array:
+def unproven_rows(total: Array, variance: float, width: float | None = None) -> Array:
     """P = sum p u u' over the eigenvectors u of a noisy Gram matrix: where there may be no rows.
 
     p = 1 / (1 + (h / s)^4) for noise of this variance s^2, h the eigenvalue without the one that
-    noise alone has in its place: about 1 for noise, 0 for many rows.
+    noise alone has in its place: about 1 for noise, 0 for many rows. The noise's operator norm is
+    s sqrt(2 width), where width is d unless blocks make it less.
     """
     if variance == 0:
         return np.zeros_like(total)
     values, vectors = np.linalg.eigh(total)
-    rows = np.maximum(values / math.sqrt(variance) - noise_eigenvalues(len(total)), 0.0)
+    edge = math.sqrt((width or len(total)) / len(total))
+    rows = np.maximum(values / math.sqrt(variance) - edge * noise_eigenvalues(len(total)), 0.0)
     return np.asarray((vectors / (1 + rows**4)) @ vectors.T)
 
 
@@ -125,11 +128,13 @@ def shrink_entries(
     delta: Array,
     noise_std: float,
     unproven: Array,
+    blocks: Blocks | None = None,
 ) -> tuple[GramEstimate, GramEstimate]:
     """Every entry is drawn to the expected one by empirical Bayes, in a basis with `preferred`.
 
-    Where rows are `unproven`, what was expected may be wrong by all of it: there may be none. The
-    first estimate is the likely one, the second is cautious.
+    Where rows are `unproven`, what was expected may be wrong by all of it: there may be none. With
+    `blocks`, products across them are 0 in `noisy` already, and no basis mixes them. The first
+    estimate is the likely one, the second is cautious.
     """
     d = len(noisy)
     square = noise_std**2
@@ -137,12 +142,15 @@ def shrink_entries(
         exact = GramEstimate(noisy, noisy, 0 * noisy, delta)
         return exact, exact
     total = float(np.trace(expected))
+    if blocks is not None:  # a policy chooses the block of a person, not their row in it
+        preferred = np.zeros(d)
     length = float(np.linalg.norm(preferred))
+    width = d if blocks is None else blocks.width
     u = preferred / max(length, 1e-300)
     # What stands out of the noise's spectrum, whose edge is s sqrt(2 d) (Wigner), has been seen,
     # whatever was expected; and so has what lies along the direction the policy prefers.
     values, vectors = np.linalg.eigh(noisy - expected)
-    far = np.sqrt(np.maximum(values**2 - 2 * d * square, 0.0))
+    far = np.sqrt(np.maximum(values**2 - 2 * width * square, 0.0))
     expected = expected + (vectors * np.copysign(far, values)) @ vectors.T
     expected = squeezed(expected, vectors[:, (far > 0) & (values > 0)], total)
     moved = (MOVED * total) ** 2
@@ -153,12 +161,17 @@ def shrink_entries(
     identity = np.eye(d)
     along = np.outer(u, u)
     others = identity - along
-    _, basis = np.linalg.eigh(others @ expected @ others + 2 * total * along)
+    if blocks is None:
+        _, basis = np.linalg.eigh(others @ expected @ others + 2 * total * along)
+    else:
+        basis = blocks.eigenvectors(expected)
     N = basis.T @ noisy @ basis
     T = basis.T @ expected @ basis
     D = basis.T @ delta @ basis
     t = np.maximum(np.diag(T), 0.0)
     half = (1 + identity) / 2
+    if blocks is not None:
+        half = half * blocks.together
     prior = half * (ENTRY_STD**2 * np.outer(t, t) + (OPEN * total / d) ** 2)
     noise = half * square
     # How far windows differ: the part of the prior that noise does not explain.
@@ -176,7 +189,7 @@ def shrink_entries(
 
     def estimate(scale: float, discount: float) -> GramEstimate:
         wide = min(max(scale, LEAST), 10.0) * prior + more_prior
-        keep = wide / (wide + noise)
+        keep = wide / np.maximum(wide + noise, 1e-300)
         left = keep * noise  # posterior variance of each entry
         values, vectors = np.linalg.eigh(T + keep * (N - T))
         q = vectors**2

@@ -12,6 +12,10 @@ Two changes, both post-processing of the same private sums. v_t is smoothed as m
 asks for. What is released is not the plain average theta of all v_i but
 one with weights growing like i^3 (i at p = 1), which forgets the first rounds, when v is all noise.
 Without privacy both vanish and the paper's recursion is left.
+
+Where the loss has a known curvature and noise may be Gaussian, "auto" leaves the recursion: theta
+moves at the ends of public windows, by Newton steps (`windows.py`). Each window pays once, where a
+running sum pays for every prefix.
 """
 
 import dataclasses
@@ -26,9 +30,12 @@ from discreet.optimization.directions import SmoothedDirection, VertexDirection
 from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped
+from discreet.optimization.windows import DENSEST, DenseWindows, SparseWindows
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
+
+WINDOWS = (DenseWindows, SparseWindows)
 
 
 class StreamingFrankWolfe(Stateful):
@@ -39,10 +46,13 @@ class StreamingFrankWolfe(Stateful):
                shortened and labels clipped; NaN is refused. One person's round is one row.
     Guarantee  (epsilon, delta), central, for the whole sequence of thetas.
 
-    Geometry comes from the domain. Lp balls with 1 < p: Gaussian noise on running sums
-    (mechanism "auto", "blt", "toeplitz", "tree", or a `Tree`), or "generalized-gaussian", the
-    paper's tree with l_r noise. p = 1 and the simplex: vertices by the exponential mechanism
-    ("auto"; "every-round" is the paper's schedule); noise grows with log n only.
+    mechanism="auto": windows of Newton steps if the loss is a named one, delta > 0, and the domain
+    projects and has up to 128 dimensions; l1 balls and the simplex of any dimension (loss "squared"
+    or "logistic") change a few entries a window, with noise that grows with log n only. Theta moves
+    at the ends of windows that grow. Elsewhere, and by name, Frank-Wolfe in every round. Lp balls
+    with 1 < p: Gaussian noise on running sums ("blt", "toeplitz", "tree", or a `Tree`), or
+    "generalized-gaussian", the paper's tree with l_r noise. p = 1 and the simplex: "vertices" by
+    the exponential mechanism, or "every-round", the paper's schedule.
 
     domain          any; its geometry decides, see above
     horizon         rows from which it learns; after that theta stays
@@ -50,18 +60,22 @@ class StreamingFrankWolfe(Stateful):
     delta           0 is pure, at p = 1 and for trees
     loss            "squared", "logistic", "huber" or a `Loss` of your own
     label_bound     public bound of the labels
-    gradient_bound  how long each g_t may be, see below; None is a public rule
+    gradient_bound  how long each gradient or g_t may be, see below; None is a public rule
     mechanism       see above
     contributions   rows of one person
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
-    Each g_t is shortened to `gradient_bound`: in l2, in linf at p = 1, in l_q for
-    "generalized-gaussian". The worst case G = lipschitz + smoothness * diameter (in l2 times
-    n^(1/2 - 1/q) if q > 2) bounds it in any case. None is a public rule: G/4 at p = 1; else 1/20 of
-    a typical slope (label_bound; 1 for the logistic loss; lipschitz for a loss of your own) times
-    n^(1/2 - 1/q), the l2 norm of a row of unit l_q norm whose entries are alike, times
-    (s/100)^(1/4) if s > 100, where s is horizon/(n noise), the noise that of the running sum per
-    unit of bound.
+    Windows shorten each gradient to `gradient_bound` in l2 (residuals at p = 1; None: to 1/10 of a
+    typical slope). None begins at 3/10 of a typical gradient; then the bound follows the released
+    fraction of gradients that were shortened (`shortened`), to keep it between 1/10 and 2/5. A
+    bound that you give stays.
+
+    Frank-Wolfe shortens each g_t: in l2, in linf at p = 1, in l_q for "generalized-gaussian". The
+    worst case G = lipschitz + smoothness * diameter (in l2 times n^(1/2 - 1/q) if q > 2) bounds it
+    in any case. None is a public rule: G/4 at p = 1; else 1/20 of a typical slope (label_bound; 1
+    for the logistic loss; lipschitz for a loss of your own) times n^(1/2 - 1/q), the l2 norm of a
+    row of unit l_q norm whose entries are alike, times (s/100)^(1/4) if s > 100, where s is
+    horizon/(n noise), the noise that of the running sum per unit of bound.
     Small bounds win: noise falls with the bound, the signal only as far as gradients are longer.
 
     >>> from discreet.domains import LpBall
@@ -112,13 +126,14 @@ class StreamingFrankWolfe(Stateful):
         # With steps 1/(t+1): g_t = grad f(theta_t) + t (grad f(theta_t) - grad f(theta_{t-1})),
         # and t |theta_t - theta_{t-1}|_p <= diameter.
         worst = f.lipschitz + f.smoothness * self.problem.diameter
-        self._direction: SmoothedDirection | VertexDirection
-        if domain.axis_vertices is None:
-            self._direction = self._sums(worst)
-            power = 3
-        else:
+        self._direction: SmoothedDirection | VertexDirection | DenseWindows | SparseWindows
+        power = 1 if domain.axis_vertices else 3
+        if self._takes_windows():
+            self._direction = self._windows()
+        elif domain.axis_vertices:
             self._direction = self._vertices(worst)
-            power = 1
+        else:
+            self._direction = self._sums(worst)
         self._power = 0 if self.budget.off else power
         start = np.array(domain.interior_point, dtype=np.float64)
         self._steps = 0  # rows that the points below have followed
@@ -131,12 +146,35 @@ class StreamingFrankWolfe(Stateful):
         """The released parameter."""
         with self._lock:
             self._follow()
+            if isinstance(self._direction, WINDOWS):
+                return self._direction.theta
             return self._theta.copy()
 
     @property
     def rounds(self) -> int:
         """Rows learned so far."""
         return self._direction.rounds
+
+    @property
+    def bound(self) -> float:
+        """How long a row's part may be now: in l2, in linf at p = 1."""
+        if isinstance(self._direction, WINDOWS):
+            return self._direction.bound
+        return self._bound
+
+    @property
+    def shortened(self) -> float | None:
+        """The fraction of the last window's rows that were shortened, as released with noise.
+
+        None where nothing tells: without windows, at p = 1 and before the first release. Many mean
+        that the bound, not the data, may have the say (skewed label noise is then biased).
+        """
+        with self._lock:
+            self._follow()
+            windows = self._direction
+            if isinstance(windows, DenseWindows) and windows.window > 0:
+                return windows.shortened
+            return None
 
     @property
     def learning(self) -> bool:
@@ -160,11 +198,17 @@ class StreamingFrankWolfe(Stateful):
             if not self.learning:
                 return False
             self._follow()
-            self._direction.add(self._moment(row, label, self.rounds + 1))
+            if isinstance(self._direction, WINDOWS):
+                self._direction.take(row, label)
+            else:
+                self._direction.add(self._moment(row, label, self.rounds + 1))
             return True  # the step is taken when it is read: it may fail, and the row has counted
 
     def _follow(self) -> None:
         """Take the step of the last row, unless it has been taken: it reads the release alone."""
+        if isinstance(self._direction, WINDOWS):
+            self._direction.follow()
+            return
         t = self._direction.rounds
         if self._steps == t:
             return
@@ -174,21 +218,55 @@ class StreamingFrankWolfe(Stateful):
         theta = self._theta + (v - self._theta) * weight if self._power else path
         self._commit(_steps=t, _before=self._path, _path=path, _theta=theta)
 
+    def _takes_windows(self) -> bool:
+        """Whether "auto" means windows: where curvatures are known and noise may be Gaussian."""
+        if self.mechanism != "auto" or self.budget.off or self.budget.pure:
+            return False
+        margin = self.problem.margin
+        if margin is None or not self.domain.projects:
+            return False
+        if self.domain.axis_vertices:
+            return margin.name in ("squared", "logistic")
+        return self.domain.dim <= DENSEST
+
+    def _windows(self) -> DenseWindows | SparseWindows:
+        if self.domain.axis_vertices is None:
+            return DenseWindows(
+                self.problem,
+                self.horizon,
+                self.budget,
+                bound=self.gradient_bound,
+                noise=self.noise.spawn(1)[0],
+            )
+        rule = self.problem.typical / 10
+        return SparseWindows(
+            self.problem,
+            self.horizon,
+            self.budget,
+            bound=min(
+                self.problem.loss.lipschitz,
+                rule if self.gradient_bound is None else self.gradient_bound,
+            ),
+            noise=self.noise.spawn(1)[0],
+        )
+
     def _validate(self) -> None:
+        if isinstance(self._direction, WINDOWS):
+            return
         if not 0 <= self._direction.rounds - self._steps <= 1:
             raise damaged("steps")
 
     def _vertices(self, worst: float) -> VertexDirection:
-        name = one_of("mechanism", self.mechanism, ("auto", "every-round"))
+        name = one_of("mechanism", self.mechanism, ("auto", "vertices", "every-round"))
         vertices = self.domain.axis_vertices
         assert vertices is not None
         self._norm = math.inf
-        self.bound = self._bound(worst, worst / 4)
+        self._bound = self._bound_of(worst, worst / 4)
         return VertexDirection(
             self.domain.dim,
             self.horizon,
             self.budget,
-            bound=self.bound,
+            bound=self._bound,
             noise=self.noise.spawn(1)[0],
             radius=vertices.radius,
             signed=vertices.signed,
@@ -222,10 +300,10 @@ class StreamingFrankWolfe(Stateful):
         if not budget.off and self.gradient_bound is None:
             signal = self.horizon / (n * float(running(1.0).std(self.horizon)))
             rule *= max(1.0, signal / 100) ** 0.25
-        self.bound = self._bound(worst, rule)
-        return SmoothedDirection(self.domain, running(self.bound), self.bound)
+        self._bound = self._bound_of(worst, rule)
+        return SmoothedDirection(self.domain, running(self._bound), self._bound)
 
-    def _bound(self, worst: float, rule: float) -> float:
+    def _bound_of(self, worst: float, rule: float) -> float:
         """How long a moment may be."""
         if self.gradient_bound is not None:
             return min(worst, self.gradient_bound)
@@ -243,4 +321,4 @@ class StreamingFrankWolfe(Stateful):
             with np.errstate(over="ignore", invalid="ignore"):  # `clipped` makes zeros of them
                 g = (t + 1) * gradient(self._path, x, y) - t * gradient(self._before, x, y)
         # Never longer than bound, whatever the row and the label: two of them are 2 bound apart.
-        return clipped(g, self.bound, self._norm)
+        return clipped(g, self._bound, self._norm)

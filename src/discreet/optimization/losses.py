@@ -51,6 +51,7 @@ class MarginLoss:
 
     name: str  # as users give it
     slope: Callable[[float, float], float]  # derivative in m, of (m, y)
+    bend: Callable[[float, float], float]  # second derivative
     lipschitz: float  # largest |slope|
     smoothness: float  # largest derivative of the slope
     labels: tuple[float, float]  # their range
@@ -72,21 +73,33 @@ def named_loss(name: str, *, label_bound: float, radius: float) -> MarginLoss:
         if bound != 1:
             raise ValueError(f"logistic labels lie in [0, 1]: label_bound is 1, not {bound:g}")
         # |sigma(m) - y| <= 1, and sigma' <= 1/4.
-        return MarginLoss(name, _logistic, 1.0, 0.25, (0.0, 1.0), 1.0)
+        return MarginLoss(name, _logistic, _logistic_bend, 1.0, 0.25, (0.0, 1.0), 1.0)
     labels = (-bound, bound)
     if name == "squared":
         # |m - y| <= radius + bound, as |m| <= |x|_q |theta|_p.
-        return MarginLoss(name, _residual, radius + bound, 1.0, labels, bound)
+        return MarginLoss(name, _residual, _one, radius + bound, 1.0, labels, bound)
     turn = bound / 4
 
     def huber(m: float, y: float) -> float:
         return min(max(m - y, -turn), turn)
 
-    return MarginLoss(name, huber, min(turn, radius + bound), 1.0, labels, bound)
+    def bend(m: float, y: float) -> float:
+        return float(abs(m - y) <= turn)
+
+    return MarginLoss(name, huber, bend, min(turn, radius + bound), 1.0, labels, bound)
 
 
 def _residual(m: float, y: float) -> float:
     return m - y
+
+
+def _one(m: float, y: float) -> float:
+    return 1.0
+
+
+def _logistic_bend(m: float, y: float) -> float:
+    p = _logistic(m, 0.0)
+    return p * (1 - p)
 
 
 def _logistic(m: float, y: float) -> float:

@@ -25,7 +25,6 @@ from discreet.privacy import BallChannel, Crowd, gaussian_mu
 from discreet.regression.central import EARLY_FRACTION, FRACTIONS
 from discreet.regression.local_server import (
     COVER,
-    GRAM,
     PHASES,
     SCALE,
     SHUFFLED_CLIP,
@@ -35,8 +34,9 @@ from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
 
 CLIP = 2.0  # residuals are cut at about this many standard deviations
 NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and sketches
-REPORT = 1.5  # the same for local reports, in units of the channel's std
-PEOPLE = tuple(phase * (1 - gram) for phase, gram in zip(PHASES, GRAM, strict=True))  # moments
+REPORT = 1.2  # the same for local reports, in units of the channel's std
+GRAM = 0.3  # of the people of a phase, about, tell the Gram matrix
+PEOPLE = tuple((1 - GRAM) * phase for phase in PHASES)  # moments
 TRUSTS = ("central", "shuffled", "local")
 
 STEPS = 100  # of the iteration; about 15 are enough
@@ -91,7 +91,7 @@ def price_of_privacy(
     >>> [round(price_of_privacy(8, n, epsilon=1.0), 2) for n in (1000, 10_000, 100_000)]
     [2.91, 1.43, 1.12]
     >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
-    910
+    683
     """
     covariates = _public(X)
     n = integer("n", n)
@@ -199,7 +199,7 @@ def rows_needed(
     """The least n with `expected_error` at most `target`, to 2%; inf beyond 10^12 rows.
 
     >>> round(rows_needed(8, target=0.005) / 100), round(rows_needed(8, 0.005, epsilon=1.0) / 100)
-    (21, 46)
+    (21, 48)
     """
     goal = positive("target", target)
     covariates = _public(X)
@@ -343,7 +343,7 @@ def _moment_stds(d: int, n: int, epsilon: float, delta: float, trust: str) -> li
     question = Question("joint", "joint", 1.0, 1.0)
     stds = []
     for phase, (fraction, clip) in enumerate(zip(SHUFFLED_PHASES, SHUFFLED_CLIP, strict=True)):
-        size = max(1, round(fraction * n * (1 - SCALE if phase else 1.0)))
+        size = max(1, round(fraction * n * (1 - SCALE[phase])))
         each = Crowd().batch(size, epsilon, delta).report_epsilon(1)
         joint = question.channel(d, each, 1)
         assert isinstance(joint, BallChannel)

@@ -29,7 +29,7 @@ from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
 from discreet.regression.local_server import Server, fitted
 
-PREDICTION_BOUND = 2.0  # inside a gradient
+PREDICTION_BOUND = 1.0  # inside a gradient: true predictions are labels' means, within the bound
 MECHANISM = "one report per person through a local channel"
 Rows = NDArray[np.int64]
 
@@ -37,10 +37,9 @@ Rows = NDArray[np.int64]
 def information_weighted(problem: Problem) -> Estimate:
     """Phases of reports: each phase's whitening, centre and clip come from the phases before.
 
-    Residuals beyond the clip are cut, which is consistent where errors are about symmetric. A
-    one-sided tail is left alone once reports show it, which takes many people: at epsilon = 1 0/1
-    labels of mean .1 with 10^6 people, not with 10^5; of mean .03 not even then, and theta is 0.
-    `one_shot` cuts nothing.
+    Residuals beyond the clip are cut, which is consistent where errors are about symmetric. Where
+    reports show a tail, which may be one-sided, or where residuals are about as long as labels,
+    labels are asked for as they are: nothing is cut.
     """
     (n, d) = problem.X.shape
     return _run(problem, Server(d, n, **_promised(problem)))

@@ -16,6 +16,7 @@ from discreet.least_squares import (
     Whitening,
     discounted_eigenvalues,
     gram_error_covariance,
+    shrink,
 )
 from discreet.local import PublicState, Question, ReportSum
 from discreet.local import Server as LocalServer
@@ -25,18 +26,22 @@ from discreet.privacy import Crowd
 from discreet.regression.base import Estimate
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # fraction of the people
-GRAM = (0.5, 0.5, 0.4, 0.2)  # of them, who report the Gram term
+SCALE = (0.0, 0.2, 0.1, 0.1)  # of them, who tell about residuals first
+FIRST_GRAM = 0.5  # of the others in the first phase, who report the Gram term
 CLIP = (1.0, 2.0, 2.0, 1.5)  # residual stds; below 1.5 the slope costs what the noise saves
 # Where reports are shuffled: fewer and larger, since a small batch hides little. Mean error x 10^3,
 # sphere, d = 5, 10^4 and 10^5 people (16 and 5 seeds): four phases 14.7 and 1.47, these 12.0 and
 # 1.21, (.15, .25, .6) 13.2 and 1.72, two phases 17.8 and 2.59.
 SHUFFLED_PHASES, SHUFFLED_CLIP = (0.3, 0.3, 0.4), (1.0, 2.0, 1.5)
 CLIP_KNOWN = (1.0, 2.5, 2.5, 2.5)  # without Gram reports nobody measures the slope: keep it near 1
-SCALE = 0.1  # of a later phase's people
+WHOLE = 0.6  # a clip above this saves nothing: labels as they are, around 0, never pass 1
+LEAST_GRAM, MOST_GRAM = 0.05, 0.5  # of the people of a window
 LEVELS = 2.0 ** -np.arange(6, -1, -1)  # clips that "scale" tries, as a fraction of the label bound
 COVER = 1.5  # standard deviations of theta's error within the clip
 SHRINK = 0.3  # of the eigenvalues' noise; more loses rare directions
-HEAVY = 5.0  # standard deviations that should hold all but 2% of residuals; normal ones need 2.3
+NOTHING = 1e-16  # variance of theta that is none
+NEAR = 0.5  # relative change of a whitening that is not worth new Gram reports
+TAIL, SURE = 5.0, 2.0  # residual stds that hold all normal ones; standard errors that prove a tail
 
 
 def _steps(phases: tuple[float, ...]) -> tuple[tuple[int, str], ...]:
@@ -53,16 +58,19 @@ class _Belief:
     theta          the estimate
     covariance     of its error
     whitening      that the next window asks with
-    residual_std   of the labels around it
-    heavy_tail     whether a few residuals are much longer than that
+    centre         the theta whose residuals the next fit asks for: the estimate, or 0
+    clip           of these residuals
+    whole          theta and covariance of the windows that cut no residual
+    grams          of these windows, while they ask with the same whitening
     """
 
     theta: Array
     covariance: Array
     whitening: Array
-    residual_std: float = 1.0
-    heavy_tail: bool = False
-    unclipped: tuple[Array, Array] | None = None  # theta and covariance of the first phase
+    centre: Array
+    clip: float
+    whole: tuple[Array, Array]
+    grams: ReportSum | None = None
 
 
 class Server(LocalServer[PublicState, _Belief]):
@@ -115,7 +123,8 @@ class Server(LocalServer[PublicState, _Belief]):
         if public_X is not None:
             self._clips = CLIP_KNOWN
         first = np.eye(dim) if whitening is None else whitening / np.linalg.norm(whitening, 2)
-        belief = _Belief(np.zeros(dim), np.eye(dim) / dim, first)
+        nothing = (np.zeros(dim), np.eye(dim) / dim)
+        belief = _Belief(*nothing, first, np.zeros(dim), 1.0, nothing)
         state = PublicState(
             window=0,
             theta=belief.theta,
@@ -142,7 +151,7 @@ class Server(LocalServer[PublicState, _Belief]):
         phase, step = self._steps[window]
         first = round(self.people * sum(self._phases[:phase]))
         everyone = round(self.people * sum(self._phases[: phase + 1])) - first
-        scale = int(SCALE * everyone) if phase else 0
+        scale = int(SCALE[phase] * everyone)
         return scale if step == "scale" else everyone - scale
 
     def _cost(self, window: int) -> dict[str, Any]:
@@ -165,77 +174,123 @@ class Server(LocalServer[PublicState, _Belief]):
                 Question(f"scale {k}", "within", float(level), each)
                 for k, level in enumerate(LEVELS)
             )
-        clip = self._clips[phase] * belief.residual_std
+        clip = belief.clip
         if self._public is not None:
             return (Question("moment", "moment", clip, 1.0),)
         if self.crowd is not None:
             return (Question("joint", "joint", clip, 1.0),)
-        gram = GRAM[phase]
+        gram = self._gram_fraction(window, belief) if phase else FIRST_GRAM
         return (
             Question("gram", "gram", clip, gram),
             Question("moment", "moment", clip, 1 - gram),
         )
+
+    def _gram_fraction(self, window: int, belief: _Belief) -> float:
+        """Of the people of a window, such that theta's error is least.
+
+        An error Z of the Gram moves the moment by Z w: with G Gram reports before and n people,
+        minimise |w|^2 (1 + 1/d) / 2 / (G + g n) + clip^2 / ((1 - g) n), entries of reports being
+        about as noisy in all dimensions.
+        """
+        whitening = Whitening(belief.whitening)
+        w = whitening.inverse @ (belief.theta - belief.centre)
+        square = float(w @ w) + float(np.trace(whitening.of_parameters(belief.covariance)))
+        ratio = math.sqrt(square * (1 + 1 / self.dim) / 2) / belief.clip
+        before = 0 if belief.grams is None else belief.grams.count
+        gram = (ratio - before / max(self._size(window), 1)) / (1 + ratio)
+        return min(max(gram, LEAST_GRAM), MOST_GRAM)
 
     # -- learning: post-processing of sums --------------------------------------------------------
 
     def _learn(self) -> tuple[_Belief, PublicState | None]:
         state = self.ask()
         phase, step = self._steps[state.window]
-        belief = self._rescaled() if step == "scale" else self._fitted(phase)
+        belief = self._rescaled(phase) if step == "scale" else self._fitted()
         window = state.window + 1
         if window == len(self._steps):
             return belief, None
         public = replace(
             state,
             window=window,
-            theta=belief.theta,
+            theta=belief.theta if self._steps[window][1] == "scale" else belief.centre,
             whitening=belief.whitening,
             questions=self._questions(window, belief),
             **self._cost(window),
         )
         return belief, public
 
-    def _rescaled(self) -> _Belief:
-        """The standard deviation of residuals: where the fraction within it is a normal one's.
+    def _rescaled(self, phase: int) -> _Belief:
+        """Around which theta the next fit asks, where it cuts residuals, and its whitening.
 
-        A heavy tail, say of 0/1 labels that are mostly 0, must not be cut: it may be one-sided.
-        Then the clip holds 98% of the residuals, and what was learned with less is forgotten.
+        Residuals of the estimate, cut at a few standard deviations, have less noise than labels if
+        they are much shorter. A tail, say of 0/1 labels that are mostly 0, must not be cut, since
+        it may be one-sided: then labels are asked for as they are, and what was learned with cuts
+        is forgotten.
         """
         belief = self._belief
-        sums = list(self._sums.values())
-        if all(reports.count > 1 for reports in sums):
-            levels = np.append(LEVELS, 2.0)  # no residual is larger: nobody needs to report that
-            fractions = _isotonic(np.array([*(reports.mean for reports in sums), 1.0]))
-            rising = np.minimum(fractions, 1.0) + 1e-9 * np.arange(len(fractions))
-            std = float(np.exp(np.interp(0.683, rising, np.log(levels))))
-            error = 2 * math.sqrt(max(float(reports.variance) for reports in sums))
-            most = float(levels[np.argmax(rising >= 0.98 - error)])
-            if most > HEAVY * std and not belief.heavy_tail and belief.unclipped is not None:
-                theta, covariance = belief.unclipped
-                belief = replace(belief, theta=theta, covariance=covariance, heavy_tail=True)
-            heavy = belief.heavy_tail
-            std = most / min(self._clips[1:]) if heavy else std
-            belief = replace(belief, residual_std=std)
-        whitening = Whitening.covering(belief.covariance, COVER / belief.residual_std)
-        return replace(belief, whitening=whitening.matrix)
+        std, tail = self._residuals()
+        if tail:
+            theta, covariance = belief.whole
+            belief = replace(belief, theta=theta, covariance=covariance)
+        clip = self._clips[phase] * std
+        if not tail and clip < WHOLE:
+            whitening = Whitening.covering(belief.covariance, COVER / std).matrix
+            return replace(belief, whitening=whitening, centre=belief.theta, clip=clip, grams=None)
+        belief = replace(belief, centre=np.zeros(self.dim), clip=1.0)
+        known = belief.covariance + NOTHING * np.eye(self.dim)  # without noise it may become 0
+        whitening = Whitening.covering(known, 0.0).matrix
+        if belief.grams is not None:
+            moved = np.linalg.solve(belief.whitening, whitening) - np.eye(self.dim)
+            if np.linalg.norm(moved, 2) < NEAR:
+                return belief
+        return replace(belief, whitening=whitening, grams=None)
 
-    def _fitted(self, phase: int) -> _Belief:
-        """The posterior of w = whitening^-1 (theta* - theta) given  clip moment = H w + noise."""
+    def _residuals(self) -> tuple[float, bool]:
+        """Their standard deviation, and whether some are far beyond it.
+
+        The first is where the fraction within it is a normal one's.
+        """
+        sums = list(self._sums.values())
+        if any(reports.count < 2 for reports in sums):
+            return 1.0, False
+        levels = np.append(LEVELS, 2.0)  # no residual is larger: nobody needs to report that
+        means = np.array([float(reports.mean) for reports in sums])
+        fractions = _isotonic(np.append(means, 1.0))
+        rising = np.minimum(fractions, 1.0) + 1e-9 * np.arange(len(fractions))
+        std = float(np.exp(np.interp(0.683, rising, np.log(levels))))
+        far = (TAIL * std <= LEVELS) & (LEVELS < 1)
+        if not far.any():
+            return std, False
+        variances = np.array([float(reports.variance) for reports in sums])[far]
+        error = math.sqrt(max(float(variances.sum()), 0.0)) / len(variances)
+        return std, 1 - float(means[far].mean()) > SURE * error
+
+    def _fitted(self) -> _Belief:
+        """The posterior of w = whitening^-1 (theta* - centre) given  clip moment = H w + noise."""
         belief = self._belief
         moments = self._sums["moment"]
-        if phase == 0:
-            belief = replace(belief, unclipped=(belief.theta, belief.covariance))
         grams = self._known() if self._public is not None else self._sums["gram"]
+        whole = belief.clip >= 1
+        if whole and self._public is None:
+            grams = _pooled(grams, belief.grams)
+            belief = replace(belief, grams=grams)
         if min(moments.count, grams.count) < 2:
             return belief
-        clip = self.ask().questions[0].clip
         whitening = Whitening(belief.whitening)
-        prior = whitening.of_parameters(belief.covariance)
-        w = fitted(prior, grams, clip * moments.mean, clip**2 * moments.variance)
-        theta = belief.theta + whitening.matrix @ w.mean
-        covariance = whitening.to_parameters(w.covariance)
-        belief = replace(belief, theta=theta, covariance=covariance)
-        return replace(belief, unclipped=(theta, covariance)) if phase == 0 else belief
+        b = belief.clip * moments.mean
+        noise = belief.clip**2 * moments.variance
+
+        def after(theta: Array, covariance: Array) -> tuple[Array, Array]:
+            before = whitening.inverse @ (theta - belief.centre)
+            w = fitted(whitening.of_parameters(covariance), grams, b, noise, before)
+            return (
+                theta + whitening.matrix @ w.mean,
+                whitening.to_parameters(w.covariance),
+            )
+
+        theta, covariance = after(belief.theta, belief.covariance)
+        unclipped = after(*belief.whole) if whole else belief.whole
+        return replace(belief, theta=theta, covariance=covariance, whole=unclipped)
 
     def _known(self) -> ReportSum:
         """The Gram term of public covariates, in the open whitening."""
@@ -250,19 +305,31 @@ class Server(LocalServer[PublicState, _Belief]):
         return reports
 
 
-def fitted(prior: Array, grams: ReportSum, b: Array, noise: Array) -> Posterior:
-    """w ~ N(0, prior) after  b = H w + noise  and noisy reports of H."""
+def fitted(
+    prior: Array, grams: ReportSum, b: Array, noise: Array, before: Array | None = None
+) -> Posterior:
+    """w - before ~ N(0, prior) after  b = H w + noise  and noisy reports of H."""
     d = len(b)
+    w = np.zeros(d) if before is None else before
     # Of an entry on the diagonal; rounding may leave less than 0 of equal reports.
     variance = max(float(grams.variance), 0.0) / (d * (d + 1) / 2)
-    noise = noise + gram_error_covariance(prior, math.sqrt(variance))
+    noise = noise + gram_error_covariance(prior + np.outer(w, w), math.sqrt(variance))
     # An eigenvalue of the mean has noise of about s^2 (d + 1) / 2.
-    values, vectors = np.linalg.eigh(grams.mean)
+    values, vectors = np.linalg.eigh(shrink(grams.mean, math.sqrt(variance)))
     values = discounted_eigenvalues(values, variance * (d + 1) / 2, SHRINK)
     H = (vectors * values) @ vectors.T
     # No direction becomes a million times as well known as another: inverses would lose the latter.
     noise = noise + 1e-12 * float(values.max()) ** 2 * float(np.trace(prior)) * np.eye(d)
-    return Posterior.from_covariance(prior).observe(H, b, noise)
+    return Posterior.from_covariance(prior).observe(H, b - H @ w, noise)
+
+
+def _pooled(grams: ReportSum, before: ReportSum | None) -> ReportSum:
+    """Reports of two windows that asked with the same whitening."""
+    both = ReportSum()
+    for reports in (grams, before):
+        if reports is not None and reports.count:
+            both.merge(reports)
+    return both
 
 
 def _isotonic(values: Array) -> Array:

@@ -228,10 +228,14 @@ MUTANTS = [
         ),
     ),
     exactly(
-        "SparseBandit", "SparseBandit windows identity", Leak("bandits.sparse_windows:gaussian")
+        "SparseBandit",
+        "SparseBandit windows identity",
+        Leak("optimization.sparse_windows:gaussian"),
     ),
     exactly(
-        "SparseBandit", "SparseBandit windows logistic", Leak("bandits.sparse_windows:gaussian")
+        "SparseBandit",
+        "SparseBandit windows logistic",
+        Leak("optimization.sparse_windows:gaussian"),
     ),
     exactly("SparseBandit", "SparseBandit every-round identity", VERTEX),
     exactly("FTRL", "FTRL simplex", *LEADER),
@@ -252,9 +256,19 @@ MUTANTS = [
             "total = self.sums.estimate + self._terms.gradient.sum()",
         ),
     ),
-    exactly("StreamingFrankWolfe, p > 1", "StreamingFrankWolfe p = 2", *FRANK_WOLFE),
+    exactly("StreamingFrankWolfe, p > 1", "StreamingFrankWolfe p = 2 sums", *FRANK_WOLFE),
     exactly("StreamingFrankWolfe, p > 1", "StreamingFrankWolfe p = 1.1 generalized", *FRANK_WOLFE),
-    exactly("StreamingFrankWolfe, p = 1", "StreamingFrankWolfe p = 1", VERTEX),
+    exactly("StreamingFrankWolfe, p = 1", "StreamingFrankWolfe p = 1 vertices", VERTEX),
+    exactly(
+        "StreamingFrankWolfe, windows",
+        "StreamingFrankWolfe p = 2",
+        Leak("optimization.windows:gaussian"),
+    ),
+    exactly(
+        "StreamingFrankWolfe, windows",
+        "StreamingFrankWolfe p = 1",
+        Leak("optimization.sparse_windows:gaussian"),
+    ),
     exactly("StreamingFrankWolfe, p = 1", "StreamingFrankWolfe simplex", VERTEX),
     exactly(
         "PrefixSum, blt",
@@ -349,7 +363,7 @@ MUTANTS = [
     # -- failures
     planted(
         "StreamingFrankWolfe, p = 1",
-        "StreamingFrankWolfe p = 1",
+        "StreamingFrankWolfe p = 1 vertices",
         "the sum moves before the draw",
         Edit(
             "optimization.directions:VertexDirection.add",

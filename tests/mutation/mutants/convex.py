@@ -172,7 +172,7 @@ MUTANTS = [
         (
             Edit(
                 "optimization.frank_wolfe:StreamingFrankWolfe._moment",
-                "return clipped(g, self.bound, self._norm)",
+                "return clipped(g, self._bound, self._norm)",
                 "return g",
             ),
             Edit(
@@ -207,9 +207,9 @@ MUTANTS = [
         (
             Edit(
                 "optimization.frank_wolfe:StreamingFrankWolfe._moment",
-                "return clipped(g, self.bound, self._norm)",
-                "return (t + 1) * clipped(x * slope(now, y), self.bound, self._norm)"
-                " - t * clipped(x * slope(before, y), self.bound, self._norm)",
+                "return clipped(g, self._bound, self._norm)",
+                "return (t + 1) * clipped(x * slope(now, y), self._bound, self._norm)"
+                " - t * clipped(x * slope(before, y), self._bound, self._norm)",
             ),
             Edit(
                 "optimization.frank_wolfe:StreamingFrankWolfe._sums",
@@ -246,6 +246,47 @@ MUTANTS = [
         attack="streaming frank-wolfe generalised gaussian",
     ),
     audited(
+        "a row added for a row replaced",
+        "StreamingFrankWolfe, windows",
+        "A window is paid for as if a row could only come or go: half of what a replacement moves.",
+        "streaming frank-wolfe windows",
+        (
+            Edit(
+                "optimization.windows:DenseWindows._release",
+                "C * math.sqrt(4 + 2 * CURVATURE**2",
+                "C / 2 * math.sqrt(4 + 2 * CURVATURE**2",
+            ),
+        ),
+    ),
+    audited(
+        "contributions ignored by a window",
+        "StreamingFrankWolfe, windows",
+        "Three rows of one person in one window are paid for as one.",
+        "streaming frank-wolfe windows, three rows of one user",
+        (
+            Edit(
+                "optimization.windows:DenseWindows._release",
+                "* self.budget.contributions",
+                "* 1.0",
+            ),
+        ),
+        runs=300,
+    ),
+    audited(
+        "gradients of a window that are not shortened",
+        "StreamingFrankWolfe, windows",
+        "A gradient enters the sum as long as it is.",
+        "streaming frank-wolfe windows",
+        (
+            Edit(
+                "optimization.windows:DenseWindows.term",
+                "short = min(1.0, self.bound / max(size, 1e-200))",
+                "short = 1.0",
+            ),
+        ),
+        runs=300,
+    ),
+    audited(
         "signs left without noise",
         "StreamingFrankWolfe, p = 1",
         "Which coordinate is drawn at random, its sign is that of the exact sum.",
@@ -267,7 +308,7 @@ MUTANTS = [
         (
             Edit(
                 "optimization.frank_wolfe:StreamingFrankWolfe._moment",
-                "return clipped(g, self.bound, self._norm)",
+                "return clipped(g, self._bound, self._norm)",
                 "return g",
             ),
         ),

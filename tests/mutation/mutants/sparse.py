@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 
 from discreet.bandits.sparse import SparseBandit
-from discreet.bandits.sparse_windows import WindowArms
 from discreet.links import link
 from discreet.optimization.directions import VertexDirection
+from discreet.optimization.sparse_windows import WindowArms
 from discreet.privacy import Budget, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 from mutants.kit import DELTA, EPSILON, Edit, Mutant, audited
@@ -54,9 +54,9 @@ def rounds_of_one_person() -> float:
     """Three rows of one person, all rewards 1 or all -1: how far an entry moves, against booked."""
     moments, booked = [], 0.0
     for reward in (-1.0, 1.0):
-        made: Any = arms(1.0, SeededNoise(5), k=3)
+        made: Any = arms(1.0, SeededNoise(5), 8, k=3)
         for _ in range(3):
-            made.take(0, np.ones(1), reward)
+            made.take(0, np.ones(8), reward)
         moments.append(made._moment.copy())
         made.advance(made.ends[0])
         booked = made._ledger.releases[0].sensitivity
@@ -79,7 +79,7 @@ MUTANTS = [
         "sparse bandit selection",
         (
             Edit(
-                "bandits.sparse_windows:WindowArms._peel",
+                "optimization.sparse_windows:WindowArms._peel",
                 "scores = scores - scale * np.log",
                 "scores = scores + scale * np.log",
             ),
@@ -94,7 +94,7 @@ MUTANTS = [
         largest_move,
         (
             Edit(
-                "bandits.sparse_windows:WindowArms.take",
+                "optimization.sparse_windows:WindowArms.take",
                 "pull = min(max(residual, -self.bound), self.bound)",
                 "pull = residual",
             ),
@@ -109,7 +109,7 @@ MUTANTS = [
         "sparse bandit, arm switch",
         (
             Edit(
-                "bandits.sparse_windows:WindowArms._release",
+                "optimization.sparse_windows:WindowArms._release",
                 "for i in range(len(self.theta))",
                 "if self._curvature[i].any()\n"
                 "            else (self.theta[i], self._step[i], self._slope[i], self._pace[i])\n"
@@ -126,9 +126,9 @@ MUTANTS = [
         all_of_a_window,
         (
             Edit(
-                "bandits.sparse_windows:WindowArms._measure",
-                "mu=math.sqrt(2 * self._rho * (1 - SELECTING))",
-                "mu=math.sqrt(2 * self._rho)",
+                "optimization.sparse_windows:WindowArms._release",
+                "left = 1 - SELECTING",
+                "left = 1.0",
             ),
         ),
     ),
@@ -141,7 +141,7 @@ MUTANTS = [
         rounds_of_one_person,
         (
             Edit(
-                "bandits.sparse_windows:WindowArms._select",
+                "optimization.sparse_windows:WindowArms._select",
                 "2 * self.bound * self.budget.contributions",
                 "2 * self.bound",
             ),

@@ -16,7 +16,7 @@ from discreet.audit.attacks.optimization import rare_share, rare_vertex
 from discreet.audit.staged import staged
 from discreet.audit.transcript import compare, likelihood_ratio
 from discreet.bandits import SparseBandit
-from discreet.bandits.sparse_windows import CURVATURE, SELECTING
+from discreet.optimization.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
 
@@ -78,7 +78,7 @@ def measurement(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
 
     The residual is -1 or just the clip: slopes move by 2 clip, and only the second has curvature.
     """
-    rho = claim.mu**2 / 2 / (1 - SELECTING)
+    rho = claim.mu**2 / 2  # of one entry nothing is selected: all is measured
 
     def run(which: int, source: Noise) -> None:
         # As if released before: there is a slope along the last step.
@@ -102,7 +102,7 @@ def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
 
     Beside it, which arms moved: that must not depend on who was in the window.
     """
-    rho = claim.mu**2 / 2 / (1 - SELECTING)
+    rho = claim.mu**2 / 2  # of one entry nothing is selected: all is measured
     known = {  # as if released before, by the first window
         "_arms.theta": np.array([[0.5], [-0.5]]),
         "_arms._step": np.full((ARMS, 1), 0.1),

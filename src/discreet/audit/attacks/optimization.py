@@ -21,6 +21,7 @@ from discreet.audit.transcript import likelihood_ratio
 from discreet.domains import Cube, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
+from discreet.optimization.windows import COUNT, CURVATURE
 from discreet.privacy import Noise, SeededNoise, Tree
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.observation import observed, values
@@ -202,7 +203,12 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
         seen = []
         for _ in range(runs):
             learner = StreamingFrankWolfe(
-                LpBall(1, 2), rounds, *budget, gradient_bound=CLIP, noise=noise
+                LpBall(1, 2),
+                rounds,
+                *budget,
+                gradient_bound=CLIP,
+                mechanism="vertices",
+                noise=noise,
             )
             # The guarantee states the scale: others are as many as make the vertex rare under it.
             others = rare_vertex(learner.guarantee.releases[0].scale)
@@ -235,6 +241,53 @@ def simplex(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arra
 
 _vertices("streaming frank-wolfe p=1", 1, 1)
 _vertices("streaming frank-wolfe p=1, one choice of four", 5, 4)
+
+
+# In one dimension the curvature of a row moves by the largest, in more by sqrt(2) times that.
+_ONE_WAY = math.sqrt((4 + CURVATURE**2 + COUNT**2) / (4 + 2 * CURVATURE**2 + COUNT**2))
+
+
+def _windows(name: str, rows: int) -> None:
+    @attack(
+        name,
+        room="optimization",
+        kind="gaussian",
+        attainable=_ONE_WAY,
+        effort=0.3,
+        contributions=rows,
+    )
+    def windows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+        """All that windows release, by exact likelihood; the last rows are one person's.
+
+        Their gradients are at one end of the bound and were shortened, or at the other and were
+        not: only then they have curvature and are counted.
+        """
+        k = claim.contributions
+        horizon = 12 * k  # the last window holds more than k rows
+
+        def run(which: int, source: Noise) -> None:
+            learner = StreamingFrankWolfe(
+                Cube(1),
+                horizon,
+                claim.epsilon,
+                claim.delta,
+                label_bound=2.0,
+                gradient_bound=CLIP,
+                contributions=k,
+                noise=source,
+            )
+            for _ in range(horizon - k):
+                learner.learn([0.0], 0.0)
+            label = float(learner.theta[0]) + 0.999 * CLIP if which else -2.0
+            for _ in range(k):
+                learner.learn([1.0], label)
+            assert learner.theta.shape == (1,)  # the last release
+
+        return np.array([likelihood_ratio(run, neighbour, noise) for _ in range(runs)])
+
+
+_windows("streaming frank-wolfe windows", 1)
+_windows("streaming frank-wolfe windows, three rows of one user", 3)
 
 
 @attack("noisy sfw", room="optimization", kind="gaussian")

@@ -5,6 +5,7 @@ would see: drop or impute such rows first.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from discreet.privacy.release import Release
 from discreet.state import Stateful
 
 
-class _Batch(Stateful):
+class _Batch(Stateful, ABC):
     """fit(X, y) -> self; theta; guarantee.
 
     The releases of a fit and the theta they lead to appear together, at its end.
@@ -79,8 +80,9 @@ class _Batch(Stateful):
             self._commit(theta=theta, _ledger=self._ledger.including(*releases))
         return self
 
+    @abstractmethod
     def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
-        raise NotImplementedError
+        """theta, and all that was released on the way to it."""
 
     def _data(self, X: ArrayLike, y: ArrayLike) -> tuple[list[Array], list[float]]:
         rows, labels = finite("X", X), numbers("y", y)

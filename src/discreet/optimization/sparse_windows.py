@@ -1,10 +1,10 @@
-"""One sparse parameter for each arm, learned in private: what `SparseBandit` knows about its arms.
+"""Sparse parameters, learned in private: of `SparseBandit`'s arms, or of one stream (p = 1).
 
     paper (Han et al. 2022, Algorithm 3)   theta_{t,i}     I_i                     zeta
     here                                   theta[i]        the sums of arm i       `Link`
 
 A row enters the sums of the arm that was chosen; the others get the zero row, whose gradient is
-zero. So replacing one person changes
+zero. (`StreamingFrankWolfe` has one arm.) So replacing one person changes
 
     one arm     by the difference of two terms, each at most `bound` in size: 2 bound
     two arms    by one term each, if the replacement chooses another arm: bound and bound
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.domains import LpBall
+from discreet.domains import Domain, LpBall
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
@@ -92,6 +92,8 @@ class WindowArms(Stateful):
     bound     of residuals: those beyond are cut
     radius    of the l1 ball that holds theta
     noise     where the noise comes from
+    domain    where theta lies, if that is another set in the ball; it must project
+    ends      rounds at which windows end; None: the forced rounds, then windows that grow
     """
 
     _monotone = ("window",)
@@ -109,20 +111,23 @@ class WindowArms(Stateful):
         bound: float,
         radius: float,
         noise: Noise,
+        domain: Domain | None = None,
+        ends: list[int] | None = None,
     ) -> None:
         self.budget = budget
         self.bound = bound
         self._link = link
         self._noise = noise
-        self._ball = LpBall(1, dim, radius)
+        self._set = LpBall(1, dim, radius) if domain is None else domain
         self._steepest = link.slopes(-radius, radius)[1]
-        self.theta = np.zeros((n_arms, dim))
-        # Of the open window, for each arm: S, then Q, then the slope along the last step.
-        self._sums = np.zeros((n_arms, 2 * dim + 1))
+        self.theta = np.tile(np.asarray(self._set.interior_point, dtype=np.float64), (n_arms, 1))
+        # Of the open window, for each arm: S, then Q, the slope along the last step, and how many
+        # rows there are: all of them change in one step.
+        self._sums = np.zeros((n_arms, 2 * dim + 2))
         self._step = np.zeros((n_arms, dim))  # the last step, and
         self._slope = np.zeros(n_arms)  # the slope along it: both released
         self._pace = np.ones(n_arms)  # how much of a Newton step is made
-        self.ends = _window_ends(n_arms * forced, horizon)
+        self.ends = _window_ends(n_arms * forced, horizon) if ends is None else ends
         self.window = 0  # windows released so far
         self._rho = budget.rho
         self._ledger = Ledger(budget, "zcdp")
@@ -143,11 +148,16 @@ class WindowArms(Stateful):
 
     @property
     def _curvature(self) -> Array:  # (arms, dim), a view
-        return self._sums[:, self.theta.shape[1] : -1]
+        return self._sums[:, self.theta.shape[1] : -2]
 
     @property
     def _along(self) -> Array:  # (arms,), a view
-        return self._sums[:, -1]
+        return self._sums[:, -2]
+
+    @property
+    def taken(self) -> int:
+        """Rows of the open window."""
+        return int(self._sums[:, -1].sum())
 
     def entries(self, window: int) -> int:
         """k: how many entries an arm changes at the end of this window; public.
@@ -178,7 +188,7 @@ class WindowArms(Stateful):
         # l1 norm 1 within +-bound, curvatures within [0, steepest].
         size = float(np.abs(self._step[arm]).sum())
         along = pull * float(x.dot(self._step[arm])) / size if size else 0.0
-        self._sums[arm] += np.concatenate([pull * x, bend * (x * x), [along]])
+        self._sums[arm] += np.concatenate([pull * x, bend * (x * x), [along, 1.0]])
         return True
 
     def advance(self, t: int) -> None:
@@ -188,8 +198,16 @@ class WindowArms(Stateful):
 
     def _release(self, k: int) -> None:
         """All that a window publishes, computed first and put in place in one step."""
-        chosen, selection = self._select(k)
-        measured, measurement = self._measure(chosen)
+        arms, dim = self.theta.shape
+        if k < dim:
+            chosen, selection = self._select(k)
+            selected = [selection]
+            left = 1 - SELECTING
+        else:  # all of them: nothing to select, and the whole budget measures
+            chosen = np.tile(np.arange(dim), (arms, 1))
+            selected = []
+            left = 1.0
+        measured, measurement = self._measure(chosen, left)
         slopes = measured[:, :k]
         curvatures = measured[:, k : 2 * k] * self._steepest / (CURVATURE * self.bound)
         curvatures = np.maximum(curvatures, FLATTEST * self._steepest * self.rows(self.window))
@@ -205,7 +223,7 @@ class WindowArms(Stateful):
             _step=step,
             _slope=slope,
             _pace=pace,
-            _ledger=self._ledger.including(selection, measurement),
+            _ledger=self._ledger.including(*selected, measurement),
         )
 
     def _select(self, k: int) -> tuple[NDArray[np.intp], Release]:  # -> (arms, k)
@@ -228,8 +246,11 @@ class WindowArms(Stateful):
         observe("choice", chosen, release)
         return chosen, release
 
-    def _measure(self, chosen: NDArray[np.intp]) -> Released:  # (arms, k) -> (arms, 2 k + 1)
-        """Slopes and curvatures of the chosen entries, and slopes along the last step."""
+    def _measure(self, chosen: NDArray[np.intp], fraction: float) -> Released:
+        """Slopes and curvatures of the chosen entries, and slopes along the last step.
+
+        (arms, k) -> (arms, 2 k + 1), for this fraction of the budget.
+        """
         arms, k = chosen.shape
         rows = np.arange(arms)[:, None]
         weight = CURVATURE * self.bound / self._steepest
@@ -242,7 +263,7 @@ class WindowArms(Stateful):
         return gaussian(
             np.concatenate([slopes, weight * curvatures, self._along[:, None]], axis=1),
             sensitivity=wide * self.budget.contributions,
-            mu=math.sqrt(2 * self._rho * (1 - SELECTING)),
+            mu=math.sqrt(2 * self._rho * fraction),
             noise=self._noise,
             what="slopes and curvatures",
             scope=self._scope,
@@ -264,7 +285,7 @@ class WindowArms(Stateful):
             return theta - (1 - 1 / far) * last, np.zeros_like(theta), 0.0, pace / far
         aim = theta.copy()
         aim[chosen] += pace * slopes / curvatures
-        aim = self._ball.project(aim)
+        aim = self._set.project(aim)
         step = aim - theta
         slope = float(slopes.dot(step[chosen])) / rows
         return aim, step, slope, min(1.0, GROWTH * pace)
@@ -292,6 +313,8 @@ class WindowArms(Stateful):
     def _validate(self) -> None:
         if not 0 <= self.window <= len(self.ends):
             raise damaged("window")
+        if not (isinstance(self._noise, Noise) and isinstance(self._ledger, Ledger)):
+            raise damaged("noise")
 
 
 def _window_ends(first: int, horizon: int) -> list[int]:

@@ -1,0 +1,315 @@
+"""A parameter that moves at the ends of public windows, by Newton steps on noisy sums.
+
+Each window has the whole budget, because a row is in one of them, and is longer than all before it
+together need to be: where a running sum pays for every prefix, a window pays once. Within a window
+theta and the bound are fixed. A row adds
+
+    g      the gradient, shortened to `bound` in l2
+    H      its curvature f'' x x^T, if the gradient was not shortened
+    1      if the gradient was not shortened
+
+and at the end their sums are released together, with Gaussian noise. All that follows reads the
+release alone:
+
+    curvature  the mean of all windows' H, whose eigenvalues are pulled to their mean as far as
+               noise alone would have spread them; where a steeper direction may hide in the noise
+               the step is shorter
+    step       H^-1 times the sum, times the gain P/(P + R): R is the variance that the noise gives
+               the step, P that of theta before it (a Kalman filter; P also grows by `GROWS`)
+    bound      halved, or more, while few gradients were shortened, raised if many were
+"""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from discreet.arrays import Array
+from discreet.domains import Domain
+from discreet.links import link as link_named
+from discreet.optimization.problem import Problem
+from discreet.optimization.sparse_windows import WindowArms
+from discreet.privacy import Budget, Guarantee
+from discreet.privacy.ledger import Ledger
+from discreet.privacy.mechanisms import gaussian, symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.noise import Noise
+from discreet.state import Stateful, damaged
+
+DENSEST = 128  # dimensions in which curvatures are a matrix
+# Tuned in simulation (p = 1.5, 2 and inf, T = 10^3 to 10^4, epsilon = 1; correlated rows, skewed
+# and large label noise among them), on seeds that no table uses.
+LONGER = 1.7  # each window, than the last
+FIRST = 30  # the first window is at most so small a part of the horizon
+START = 0.3  # the first bound, in units of a typical gradient
+LEAST = 1 / 16  # the least bound, in units of the first
+SHORTENED = 0.4  # fraction of gradients that may be shortened
+CURVATURE = 1.0  # weight of the curvatures in a release, in units of the bound,
+COUNT = 0.25  # and of the count
+GROWS = 3.0  # the variance of theta, from one window to the next
+FLATTEST = 0.5  # least curvature of a direction, in units of the mean
+UNPROTECTED = (
+    "the number of rounds",
+    "arrival times",
+    "the public bounds",
+    "anything of the open window, against whoever sees a stolen state: its sums hold no noise yet",
+)
+
+
+class DenseWindows(Stateful):
+    """Newton steps at the ends of windows; for losses of a prediction, in up to 128 dimensions.
+
+    Requires   a domain with a projection, delta > 0.
+    Guarantee  (epsilon, delta), central, for the whole sequence of thetas.
+
+    problem   domain, loss and public bounds
+    horizon   rows in all
+    budget    of one person
+    bound     how long a gradient may be in l2; None begins at a public rule and follows the
+              released fraction of gradients that were shortened
+    noise     where the noise comes from
+    """
+
+    _monotone = ("rounds", "window")
+    _state = (
+        "rounds",
+        "window",
+        "bound",
+        "shortened",
+        "_theta",
+        "_variance",
+        "_curvature",
+        "_weight",
+        "_sums",
+        "_ledger",
+        "_noise",
+    )
+
+    def __init__(
+        self,
+        problem: Problem,
+        horizon: int,
+        budget: Budget,
+        *,
+        bound: float | None,
+        noise: Noise,
+    ) -> None:
+        if problem.margin is None:
+            raise ValueError("windows need a loss whose curvature is known: a named one")
+        self.horizon = horizon
+        self.budget = budget
+        self._problem = problem
+        self._margin = problem.margin
+        self._noise = noise
+        self._mu = budget.mu
+        n = problem.dim
+        self.ends = window_ends(horizon, n, self._mu, LONGER)
+        self._most = problem.l2_bound(None)
+        self._free = bound is None
+        # Of a row's curvature f'' x x^T, in Frobenius norm: rows longer than usual count less.
+        self._largest = min(problem.stretch**2, 1.5 * problem.typical_row**2)
+        first = START * problem.typical * problem.typical_row
+        self.bound = min(self._most, first if bound is None else bound)  # of the open window
+        self.shortened = 0.0  # fraction of the last window's gradients that were, as released
+        self._least = LEAST * self.bound
+        self._theta = np.array(problem.domain.interior_point, dtype=np.float64)
+        self._variance = (problem.radius * n ** (-1 / problem.p)) ** 2  # of an entry of theta
+        self._curvature = np.zeros((n, n))  # of all windows, by the precision of each,
+        self._weight = 0.0  # and the sum of the precisions: their ratio is that of one row
+        self.rounds = 0
+        self.window = 0  # released so far
+        self._sums = np.zeros(n + n * n + 1)
+        self._ledger = Ledger(budget)
+
+    @property
+    def theta(self) -> Array:  # (n,)
+        """The released parameter."""
+        return self._theta.copy()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise, with the windows released so far."""
+        return self._ledger.guarantee(unprotected=UNPROTECTED, reference="windows of Newton steps")
+
+    def take(self, x: Array, y: float) -> None:
+        """Add one row to the open window."""
+        self._commit(rounds=self.rounds + 1, _sums=self._sums + self.term(x, y))
+
+    def term(self, x: Array, y: float) -> Array:
+        """What one row adds: its gradient, its curvature, and whether the first is as it was."""
+        length = math.sqrt(float(x.dot(x)))
+        m = float(x.dot(self._theta))
+        slope = self._margin.slope(m, y)
+        size = abs(slope) * length
+        # No branch: times tell nothing. |g| <= bound, whatever the row and the label.
+        short = min(1.0, self.bound / max(size, 1e-200))
+        whole = float(size <= self.bound)
+        bend = whole * self._margin.bend(m, y) / self._margin.smoothness
+        bend *= min(1.0, self._largest / max(length * length, 1e-200))
+        return np.concatenate([(short * slope) * x, (bend * np.outer(x, x)).ravel(), [whole]])
+
+    def follow(self) -> None:
+        """Release the window that is full, if there is one, and move; asked again does nothing."""
+        if self.window < len(self.ends) and self.rounds == self.ends[self.window]:
+            self._release()
+
+    def _release(self) -> None:
+        """All that a window publishes, computed first and put in place in one step."""
+        n = len(self._theta)
+        C = self.bound
+        # A replaced row moves the gradients' sum by 2 bound, that of the curvatures (terms a a^T
+        # with |a a^T| <= largest) by sqrt(2) largest, and the count by 1; k rows of a person, also
+        # if they are in one window, by k times that.
+        turn = CURVATURE * C / self._largest
+        moved = C * math.sqrt(4 + 2 * CURVATURE**2 + COUNT**2) * self.budget.contributions
+        matrix = symmetric_to_vector(self._sums[n:-1].reshape(n, n))
+        released, release = gaussian(
+            np.concatenate([self._sums[:n], turn * matrix, COUNT * C * self._sums[-1:]]),
+            sensitivity=moved,
+            mu=self._mu,
+            noise=self._noise,
+            what="gradients, curvatures and how many were shortened",
+            scope=f"window {self.window + 1}",
+        )
+        unit = self._margin.smoothness / turn
+        curvature = vector_to_symmetric(released[n:-1]) * unit
+        count = float(released[-1]) / (COUNT * C)
+        self._commit(
+            **self._moved(released[:n], curvature, count, release.scale, unit),
+            window=self.window + 1,
+            _sums=np.zeros_like(self._sums),
+            _ledger=self._ledger.including(release),
+        )
+
+    def _moved(
+        self, total: Array, curvature: Array, count: float, noise: float, unit: float
+    ) -> dict[str, Any]:
+        """What is known after a window, from released values only."""
+        n = len(total)
+        rows = self.ends[self.window] - (self.ends[self.window - 1] if self.window else 0)
+        part = min(max(count / rows, 0.25), 1.0)
+        whole = rows * part
+        # The mean curvature of a row, over all windows by the precision of each.
+        precision = whole**2 / max(noise * unit, 1e-200) ** 2
+        summed = self._curvature + curvature * (precision / whole)
+        weight = self._weight + precision
+        values, frame = np.linalg.eigh(summed / weight)
+        smooth = self._margin.smoothness
+        mean = max(float(values.mean()), smooth * self._problem.typical_row**2 / (4 * n))
+        # Noise of this size spreads eigenvalues so far to both sides.
+        edge = math.sqrt(2 * n / weight)
+        apart = values - mean
+        apart = np.sign(apart) * np.sqrt(np.maximum(apart**2 - edge**2, 0.0))
+        # What cannot be told from the mean may be as steep as mean + edge: half of that is safe.
+        steep = np.maximum(mean + apart, (mean + edge) / 2)
+        steep = np.where(apart < 0, np.maximum(mean + apart, FLATTEST * mean), steep)
+        error = (noise / whole) ** 2 / steep**2
+        gain = self._variance / (self._variance + error)
+        step = frame @ (gain * (frame.T @ total) / (whole * steep))
+        return {
+            "bound": self._next_bound(1 - part) if self._free else self.bound,
+            "shortened": 1 - min(max(count / rows, 0.0), 1.0),
+            "_theta": self._problem.domain.project(self._theta - step),
+            "_variance": (1 - float(gain.mean())) * self._variance * GROWS,
+            "_curvature": summed,
+            "_weight": weight,
+        }
+
+    def _next_bound(self, shortened: float) -> float:
+        factor = 1.0
+        if shortened < SHORTENED / 4:
+            factor = 1 / 2
+        elif shortened < SHORTENED / 2:
+            factor = 2 / 3
+        elif shortened > SHORTENED:
+            factor = 3 / 2
+        return min(max(factor * self.bound, self._least), self._most)
+
+    def _validate(self) -> None:
+        if not (isinstance(self._noise, Noise) and isinstance(self._ledger, Ledger)):
+            raise damaged("noise")
+        if not 0 < self.bound <= self._most:
+            raise damaged("bound")
+        ends = [0, *self.ends, self.horizon]
+        if not 0 <= self.window <= len(self.ends):
+            raise damaged("window")
+        if not ends[self.window] <= self.rounds <= ends[self.window + 1]:
+            raise damaged("rounds")
+
+
+class SparseWindows(Stateful):
+    """`WindowArms` with one arm: a few entries at a time, for l1 balls and the simplex.
+
+    problem   domain, loss ("squared" or "logistic") and public bounds
+    horizon   rows in all
+    budget    of one person
+    bound     of residuals
+    noise     where the noise comes from
+    """
+
+    _state = ("_arms",)
+
+    def __init__(
+        self, problem: Problem, horizon: int, budget: Budget, *, bound: float, noise: Noise
+    ) -> None:
+        self.horizon = horizon
+        self.bound = bound
+        self._domain: Domain = problem.domain
+        loss = problem.margin
+        self._arms = WindowArms(
+            1,
+            problem.dim,
+            horizon,
+            budget,
+            forced=1,
+            link=link_named("logistic" if loss and loss.name == "logistic" else "identity"),
+            bound=bound,
+            radius=problem.radius,
+            noise=noise,
+            domain=problem.domain,
+            ends=window_ends(horizon, problem.dim, budget.mu, 1.5),
+        )
+
+    @property
+    def rounds(self) -> int:
+        """Rows taken so far."""
+        arms = self._arms
+        return (arms.ends[arms.window - 1] if arms.window else 0) + arms.taken
+
+    @property
+    def theta(self) -> Array:  # (n,)
+        """The released parameter."""
+        return np.array(self._arms.theta[0])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The promise, with the windows released so far."""
+        promise = self._arms.guarantee
+        return replace(
+            promise, trust="central", unprotected=UNPROTECTED, reference="windows of Newton steps"
+        )
+
+    def take(self, x: Array, y: float) -> None:
+        """Add one row to the open window."""
+        self._arms.take(0, x, y)
+
+    def follow(self) -> None:
+        """Release the window that is full, if there is one, and move; asked again does nothing."""
+        self._arms.advance(self.rounds)
+
+    def _validate(self) -> None:
+        if not isinstance(self._arms, WindowArms):
+            raise damaged("arms")
+
+
+def window_ends(horizon: int, dim: int, mu: float, growth: float) -> list[int]:
+    """Where windows end, the last with the horizon; a first one of about 20 dim/mu rows is enough.
+
+    >>> window_ends(1000, 5, 0.3, 1.7)
+    [53, 143, 296, 557, 1000]
+    """
+    parts = min(float(horizon), max(float(FIRST), horizon * mu / (20 * dim)))
+    count = max(1, int(math.log(1 + (growth - 1) * parts) / math.log(growth)))
+    lengths = growth ** np.arange(count)
+    ends = np.round(np.cumsum(lengths) / lengths.sum() * horizon).astype(int)
+    return [int(end) for end in np.unique(ends) if end > 0]

@@ -1,0 +1,68 @@
+import numpy as np
+import pytest
+
+from discreet.least_squares.blocks import SHARED, Blocks
+from discreet.least_squares.shrinkage import shrink_entries
+
+LABELS = [0, 0, 1, 1, 1, SHARED]
+
+
+def rows_of(rng, n, labels):
+    """Rows with features of one block each, beside the shared ones."""
+    labels = np.array(labels)
+    chosen = rng.integers(labels.max() + 1, size=n)
+    rows = rng.standard_normal((n, len(labels)))
+    return rows * ((labels == chosen[:, None]) | (labels == SHARED))
+
+
+def test_blocks__together_is_where_the_gram_matrix_of_such_rows_may_differ_from_0():
+    blocks = Blocks(LABELS)
+    rows = rows_of(np.random.default_rng(0), 500, LABELS)
+    assert np.array_equal(blocks.together, (rows.T @ rows != 0) * 1.0)
+
+
+@pytest.mark.parametrize("labels", [LABELS, [0] * 6, [SHARED] * 6, list(range(6))])
+def test_blocks__eigenvectors_are_orthogonal_and_stay_within_blocks(labels):
+    blocks = Blocks(labels)
+    A = np.random.default_rng(1).standard_normal((6, 6))
+    vectors = blocks.eigenvectors(A + A.T)
+    assert np.allclose(vectors.T @ vectors, np.eye(6))
+    assert (vectors * (1 - blocks.within) == 0).all()
+    inside = vectors.T @ ((A + A.T) * blocks.within) @ vectors
+    assert np.allclose(inside, np.diag(np.diag(inside)))
+
+
+@pytest.mark.parametrize("labels", [np.repeat(np.arange(20), 5), np.repeat([0, SHARED], [99, 1])])
+def test_blocks__noise_is_no_longer_than_their_width_says(labels):
+    # s sqrt(2 w) bounds the operator norm of noise within blocks, and is not twice as large.
+    blocks = Blocks(labels)
+    rng = np.random.default_rng(2)
+    norms = []
+    for _ in range(20):
+        Z = rng.standard_normal((100, 100))
+        noise = (Z + Z.T) / 2 * blocks.together
+        norms.append(np.abs(np.linalg.eigvalsh(noise)).max())
+    assert 0.5 < np.mean(norms) / np.sqrt(2 * blocks.width) < 1.25
+
+
+def test_shrink_entries__with_blocks_the_error_is_smaller_than_without():
+    rng = np.random.default_rng(3)
+    labels = np.repeat(np.arange(8), 4)
+    blocks = Blocks(labels)
+    d = len(labels)
+    errors = {None: 0.0, blocks: 0.0}
+    for _ in range(5):
+        rows = np.abs(rows_of(rng, 800, labels))  # features of a block go together
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        true = rows.T @ rows
+        Z = 20.0 * rng.standard_normal((d, d))
+        noise = (Z + Z.T) / 2
+        expected = np.eye(d) * 800 / d
+        for each in errors:
+            noisy = true + noise if each is None else (true + noise) * each.together
+            found, cautious = shrink_entries(
+                noisy, expected, np.zeros(d), np.eye(d) / d, 20.0, np.zeros((d, d)), each
+            )
+            errors[each] += float(np.linalg.norm(found.unreduced - true))
+            assert np.linalg.eigvalsh(cautious.matrix)[0] >= -1e-9
+    assert errors[blocks] < 0.9 * errors[None]
