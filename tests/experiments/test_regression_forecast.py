@@ -14,7 +14,6 @@ from discreet.regression.information import (
     error_limit,
     expected_error,
     price_of_privacy,
-    rows_needed,
 )
 
 
@@ -119,8 +118,6 @@ def test_forecast__shuffled_trust_lies_between_central_and_local():
     for forecast in (expected_error, price_of_privacy):
         central, shuffled, local = (forecast(5, 100_000, 1.0, trust=each) for each in trusts)
         assert central < shuffled < local
-    few, more, many = (rows_needed(5, 0.005, 1.0, trust=each) for each in trusts)
-    assert few < more < many
     limit = error_limit(5, 100_000, 1.0, trust="shuffled")
     assert error_limit(5, 100_000, 1.0) <= limit < expected_error(5, 100_000, 1.0, trust="shuffled")
 
