@@ -230,7 +230,7 @@ def descents(rows: int):
 
 
 def objective_perturbation(X, y, epsilon: float, clip: float, seed: int) -> np.ndarray:
-    """argmin of Huber's loss (slope `clip`) + ridge/2 |theta|^2 + <tilt, theta>; (epsilon, 1e-6)-DP.
+    """argmin of Huber's loss (slope `clip`) + ridge/2 |theta|^2 + <tilt, theta>, private.
 
     `regression_glm.objective_std` has the proof for slope 1 and curvature 1/4: here gradients are
     `clip` times as long, which scales the tilt, and curvature is at most 1.
@@ -261,18 +261,18 @@ def tilt_std(epsilon: float) -> float:
 
 def real() -> None:
     table = new_table(
-        "Real data: test R^2, mean over 20 random splits (4 for flights) and its standard error",
+        "Real data: test R^2, mean over 20 random splits (2 for flights) and its standard error",
         ("data", "rows", "epsilon", "OLS", "private", "AdaSSP", "gradient descent, tuned",
          "objective perturbation, tuned"),
     )  # fmt: skip
     for name in DATA:
         rows = len(data(name)[0])
-        splits = 4 if rows > 10**5 else 20
+        splits = 2 if rows > 10**5 else 20
         found = run(grid(score, seeds=splits, name=(name,), epsilon=BUDGETS))
         for epsilon in BUDGETS:
             setting = {"name": name, "epsilon": epsilon}
 
-            def tuned(settings, setting=setting):
+            def tuned(settings, found=found, setting=setting):
                 return max((found.over(score, each, **setting) for each in settings), key=np.mean)
 
             scores = [
@@ -412,8 +412,9 @@ def best_time(call) -> float:
     return min(times)
 
 
-PARTS = {"speed": speed, "hard": hard, "families": families, "many": many, "labels": labels, "coverage": coverage,
-         "real": real, "wide": wide, "auto": auto, "intercept": intercept}  # fmt: skip
+PARTS = {"speed": speed, "hard": hard, "families": families, "many": many, "labels": labels,
+         "coverage": coverage, "real": real, "wide": wide, "auto": auto,
+         "intercept": intercept}  # fmt: skip
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:
