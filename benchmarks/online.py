@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from kit import CONSOLE, new_table, run, with_std
 
-from discreet.domains import Simplex
-from discreet.environments.losses import NAMES, LeaderPunisher, expert_losses
+from discreet.domains import Cube, Simplex
+from discreet.environments.losses import NAMES, LeaderPunisher, expert_losses, linear_losses
 from discreet.environments.losses import regret as expert_regret
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import standard_error
 from discreet.online import FTPL, FTRL
-from discreet.privacy import SeededNoise
+from discreet.privacy import PrefixSum, SeededNoise
 
 N = 10
 EPSILON = 1.0
@@ -62,20 +62,57 @@ def regret(
 
 
 def punished(
-    *, learner: str, rounds: int, epsilon: float, delta: float, rate: str, seed: int
+    *, learner: str, rounds: int, epsilon: float, delta: float, rate: str, late: bool, seed: int
 ) -> dict[str, float]:
-    """Regret against an adversary that answers every decision."""
+    """Regret against an adversary that answers every decision, or (late) the one before it."""
     made = learner_of(learner, rounds, epsilon, delta, rate, seed)
     adversary = LeaderPunisher(N)
     suffered = 0.0
     total = np.zeros(N)
+    before = np.full(N, 1 / N)
     for _ in range(rounds):
         decision = made.decide()
-        loss = adversary.loss(decision)
+        loss = adversary.loss(before if late else decision)
+        before = decision
         made.learn(loss)
         suffered += float(decision @ loss)
         total += loss
     return {"value": suffered - total.min()}
+
+
+@lru_cache(maxsize=1)
+def cube_losses(rounds: int) -> np.ndarray:  # (rounds, 100)
+    return linear_losses("l1", rounds, 100, drift=0.5, seed=0)
+
+
+class SeldomFTRL(FTRL):
+    """Decides by the last private sum of a multiple of `batch` rounds, with their smaller noise.
+
+    Simulated: noise of so many fewer releases on the sums, which is what such a learner would have.
+    """
+
+    batch = 1
+
+    def run(self, losses: np.ndarray) -> np.ndarray:
+        """Decisions of all rounds."""
+        T, n = losses.shape
+        count = T // self.batch
+        sums = PrefixSum(count, n, self.budget, sensitivity=2.0, bound=float(T), noise=self.noise)
+        totals = sums.add_many(losses[: count * self.batch].reshape(count, -1, n).sum(axis=1))
+        known = np.vstack([np.zeros((1, n)), totals])
+        place = np.arange(T) // self.batch
+        return self._leader(known[place], 1 + np.arange(T)[:, None])
+
+
+def on_cube(*, rounds: int, epsilon: float, batch: int, seed: int) -> dict[str, float]:
+    """Regret of FTRL on the cube, 100 coordinates; a release every `batch` rounds."""
+    losses = cube_losses(rounds)
+    kind = SeldomFTRL if batch > 1 else FTRL
+    made = kind(Cube(100), rounds, epsilon, DELTA, noise=SeededNoise(seed))
+    made.batch = batch
+    total = losses.sum(axis=0)
+    suffered = np.einsum("ij,ij->", losses, made.run(losses))
+    return {"value": float(suffered - total @ made.domain.linear_minimizer(total))}
 
 
 def experts(count: int, T: int) -> None:
@@ -160,25 +197,61 @@ def perturbed(count: int, T: int) -> None:
 
 
 def adaptive(count: int, T: int) -> None:
-    """An adversary that sees the decisions: no theorem for private learners, and it shows."""
+    """An adversary that sees the decisions; what a rate that bears it costs on easy losses."""
     kinds = {
-        "FTRL, no privacy": ("FTRL", math.inf),
-        "FTRL, epsilon 1": ("FTRL", EPSILON),
-        "capped FTRL, epsilon 1": ("capped", EPSILON),
-        "FTPL, epsilon 1": ("FTPL", EPSILON),
+        "FTRL, no privacy": ("FTRL", math.inf, "decreasing"),
+        "FTRL, epsilon 1": ("FTRL", EPSILON, "decreasing"),
+        "FTRL, robust, epsilon 1": ("FTRL", EPSILON, "robust"),
+        "capped FTRL, epsilon 1": ("capped", EPSILON, "decreasing"),
+        "FTPL, epsilon 1": ("FTPL", EPSILON, "decreasing"),
     }
     horizons = (1000, 10_000)
+    few = range(min(count, 3))
     found = run([
-        cell for learner, epsilon in kinds.values()
-        for cell in grid(punished, seeds=range(min(count, 3)), learner=(learner,), rounds=horizons,
-                         epsilon=(epsilon,), delta=(DELTA,), rate=("decreasing",))
+        *(cell for learner, epsilon, rate in kinds.values()
+          for cell in grid(punished, seeds=few, learner=(learner,), rounds=horizons,
+                           epsilon=(epsilon,), delta=(DELTA,), rate=(rate,), late=(False, True))),
+        *(cell for learner, epsilon, rate in kinds.values()
+          for cell in grid(regret, seeds=few, learner=(learner,), name=("gap",),
+                           rounds=horizons[-1:], epsilon=(epsilon,), delta=(DELTA,),
+                           rate=(rate,))),
     ])  # fmt: skip
-    table = new_table("Loss 1 for the expert with most weight, 0 for the others: regret",
-                      ("learner", *(f"{rounds:,} rounds" for rounds in horizons)))  # fmt: skip
-    for name, (learner, epsilon) in kinds.items():
-        columns = (found.over(punished, learner=learner, rounds=rounds, epsilon=epsilon,
-                              delta=DELTA, rate="decreasing") for rounds in horizons)  # fmt: skip
-        table.add_row(name, *map(with_std, columns))
+    table = new_table(
+        "Loss 1 for the expert with most weight, 0 for the others: regret",
+        ("learner", *(f"{rounds:,} rounds" for rounds in horizons),
+         f"of the decision before, {horizons[-1]:,}", f"gap sequence, {horizons[-1]:,}"),
+    )  # fmt: skip
+    for name, (learner, epsilon, rate) in kinds.items():
+        place = {"learner": learner, "epsilon": epsilon, "delta": DELTA, "rate": rate}
+        seen = [found.over(punished, rounds=rounds, late=False, **place) for rounds in horizons]
+        late = found.over(punished, rounds=horizons[-1], late=True, **place)
+        easy = found.over(regret, name="gap", rounds=horizons[-1], **place)
+        table.add_row(name, *map(with_std, (*seen, late, easy)))
+    CONSOLE.print(table)
+
+
+def flat(count: int, T: int) -> None:
+    """The cube, 100 coordinates: when the private surcharge is flat, and at what noise."""
+    sizes = (10**4, 3 * 10**4, 10**5, 3 * 10**5)
+    few = range(min(count, 4))
+    found = run([
+        *grid(on_cube, seeds=range(1), rounds=sizes, epsilon=(math.inf,), batch=(1,)),
+        *grid(on_cube, seeds=few, rounds=sizes, epsilon=(EPSILON, 10.0), batch=(1,)),
+        *grid(on_cube, seeds=few, rounds=sizes, epsilon=(EPSILON,), batch=(100,)),
+    ])  # fmt: skip
+    table = new_table(f"cube, N = 100, drift, delta 1e-6: surcharge, {len(few)} draws",
+                      ("learner", *(f"T = {size:,}" for size in sizes)))  # fmt: skip
+    for name, epsilon, batch in (
+        ("epsilon 1", EPSILON, 1),
+        ("epsilon 1, a release each 100 rounds", EPSILON, 100),
+        ("epsilon 10", 10.0, 1),
+    ):
+        extra = [
+            found.mean(on_cube, rounds=size, epsilon=epsilon, batch=batch)
+            - found.mean(on_cube, rounds=size, epsilon=math.inf, batch=1)
+            for size in sizes
+        ]
+        table.add_row(name, *(f"{each:,.0f}" for each in extra))
     CONSOLE.print(table)
 
 
@@ -209,7 +282,7 @@ def speed(count: int, T: int) -> None:
     CONSOLE.print(table)
 
 
-PARTS = {each.__name__: each for each in (experts, pure, perturbed, adaptive, speed)}
+PARTS = {each.__name__: each for each in (experts, pure, perturbed, adaptive, flat, speed)}
 
 
 def main() -> None:

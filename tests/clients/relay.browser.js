@@ -1,26 +1,11 @@
 // Devices of clients/js in a real Chromium, which report through a real relay.
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
-import { after, test } from "node:test";
-import { launch } from "../browser/chromium.js";
+import { test } from "node:test";
+import { browser, origin } from "./page.js";
 
 const { URL: url, RELAY: relay, PEOPLE: people, EPSILON: epsilon, DELTA: delta } = process.env;
-const CLIENT = new globalThis.URL("../../clients/js/", import.meta.url);
-const files = createServer((request, response) => {
-  const path = request.url.slice(1);
-  const kind = path.endsWith("json") ? "application/json" : "text/javascript";
-  response.writeHead(200, { "Content-Type": path ? kind : "text/html" });
-  response.end(path ? readFileSync(new globalThis.URL(path, CLIENT)) : "<!doctype html><title>page</title>");
-});
-await new Promise((done) => files.listen(0, "127.0.0.1", done));
-const browser = await launch();
-after(async () => {
-  await browser.close();
-  files.close();
-});
 const page = await (await browser.newContext()).newPage();
-await page.goto(`http://127.0.0.1:${files.address().port}/`);
+await page.goto(origin);
 
 test("the same keys seal to the same bytes as in Node", async () => {
   const found = await page.evaluate(async () => {

@@ -237,3 +237,11 @@ def test_forecast__shuffled_trust_lies_between_the_other_two():
         for trust in ("joint", "shuffled", "local")
     }
     assert found["joint"] < found["shuffled"] < found["local"]
+
+
+def test_stream__noise_as_large_as_the_bound_is_plus_and_minus_one():
+    world = Stream(3, 1000, noise=1.0).world(0)
+    rng = np.random.default_rng(0)
+    people = world.people(50, rng)
+    assert set(people.rewards(np.zeros(50, dtype=int), rng)) == {-1.0, 1.0}
+    assert Stream(3, 1000, noise=0.5).world(0).distribution == "gaussian"

@@ -1,4 +1,4 @@
-"""AdversarialBandit: EXP2 inside the private reduction (local) or on noisy batches (central)."""
+"""AdversarialBandit: a plain learner inside the reduction (local) or on noisy batches (central)."""
 
 import math
 
@@ -7,7 +7,7 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 
 from discreet.online import Doubling
-from discreet.online.adversarial import AdversarialBandit, Exp2
+from discreet.online.adversarial import AdversarialBandit, Exp2, Tsallis
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import SecureNoise, SeededNoise
 
@@ -17,6 +17,12 @@ TRUSTS = ("local", "central")
 def make(trust="local", epsilon=1.0, horizon=2000, **about):
     about = {"seed": 3, "noise": SeededNoise(4), **about}
     return AdversarialBandit(4, horizon, epsilon, trust=trust, **about)
+
+
+def plain_of(bandit):
+    """The learner inside, afresh."""
+    inner = bandit.bandit
+    return Tsallis(4, rate=inner.rate, explore=inner.explore, delay=inner.delay, seed=3)
 
 
 def loss_of(t, action):
@@ -56,6 +62,29 @@ def test_exp2__is_the_papers_algorithm_5():
         q /= q.sum()
 
 
+def test_tsallis__weights_solve_their_equation_and_sum_to_1():
+    """q_i = 4/(rate_t (total_i - x))^2 for one x below all totals; p = (1 - gamma) q + gamma/N."""
+    plain = Tsallis(5, rate=2.0, explore=0.3, delay=10, seed=0)
+    for t in range(200):
+        arm = plain.decide()
+        rate = 2.0 / math.sqrt(t + 1 + 10)
+        gamma = min(0.5, 0.3 * rate)
+        q = (arm.probabilities - gamma / 5) / (1 - gamma)
+        assert q.sum() == pytest.approx(1.0, abs=1e-9)
+        x = plain._total - 2 / (rate * np.sqrt(q))
+        np.testing.assert_allclose(x, x[0], rtol=1e-6, atol=1e-6)
+        plain.learn(arm, 0.9 if arm.action else -5.0)
+
+
+@pytest.mark.parametrize("totals", [(0.0, 0.0), (0.0, 1e9), (-1e12, 1e12), (1e-300, 0.0)])
+def test_tsallis__weights_are_found_wherever_totals_are(totals):
+    plain = Tsallis(2, rate=1.0, explore=0.1, seed=0)
+    plain._total = np.array(totals)
+    p = plain.probabilities()
+    assert p.sum() == pytest.approx(1.0)
+    assert p.min() >= 0.1 / 2 * (1 - 1e-9)
+
+
 def test_exp2__draws_from_the_probabilities_it_states():
     plain = Exp2(3, rate=1.0, explore=0.1, seed=0)
     plain.learn(plain.decide(), 0.9)
@@ -82,9 +111,9 @@ def test_exp2__stays_finite_with_huge_totals():
 
 
 @pytest.mark.parametrize("trust", TRUSTS)
-def test_without_privacy__it_is_exp2_step_by_step(trust):
+def test_without_privacy__it_is_the_plain_learner_step_by_step(trust):
     bandit = make(trust, math.inf)
-    plain = Exp2(4, rate=bandit.bandit.rate, explore=bandit.bandit.explore, seed=3)
+    plain = plain_of(bandit)
     for _ in range(300):
         d, arm = bandit.decide(), plain.decide()
         assert d.action == arm.action
@@ -96,9 +125,9 @@ def test_without_privacy__it_is_exp2_step_by_step(trust):
     assert not bandit.guarantee.private
 
 
-def test_local__it_is_the_reduction_around_exp2():
+def test_local__it_is_the_reduction_around_the_plain_learner():
     bandit = make("local")
-    inner = Exp2(4, rate=bandit.bandit.rate, explore=bandit.bandit.explore, seed=3)
+    inner = plain_of(bandit)
     reduction = PrivateReduction(inner, 1.0, noise=SeededNoise(4))
     for _ in range(300):
         d, other = bandit.decide(), reduction.decide()
@@ -116,7 +145,7 @@ def test_central__an_arm_is_held_for_a_batch_and_released_as_one_noisy_mean():
     size = bandit.batch_size
     assert size == math.ceil(2 * math.sqrt(8))
     noise = SeededNoise(4).spawn(1)[0]
-    plain = Exp2(4, rate=bandit.bandit.rate, explore=bandit.bandit.explore, seed=3)
+    plain = plain_of(bandit)
     for _ in range(30):
         arm = plain.decide()
         total = float(noise.laplace(1.0, 1)[0])  # sensitivity 1, epsilon 1

@@ -376,3 +376,29 @@ def test_ftrl__without_privacy_bears_an_adversary_that_sees_its_decisions():
         L.append(adversary.loss(X[-1]))
         learner.learn(L[-1])
     assert regret(np.array(L), np.array(X)) <= math.sqrt(rounds * math.log(n))
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_robust__keeps_its_bound_against_an_adversary_that_sees_the_noise(seed):
+    """2 sqrt(2 T D_R (1/8 + E|z|)), and less than half of what the default rate loses."""
+    rounds, n = 2000, 5
+    found = {}
+    for rate in ("robust", "decreasing"):
+        learner = FTRL(Simplex(n), rounds, 1.0, 1e-6, rate=rate, noise=SeededNoise(seed))
+        adversary = LeaderPunisher(n)
+        L, X = [], []
+        for _ in range(rounds):
+            X.append(learner.decide())
+            L.append(adversary.loss(X[-1]))
+            learner.learn(L[-1])
+        found[rate] = regret(np.array(L), np.array(X))
+    size = learner._noise_size()
+    assert found["robust"] <= 2 * math.sqrt(2 * rounds * math.log(n) * (1 / 8 + size))
+    assert found["robust"] < found["decreasing"] / 2
+
+
+def test_robust__without_noise_is_the_decreasing_rate():
+    rates = [
+        FTRL(Ball(3), 100, math.inf, rate=r).learning_rate(7) for r in ("robust", "decreasing")
+    ]
+    assert rates[0] == pytest.approx(rates[1])

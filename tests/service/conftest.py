@@ -31,26 +31,13 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-class Running:
-    """A server that answers, until `stop`."""
+class Serving:
+    """An application that answers at `port`, in a thread, until `stop`."""
 
-    def __init__(self, folder: Path, **more: object) -> None:
-        self._clients: list[Client] = []
-        self.port = int(str(more.pop("port", free_port())))
-        self.settings = Settings(
-            **{
-                "store": f"sqlite:///{folder}/store.db",
-                "secrets": folder / "secrets",
-                "admin_key": ADMIN,
-                "port": self.port,
-                **more,
-            }
-        )
-        self.app = application(self.settings)
-        self.server = self.app.state.server
-        config = uvicorn.Config(
-            self.app, port=self.port, log_level="error", access_log=False, lifespan="on"
-        )
+    def __init__(self, app: Any, port: int) -> None:
+        self.app = app
+        self.port = port
+        config = uvicorn.Config(app, port=port, log_level="error", access_log=False, lifespan="on")
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
@@ -61,6 +48,29 @@ class Running:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._thread.join()
+
+
+class Running(Serving):
+    """A server that answers, until `stop`."""
+
+    def __init__(self, folder: Path, **more: object) -> None:
+        self._clients: list[Client] = []
+        port = int(str(more.pop("port", free_port())))
+        self.settings = Settings(
+            **{
+                "store": f"sqlite:///{folder}/store.db",
+                "secrets": folder / "secrets",
+                "admin_key": ADMIN,
+                "port": port,
+                **more,
+            }
+        )
+        super().__init__(application(self.settings), port)
+        self.server = self.app.state.server
 
     def client(self, key: str = ADMIN) -> Client:
         made = Client(self.url, key)
@@ -86,8 +96,7 @@ class Running:
     def stop(self) -> None:
         for client in self._clients:
             client.close()
-        self._server.should_exit = True
-        self._thread.join()
+        super().stop()
 
 
 class PostgreSQL:

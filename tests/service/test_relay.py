@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 import pytest
 import sqlalchemy as sa
-import uvicorn
 
 from discreet.cli import main
 from discreet.service import asgi, reports, sealing
@@ -25,7 +24,7 @@ from discreet.service.relay import store as relay_store
 from discreet.service.relay.app import application
 from discreet.service.relay.settings import RelaySettings
 from discreet.service.store import unavailable
-from tests.service.conftest import ADMIN, Running, free_port
+from tests.service.conftest import ADMIN, Running, Serving, free_port
 from tests.service.processes import Parent
 from tests.service.test_batches import sealed_reports, taken, terms_of
 from tests.service.test_reports import ROWS, policy, report
@@ -33,37 +32,20 @@ from tests.service.test_reports import ROWS, policy, report
 TICK = 0.03
 
 
-class RunningRelay:
+class RunningRelay(Serving):
     """A relay that answers, until `stop`."""
 
     def __init__(self, folder, server, **more):
-        self.port = free_port()
+        port = free_port()
         self.settings = RelaySettings(
-            **{"server": server, "key": ADMIN, "bandits": ("ads",), "port": self.port,
+            **{"server": server, "key": ADMIN, "bandits": ("ads",), "port": port,
                "store": f"sqlite:///{folder}/relay.db", "tick": TICK, "minimum": 10, **more}
         )  # fmt: skip
-        self.app = application(self.settings)
+        super().__init__(application(self.settings), port)
         self.relay = self.app.state.relay
-        config = uvicorn.Config(
-            self.app, port=self.port, log_level="error", access_log=False, lifespan="on"
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run, daemon=True)
-        self._thread.start()
-        while not self._server.started:
-            time.sleep(0.005)
-            assert self._thread.is_alive()
-
-    @property
-    def url(self):
-        return f"http://127.0.0.1:{self.port}"
 
     def request(self, method, path, body=None, **headers):
         return requested(self.port, method, path, body, **headers)
-
-    def stop(self):
-        self._server.should_exit = True
-        self._thread.join()
 
 
 def requested(port, method, path, body=None, **headers):

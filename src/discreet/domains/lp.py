@@ -94,6 +94,8 @@ def _shrink(size: Array, p: float) -> Array:
     most = float(_norm(size, p / (p - 1)))
 
     def entries(lam: float) -> Array:
+        if lam == 0:  # else 0 times a power that may overflow
+            return size
         # In z = x (p > 2) or z = x^(p-1) (p < 2): a z^steep + b z = size, convex in z. Newton
         # from the right falls to the root; the start is at most twice as far.
         a, b = (lam, 1.0) if p > 2 else (1.0, lam)
@@ -107,8 +109,11 @@ def _shrink(size: Array, p: float) -> Array:
                 break
         return z if p > 2 else np.asarray(z**steep)
 
-    lam = scipy.optimize.brentq(
-        lambda lam: float(_norm(entries(lam), p)) - 1, 0.0, most * (1 + 1e-12)
-    )
+    def excess(lam: float) -> float:
+        return float(_norm(entries(lam), p)) - 1
+
+    most *= 1 + 1e-12
+    # More than 1 at the end, for large p: by rounding only, and taken off below.
+    lam = most if excess(most) > 0 else scipy.optimize.brentq(excess, 0.0, most)
     near = entries(lam)
     return np.asarray(near / max(1.0, float(_norm(near, p))))

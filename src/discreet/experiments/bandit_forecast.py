@@ -19,6 +19,7 @@ from discreet.privacy import SeededNoise
 
 ACTIONS = 10  # in a round, by default
 NOISE = 0.1  # of rewards, by default
+SIGNS = 0.9  # noise from which on rewards are +1 or -1
 MOST_ROUNDS = 10**7  # each is simulated
 MOST_FEATURES = 150  # simulating takes time that grows with their cube: beyond, minutes
 POOL = 1e6  # numbers in the action sets that a run meets again and again
@@ -44,7 +45,7 @@ class Stream:
     features: Array | int  # dimension, rows or action sets, as above
     rounds: int  # decisions in all
     actions: int | None = None  # 10, or those of the sets
-    noise: float | None = None  # std of a reward around its mean: 0.1, unless clicks
+    noise: float | None = None  # std of a reward around its mean: 0.1, unless clicks; 1: +1 or -1
     delta: float = 1e-6  # of joint and shuffled trust; local trust is pure
     contributions: int = 1  # rounds in which one person may appear
     gap: float | None = None  # the widest that there can be
@@ -158,7 +159,9 @@ class Stream:
         theta *= fraction * self._largest_effect / np.linalg.norm(theta)
         if self.clicks is None:
             noise = NOISE if self.noise is None else self.noise
-            return LinearWorld("stand-in", theta, self.contexts, self.offered, noise=noise)
+            # Within [-1, 1] nothing but +1 and -1 is so noisy.
+            kind = "sign" if noise >= SIGNS else "gaussian"
+            return LinearWorld("stand-in", theta, self.contexts, self.offered, kind, noise)
         theta = math.sqrt(2) * np.append(self.clicks, theta)
         return LinearWorld("stand-in", theta, self.contexts, self.offered, distribution="zero-one")
 

@@ -1,13 +1,15 @@
-"""Adversarial bandits: exponential weights inside the private reduction.
+"""Adversarial bandits: a plain learner on arms inside the private reduction.
 
     paper   p_t                  q_t       gamma          mu       eta         l~_t
     here    arm.probabilities    weights   self.explore   1/N      self.rate   `estimate`
 
-EXP2 on the N arms (Agarwal and Singh 2017, Algorithm 5), fed loss - 1/2 so that estimates are
-small on both sides. Local trust (Algorithm 4): every loss is a private report before EXP2 sees it.
-Shuffled trust: the same reports, and EXP2 sees the sums of a batch of them with one policy.
-Central trust (Asi, Raman, Talwar 2025): an arm is held for a batch, and EXP2 sees the batch's
-noisy mean.
+`Exp2` is the paper's learner on N arms (Agarwal and Singh 2017, Algorithm 5), `Tsallis` the one
+that `AdversarialBandit` uses: the same but for q, which is that of Tsallis entropy (Zimmert and
+Seldin 2021), and for its rate, which falls with the rounds and needs no horizon. Both are fed
+loss - 1/2 so that estimates are small on both sides. Local trust (Algorithm 4): every loss is a
+private report before the learner sees it. Shuffled trust: the same reports, and it sees the sums of
+a batch of them with one policy. Central trust (Asi, Raman, Talwar 2025): an arm is held for a
+batch, and it sees the batch's noisy mean.
 """
 
 import math
@@ -24,10 +26,11 @@ from discreet.privacy import BinaryChannel, Budget, Crowd, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
 
-# Tuned at N = 10, gap 0.1, T = 10^6 (benchmarks/online_bandits.py); the regret bound has 1 and 1.
-# A batch's mean is seldom as far from 1/2 as a single loss: there less exploration will do.
-RATE = 3.0
-EXPLORE = {"local": 1.0, "shuffled": 1.0, "central": 0.25}
+# Tuned at N = 10 and 60, gap 0.1, T = 10^5 and 10^6, epsilon = 1, on seeds of no table. Without the
+# first rounds' delay single large estimates can end exploration for good.
+RATE = {"local": 4.0, "shuffled": 4.0, "central": 6.0}
+EXPLORE = 0.1  # in units of rate times N times the largest report
+DELAY = 400  # times N: the rate begins as if so many rounds had been, at most a tenth of all
 SHUFFLED = 2.0  # times sqrt(horizon): rounds of a shuffled batch
 # Batches of sqrt(8)/epsilon balance the worst losses and the noise; twice that costs 12% on the
 # worst losses by the formula, and saved a tenth on the gap sequence at epsilon = 0.1.
@@ -107,14 +110,17 @@ class Exp2(Stateful):
         total, p, cumulative = self._held
         if total is not self._total:
             total = self._total
-            # argmin and reduce: of few numbers they take a third of what min and sum do.
-            weights = np.exp((total.item(total.argmin()) - total) * self.rate)
-            weights *= (1 - self.explore) / float(np.add.reduce(weights))
-            p = weights + self.explore / self.n_arms
+            p = self._policy(total)
             p.setflags(write=False)  # decisions show it
             cumulative = p.cumsum()
             self._held = (total, p, cumulative)
         return p
+
+    def _policy(self, total: Array) -> Array:
+        # argmin and reduce: of few numbers they take a third of what min and sum do.
+        weights = np.exp((total.item(total.argmin()) - total) * self.rate)
+        weights *= (1 - self.explore) / float(np.add.reduce(weights))
+        return np.asarray(weights + self.explore / self.n_arms)
 
     def learn(self, arm: Arm, loss: float) -> None:
         """Lines 4 and 5: the estimate is (loss - middle)/p for the arm played, 0 elsewhere."""
@@ -147,21 +153,82 @@ class Exp2(Stateful):
             raise damaged("rng")
 
 
+class Tsallis(Exp2):
+    """Tsallis entropy instead of Shannon's: q_i = 4/(rate_t (total_i - x))^2 with sum q = 1.
+
+    Its regret is of the order sqrt(N T) without a logarithm, and log T where one arm is the best
+    by a gap, with the same rate a/sqrt(t); arms that seem bad keep more weight than exponential
+    weights leave them, so that little exploration is needed. Not private.
+
+    n_arms    N
+    rate      rate_t is rate/sqrt(t + delay),
+    delay     t the losses so far
+    explore   exploration in units of rate_t
+    losses    in one update
+    middle    subtracted from every loss
+    seed      of the coins, one for each decision
+
+    >>> plain = Tsallis(3, rate=2.0, explore=0.1, seed=0)
+    >>> for _ in range(500):
+    ...     arm = plain.decide()
+    ...     plain.learn(arm, 0.2 if arm.action == 1 else 0.8)
+    >>> int(plain.decide().probabilities.argmax())
+    1
+    """
+
+    def __init__(
+        self,
+        n_arms: int,
+        *,
+        rate: float,
+        explore: float,
+        delay: float = 0.0,
+        losses: int = 1,
+        middle: float = 0.5,
+        seed: int | None = None,
+    ) -> None:
+        super().__init__(n_arms, rate=rate, explore=1.0, middle=middle, seed=seed)
+        self.explore = positive("explore", explore)
+        self.delay = float(delay)
+        self.losses = integer("losses", losses)
+
+    def policy_rate(self) -> float:
+        """rate_t of the present policy."""
+        return self.rate / math.sqrt(self.losses * self.updates + 1 + self.delay)
+
+    def _policy(self, total: Array) -> Array:
+        rate = self.policy_rate()
+        above = (total - total.item(total.argmin())) * rate
+        # x = least total - depth/rate. At depth 2 the best arm alone has weight 1, so the sum is
+        # too large; the sum is convex and falls with the depth: Newton's steps never overshoot.
+        depth = 2.0
+        for _ in range(64):
+            roots = 2.0 / (above + depth)
+            weights = roots * roots
+            excess = float(np.add.reduce(weights)) - 1.0
+            if excess < 1e-12:
+                break
+            depth += excess / float((weights * roots).sum())
+        explore = min(0.5, self.explore * rate)
+        weights *= (1 - explore) / float(np.add.reduce(weights))
+        return np.asarray(weights + explore / self.n_arms)
+
+
 class AdversarialBandit(PrivateBandit[ArmDecision]):
     """A bandit on N arms whose losses may be chosen by an adversary.
 
     Requires   losses in [0, 1]; one person's round is one loss.
     Guarantee  epsilon (pure). trust="local": each loss becomes a report of `BinaryChannel`
                (randomised response) before anything else sees it; regret about
-               sqrt(N T log N)/epsilon. trust="shuffled": (epsilon, delta) against everybody but a
-               relay, by batches of about 2 sqrt(T) such reports; regret about sqrt(N T log N) for
+               sqrt(N T)/epsilon. trust="shuffled": (epsilon, delta) against everybody but a
+               relay, by batches of about 2 sqrt(T) such reports; regret about sqrt(N T) for
                long horizons. trust="central": the sequence of actions, by one Laplace
                release for each batch of 2 sqrt(8)/epsilon rounds; regret about
-               sqrt(N T log N/epsilon).
+               sqrt(N T/epsilon).
 
     n_arms          N
     horizon         rounds in which it learns; after that it decides by its last policy
-    epsilon         of one person; inf is EXP2 itself
+    epsilon         of one person; inf is the plain learner itself
     trust           "local", "shuffled" or "central"
     contributions   rounds of one person; under trust="shuffled" at most one in a batch
     delta           under trust="shuffled", 1e-6 unless stated; 0 otherwise
@@ -198,7 +265,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         noise: Noise | None = None,
     ) -> None:
         self.n_arms = integer("n_arms", n_arms, least=2)
-        shuffled = one_of("trust", trust, tuple(EXPLORE)) == "shuffled"
+        shuffled = one_of("trust", trust, tuple(RATE)) == "shuffled"
         if not shuffled and (delta or crowd is not None):
             raise ValueError("delta and crowd belong to trust='shuffled'; the others are pure")
         self.delta = (1e-6 if delta is None else delta) if shuffled else 0.0
@@ -223,17 +290,24 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
             self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
             feedback = reduced(trust, channel, self.batch_size, horizon, stream)
         if trust != "central":
-            moment = channel.second_moment  # of what EXP2 is fed, minus 1/2
+            moment = channel.second_moment  # of what the learner is fed, minus 1/2
             largest = channel.report_bound
         else:
             scale = contributions / (self.batch_size * self.epsilon)
             moment = 1 / 4 + 2 * scale**2
             largest = 1 / 2 + 2 * scale
         updates = horizon if shuffled else math.ceil(horizon / self.batch_size)
-        rate = RATE * math.sqrt(2 * math.log(n_arms) / (updates * n_arms * moment))
-        explore = min(0.5, EXPLORE[trust] * rate * n_arms * largest)
+        # The regret bound has rate 2/sqrt(t) for estimates whose second moment is 1/p.
+        plain = Tsallis(
+            n_arms,
+            rate=RATE[trust] / math.sqrt(4 * moment),
+            explore=EXPLORE * n_arms * largest,
+            delay=min(DELAY * n_arms, updates / 10),
+            losses=self.batch_size if shuffled else 1,
+            seed=self.seed,
+        )
         super().__init__(
-            Exp2(n_arms, rate=rate, explore=explore, seed=self.seed),
+            plain,
             feedback,
             horizon,
             (0.0, 1.0),

@@ -16,8 +16,13 @@ losses (benchmarks/online.py, "capped").
 
 The theorem is for losses fixed in advance. Whoever chooses losses by looking at the decisions sees
 the noise in them and can punish it as long as rate times deviation is not small (the same
-benchmark, "adaptive": a capped rate loses less there, and still far too much). Privacy holds all
-the same.
+benchmark, "adaptive"). Privacy holds all the same. rate="robust" is for such adversaries. With z_t
+the noise, x_t the decision and y_t the one without noise, |x_t - y_t| <= eta |z_t|*, as R is
+1-strongly convex: whatever the adversary knows, noise costs at most b eta |z_t|* in round t, and
+
+    regret <= D_R/eta + eta T (b^2/8 + b E|z|*)        (b^2/2 for b^2/8 off the simplex)
+
+which eta balances: regret of the order sqrt(T D_R (b^2 + b E|z|*)), E|z|* of the order 1/epsilon.
 """
 
 import math
@@ -48,7 +53,8 @@ class FTRL(PrivateLeader):
     delta           0 is pure
     loss_bound      public bound of the losses
     rate            "decreasing" is far better on easy sequences and no worse on hard ones; "fixed"
-                    is the paper's
+                    is the paper's; "robust" is for losses that are chosen by looking at decisions:
+                    slower on easy sequences, with a regret bound against everybody
     mechanism       of the running sums: "auto", "blt", "toeplitz", "tree" or a `Tree`
     contributions   rounds of one person
     seed            for symmetry with other learners: this one tosses no coins
@@ -84,7 +90,7 @@ class FTRL(PrivateLeader):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        self.rate = one_of("rate", rate, ("decreasing", "fixed"))
+        self.rate = one_of("rate", rate, ("decreasing", "fixed", "robust"))
         if isinstance(domain, Domain) and not domain.projects:
             raise ValueError(
                 f"domain must have a projection, and {domain!r} has none; FTPL takes any domain"
@@ -104,10 +110,19 @@ class FTRL(PrivateLeader):
     def _prepare(self) -> None:
         # Regret <= D_R/eta + eta T b^2/8 on the simplex (Hoeffding), D_R/eta + eta T b^2/2
         # elsewhere; a decreasing rate c/sqrt(t) pays the second term twice.
-        best = (
-            math.sqrt((8 if self._centre else 2) * self.domain.regularizer_range) / self.loss_bound
-        )
+        b = self.loss_bound
+        curved = b**2 / (8 if self._centre else 2)
+        if self.rate == "robust":
+            curved += b * self._noise_size()
+        best = math.sqrt(self.domain.regularizer_range / curved)
         self._scale = best / math.sqrt(self.horizon if self.rate == "fixed" else 2)
+
+    def _noise_size(self) -> float:
+        """E|z|*, at most: the largest entry on the simplex, else the length; z the noise."""
+        n = self.domain.dim
+        rounds = np.unique(np.geomspace(1, self.horizon, 64).astype(np.int64))
+        std = float(np.sqrt(np.mean(np.square(self._sums.std(rounds)))))
+        return std * (math.sqrt(2 * math.log(2 * n)) if self._centre else math.sqrt(n))
 
     def learning_rate(self, t: Any) -> Any:
         """eta at round t = 1, 2, ..."""

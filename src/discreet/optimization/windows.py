@@ -71,6 +71,7 @@ class DenseWindows(Stateful):
     """
 
     _monotone = ("rounds", "window")
+    _growing = frozenset({"_told"})
     _state = (
         "rounds",
         "window",
@@ -81,6 +82,7 @@ class DenseWindows(Stateful):
         "_curvature",
         "_weight",
         "_sums",
+        "_told",
         "_ledger",
         "_noise",
     )
@@ -119,6 +121,7 @@ class DenseWindows(Stateful):
         self.rounds = 0
         self.window = 0  # released so far
         self._sums = np.zeros(n + n * n + 1)
+        self._told = np.empty(0)  # the last release, until theta has moved by it
         self._ledger = Ledger(budget)
 
     @property
@@ -137,24 +140,31 @@ class DenseWindows(Stateful):
 
     def term(self, x: Array, y: float) -> Array:
         """What one row adds: its gradient, its curvature, and whether the first is as it was."""
-        length = math.sqrt(float(x.dot(x)))
+        square = float(x.dot(x))
         m = float(x.dot(self._theta))
-        slope = self._margin.slope(m, y)
-        size = abs(slope) * length
+        g = self._margin.slope(m, y) * x
+        # Of g itself: the square of a tiny row is 0, that of a g longer than any bound is not.
+        size = math.sqrt(float(g.dot(g)))
         # No branch: times tell nothing. |g| <= bound, whatever the row and the label.
         short = min(1.0, self.bound / max(size, 1e-200))
         whole = float(size <= self.bound)
         bend = whole * self._margin.bend(m, y) / self._margin.smoothness
-        bend *= min(1.0, self._largest / max(length * length, 1e-200))
-        return np.concatenate([(short * slope) * x, (bend * np.outer(x, x)).ravel(), [whole]])
+        bend *= min(1.0, self._largest / max(square, 1e-200))
+        return np.concatenate([short * g, (bend * np.outer(x, x)).ravel(), [whole]])
 
     def follow(self) -> None:
-        """Release the window that is full, if there is one, and move; asked again does nothing."""
+        """Release the window that is full, if there is one, and move; asked again does nothing.
+
+        A release is in place before anything reads it: a projection that fails may be tried again,
+        and no noise is drawn again.
+        """
         if self.window < len(self.ends) and self.rounds == self.ends[self.window]:
             self._release()
+        if len(self._told):
+            self._commit(**self._moved(self._told), _told=np.empty(0))
 
     def _release(self) -> None:
-        """All that a window publishes, computed first and put in place in one step."""
+        """All that a window publishes; its sums are dropped in the same step."""
         n = len(self._theta)
         C = self.bound
         # A replaced row moves the gradients' sum by 2 bound, that of the curvatures (terms a a^T
@@ -171,22 +181,24 @@ class DenseWindows(Stateful):
             what="gradients, curvatures and how many were shortened",
             scope=f"window {self.window + 1}",
         )
-        unit = self._margin.smoothness / turn
-        curvature = vector_to_symmetric(released[n:-1]) * unit
-        count = float(released[-1]) / (COUNT * C)
         self._commit(
-            **self._moved(released[:n], curvature, count, release.scale, unit),
             window=self.window + 1,
             _sums=np.zeros_like(self._sums),
+            _told=released,
             _ledger=self._ledger.including(release),
         )
 
-    def _moved(
-        self, total: Array, curvature: Array, count: float, noise: float, unit: float
-    ) -> dict[str, Any]:
+    def _moved(self, released: Array) -> dict[str, Any]:
         """What is known after a window, from released values only."""
-        n = len(total)
-        rows = self.ends[self.window] - (self.ends[self.window - 1] if self.window else 0)
+        n = len(self._theta)
+        C = self.bound
+        noise = self._ledger.releases[-1].scale
+        unit = self._margin.smoothness / (CURVATURE * C / self._largest)
+        total = released[:n]
+        curvature = vector_to_symmetric(released[n:-1]) * unit
+        count = float(released[-1]) / (COUNT * C)
+        ends = [0, *self.ends]
+        rows = ends[self.window] - ends[self.window - 1]
         part = min(max(count / rows, 0.25), 1.0)
         whole = rows * part
         # The mean curvature of a row, over all windows by the precision of each.
@@ -233,6 +245,9 @@ class DenseWindows(Stateful):
         ends = [0, *self.ends, self.horizon]
         if not 0 <= self.window <= len(self.ends):
             raise damaged("window")
+        n = len(self._theta)
+        if len(self._told) not in (0, self.window and n + n * (n + 1) // 2 + 1):
+            raise damaged("told")
         if not ends[self.window] <= self.rounds <= ends[self.window + 1]:
             raise damaged("rounds")
 

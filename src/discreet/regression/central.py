@@ -32,10 +32,10 @@ from discreet.least_squares import (
     Whitening,
     gram_error_covariance,
     larger,
-    power,
     shrink,
 )
 from discreet.regression.base import Estimate, Problem
+from discreet.regression.few_rows import few_rows, has_few_rows
 from discreet.regression.rows import Places, compressed, some_places
 from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, MANY_ROWS, Sample
 from discreet.regression.stages import (
@@ -47,8 +47,11 @@ from discreet.regression.stages import (
     sketch_rows,
     statistics,
 )
+from discreet.regression.widths import inverse
+from discreet.regression.widths import unseen as unseen_variance
 
-FRACTIONS = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages
+FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2, over the stages
+SKETCH_FRACTION = 0.05  # of mu^2, for a sketch: one-sided tails have to stand out of its noise
 EARLY_FRACTION = 0.5  # of mu^2, where early stages and sketches have a few of very many rows
 PUBLIC_FRACTIONS = (0.1, 0.3, 0.6)  # of mu^2 where covariates are public
 SKETCH_ROWS = EARLY_ROWS  # sketches look at no more rows
@@ -84,13 +87,17 @@ class StagePlan:
 
 
 def information_weighted(problem: Problem) -> Estimate:
-    """All rows in every stage, or of very many rows some in early stages and all in the last."""
+    """All rows in every stage, or of very many rows some in early stages and all in the last.
+
+    Where rows are few against the noise, many small steps instead of stages.
+    """
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    mu = problem.budget.mu
+    if n <= MANY_ROWS and has_few_rows(problem):
+        return few_rows(problem)
     some = np.sort(some_places(problem.rng, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
-    sketch = _sketch_fraction(len(some), mu)
+    sketch = SKETCH_FRACTION
     if n > MANY_ROWS:
         early = FRACTIONS[:-1]
         scale = EARLY_FRACTION / (sum(early) + sketch * len(early))
@@ -114,7 +121,7 @@ def single_pass(problem: Problem) -> Estimate:
     plans = []
     for k, rows in enumerate(np.split(order, ends[:-1])):
         some = np.sort(rows[:SKETCH_ROWS])
-        sketch = _sketch_fraction(len(some), problem.budget.mu) if k else 0.0
+        sketch = SKETCH_FRACTION if k else 0.0
         plans.append(StagePlan(np.sort(rows), some, 1 - sketch, sketch, f"rows of stage {k}"))
     return _run(problem, plans, disjoint=True)
 
@@ -139,7 +146,7 @@ def public_covariates(problem: Problem) -> Estimate:
         return least_squares(problem)
     n = len(problem.X)
     rows: Rows = some_places(problem.rng, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
-    sketch = _sketch_fraction(min(n, SKETCH_ROWS), problem.budget.mu)
+    sketch = SKETCH_FRACTION
     total = sum(PUBLIC_FRACTIONS) + sketch * (len(PUBLIC_FRACTIONS) - 1)
     plans = [StagePlan(ALL, rows, f / total, sketch / total) for f in PUBLIC_FRACTIONS]
     return _run(problem, plans, public=problem.public_X)
@@ -187,7 +194,7 @@ def _run(
                 )
             gram, moment, noise_stds = statistics(sample, stage, predictive, public)
         gram_std = noise_stds[0]
-        unseen = _unseen(gram, gram_std, stage.whitening)
+        unseen = unseen_variance(gram, gram_std, stage.whitening)
         gram = shrink(gram, gram_std)
         design = stage.slope * gram @ stage.whitening.inverse
         observed = moment + design @ posterior.mean
@@ -206,8 +213,8 @@ def _run(
         plain = public.T @ public / len(public)
     # Variance from the labels: exact if weights do not depend on the direction, or on nothing else.
     # Early rows with weight a add a^2 <= a to it, where information counts them as a.
-    weighted = stage.noise * stage.dilution * _inverse(information)
-    labels_covariance = larger(weighted, stage.noise * _inverse(plain * n))
+    weighted = stage.noise * stage.dilution * inverse(information)
+    labels_covariance = larger(weighted, stage.noise * inverse(plain * n))
     return Estimate(posterior.mean, posterior.covariance + labels_covariance + unseen, residuals)
 
 
@@ -233,24 +240,3 @@ def _moment_noise(
         labels = stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
         noise += labels * np.eye(d)
     return noise
-
-
-def _unseen(gram: Array, noise: float, whitening: Whitening) -> Array:
-    """The prior's variance for directions whose rows do not stand out of the Gram matrix's noise.
-
-    Shrinking lends them information that they do not have: the estimate may use it, the width not.
-    """
-    values, vectors = np.linalg.eigh(gram)
-    hidden = whitening.transform(vectors[:, values < 2 * noise].T)
-    hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-300)
-    return np.asarray(hidden.T @ hidden / len(gram))
-
-
-def _inverse(information: Array) -> Array:
-    """The covariance, no variance above 1: directions without information are the prior's."""
-    return power(information, -1.0, floor=1.0)
-
-
-def _sketch_fraction(rows: int, mu: float) -> float:
-    """A fraction of mu^2 that makes the histograms' noise a small part of the rows."""
-    return float(np.clip((100 / (rows * mu)) ** 2, 0.02, 0.05))

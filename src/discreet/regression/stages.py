@@ -131,8 +131,8 @@ def sketch_rows(
 
 def plain_residuals(X: Array, y: Array, predictive: Predictive) -> Residuals:
     """The counts of a sketch without noise."""
-    _, sides = sums(partial(_counts, Whitening.identity(X.shape[1]), predictive), X, y)
-    return Residuals(LEVELS, sides.sum(axis=(0, 1)), 0.0, len(X), predictive.noise)
+    (counts,) = sums(partial(residual_levels, predictive), X, y)
+    return Residuals(LEVELS, counts, 0.0, len(X), predictive.noise)
 
 
 def plan_stage(
@@ -283,6 +283,27 @@ def _weighted(stage: Stage, predictive: Predictive, with_gram: bool, X: Array, y
         if with_gram:
             gram += weighted.T @ x
     return moment, gram
+
+
+def step_sums(stage: Stage, predictive: Predictive, X: Array, y: Array) -> Parts:
+    """The clipped residual moment, how many residuals are not clipped, and sum w |x|^2."""
+    R = stage.largest(predictive)
+    moment = np.zeros(X.shape[1])
+    inside = np.zeros(1)
+    trace = np.zeros(1)
+    for x, prediction, r, std in _transformed(X, y, stage.whitening, predictive):
+        cut = np.minimum(stage.clip * std, 1 + np.abs(prediction))
+        weighted = x * _weights(x, cut / R, stage.gram_bound)[:, None]
+        moment += weighted.T @ np.clip(r, -cut, cut)
+        inside += np.count_nonzero(np.abs(r) < cut)
+        trace += np.sum(weighted * x)
+    return moment, inside, trace
+
+
+def residual_levels(predictive: Predictive, X: Array, y: Array) -> Parts:
+    """How many rows have which standardised residual."""
+    _, sides = _counts(Whitening.identity(X.shape[1]), predictive, X, y)
+    return (sides.sum(axis=(0, 1)),)
 
 
 def _weights(x: Array, inflation: Array, gram_bound: float) -> Array:

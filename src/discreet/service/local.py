@@ -209,16 +209,8 @@ def create(connection: Connection, name: str, epoch: str, definition: Definition
     """Store a new bandit whose first window is open."""
     definition = definitions.parsed(definition.normalised())  # in the order that is stored
     server = definitions.local_server(definition)
-    connection.execute(
-        sa.insert(tables.bandits).values(
-            name=name,
-            definition=definition.normalised().decode(),
-            created=time.time(),
-            retired=False,
-            version=1,
-            **_opened(server, epoch, 1, 0),
-        )
-    )
+    stored = definition.normalised().decode()
+    tables.add_bandit(connection, name, stored, **_opened(server, epoch, 1, 0))
     _store(connection, definition, server, name, epoch, window=1, version=1, sequence=1)
 
 

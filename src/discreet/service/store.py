@@ -9,6 +9,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -325,6 +326,20 @@ class Store:
                 f"the store {shown} is damaged, or something else than a database of this service: "
                 "choose another --store, or put a backup there and run `discreet restore`"
             ) from None
+
+
+def add_bandit(connection: Connection, name: str, definition: str, **opened: Any) -> None:
+    """Store the row of a new bandit; `opened` is its first window."""
+    connection.execute(
+        sa.insert(bandits).values(
+            name=name,
+            definition=definition,
+            created=time.time(),
+            retired=False,
+            version=1,
+            **opened,
+        )
+    )
 
 
 def unavailable() -> Problem:

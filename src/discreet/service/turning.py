@@ -262,16 +262,8 @@ def create(
     definition = definitions.parsed(definition.normalised())  # in the order that is stored
     learner = definitions.learner(definition, noise)
     learner.turn()
-    connection.execute(
-        sa.insert(tables.bandits).values(
-            name=name,
-            definition=definition.normalised().decode(),
-            created=time.time(),
-            retired=False,
-            version=1,
-            **_opened(learner, epoch, 1),
-        )
-    )
+    stored = definition.normalised().decode()
+    tables.add_bandit(connection, name, stored, **_opened(learner, epoch, 1))
     opened = Held(name, epoch, definition, learner, version=1, sequence=1)
     _store(connection, vault, opened, 1)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.least_squares import Whitening
+from discreet.least_squares import Posterior, Whitening
 from discreet.links import link
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
@@ -20,6 +20,7 @@ from discreet.regression import (
     PrivateLogisticRegression,
     PrivateSearchCV,
     central,
+    few_rows,
     glm_erm,
     local,
     sample,
@@ -78,12 +79,12 @@ def all_stages() -> float:
 
 
 def replaced_row() -> float:
-    """A row ten times as long as the public bound, against its opposite; exact sums compared."""
+    """A row ten times as long as the public bound, against a row of zeros; exact sums compared."""
     with spied(sample) as seen:
-        for sign in (-1.0, 1.0):
+        for length in (0.0, 10.0):
             before = len(seen)
             X, y = np.zeros((50, 2)), np.zeros(50)
-            X[0], y[0] = [10.0 * sign, 0.0], 1.0
+            X[0], y[0] = [length, 0.0], 1.0
             PrivateLinearRegression(
                 EPSILON, DELTA, method="information-weighted", noise=SeededNoise(4), random_state=0
             ).fit(X, y)
@@ -100,6 +101,29 @@ def residual_moment() -> float:
             task = problem([[1.0]], [y], SeededNoise(5))
             stages.statistics(everyone(task), stage, predictive, None)
     return moved(seen)
+
+
+def step_moment() -> float:
+    """A label of 1 or -1 in a step where rows are few, of which residuals are cut at .14."""
+    covariates = few_rows.Covariates(np.eye(1), Whitening.identity(1), np.zeros((1, 1)))
+    known = Posterior.unobserved(1e6 * np.eye(1))
+    noise = few_rows.LabelNoise(math.log(0.01), 1.0)
+    with spied(sample) as seen:
+        for y in (-1.0, 1.0):
+            task = problem([[1.0]], [y], SeededNoise(5))
+            few_rows._step(everyone(task), covariates, known, noise, few_rows.Weight(1.0, 1.0))
+    return moved(seen)
+
+
+def all_steps() -> float:
+    """What a row costs that is in every step, from what was booked."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(100, 2)) / 4
+    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
+    task = problem(X, np.clip(X @ [0.5, -0.5], -1, 1), SeededNoise(3))
+    few_rows.few_rows(task)
+    mu = math.sqrt(sum(each.mu**2 for each in task.ledger.releases))
+    return gaussian_epsilon(mu, DELTA)
 
 
 def early_row() -> float:
@@ -290,6 +314,35 @@ MUTANTS = [
         (Edit("regression.stages:_weighted", "np.clip(r, -cut, cut)", "r"),),
         unit="of the booked move",
         attack="linear regression information-weighted",
+    ),
+    Mutant(
+        "unclipped residual of a step",
+        "regression, central",
+        "Where rows are few: residuals enter the moment uncut, with noise for cut ones.",
+        "sensitivity",
+        1.0,
+        step_moment,
+        tuple(
+            Edit(f"regression.{room}:step_sums", "np.clip(r, -cut, cut)", "r")
+            for room in ("stages", "few_rows")
+        ),
+        unit="of the booked move",
+        attack="linear regression information-weighted",
+    ),
+    Mutant(
+        "every step spends a tenth of the budget",
+        "regression, central",
+        "Where rows are few: 40 steps see the same rows, and each is given a tenth of mu^2.",
+        "ledger",
+        EPSILON,
+        all_steps,
+        (
+            Edit(
+                "regression.few_rows:few_rows",
+                "_sample(problem, share), covariates",
+                "_sample(problem, 0.1), covariates",
+            ),
+        ),
     ),
     Mutant(
         "early rows weigh as much as all others",

@@ -140,19 +140,21 @@ def _two_arms(name: str, contributions: int) -> None:
             )
             decision = bandit.decide()
             means = []
-            odds = 0.0
+            apart = 0.0
             for batch in range(2):
                 held = decision
                 for t in range(bandit.batch_size):
                     loss = 0.5 if batch or t >= canaries else float(neighbour)
                     bandit.learn(decision, loss)
                     decision = bandit.decide()
-                law = decision.probabilities - bandit.bandit.explore / 2
-                before = odds
-                odds = float(np.log(law[0] / law[1]))
-                # An estimate (mean - 1/2)/p of the arm held moves its log odds by -rate times it.
-                fall = before - odds if held.action == 0 else odds - before
-                means.append(fall * held.probability / bandit.bandit.rate)
+                rate = bandit.bandit.policy_rate()
+                explore = min(0.5, bandit.bandit.explore * rate)
+                q = (decision.probabilities - explore / 2) / (1 - explore)
+                before = apart
+                # q = 4/(rate (total - x))^2; an estimate (mean - 1/2)/p moves the total of its arm.
+                apart = float(2 / math.sqrt(q[0]) - 2 / math.sqrt(q[1])) / rate
+                rise = apart - before if held.action == 0 else before - apart
+                means.append(rise * held.probability)
             scores.append((means[0], means[0] - means[1]))  # one noise for both would cancel
         return np.round(scores, 9)
 
