@@ -136,7 +136,7 @@ def table(seeds: range) -> None:
                 f"{TARGET[p][cell]:g}",
                 f"{PAPER[p][cell]:g}",
                 f"{found.mean(ours, epsilon=math.inf, **place):.5f}",
-                *(f"{value:.3f}" for value in others),
+                *(f"{value:.4f}" for value in others),
                 f"{PAPER_OTHER[p][cell]:g}",
             )
     CONSOLE.print(show)

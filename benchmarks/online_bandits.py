@@ -1,8 +1,11 @@
 """Private bandits with losses: regret beside the same learner without privacy, and speed.
 
-    OMP_NUM_THREADS=1 python benchmarks/online_bandits.py [arms] [points] [speed] [--seeds 10]
+    OMP_NUM_THREADS=1 python benchmarks/online_bandits.py [short] [arms] [points] [speed]
+                                                          [--seeds 10]
 
-arms    AdversarialBandit, 10 arms, gap 0.1, T = 10^6; the shifting leader beside it
+short   AdversarialBandit, 10 arms, gap 0.1, T = 10^5; the shifting leader beside it; the paper's
+        EXP2 in the same reduction
+arms    the same, T = 10^6
 points  BarrierBandit, d = 5, T = 10^5: loss vectors z_t u with u a random direction of dual norm 1
         and z_t = 1 with probability 3/4, else -1; standing at zero costs 50,000
 """
@@ -21,9 +24,10 @@ from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
 from discreet.experiments.measure import Found, grid
 from discreet.experiments.statistics import standard_error
-from discreet.online.adversarial import AdversarialBandit
+from discreet.online.adversarial import AdversarialBandit, Exp2
 from discreet.online.barrier import BarrierBandit
-from discreet.privacy import SeededNoise
+from discreet.online.reduction import PrivateReduction
+from discreet.privacy import BinaryChannel, SeededNoise
 
 ARMS = 10
 DIM = 5
@@ -36,6 +40,18 @@ def arms(*, name: str, horizon: int, epsilon: float, trust: str, seed: int) -> d
     noise = SeededNoise(seed)
     bandit = AdversarialBandit(ARMS, horizon, epsilon, trust=trust, seed=seed, noise=noise)
     suffered = play_losses(bandit, lambda t, d: losses.item(t, d.action), horizon)
+    return {"value": suffered.sum() - losses.sum(axis=0).min()}
+
+
+def paper(*, name: str, horizon: int, epsilon: float, trust: str, seed: int) -> dict[str, float]:
+    """EXP2 in the reduction, with three times the rate of its bound and exploration to match."""
+    losses = expert_losses(name, horizon, ARMS, gap=0.1, seed=seed)
+    channel = BinaryChannel(epsilon, low=0.0, high=1.0)
+    rate = 3 * math.sqrt(2 * math.log(ARMS) / (horizon * ARMS * channel.second_moment))
+    explore = min(0.5, rate * ARMS * channel.report_bound)
+    plain = Exp2(ARMS, rate=rate, explore=explore, seed=seed)
+    bandit = PrivateReduction(plain, epsilon, noise=SeededNoise(seed))
+    suffered = play_losses(bandit, lambda t, d: losses.item(t, d.choice.action), horizon)
     return {"value": suffered.sum() - losses.sum(axis=0).min()}
 
 
@@ -58,9 +74,17 @@ ARM_CASES = (  # losses, horizon, trust, epsilon, target
     ("gap", 10**6, "local", 1.0, "ratio 1.6"),
     ("gap", 10**6, "central", 0.1, "15,000"),
     ("gap", 10**6, "central", 1.0, ""),
-    ("shifting", 10**5, "local", math.inf, ""),
-    ("shifting", 10**5, "local", 1.0, ""),
-    ("shifting", 10**5, "central", 1.0, ""),
+)
+SHORT_CASES = tuple(
+    (name, 10**5, trust, epsilon, "")
+    for name in ("gap", "shifting")
+    for trust, epsilon in (
+        ("local", math.inf),
+        ("local", 1.0),
+        ("EXP2, local", 1.0),
+        ("central", 1.0),
+        ("central", 0.1),
+    )
 )
 POINT_CASES = tuple(  # domain, horizon, trust, epsilon, target
     (domain, 10**5, trust, epsilon, target)
@@ -74,9 +98,13 @@ POINT_CASES = tuple(  # domain, horizon, trust, epsilon, target
 def show(title: str, measure: Callable[..., dict[str, float]], cases: tuple, seeds: int) -> None:
     """One line for each case; the ratio is to the last one without privacy."""
     axis = "name" if measure is arms else "domain"
+
+    def played(trust: str) -> Callable[..., dict[str, float]]:
+        return paper if trust.startswith("EXP2") else measure
+
     found: Found = run([
         cell for where, horizon, trust, epsilon, _ in cases
-        for cell in grid(measure, seeds=range(seeds), horizon=(horizon,), epsilon=(epsilon,),
+        for cell in grid(played(trust), seeds=range(seeds), horizon=(horizon,), epsilon=(epsilon,),
                          trust=(trust,), **{axis: (where,)})
     ])  # fmt: skip
     table = new_table(
@@ -85,7 +113,7 @@ def show(title: str, measure: Callable[..., dict[str, float]], cases: tuple, see
     plain = math.nan
     for where, horizon, trust, epsilon, target in cases:
         regrets = found.over(
-            measure, horizon=horizon, epsilon=epsilon, trust=trust, **{axis: where}
+            played(trust), horizon=horizon, epsilon=epsilon, trust=trust, **{axis: where}
         )
         mean = float(regrets.mean())
         plain = mean if math.isinf(epsilon) else plain
@@ -126,9 +154,11 @@ def speed() -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["arms", "points", "speed"])
+    parser.add_argument("parts", nargs="*", default=["short", "arms", "points", "speed"])
     parser.add_argument("--seeds", type=int, default=10)
     chosen = parser.parse_args()
+    if "short" in chosen.parts:
+        show(f"AdversarialBandit, {ARMS} arms, T = 100,000", arms, SHORT_CASES, chosen.seeds)
     if "arms" in chosen.parts:
         show(f"AdversarialBandit, {ARMS} arms, gap 0.1", arms, ARM_CASES, chosen.seeds)
     if "points" in chosen.parts:

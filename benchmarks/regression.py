@@ -1,7 +1,7 @@
 """Private linear regression against OLS, AdaSSP and friends: every figure of docs/regression.md.
 
-    python benchmarks/regression.py [families] [many] [labels] [coverage] [real] [wide] [auto]
-                                    [speed]
+    python benchmarks/regression.py [hard] [families] [many] [labels] [coverage] [real] [wide]
+                                    [auto] [intercept] [speed]
 
 Without arguments everything, with the local and generalised linear parts in their own scripts
 (regression_local.py, regression_glm.py).
@@ -15,14 +15,16 @@ from functools import lru_cache
 
 import numpy as np
 from kit import CONSOLE, new_table, run
+from regression_hard import hard
 from rich.table import Table
+from scipy.special import ndtri
 
 from discreet.environments.regression_data import DATA
 from discreet.experiments.measure import Found, grid
 from discreet.experiments.statistics import standard_error
+from discreet.privacy import SeededNoise
 from discreet.regression import (
     OLS,
-    SSP,
     AdaSSP,
     DPGradientDescent,
     PrivateLinearRegression,
@@ -186,75 +188,105 @@ def data(name: str) -> tuple[np.ndarray, np.ndarray]:
     return DATA[name]()
 
 
-def score(*, name: str, estimator: str, epsilon: float, steps: int, seed: int) -> dict[str, float]:
-    """R^2 on a fifth of the rows, drawn by the seed; steps are those of gradient descent."""
+def split(name: str, seed: int):
+    """Rows to learn from and a fifth of them, drawn by the seed, to predict."""
     X, y = data(name)
     order = np.random.default_rng(seed).permutation(len(X))
     test = order[: len(X) // 5]
     train = order[len(X) // 5 :]
+    return X[train], y[train], X[test], y[test]
+
+
+def score(*, name: str, epsilon: float, seed: int) -> dict[str, float]:
+    """R^2 on a fifth of the rows, of each estimator; gradient descent at each of its settings."""
+    X, y, X_test, y_test = split(name, seed)
     common = {"norm_bound": math.sqrt(X.shape[1]), "label_bound": 1.0, "fit_intercept": True}
-    if estimator == "diffprivlib":
-        from diffprivlib.models import LinearRegression
+    private = {**common, "random_state": seed}
+    fits = {
+        "OLS": OLS(**common),
+        "private": PrivateLinearRegression(epsilon, **private),
+        "AdaSSP": AdaSSP(epsilon, **private),
+    }
+    for steps, clip in descents(len(X)):
+        fits[f"descent {steps} {clip}"] = DPGradientDescent(
+            epsilon, steps=steps, gradient_clip=clip, **private
+        )
+    found = {each: fit.fit(X, y).score(X_test, y_test) for each, fit in fits.items()}
+    for clip in CLIPS:
+        fit = objective_perturbation(X, y, epsilon, clip, seed)
+        rest = y_test - np.column_stack([X_test, np.ones(len(X_test))]) @ fit
+        found[f"objective {clip}"] = 1 - np.mean(rest**2) / np.var(y_test)
+    return found
 
-        model = LinearRegression(epsilon=epsilon, bounds_X=(-1, 1), bounds_y=(-1, 1),
-                                 random_state=seed)  # fmt: skip
-    elif estimator == "OLS":
-        model = OLS(**common)
-    elif estimator == "DP-GD":
-        model = DPGradientDescent(epsilon, steps=steps, random_state=seed, **common)
-    else:
-        model = ESTIMATORS[estimator](epsilon, random_state=seed, **common)
-    return {"value": model.fit(X[train], y[train]).score(X[test], y[test])}
+
+CLIPS = (0.1, 0.3, 1.0)
+BUDGETS = (0.1, 0.3, 1.0, 3.0)
 
 
-ESTIMATORS = {"private": PrivateLinearRegression, "AdaSSP": AdaSSP, "SSP": SSP}
-BUDGETS = (0.3, 1.0, 3.0)
+def descents(rows: int):
+    """Steps and clips of gradient descent, of which the best is shown."""
+    steps = (100, 300) if rows > 10**5 else (10, 30, 100, 300)
+    return [(k, c) for k in steps for c in ((0.1, 1.0) if rows > 10**5 else CLIPS)]
+
+
+def objective_perturbation(X, y, epsilon: float, clip: float, seed: int) -> np.ndarray:
+    """argmin of Huber's loss (slope `clip`) + ridge/2 |theta|^2 + <tilt, theta>, private.
+
+    `regression_glm.objective_std` has the proof for slope 1 and curvature 1/4: here gradients are
+    `clip` times as long, which scales the tilt, and curvature is at most 1.
+    """
+    d = X.shape[1]
+    rows = np.column_stack([X / math.sqrt(d), np.ones(len(X))]) / math.sqrt(2)
+    ridge = 1 / math.expm1(epsilon / 10)  # a tenth of epsilon for the determinants
+    std = clip * tilt_std(epsilon - math.log1p(1 / ridge))
+    tilt = SeededNoise(seed).gaussian(std, d + 1)
+    theta = np.zeros(d + 1)
+    for _ in range(100):
+        r = y - rows @ theta
+        inside = np.abs(r) < clip
+        gradient = ridge * theta + tilt - rows.T @ np.clip(r, -clip, clip)
+        hessian = (rows[inside].T @ rows[inside]) + (ridge + 1e-3 * len(X)) * np.eye(d + 1)
+        step = np.linalg.solve(hessian, gradient)
+        theta = theta - step
+        if np.linalg.norm(step) < 1e-7:
+            break
+    return theta / math.sqrt(2) / np.append(np.full(d, math.sqrt(d)), 1.0)
+
+
+def tilt_std(epsilon: float) -> float:
+    """s with u/s + 2/s^2 = epsilon, 2 Phi(-u/2) = 1e-6."""
+    u = -2 * float(ndtri(1e-6 / 2))
+    return (u + math.sqrt(u**2 + 8 * epsilon)) / (2 * epsilon)
 
 
 def real() -> None:
     table = new_table(
-        "Real data: test R^2, mean over random splits (standard error)",
-        ("data", "rows", "epsilon", "OLS", "private", "AdaSSP", "SSP", "DP-GD, tuned",
-         "diffprivlib"),
+        "Real data: test R^2, mean over 20 random splits (2 for flights) and its standard error",
+        ("data", "rows", "epsilon", "OLS", "private", "AdaSSP", "gradient descent, tuned",
+         "objective perturbation, tuned"),
     )  # fmt: skip
-    library = ("diffprivlib",) if has_library() else ()
     for name in DATA:
         rows = len(data(name)[0])
-        large = rows > 10**5
-        splits = range(4 if large else 32)
-        steps = (100, 400) if large else (10, 30, 100, 300, 400)
-        found = run([
-            *grid(score, seeds=splits, name=(name,), estimator=("OLS",), epsilon=(math.inf,),
-                  steps=(0,)),
-            *grid(score, seeds=splits, name=(name,), estimator=(*ESTIMATORS, *library),
-                  epsilon=BUDGETS, steps=(0,)),
-            *grid(score, seeds=splits, name=(name,), estimator=("DP-GD",), epsilon=BUDGETS,
-                  steps=steps),
-        ])  # fmt: skip
+        splits = 2 if rows > 10**5 else 20
+        found = run(grid(score, seeds=splits, name=(name,), epsilon=BUDGETS))
         for epsilon in BUDGETS:
             setting = {"name": name, "epsilon": epsilon}
-            scores = [found.over(score, estimator=each, steps=0, **setting) for each in ESTIMATORS]
-            tuned = max(found.mean(score, estimator="DP-GD", steps=k, **setting) for k in steps)
-            other = "does not import"
-            if library:
-                other = f"{found.mean(score, estimator='diffprivlib', steps=0, **setting):.3f}"
-            plain = found.mean(score, name=name, estimator="OLS", epsilon=math.inf, steps=0)
-            table.add_row(
-                name, f"{rows:,}", f"{epsilon:g}", f"{plain:.3f}",
-                *(f"{v.mean():.4f} ({standard_error(v):.4f})" for v in scores), f"{tuned:.4f}",
-                other,
-            )  # fmt: skip
+
+            def tuned(settings, found=found, setting=setting):
+                return max((found.over(score, each, **setting) for each in settings), key=np.mean)
+
+            scores = [
+                found.over(score, "private", **setting),
+                found.over(score, "AdaSSP", **setting),
+                tuned([f"descent {k} {c}" for k, c in descents(rows * 4 // 5)]),
+                tuned([f"objective {c}" for c in CLIPS]),
+            ]
+            plain = found.mean(score, "OLS", **setting)
+            cells = (f"{v.mean():.3f} ± {standard_error(v):.3f}" if v.mean() > -1 else "< -1"
+                     for v in scores)  # fmt: skip
+            table.add_row(name, f"{rows:,}", f"{epsilon:g}", f"{plain:.3f}", *cells)
         table.add_section()
     CONSOLE.print(table)
-
-
-def has_library() -> bool:
-    """Whether diffprivlib (pure epsilon) can be imported; it is no dependency."""
-    try:
-        import diffprivlib.models  # noqa: F401
-    except Exception:
-        return False
-    return True
 
 
 def wide_fit(*, d: int, seed: int) -> dict[str, float]:
@@ -380,8 +412,9 @@ def best_time(call) -> float:
     return min(times)
 
 
-PARTS = {"speed": speed, "families": families, "many": many, "labels": labels, "coverage": coverage,
-         "real": real, "wide": wide, "auto": auto, "intercept": intercept}  # fmt: skip
+PARTS = {"speed": speed, "hard": hard, "families": families, "many": many, "labels": labels,
+         "coverage": coverage, "real": real, "wide": wide, "auto": auto,
+         "intercept": intercept}  # fmt: skip
 
 if __name__ == "__main__":
     for part in sys.argv[1:] or PARTS:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 from kit import CONSOLE, new_table, run
+from regression_hard import links
 from scipy.optimize import brentq
 from scipy.special import expit, ndtri
 
@@ -206,6 +207,7 @@ def main() -> None:
             inside = found.mean(covered, covariates=covariates, rows=rows, size=size)
             table.add_row(covariates, f"{rows:,}", f"{size:g}", f"{inside:.3f}")
     CONSOLE.print(table)
+    links()
 
 
 if __name__ == "__main__":

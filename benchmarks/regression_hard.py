@@ -11,6 +11,7 @@ import numpy as np
 from kit import CONSOLE, new_table, run
 
 from discreet.experiments.measure import grid
+from discreet.links import link
 from discreet.regression import OLS, AdaSSP, DPGradientDescent, PrivateGLM, PrivateLinearRegression
 
 SEEDS = 20
@@ -150,8 +151,6 @@ GLM_DIM = 10
 def glm_contest(*, name: str, method: str, seed: int) -> dict[str, float]:
     """Mean squared error of means, in units of label_bound, and the coverage of the width."""
     kind, size, bound = GLMS[name]
-    from discreet.links import link
-
     rng = np.random.default_rng([seed, GLM_ROWS])
     X = directions(rng, GLM_ROWS, GLM_DIM)
     test = directions(rng, 5_000, GLM_DIM)

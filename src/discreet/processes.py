@@ -34,14 +34,30 @@ class _Pool(ProcessPoolExecutor):
     """A pool whose processes are deaf to Ctrl-C from birth, not only once `_as_worker` runs."""
 
     def submit(self, *arguments: Any, **options: Any) -> "Future[Any]":
-        """As of any pool; a process that starts here inherits which signals are blocked."""
-        if not hasattr(signal, "pthread_sigmask"):
+        """As of any pool; it may start a process."""
+        with _undisturbed():
             return super().submit(*arguments, **options)
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
-            return super().submit(*arguments, **options)
-        finally:
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C waits: processes that start here inherit that it is blocked, and are told all they
+    need to start. Another thread may take the signal meanwhile, so its handler waits too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    blocks = hasattr(signal, "pthread_sigmask")
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if blocks else set()
+    try:
+        yield
+    finally:
+        if blocks:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _as_worker() -> None:

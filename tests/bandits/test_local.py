@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet import environments
 from discreet.bandits import Device, LinearBandit, LocalServer, PublicPolicy
 from discreet.bandits.local import bandit_guarantee, own_seed
 from discreet.bandits.local_protocol import FRACTIONS, questions
@@ -447,3 +448,13 @@ def test_old_names__work_for_one_release():
         assert callable(old.take_files)
     with pytest.raises(AttributeError):
         bandits.Reports  # noqa: B018
+
+
+@pytest.mark.parametrize("seed", [60205, 60099])
+def test_shuffled__a_direction_that_nobody_shows_any_more_stays_uncertain(seed):
+    # Everybody is offered the same ten actions. The Gram of earlier windows counted as if it were
+    # this one's: the best action was worth nothing by 8 standard errors, and regret 9,000 here.
+    world = linear_world("fixed", 5, seed=seed)
+    bandit = LinearBandit(5, 20_000, trust="shuffled", seed=seed, noise=SeededNoise(seed))
+    played = environments.play(bandit, world, 20_000, *environments.generators(seed))
+    assert played.regret.sum() < 1500

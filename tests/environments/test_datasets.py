@@ -86,7 +86,12 @@ def test_randhie__the_model_that_is_kept_is_the_one_that_a_fit_finds():
 
 @pytest.mark.parametrize(
     ("name", "shape"),
-    [("diabetes", (442, 10)), ("randhie", (20_190, 9)), ("flights", (327_346, 8))],
+    [
+        ("diabetes", (442, 10)),
+        ("fair", (6366, 8)),
+        ("randhie", (20_190, 9)),
+        ("flights", (327_346, 8)),
+    ],
 )
 def test_regression_data__lies_within_the_public_bounds(name, shape):
     X, y = regression_data(name)

@@ -5,9 +5,11 @@ import pytest
 
 from discreet.bandits import LinearBandit
 from discreet.environments import world
+from discreet.environments.tables import table_world
 from discreet.experiments.experiment import Cell, Choice
 from discreet.experiments.task import marks
 from discreet.experiments.tasks import TASKS
+from discreet.features import Number
 from discreet.privacy import SeededNoise
 
 
@@ -53,6 +55,19 @@ def test_bandits__every_learner_runs_and_states_its_promise(learner, trust):
     else:
         assert (promise.trust, promise.epsilon) == (trust, 1.0)
         assert promise.delta == (0.0 if trust == "local" else 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("options", "knows"), [({}, True), ({"trust": "local"}, False), ({"estimator": "sgd"}, False)]
+)
+def test_bandits__a_table_tells_a_joint_learner_its_blocks(options, knows):
+    here = table_world(
+        {"age": [25, 40], "buys": ["tea", "milk"]},
+        context={"age": Number(20, 60)}, label="buys", actions=["tea", "milk"],
+    )  # fmt: skip
+    asked = cell("bandits", Choice("table"), Choice("LinearBandit", options))
+    learner = TASKS["bandits"].learner(asked, here)
+    assert learner.blocks == ((0, 0, 1, 1) if knows else None)
 
 
 def test_regression__privacy_costs_and_more_rows_help():

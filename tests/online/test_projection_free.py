@@ -19,8 +19,8 @@ from discreet.domains import (
     nearest_point,
 )
 from discreet.environments.convex import convex_losses
-from discreet.online.projection_free import LEVEL, RATE, ProjectionFreeBandit
-from discreet.online.smoothed_descent import SMOOTH, SmoothedDescent
+from discreet.online.projection_free import LEAST, LEVEL, ProjectionFreeBandit
+from discreet.online.smoothed_descent import SMOOTH, SmoothedDescent, Steps
 from discreet.privacy import SecureNoise, SeededNoise
 
 TREES = MatroidPolytope.graphic([(i, j) for i in range(4) for j in range(i)], bases=True)
@@ -40,6 +40,9 @@ DOMAINS = {
 every_domain = pytest.mark.parametrize("domain", DOMAINS.values(), ids=DOMAINS)
 BUDGETS = {"pure": (1.0, 0.0), "approximate": (1.0, 1e-6)}
 every_budget = pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
+
+
+ONE = Steps(reach=1000.0, count=1, step_noise=0.0, sum_noise=0.0, least=5e5)  # a rate of 1
 
 
 def make(domain=TREES, horizon=400, epsilon=1.0, delta=1e-6, **about):
@@ -67,7 +70,9 @@ def by_hand(domain, T, bandit):
     """Algorithm 1 with this module's baseline, smoothing and tolerance, written out."""
     hull, zeta, size = domain.affine_hull, bandit.radius, bandit.batch_size
     n, D = hull.basis.shape[1], domain.diameter()
-    eta = RATE * D * zeta / (n * math.sqrt(n * T))  # losses of range 1
+    batches = max(1, math.ceil(T / size) - 1)
+    least = (n / zeta) ** 2 * LEAST * T / n  # losses of range 1
+    last, squares, moves = np.zeros(n), 0.0, 0
     coins, centre, baseline = np.random.default_rng(3), domain.interior_point, 0.5
     s, smooth, losses, points = np.zeros(n), np.zeros(n), [], []
     for first in range(0, T, size):
@@ -80,6 +85,8 @@ def by_hand(domain, T, bandit):
             losses.append(f)
             points.append(x)
         smooth = smooth + SMOOTH * (s - smooth)
+        squares, moves, last = squares + float((s - last) @ (s - last)), moves + 1, s
+        eta = D / math.sqrt(2 * max(batches * squares / (moves * n), least))
         target = domain.interior_point - eta * hull.basis @ smooth
         gap = D**2 / math.sqrt(T)
         centre = nearest_point(domain, target, centre, gap=gap, max_calls=max(size, 10)).point
@@ -121,7 +128,7 @@ def test_shrink__never_leaves_the_domain_and_reaches_its_border(domain):
 def test_shrink__the_centre_is_the_nearest_point_of_the_smaller_set():
     domain = Ball(2)
     plain = SmoothedDescent(
-        domain, rate=1.0, radius=0.25, size=100, gap=1e-12, baseline=0.0, shrink=True,
+        domain, steps=ONE, radius=0.25, size=100, gap=1e-12, baseline=0.0, shrink=True,
         directions="independent", seed=0,
     )  # fmt: skip
     plain.move(np.array([0.6, 0.0]) / SMOOTH, 0.0)  # inside the ball of radius 0.75
@@ -143,7 +150,7 @@ def test_line_14__minimises():
 
 def directions_of(which, n, count, batches=1):
     plain = SmoothedDescent(
-        Cube(n), rate=1.0, radius=0.1, size=count, gap=1.0, baseline=0.0, shrink=False,
+        Cube(n), steps=ONE, radius=0.1, size=count, gap=1.0, baseline=0.0, shrink=False,
         directions=which, seed=1,
     )  # fmt: skip
     drawn = []
@@ -291,11 +298,32 @@ def test_radius__follows_the_paper_and_a_steeper_loss_has_a_smaller_one():
     assert steep.radius == pytest.approx(paper / 2)
 
 
-def test_rate__falls_as_noise_grows_and_is_the_plain_one_without():
+def test_rate__falls_as_noise_grows():
     rates = [make(Ball(4), 10**4, e).bandit.rate for e in (0.01, 0.1, 1.0, math.inf)]
     assert rates == sorted(rates)
-    plain = make(Ball(4), 10**4, math.inf)
-    assert rates[-1] == pytest.approx(RATE * 2.0 * plain.radius / (4 * math.sqrt(4) * 100))
+    assert rates[0] < rates[-1] / 10
+
+
+def test_rate__balances_the_bound_by_what_steps_are_beyond_their_noise():
+    """Steps of variance 9 and noise of variance 4 in each of 3 directions: 5 of them are chance."""
+    steps = Steps(reach=2.0, count=10, step_noise=4.0, sum_noise=6.0, least=1.0)
+    assert steps.rate(moment=5 * 3 * 9.0, done=5, dim=3) == pytest.approx(2 / math.sqrt(2 * 56))
+    assert steps.rate(moment=1.0, done=5, dim=3) == pytest.approx(2 / math.sqrt(2 * 6))
+    quiet = Steps(reach=2.0, count=10, step_noise=4.0, sum_noise=0.0, least=1.0)
+    assert quiet.rate(moment=1.0, done=5, dim=3) == pytest.approx(2 / math.sqrt(2))
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_rate__knows_the_noise_in_steps_of_its_sums(delta):
+    """The twin's mean square against 20 other draws of the same noise."""
+    bandit = make(Ball(3), 4000, 1.0, delta)
+    told = bandit.bandit.steps.step_noise
+    seen = []
+    for seed in range(20):
+        sums = make(Ball(3), 4000, 1.0, delta, noise=SeededNoise(seed + 50))._feedback.sums
+        totals = np.array([sums.add(np.zeros(4)) for _ in range(sums.horizon)])
+        seen.append(np.mean(np.diff(totals, axis=0, prepend=0.0) ** 2))
+    assert told == pytest.approx(np.mean(seen), rel=0.35)
 
 
 # -- what adversaries try -------------------------------------------------------------------------

@@ -72,7 +72,7 @@ def test_many_rows__each_scope_costs_epsilon_by_an_independent_accountant():
     y = np.clip(X @ [0.5, 0.2, -0.4] + 0.1 * rng.standard_normal(270_000), -1, 1)
     model = PrivateLinearRegression(random_state=0).fit(X, y)
     releases = model.guarantee_.releases
-    assert len(by_scope(releases, EARLY_SCOPE)) == 9  # four stages, four sketches, the last stage
+    assert len(by_scope(releases, EARLY_SCOPE)) == 7  # three stages, three sketches, the last stage
     assert len(by_scope(releases, OTHER_SCOPE)) == 1
     assert_accounted(releases)
     assert model.guarantee_.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-6)
@@ -186,7 +186,7 @@ def test_attack__no_row_moves_all_releases_further_than_mu(few_are_many, who):
     moved = [comparing(places, contributions)(i % 2, noise).mu for i in range(10)]
     assert max(moved) <= claim * (1 + 1e-9)
     if "one early" not in who:  # a mixture costs less
-        assert np.mean(moved) > 0.7 * claim
+        assert np.mean(moved) > 0.6 * claim  # the rest of the move is for the Gram matrix
 
 
 @pytest.mark.parametrize("who", ["an early row", "another row"])

@@ -48,13 +48,22 @@ def diamonds() -> Rows:
     return np.column_stack([_scaled(frame, bounds), *graded]), frame["price"].to_numpy() / 1e4 - 1
 
 
+def fair() -> Rows:
+    """6,366 women of a magazine's survey of 1974: time spent in extramarital affairs (0..10)."""
+    frame = package("statsmodels.datasets.fair").load_pandas().data
+    bounds = {"rate_marriage": (1, 5), "age": (17, 45), "yrs_married": (0, 25), "children": (0, 6),
+              "religious": (1, 4), "educ": (9, 20), "occupation": (1, 6),
+              "occupation_husb": (1, 6)}  # fmt: skip
+    return _scaled(frame, bounds), np.clip(frame["affairs"].to_numpy() / 5 - 1, -1, 1)
+
+
 DATA: dict[str, Callable[[], Rows]] = {
-    each.__name__: each for each in (diabetes, randhie, flights, diamonds)
+    each.__name__: each for each in (diabetes, fair, randhie, flights, diamonds)
 }
 
 
 def regression_data(name: str) -> Rows:
-    """X and y by name: diabetes, randhie, flights, diamonds.
+    """X and y by name: diabetes, fair, randhie, flights, diamonds.
 
     >>> X, y = regression_data("diabetes")
     >>> X.shape, bool(abs(X).max() <= 1), bool(abs(y).max() <= 1)

@@ -13,6 +13,7 @@ from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.experiments.regression_simulation import UNSEEN, simulated
 from discreet.experiments.sheet import Files, Sheet
 from discreet.regression.information import (
+    TRUSTS,
     error_limit,
     expected_error,
     price_of_privacy,
@@ -33,14 +34,14 @@ class Question:
     covariates: Array | int  # a public sample (rows, d) in the unit ball, or d for the sphere
     rows: int  # how many private rows there will be
     noise: float  # std of a label around its mean, relative to the label bound
-    delta: float  # under central trust; local trust is pure
+    delta: float  # under central and shuffled trust; local trust is pure
 
 
 @dataclass(frozen=True)
 class Answer:
     """One line of the table; errors are E|<phi, theta^ - theta>|, labels in [-1, 1]."""
 
-    trust: str  # "central", "local", or "none" for least squares
+    trust: str  # "central", "shuffled", "local", or "none" for least squares
     epsilon: float  # inf without privacy
     error: float  # to be expected
     low: float  # of one fit, with high: 19 in 20 lie between
@@ -123,12 +124,8 @@ def run(
     positive("noise", question.noise)
     if target is not None:
         positive("target", target)
-    if trust in ("shuffled", "all"):
-        raise ValueError(
-            "shuffled trust is forecast for bandits (--rounds); for regression see docs/trust.md"
-        )
-    one_of("trust", trust, ("central", "local", "both"))
-    trusts = ("central", "local") if trust == "both" else (trust,)
+    one_of("trust", trust, (*TRUSTS, "both", "all"))
+    trusts = {"both": ("central", "local"), "all": TRUSTS}.get(trust, (trust,))
     for epsilon in epsilons:
         positive("epsilon", epsilon)
     settings = [("none", math.inf), *((model, e) for model in trusts for e in sorted(epsilons))]

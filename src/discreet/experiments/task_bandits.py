@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.bandits import LinearBandit, baselines
+from discreet.bandits.linear import MANY
 from discreet.environments import WORLDS, World, generators, play, world
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.own import made, needs, offered, own, promise
@@ -17,7 +18,7 @@ from discreet.privacy import SeededNoise
 from discreet.source import data_digest
 
 _GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
-          "noise", "n_actions")  # fmt: skip
+          "noise", "n_actions", "blocks")  # fmt: skip
 
 
 _WORLD = ("dim", "n_actions", "reward_range", "people")
@@ -109,6 +110,8 @@ class Bandits(Task):
             given |= {"dim": environment.dim, "n_actions": environment.n_actions}
             given |= {"horizon": cell.rounds, "norm_bound": 1.0}
             return needs(made(entry, given, options), "a learner", ("decide", "learn"))
+        if cell.learner.name == "LinearBandit" and _has_blocks(environment, options):
+            given["blocks"] = environment.features.phi.block_of  # type: ignore[attr-defined]
         return entry.make(environment.dim, cell.rounds, **given, **options)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
@@ -118,6 +121,13 @@ class Bandits(Task):
         value = np.cumsum(played.regret)[n - 1]
         blind = np.cumsum(played.uniform)[n - 1]
         return Outcome(n, value, blind, promise(learner, self.learner_entry(cell.learner)))
+
+
+def _has_blocks(environment: World, options: Mapping[str, Any]) -> bool:
+    """Whether a table's feature map can tell a joint learner which features occur together."""
+    phi = getattr(getattr(environment, "features", None), "phi", None)
+    joint = options.get("trust", "joint") == "joint" and options.get("estimator") != "sgd"
+    return phi is not None and joint and environment.dim <= MANY
 
 
 @lru_cache(maxsize=8)

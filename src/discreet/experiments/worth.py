@@ -96,6 +96,7 @@ def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
         rounds,
         epsilon,
         reward_range=world.reward_range,
+        blocks=world.features.phi.block_of,
         holdout=Holdout(HELD_OUT),
         seed=seed,
         noise=SeededNoise(seed),

@@ -18,6 +18,7 @@ Where this differs from the paper:
 - The centre follows s smoothed over two or three batches, which is post-processing, and is ready
   when its batch begins: the paper computes it during that batch and plays it one later. Batches
   are longer than sqrt(T): fewer releases need less noise.
+- The rate is computed from the steps of s as they are released (`smoothed_descent.py`).
 """
 
 import math
@@ -30,17 +31,16 @@ from discreet.domains import Domain
 from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
-from discreet.online.smoothed_descent import Aim, SmoothedDescent
-from discreet.privacy import Budget, Guarantee, Noise, PrefixSum
+from discreet.online.smoothed_descent import Aim, SmoothedDescent, Steps
+from discreet.privacy import Budget, Guarantee, Noise, PrefixSum, SeededNoise
 from discreet.privacy.noise import source
 from discreet.state import damaged, value
 
-# Tuned in simulation (benchmarks/convex_bandits.py, T = 10^5, epsilon = 1, delta = 10^-6), for
-# private learners: with epsilon = inf a rate two or three times that does better.
-RATE = 6.5  # eta in units of D/((n/zeta) range sqrt(n T)); the paper has sqrt(T)
+# Tuned in simulation (benchmarks/convex_bandits.py, T = 10^5, epsilon = 1, delta = 10^-6).
 BATCHES = 0.15  # batches in units of sqrt(T),
 FEWEST = 16  # and at least so many
 LEVEL = 0.1  # weight of the coordinate that sums the losses
+LEAST = 1e-3  # a loss varies around its mean by so much of its range, squared, at least
 
 
 @value
@@ -268,10 +268,16 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         # public: a replaced loss comes when the old one did.
         term = n / radius * M * math.hypot(1.0, LEVEL)
         sums = _sums_of_terms(releases, n + 1, term, T, self.budget, self.noise)
-        spread = float(sums.std(releases)) / term  # of the noise, in units of a term
+        steps = Steps(
+            reach=D,
+            count=releases,
+            step_noise=_step_noise(releases, n + 1, term, T, self.budget),
+            sum_noise=float(sums.std(releases)) ** 2,
+            least=(n / radius * M) ** 2 * LEAST * T / n,
+        )
         descent = SmoothedDescent(
             domain,
-            rate=D * radius / (n * M) / math.sqrt(n * (T / RATE**2 + spread**2)),
+            steps=steps,
             radius=radius,
             size=size,
             gap=D**2 / math.sqrt(T),
@@ -299,6 +305,15 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
     def oracle_calls(self) -> int:
         """How often the linear minimiser has been asked."""
         return int(self.bandit.oracle_calls)
+
+
+def _step_noise(releases: int, dim: int, term: float, rounds: int, budget: Budget) -> float:
+    """The mean square of the noise in a step of the sums: of a twin that saw zeros."""
+    if budget.off:
+        return 0.0
+    twin = _sums_of_terms(releases, dim, term, rounds, budget, SeededNoise(0))
+    sums = np.vstack([np.zeros((1, dim)), [twin.add(np.zeros(dim)) for _ in range(releases)]])
+    return float(np.mean(np.diff(sums, axis=0) ** 2))
 
 
 def _sums_of_terms(

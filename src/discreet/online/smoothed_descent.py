@@ -4,8 +4,18 @@
     here    self.size   self.radius   self.centre   aim.direction   self.rate
 
 Ene, Nguyen and Vladu (2021), Algorithm 1 without its sums, after Flaxman, Kalai and McMahan (2004).
+
+The rate balances the two terms of the bound of dual averaging, D^2/(2 eta) and eta/2 times the sum
+of squared steps of s. Those steps are nearly all chance, the same in all n directions and
+independent of the losses to come, and chance costs regret only along the gradient of the round:
+that is one direction of n, hence
+
+    eta = D/sqrt(2 V),    V = (sum of squared steps, all of them by the mean so far)/n
+
+of steps as released, less what noise adds to the squares of steps, plus what it adds to s itself.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +26,24 @@ from discreet.domains import Domain
 from discreet.domains.conditional_gradient import nearest_point
 from discreet.state import Stateful, damaged, value
 
-SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned with the rate
+SMOOTH = 0.4  # how far the smoothed sum goes towards the newest one; tuned
+
+
+@value
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What the rate is computed from, before anything is released: public."""
+
+    reach: float  # D
+    count: int  # steps of s, in all
+    step_noise: float  # variance of the noise in an entry of a step of s
+    sum_noise: float  # variance of the noise in an entry of s, in the end
+    least: float  # V is not below it
+
+    def rate(self, moment: float, done: int, dim: int) -> float:
+        """eta after `done` steps whose squares add up to `moment`."""
+        chance = max(moment / (done * dim) - self.step_noise, 0.0)
+        return self.reach / math.sqrt(2 * max(self.count * chance + self.sum_noise, self.least))
 
 
 @value
@@ -36,7 +63,7 @@ class SmoothedDescent(Stateful):
     only draws them; `aim(i)` is the i-th point of the batch.
 
     domain       any
-    rate         eta
+    steps        what the rate is computed from
     radius       zeta: how far points are from the centre
     size         rounds in a batch
     gap          how exactly the nearest point is found
@@ -47,13 +74,24 @@ class SmoothedDescent(Stateful):
     """
 
     _monotone = ("batch",)
-    _state = ("batch", "centre", "baseline", "oracle_calls", "_smooth", "_rng", "_before")
+    _state = (
+        "batch",
+        "centre",
+        "baseline",
+        "oracle_calls",
+        "_smooth",
+        "_last",
+        "_moment",
+        "_moves",
+        "_rng",
+        "_before",
+    )
 
     def __init__(
         self,
         domain: Domain,
         *,
-        rate: float,
+        steps: Steps,
         radius: float,
         size: int,
         gap: float,
@@ -63,7 +101,7 @@ class SmoothedDescent(Stateful):
         seed: int | None,
     ) -> None:
         self.domain = domain
-        self.rate = rate
+        self.steps = steps
         self.radius = radius
         self.size = size
         self.gap = gap
@@ -80,6 +118,9 @@ class SmoothedDescent(Stateful):
         self.baseline = baseline
         self.oracle_calls = 0
         self._smooth = np.zeros(self.dim)
+        self._last = np.zeros(self.dim)  # the last released sum,
+        self._moment = 0.0  # and the sum of the squared steps so far
+        self._moves = 0
         self._rng = np.random.default_rng(seed)
         self._before = np.random.default_rng(seed)  # `_rng` before it drew the batch at hand
         self._units = np.empty((0, self.dim))
@@ -92,7 +133,10 @@ class SmoothedDescent(Stateful):
         step is longer by 1/inside.
         """
         smooth = self._smooth + SMOOTH * (total - self._smooth)
-        target = self.origin - (self.rate / self.inside) * (self.basis @ smooth)
+        step = total - self._last
+        moment = self._moment + float(step.dot(step))
+        rate = self.steps.rate(moment, self._moves + 1, self.dim)
+        target = self.origin - (rate / self.inside) * (self.basis @ smooth)
         found = nearest_point(
             self.domain, target, self.centre, gap=self.gap, max_calls=max(self.size, 10)
         )
@@ -101,7 +145,15 @@ class SmoothedDescent(Stateful):
             baseline=baseline,
             oracle_calls=self.oracle_calls + found.calls,
             _smooth=smooth,
+            _last=total,
+            _moment=moment,
+            _moves=self._moves + 1,
         )
+
+    @property
+    def rate(self) -> float:
+        """eta of the last move."""
+        return self.steps.rate(self._moment, max(self._moves, 1), self.dim)
 
     def stay(self) -> None:
         """One more batch around the same centre."""
@@ -163,7 +215,7 @@ class SmoothedDescent(Stateful):
 
     def _validate(self) -> None:
         """The directions of the batch at hand are not saved: they are drawn again."""
-        if self.batch < -1 or self.oracle_calls < 0:
+        if self.batch < -1 or self.oracle_calls < 0 or not 0 <= self._moves <= self.batch + 1:
             raise damaged("batch")
         if not all(isinstance(rng, np.random.Generator) for rng in (self._rng, self._before)):
             raise damaged("rng")

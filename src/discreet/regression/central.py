@@ -50,7 +50,8 @@ from discreet.regression.stages import (
 from discreet.regression.widths import inverse
 from discreet.regression.widths import unseen as unseen_variance
 
-FRACTIONS = (0.06, 0.12, 0.2, 0.27, 0.35)  # of mu^2, over the stages
+FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2, over the stages
+SKETCH_FRACTION = 0.05  # of mu^2, for a sketch: one-sided tails have to stand out of its noise
 EARLY_FRACTION = 0.5  # of mu^2, where early stages and sketches have a few of very many rows
 PUBLIC_FRACTIONS = (0.1, 0.3, 0.6)  # of mu^2 where covariates are public
 SKETCH_ROWS = EARLY_ROWS  # sketches look at no more rows
@@ -92,12 +93,11 @@ def information_weighted(problem: Problem) -> Estimate:
     """
     if problem.budget.off:
         return least_squares(problem)
-    if has_few_rows(problem):
-        return few_rows(problem)
     n = len(problem.X)
-    mu = problem.budget.mu
+    if n <= MANY_ROWS and has_few_rows(problem):
+        return few_rows(problem)
     some = np.sort(some_places(problem.rng, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
-    sketch = _sketch_fraction(len(some), mu)
+    sketch = SKETCH_FRACTION
     if n > MANY_ROWS:
         early = FRACTIONS[:-1]
         scale = EARLY_FRACTION / (sum(early) + sketch * len(early))
@@ -121,7 +121,7 @@ def single_pass(problem: Problem) -> Estimate:
     plans = []
     for k, rows in enumerate(np.split(order, ends[:-1])):
         some = np.sort(rows[:SKETCH_ROWS])
-        sketch = _sketch_fraction(len(some), problem.budget.mu) if k else 0.0
+        sketch = SKETCH_FRACTION if k else 0.0
         plans.append(StagePlan(np.sort(rows), some, 1 - sketch, sketch, f"rows of stage {k}"))
     return _run(problem, plans, disjoint=True)
 
@@ -146,7 +146,7 @@ def public_covariates(problem: Problem) -> Estimate:
         return least_squares(problem)
     n = len(problem.X)
     rows: Rows = some_places(problem.rng, n, SKETCH_ROWS) if n > SKETCH_ROWS else ALL
-    sketch = _sketch_fraction(min(n, SKETCH_ROWS), problem.budget.mu)
+    sketch = SKETCH_FRACTION
     total = sum(PUBLIC_FRACTIONS) + sketch * (len(PUBLIC_FRACTIONS) - 1)
     plans = [StagePlan(ALL, rows, f / total, sketch / total) for f in PUBLIC_FRACTIONS]
     return _run(problem, plans, public=problem.public_X)
@@ -240,8 +240,3 @@ def _moment_noise(
         labels = stage.noise * stage.slope**2 * stage.dilution * float(np.trace(gram)) / d
         noise += labels * np.eye(d)
     return noise
-
-
-def _sketch_fraction(rows: int, mu: float) -> float:
-    """A fraction of mu^2 that makes the histograms' noise a small part of the rows."""
-    return float(np.clip((100 / (rows * mu)) ** 2, 0.02, 0.05))

@@ -20,9 +20,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite, integer, one_of, positive, row_norms, within
-from discreet.privacy import BallChannel, gaussian_mu
+from discreet.local.questions import Question
+from discreet.privacy import BallChannel, Crowd, gaussian_mu
 from discreet.regression.central import EARLY_FRACTION, FRACTIONS
-from discreet.regression.local_server import PHASES
+from discreet.regression.local_server import (
+    COVER,
+    PHASES,
+    SCALE,
+    SHUFFLED_CLIP,
+    SHUFFLED_PHASES,
+)
 from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
 
 CLIP = 2.0  # residuals are cut at about this many standard deviations
@@ -30,6 +37,7 @@ NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and
 REPORT = 1.2  # the same for local reports, in units of the channel's std
 GRAM = 0.3  # of the people of a phase, about, tell the Gram matrix
 PEOPLE = tuple((1 - GRAM) * phase for phase in PHASES)  # moments
+TRUSTS = ("central", "shuffled", "local")
 
 STEPS = 100  # of the iteration; about 15 are enough
 POWERS = 1 / (1.5 + 0.5 * np.cos(np.pi * np.array([1, 7, 3, 5]) / 8))  # Chebyshev's, for [1, 2]
@@ -77,7 +85,8 @@ def price_of_privacy(
     """Squared error of a private fit to n rows, relative to least squares: tr(Sigma W^2)/d.
 
     At gamma = 3/(mu sqrt(n)) under central trust, and at a gamma that no n brings down under local
-    trust; d counts the directions that lam = label_noise/sqrt(n) leaves. 1 means privacy for free.
+    trust; under shuffled trust at that of the epsilon_0 which the last batch hides. d counts
+    the directions that lam = label_noise/sqrt(n) leaves. 1 means privacy for free.
 
     >>> [round(price_of_privacy(8, n, epsilon=1.0), 2) for n in (1000, 10_000, 100_000)]
     [2.91, 1.43, 1.12]
@@ -86,14 +95,13 @@ def price_of_privacy(
     """
     covariates = _public(X)
     n = integer("n", n)
-    one_of("trust", trust, ("central", "local"))
+    one_of("trust", trust, TRUSTS)
     if math.isinf(positive("epsilon", epsilon, allow_inf=True)):
         return 1.0
     if trust == "central":
         gamma = NOISE / (gaussian_mu(epsilon, delta) * math.sqrt(n))
     else:
-        channel = REPORT * BallChannel(covariates.d, epsilon).std
-        gamma = CLIP * channel / math.sqrt(PEOPLE[-1])
+        gamma = CLIP * _moment_stds(covariates.d, n, epsilon, delta, trust)[-1] * math.sqrt(n)
     lam = positive("label_noise", label_noise) / math.sqrt(n)
     W, plain = (_solve(covariates, each, lam, 1e-4) for each in (gamma, 0.0))
     return float(np.sum((covariates.rows @ W) ** 2) / np.sum((covariates.rows @ plain) ** 2))
@@ -112,8 +120,8 @@ def expected_error(
     """What E|<phi, theta^ - theta>| (or its root mean square, "l2") will be after n rows.
 
     Units: features in the unit ball, labels in [-1, 1] with std `label_noise` around their mean,
-    theta of length about 1. epsilon = inf is least squares. Central trust at (epsilon, delta),
-    local trust at epsilon and delta = 0.
+    theta of length about 1. epsilon = inf is least squares. Central and shuffled trust at (epsilon,
+    delta), the latter with the default `Crowd`; local trust at epsilon and delta = 0.
 
     With rows whitened by W every stage adds noise to the moment of the clipped residuals,
 
@@ -121,9 +129,9 @@ def expected_error(
         precision = sum over stages of (n mu sqrt(fraction) / (3 R kappa))^2
 
     with R = 2 standard deviations of the residuals after the stage before, kappa = max |W phi|
-    w(phi), and n and fraction the rows and the part of mu^2 of the stage; a local report has the
-    channel's standard deviation instead. Nothing is worse than knowing nothing, which
-    is theta ~ N(0, I/d).
+    w(phi), and n and fraction the rows and the part of mu^2 of the stage; a report has the
+    channel's standard deviation instead. Nothing is worse than knowing nothing, which is
+    theta ~ N(0, I/d).
 
     >>> round(expected_error(8, 20_000), 4), round(expected_error(8, 20_000, epsilon=1.0), 4)
     (0.0016, 0.0018)
@@ -131,7 +139,7 @@ def expected_error(
     covariates = _public(X)
     positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
-    one_of("trust", trust, ("central", "local"))
+    one_of("trust", trust, TRUSTS)
     covariance = _forecast(covariates, integer("n", n), epsilon, delta, trust, label_noise)
     return _errors(covariates, covariance)[norm]
 
@@ -149,7 +157,8 @@ def error_limit(
 
     Central: label_noise sqrt(tr(Sigma W^2)/n), gamma = 1/(alpha sqrt(d n)), for any delta <= alpha;
     local: label_noise sqrt(tr(Sigma U^2)/(d n))/alpha, and at least what is lost without privacy;
-    alpha = e^epsilon - 1. In "l1" the same covariance is measured. The order of magnitude of the
+    alpha = e^epsilon - 1. Shuffled: both, the latter with the most that a report may cost.
+    In "l1" the same covariance is measured. The order of magnitude of the
     best, not a bound to the digit: the theorems' constants are not known.
 
     Reference: Chen et al. (2025), Theorems 4.5 (b) and 5.5 (b).
@@ -161,15 +170,17 @@ def error_limit(
     n = integer("n", n)
     sigma = positive("label_noise", label_noise)
     one_of("norm", norm, ("l1", "l2"))
-    one_of("trust", trust, ("central", "local"))
+    one_of("trust", trust, TRUSTS)
     d = covariates.d
     # beyond e^20 privacy is no constraint
     alpha = math.expm1(min(positive("epsilon", epsilon, allow_inf=True), 20.0))
-    gamma = 1 / (alpha * math.sqrt(d * n)) if trust == "central" else 0.0
+    gamma = 0.0 if trust == "local" else 1 / (alpha * math.sqrt(d * n))
     W = _solve(covariates, gamma, sigma * math.sqrt(d / n), 1e-4)
     limit = _errors(covariates, _with_prior(sigma**2 / n * W @ W, d))[norm]
     if trust == "central":
         return limit
+    if trust == "shuffled":  # what holds for central trust, and for reports of the largest cost
+        alpha = math.expm1(Crowd().local_epsilon)
     U = _solve(covariates, math.inf, min(1.0, sigma / (alpha * math.sqrt(n))), 1e-4)
     covariance = _with_prior(sigma**2 / (d * alpha**2 * n) * U @ U, d)
     return max(limit, _errors(covariates, covariance)[norm])
@@ -188,7 +199,7 @@ def rows_needed(
     """The least n with `expected_error` at most `target`, to 2%; inf beyond 10^12 rows.
 
     >>> round(rows_needed(8, target=0.005) / 100), round(rows_needed(8, 0.005, epsilon=1.0) / 100)
-    (21, 46)
+    (21, 48)
     """
     goal = positive("target", target)
     covariates = _public(X)
@@ -198,7 +209,7 @@ def rows_needed(
         return _errors(covariates, covariance)[norm]
 
     one_of("norm", norm, ("l1", "l2"))
-    one_of("trust", trust, ("central", "local"))
+    one_of("trust", trust, TRUSTS)
     positive("label_noise", label_noise)
     low, high = 1.0, 1024.0
     while error(high) > goal:
@@ -308,8 +319,7 @@ def _forecast(
     else:
         gamma = math.inf
         W = _solve(covariates, gamma, lam, 1e-3)
-        channel = REPORT * BallChannel(d, epsilon).std
-        stds = [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
+        stds = _moment_stds(d, n, epsilon, delta, trust)
     labels = sigma**2 / n * covariates.fraction * _weighted(X @ W, gamma, power=2)
     identity = np.eye(X.shape[1])
     covariance: Array = identity / d
@@ -319,6 +329,30 @@ def _forecast(
         precision += (std * min(1.0, CLIP * residual)) ** -2
         covariance = _with_prior(W @ (labels + identity / precision) @ W, d)
     return covariance
+
+
+def _moment_stds(d: int, n: int, epsilon: float, delta: float, trust: str) -> list[float]:
+    """Of the mean of each phase's reports, where people report; with its Gram's part of the error.
+
+    Under shuffled trust epsilon_0 follows from the phase's batch, and the moment is a part of a
+    joint report.
+    """
+    if trust == "local":
+        channel = REPORT * BallChannel(d, epsilon).std
+        return [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
+    question = Question("joint", "joint", 1.0, 1.0)
+    stds = []
+    for phase, (fraction, clip) in enumerate(zip(SHUFFLED_PHASES, SHUFFLED_CLIP, strict=True)):
+        size = max(1, round(fraction * n * (1 - SCALE[phase])))
+        each = Crowd().batch(size, epsilon, delta).report_epsilon(1)
+        joint = question.channel(d, each, 1)
+        assert isinstance(joint, BallChannel)
+        # (E|w|^2 + E w_1^2)/2 for what is not yet known: N(0, I/d), then 1/COVER of the residuals.
+        unknown = (d + 1) / 2 * (1 / (COVER * clip) ** 2 if phase else 1 / d)
+        cut = clip / CLIP if phase else 1.0  # the first one cuts at the label bound
+        parts = math.sqrt(1 / question.totals["moment"] + unknown / question.totals["gram"])
+        stds.append(cut * parts * joint.std / math.sqrt(size))
+    return stds
 
 
 def _with_prior(covariance: Array, d: int) -> Array:

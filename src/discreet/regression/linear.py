@@ -61,7 +61,7 @@ class PrivateLinearRegression(PrivateRegressor):
     True
     >>> round(model.guarantee_.epsilon_at(1e-6), 6)
     1.0
-    >>> model.predict_interval([[0.5, 0.0, 0.0]]).round(1)  # 0.25, give or take 1.96 * 0.1
+    >>> model.predict_interval([[0.5, 0.0, 0.0]], 0.8).round(1)  # 0.25, give or take 1.28 * 0.1
     array([[0.1, 0.4]])
     """
 

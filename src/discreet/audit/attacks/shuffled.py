@@ -6,14 +6,18 @@ the likelihoods that the one report is this or that one of it, so the score is
 
     log mean_i R1(y_i)/R(y_i)  -  log mean_i R0(y_i)/R(y_i) ,
 
-R the others', R0 and R1 the two records'. Places in the batch are views of their own: they must say
-nothing. A batch has no more reports here than the honest ones that the promise counts on.
+R the others', R0 and R1 the two records'. No other score has more power. Of bits it is a function
+of how many said yes, so the best event is known, and what it proves with infinitely many runs
+(`Counts`). Places in the batch are views of their own: they must say nothing. A batch has no more
+reports here than the honest ones that the promise counts on.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
+from scipy.stats import binom
 
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
@@ -29,20 +33,64 @@ DELTA = 5e-3
 SIZE = 40  # planned reports of a batch with one bit each: in a larger one losses are rare
 
 
-# Randomised response is the worst channel: with infinitely many runs the bound is reached. At a
-# delta of 1e-6 no number of runs would show it, so batches are made for a larger one.
-@attack("shuffled batch, one bit each", room="local", kind="approximate", delta=DELTA)
+@dataclass(frozen=True)
+class Counts:
+    """How many of a batch said yes: distributions if one person's answer is no or yes, others' no.
+
+    By Neyman and Pearson the best events are tails: many yes speak for yes, few for no.
+
+    local_epsilon   of a report
+    n               reports
+    """
+
+    local_epsilon: float
+    n: int
+
+    def tails(self) -> list[tuple[int, float, float]]:
+        """(k, probability for yes, for no) of at least k yes; then (k, for no, for yes) of less."""
+        yes = 1 / (1 + math.exp(self.local_epsilon))  # of a report whose answer is no
+        others = binom.pmf(np.arange(self.n), self.n - 1, yes)
+        no_record = np.convolve(others, [1 - yes, yes])
+        yes_record = np.convolve(others, [yes, 1 - yes])
+        above = [
+            (k, float(yes_record[k:].sum()), float(no_record[k:].sum()))
+            for k in range(1, self.n + 1)
+        ]
+        return above + [(k, 1 - no, 1 - yes) for k, yes, no in above]
+
+    def epsilon(self, delta: float) -> float:
+        """What the best event proves with infinitely many runs."""
+        return max(0.0, *(math.log(max(p - delta, 1e-300) / q) for _, p, q in self.tails()))
+
+    def best(self, delta: float, runs: int) -> int:
+        """The count from which on the event proves most with so many runs, about."""
+
+        def proved(tail: tuple[int, float, float]) -> float:
+            _, p, q = tail
+            least = p - delta - 2 * math.sqrt(p * (1 - p) / runs)
+            most = q + 2 * math.sqrt(q * (1 - q) / runs) + 4 / runs
+            return least / most
+
+        return max(self.tails(), key=proved)[0]
+
+
+# Randomised response is the worst channel, and a crowd that says no the worst one. At a delta of
+# 1e-6 no number of runs would show it, so batches are made for a larger one.
+@attack("shuffled batch, one bit each", room="local", kind="approximate", delta=DELTA,
+        attainable=0.95)  # fmt: skip
 def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Everybody else answers no, one person yes or no: how many said yes, and who came first."""
     batch = Crowd().batch(SIZE, claim.epsilon, claim.delta)
     channel = BinaryChannel(batch.report_epsilon(1))
     records = np.zeros(math.floor(Crowd().honest * SIZE))
     records[0] = neighbour
-    scores = np.empty((runs, 3))
+    best = Counts(channel.report_epsilon, len(records)).best(claim.delta, runs)
+    scores = np.empty((runs, 4))
     for run in range(runs):
         sent = Report(0, "within", channel.privatize(records, noise))
         seen = shuffled(sent, noise).values
-        scores[run] = seen.sum(), seen[0], seen[-1]
+        said_yes = int(np.sum(seen > 0.5))
+        scores[run] = said_yes >= best, said_yes, seen[0], seen[-1]
     return scores
 
 
@@ -83,20 +131,35 @@ def _answered(state: PublicState, row: Array, reward: float) -> Array:
 
 
 @attack("adversarial bandit shuffled", room="online", kind="approximate", delta=DELTA,
-        attainable=0.5, effort=0.3)  # fmt: skip
+        attainable=0.95, effort=0.3)  # fmt: skip
 def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """The first batch: one person's loss is 0 or 1, all others 0; the sums that EXP2 hears."""
+    """The first batch: one person's loss is 0 or 1, all others 0; the sums that EXP2 hears.
+
+    Arms say nothing about the loss, so that all that counts is how many reports were 1.
+    """
     scores = []
+    crowd = Crowd(minimum=1.0, honest=1.0)  # all are honest here: the promise may count on them
+    size = SIZE // 2
+    channel = BinaryChannel(crowd.batch(size, claim.epsilon, claim.delta).report_epsilon(1))
+    best = Counts(channel.report_epsilon, size).best(claim.delta, runs)
     for _ in range(runs):
         bandit = AdversarialBandit(
-            2, 100, claim.epsilon, trust="shuffled", delta=claim.delta, seed=0, noise=noise
+            2,
+            (size // 2) ** 2,  # a batch has 2 sqrt(horizon) rounds
+            claim.epsilon,
+            trust="shuffled",
+            delta=claim.delta,
+            crowd=crowd,
+            seed=0,
+            noise=noise,
         )
         with observed("release") as heard:
-            for t in range(bandit.batch_size):
+            for t in range(size):
                 bandit.learn(bandit.decide(), 0.0 if t else float(neighbour))
             bandit.decide()
         (sums,) = values(heard)
-        scores.append([sums.sum(), *sums])
+        said_yes = round(float(sums.sum()) / (2 * channel.report_bound) + size / 2)
+        scores.append([said_yes >= best, said_yes, *sums])
     return np.asarray(np.round(scores, 9), dtype=np.float64)
 
 
