@@ -10,6 +10,7 @@ from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.losses import MarginLoss
 from discreet.optimization.windows import COUNT, CURVATURE
 from discreet.privacy import SeededNoise
+from discreet.regression.local_server import Server
 
 
 def full(domain, **options):
@@ -138,3 +139,17 @@ def test_windows__a_loss_without_curvature_takes_running_sums():
     learner = StreamingFrankWolfe(Ball(2), 100, 1.0, loss=loss, noise=SeededNoise(0))
     assert learner.learn([0.6, 0.8], 1.0)
     assert np.isfinite(learner.theta).all()
+
+
+def test_local_regression__a_tail_that_was_shown_is_not_cut_again(monkeypatch):
+    """0/1 labels of mean .1, 10^6 people: predictions of .03 where the last phase cut them."""
+    shown = iter([(0.1, False), (0.09, True), (0.18, False)])
+    monkeypatch.setattr(Server, "_residuals", lambda self: next(shown))
+    server = Server(2, people=1000, epsilon=1.0)
+    clips = []
+    while not server.done:
+        state = server.ask()
+        if state.question("moment") is not None:
+            clips.append(state.question("moment").clip)
+        server.close()
+    assert clips == [1.0, pytest.approx(0.2), 1.0, 1.0]
