@@ -118,7 +118,10 @@ class FTRL(PrivateLeader):
         self._scale = best / math.sqrt(self.horizon if self.rate == "fixed" else 2)
 
     def _noise_size(self) -> float:
-        """E|z|*, at most: the largest entry on the simplex, else the length; z the noise."""
+        """E|z|*, about: the largest entry on the simplex, else the length; z the noise.
+
+        Rounds weigh as in the sum of decreasing rates, roughly: early ones more.
+        """
         n = self.domain.dim
         rounds = np.unique(np.geomspace(1, self.horizon, 64).astype(np.int64))
         std = float(np.sqrt(np.mean(np.square(self._sums.std(rounds)))))
