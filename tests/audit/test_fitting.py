@@ -58,6 +58,14 @@ def test_attacks_on__a_fitted_regression_by_its_method():
         assert attack.claim.epsilon == 2.0
 
 
+def test_attacks_on__a_fit_to_few_rows_by_the_steps_that_it_made():
+    X = np.random.default_rng(0).uniform(-1, 1, (50, 2)) / 2
+    bounds = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True, "random_state": 0}
+    model = PrivateLinearRegression(1.0, **bounds).fit(X, X[:, 0])
+    (attack,) = attacks_on(model, model.guarantee_)
+    assert attack.name == "linear regression information-weighted, few rows"
+
+
 def test_attacks_on__a_server_by_what_its_devices_promise():
     server = LocalServer(2, epsilon=2.0)
     promise = bandit_guarantee(server.policy, sent=False)

@@ -176,11 +176,18 @@ def _linear_regression(learner: Any, promise: Guarantee) -> Names:
     method = learner.method_
     if promise.trust == "central":
         words = method.replace("public-covariates", "public covariates")
+        if method == "information-weighted" and _has_small_steps(promise):
+            words += ", few rows"
         yield f"linear regression {words}"
         if method == "single-pass":
             yield "linear regression single-pass, three rows of one person"
     elif promise.trust == "local" and method in _LOCAL:
         yield from (f"local regression {name}" for name in _LOCAL[method])
+
+
+def _has_small_steps(promise: Guarantee) -> bool:
+    """Whether a fit was of few rows: what it released tells."""
+    return any(release.what == "Gram matrix" for release in promise.releases)
 
 
 _LOCAL = {
