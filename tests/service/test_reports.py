@@ -420,7 +420,7 @@ def test_report__what_was_acknowledged_survives_kill_9_and_counts_once(tmp_path)
         with child.client() as client:
             client.create("ads", DEFINITION)
             document = client.call("GET", "/v1/bandits/ads/policy")
-        sent = [report(document, seed) for seed in range(30)]  # all within the first window
+        sent = [report(document, seed) for seed in range(40)]
         counted = set()
         for kill in range(2):
             killer = threading.Timer(0.02 + 0.05 * kill, child.kill)
