@@ -125,9 +125,8 @@ def test_answer__shuffled_trust_lies_between_central_and_local():
     ("dim", "rows", "measured"),
     [(5, 10**5, 1.94e-3), (5, 10**4, 12.7e-3), (10, 3 * 10**4, 13.2e-3)],
 )
-def test_answer__shuffled_trust_is_forecast_within_1_3_of_fits(dim, rows, measured):
-    line = answer(Question(dim, rows, noise=0.1, delta=1e-6), "shuffled", 1.0)
-    assert 1 / 1.3 < line.error / measured < 1.3
+def test_formula__shuffled_trust_is_forecast_within_1_3_of_fits(dim, rows, measured):
+    assert 1 / 1.3 < expected_error(dim, rows, 1.0, trust="shuffled") / measured < 1.3
 
 
 def test_count__two_digits_rounded_up():
