@@ -265,7 +265,7 @@ def real() -> None:
         ("data", "rows", "epsilon", "OLS", "private", "AdaSSP", "gradient descent, tuned",
          "objective perturbation, tuned"),
     )  # fmt: skip
-    for name in DATA:
+    for name in sorted(DATA, key=lambda name: len(data(name)[0])):
         rows = len(data(name)[0])
         splits = 2 if rows > 10**5 else 20
         found = run(grid(score, seeds=splits, name=(name,), epsilon=BUDGETS))

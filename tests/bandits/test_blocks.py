@@ -82,6 +82,12 @@ def test_blocks__products_across_them_are_0_in_the_belief():
     assert (bandit.belief.proof[: PHI.dim, : PHI.dim][across] == 0).all()
 
 
+@pytest.mark.parametrize("labels", [[-1] * 12, [3] * 12, [0] * 6 + [-1] * 6])
+def test_blocks__change_nothing_where_any_feature_may_stand_beside_any(labels):
+    plain, same = (played(300, blocks=each)[0] for each in (None, labels))
+    assert np.array_equal(plain.theta, same.theta)
+
+
 def test_blocks__a_row_across_blocks_is_as_private_as_any():
     # Blocks are used after the release: the sum, its noise and its price do not know of them.
     rng = np.random.default_rng(0)

@@ -303,6 +303,16 @@ def test_window__an_uneven_balance_reaches_the_same_sensitivity_and_no_more():
         assert np.linalg.norm(moved) <= SENSITIVITY
 
 
+@pytest.mark.parametrize(
+    ("rows", "noise_std", "balance"), [(0.0, 12.0, 1.0), (100.0, 12.0, BALANCE), (100.0, 0.0, 1.0)]
+)
+def test_transform__is_balanced_after_the_first_window_and_only_where_there_is_noise(
+    rows, noise_std, balance
+):
+    belief = replace(Belief.prior(2, 0.1), gram=rows * np.eye(2), effective_rows=rows)
+    assert transform(belief, 50, noise_std, (-1.0, 1.0), None).balance == balance
+
+
 def test_window__sums_are_those_of_the_rows_whatever_the_balance():
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((50, 3))

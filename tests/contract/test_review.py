@@ -7,8 +7,10 @@ import pytest
 
 from discreet.domains import Ball, LpBall
 from discreet.optimization import StreamingFrankWolfe
+from discreet.optimization.losses import MarginLoss
 from discreet.optimization.windows import COUNT, CURVATURE
 from discreet.privacy import SeededNoise
+from discreet.regression.local_server import Server
 
 
 def full(domain, **options):
@@ -103,3 +105,51 @@ def test_windows__no_row_is_too_short_to_be_clipped(scale):
                         COUNT * C * terms[:, -1:]])  # fmt: skip
     apart = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
     assert apart <= C * math.sqrt(4 + 2 * CURVATURE**2 + COUNT**2) * (1 + 1e-12)
+
+
+WRONG = [1e9, -1e9, 1e308, -1e308, math.inf, -math.inf, math.nan, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("smoothness", [1e-6, 1.0])
+def test_windows__a_loss_with_wrong_bounds_costs_accuracy_and_never_privacy(smoothness):
+    """Slope and curvature are what the label says: anything."""
+
+    def at(m, y):
+        return WRONG[round(abs(y)) % len(WRONG)]
+
+    def bend(m, y):
+        return WRONG[round(abs(y)) // len(WRONG)]
+
+    labels = (0.0, float(len(WRONG) ** 2 - 1))
+    loss = MarginLoss("mine", at, bend, 1.0, smoothness, labels, 1.0)
+    learner = StreamingFrankWolfe(Ball(2), 100, 1.0, loss=loss, noise=SeededNoise(0))
+    windows = learner._direction
+    C = windows.bound
+    X = [np.zeros(2), np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([-0.6, 0.8])]
+    terms = np.array([windows.term(x, float(y)) for x in X for y in range(len(WRONG) ** 2)])
+    assert np.isfinite(terms).all()
+    scaled = np.hstack([terms[:, :2], CURVATURE * C / windows._largest * terms[:, 2:-1],
+                        COUNT * C * terms[:, -1:]])  # fmt: skip
+    apart = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
+    assert apart <= C * math.sqrt(4 + 2 * CURVATURE**2 + COUNT**2) * (1 + 1e-12)
+
+
+def test_windows__a_loss_without_curvature_takes_running_sums():
+    loss = MarginLoss("linear", lambda m, y: -y, lambda m, y: 0.0, 1.0, 0.0, (-1.0, 1.0), 1.0)
+    learner = StreamingFrankWolfe(Ball(2), 100, 1.0, loss=loss, noise=SeededNoise(0))
+    assert learner.learn([0.6, 0.8], 1.0)
+    assert np.isfinite(learner.theta).all()
+
+
+def test_local_regression__a_tail_that_was_shown_is_not_cut_again(monkeypatch):
+    """0/1 labels of mean .1, 10^6 people: predictions of .03 where the last phase cut them."""
+    shown = iter([(0.1, False), (0.09, True), (0.18, False)])
+    monkeypatch.setattr(Server, "_residuals", lambda self: next(shown))
+    server = Server(2, people=1000, epsilon=1.0)
+    clips = []
+    while not server.done:
+        state = server.ask()
+        if state.question("moment") is not None:
+            clips.append(state.question("moment").clip)
+        server.close()
+    assert clips == [1.0, pytest.approx(0.2), 1.0, 1.0]

@@ -195,8 +195,8 @@ class InformationWeighted(Estimator):
 
     @property
     def structure(self) -> Blocks | None:
-        """Which features may occur together; a constant beside them does with all."""
-        if self.blocks is None:
+        """Which features may occur together, a constant with all; None if any may with any."""
+        if self.blocks is None or len({*self.blocks} - {SHARED}) < 2:
             return None
         return Blocks((*self.blocks, *[SHARED] * (self.prior.constant > 0)))
 

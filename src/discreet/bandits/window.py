@@ -72,7 +72,8 @@ LOUD = 0.3  # of the largest variance that rewards can have: clipping gains noth
 ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
 # q, the residual's part of |v|^2 over that of x. The noise of the Gram matrix is as 1 + q, that of
 # the moment as (1 + q) / sqrt(q): less than 1 gains 25% of the first for 6% of the second. In the
-# first window 1, because its sum of squares, whose noise is as (1 + q) / q, must tell coins.
+# first window 1, because its sum of squares, whose noise is as (1 + q) / q, must tell coins; and
+# where there is no noise to balance.
 BALANCE = 0.5
 EVEN = 30.0  # the same where nothing is clipped: Gram noise times all of theta, so stay isotropic
 UNIT = 0.4  # of what the prior lets expect of a signal counts for the first window's R
@@ -223,7 +224,7 @@ def transform(
 ) -> Transform:
     """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
-    balance = 1.0 if belief.effective_rows == 0 else BALANCE
+    balance = BALANCE if belief.effective_rows > 0 and noise_std > 0 else 1.0
     low, high = limits
     middle = 0.0
     half = 1.0

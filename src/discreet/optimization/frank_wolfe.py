@@ -223,7 +223,7 @@ class StreamingFrankWolfe(Stateful):
         if self.mechanism != "auto" or self.budget.off or self.budget.pure:
             return False
         margin = self.problem.margin
-        if margin is None or not self.domain.projects:
+        if margin is None or not margin.smoothness or not self.domain.projects:
             return False
         if self.domain.axis_vertices:
             return margin.name in ("squared", "logistic")

@@ -37,6 +37,7 @@ from discreet.privacy.noise import Noise
 from discreet.state import Stateful, damaged
 
 DENSEST = 128  # dimensions in which curvatures are a matrix
+LARGEST = 1e150  # slope of a loss
 # Tuned in simulation (p = 1.5, 2 and inf, T = 10^3 to 10^4, epsilon = 1; correlated rows, skewed
 # and large label noise among them), on seeds that no table uses.
 LONGER = 1.7  # each window, than the last
@@ -142,13 +143,14 @@ class DenseWindows(Stateful):
         """What one row adds: its gradient, its curvature, and whether the first is as it was."""
         square = float(x.dot(x))
         m = float(x.dot(self._theta))
-        g = self._margin.slope(m, y) * x
+        # A loss of your own may be anything, NaN too: a number, whose square is one.
+        g = min(max(-LARGEST, self._margin.slope(m, y)), LARGEST) * x
         # Of g itself: the square of a tiny row is 0, that of a g longer than any bound is not.
         size = math.sqrt(float(g.dot(g)))
         # No branch: times tell nothing. |g| <= bound, whatever the row and the label.
         short = min(1.0, self.bound / max(size, 1e-200))
         whole = float(size <= self.bound)
-        bend = whole * self._margin.bend(m, y) / self._margin.smoothness
+        bend = whole * min(max(0.0, self._margin.bend(m, y) / self._margin.smoothness), 1.0)
         bend *= min(1.0, self._largest / max(square, 1e-200))
         return np.concatenate([short * g, (bend * np.outer(x, x)).ravel(), [whole]])
 

@@ -10,7 +10,7 @@ Everything here looks at X without noise, so X must be **public**: another sampl
 just a dimension d, which stands for the uniform distribution on the unit sphere.
 
 The forecasts are of what this library's estimators do at real sizes, not of the papers' bounds:
-CLIP, NOISE and REPORT were fitted to simulated fits (benchmarks/forecast.py).
+CLIP, NOISE, REPORT and JOINT were fitted to simulated fits (benchmarks/forecast.py).
 """
 
 import math
@@ -37,6 +37,7 @@ NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and
 REPORT = 1.2  # the same for local reports, in units of the channel's std
 GRAM = 0.3  # of the people of a phase, about, tell the Gram matrix
 PEOPLE = tuple((1 - GRAM) * phase for phase in PHASES)  # moments
+JOINT = 0.93  # the same for joint reports, whose Gram's part of the error is computed
 TRUSTS = ("central", "shuffled", "local")
 
 STEPS = 100  # of the iteration; about 15 are enough
@@ -351,7 +352,7 @@ def _moment_stds(d: int, n: int, epsilon: float, delta: float, trust: str) -> li
         unknown = (d + 1) / 2 * (1 / (COVER * clip) ** 2 if phase else 1 / d)
         cut = clip / CLIP if phase else 1.0  # the first one cuts at the label bound
         parts = math.sqrt(1 / question.totals["moment"] + unknown / question.totals["gram"])
-        stds.append(cut * parts * joint.std / math.sqrt(size))
+        stds.append(JOINT * cut * parts * joint.std / math.sqrt(size))
     return stds
 
 

@@ -62,6 +62,7 @@ class _Belief:
     clip           of these residuals
     whole          theta and covariance of the windows that cut no residual
     grams          of these windows, while they ask with the same whitening
+    tail           whether a window has shown one: residuals are not cut again
     """
 
     theta: Array
@@ -71,6 +72,7 @@ class _Belief:
     clip: float
     whole: tuple[Array, Array]
     grams: ReportSum | None = None
+    tail: bool = False
 
 
 class Server(LocalServer[PublicState, _Belief]):
@@ -224,14 +226,15 @@ class Server(LocalServer[PublicState, _Belief]):
 
         Residuals of the estimate, cut at a few standard deviations, have less noise than labels if
         they are much shorter. A tail, say of 0/1 labels that are mostly 0, must not be cut, since
-        it may be one-sided: then labels are asked for as they are, and what was learned with cuts
-        is forgotten.
+        it may be one-sided: then labels are asked for as they are from now on, and what was learned
+        with cuts is forgotten. (Around another theta the same tail may not stand out again.)
         """
         belief = self._belief
         std, tail = self._residuals()
-        if tail:
+        if tail and not belief.tail:
             theta, covariance = belief.whole
-            belief = replace(belief, theta=theta, covariance=covariance)
+            belief = replace(belief, theta=theta, covariance=covariance, tail=True)
+        tail = belief.tail
         clip = self._clips[phase] * std
         if not tail and clip < WHOLE:
             whitening = Whitening.covering(belief.covariance, COVER / std).matrix

@@ -11,7 +11,7 @@ from discreet.bandits import Holdout, LinearBandit, LocalServer
 from discreet.privacy import Crowd, Noise
 from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
 from discreet.service.errors import explained, invalid, not_json
-from discreet.service.offers import MOST_ACTIONS, dim, features
+from discreet.service.offers import MOST_ACTIONS, Declared, dim, features
 from discreet.service.schema import CrowdTerms, Definition, Privacy, wait
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
@@ -138,6 +138,7 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
     privacy = definition.privacy
     if dim(definition) > _MOST_DIM:
         raise ValueError(f"this definition has {dim(definition)} features; {_MOST_DIM} is the most")
+    made = features(definition)
     return LinearBandit(
         dim(definition),
         definition.horizon,
@@ -150,6 +151,7 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         contributions=privacy.contributions,
         unit=privacy.unit,
         visits=privacy.visits,
+        blocks=made.map.block_of if isinstance(made, Declared) else None,
         holdout=held_out(definition),
         noise=noise,
     )
