@@ -38,7 +38,7 @@ from discreet.state import Stateful, damaged, encode, value
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
 # Of all people so far, from window to window. 1.25 has less regret on the sphere (20,000 rounds,
-# epsilon = 1: 1,083, not 1,343), but on one of 92 lists of fixed actions it never left a wrong one.
+# epsilon = 1: 1,083, not 1,371), but on one of 92 lists of fixed actions it never left a wrong one.
 RATIO = 1.5
 DRAWS = 64  # of the posterior, for "thompson"
 CLIP = 0.5  # of the first window: most residuals of theta = 0 are shorter, if theta ~ N(0, I/d)
