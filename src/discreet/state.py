@@ -39,7 +39,8 @@ import numpy as np
 
 from discreet.ownership import adopt, lock, own
 
-FORMAT = 2
+FORMAT = 3
+_WRITTEN = {"1": "by discreet 0.2 or earlier", "2": "by a version that was never released"}
 T = TypeVar("T")
 
 
@@ -246,11 +247,10 @@ class Stateful:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a state of the same configuration that is not older than this object."""
         check_header(state, type(self).__name__)
-        if _plain(state.get("config")) != _plain(self._config()):
+        if difference := _difference(state.get("config"), self._config()):
             raise ValueError(
                 f"this state was saved with other arguments of {type(self).__name__}: "
-                f"{_difference(state.get('config'), self._config())}; build the object with the "
-                "arguments that were saved, or use load()"
+                f"{difference}; build the object with the arguments that were saved, or use load()"
             )
         if not isinstance(state.get("run"), str):
             raise damaged("run")
@@ -439,7 +439,7 @@ def header(item: object) -> dict[str, Any]:
 def check_header(state: dict[str, Any], kind: str) -> None:
     """Refuse a state of another format or of another class."""
     if state.get("format") != FORMAT:
-        written = {1: "by discreet 0.2 or earlier"}.get(state.get("format"), "in another format")  # type: ignore[arg-type]
+        written = _WRITTEN.get(str(state.get("format")), "in another format")
         raise ValueError(
             f"this state was written {written}; this version reads format {FORMAT}. Resume it with "
             "the version that wrote it, or begin anew: people of the old stream have spent their "
@@ -454,7 +454,7 @@ def _plain(config: Any) -> str:
 
 
 def _difference(saved: Any, own: dict[str, Any]) -> str:
-    """The names of arguments that differ: arguments are public, but may be long."""
+    """The names of arguments that differ: they are public, but may be long. A new one is None."""
     if not isinstance(saved, dict):
         return "no arguments at all"
     names = sorted(set(saved) | set(own))
