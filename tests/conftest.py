@@ -49,6 +49,9 @@ SLOW = (
     "test_attack__catches_half_the_noise[glm newton]",
     "test_transcript__catches_half_the_noise_of_a_fit[noisy sgd]",
     "test_report__on_a_table_of_ones_own_says_on_top_that_it_is_not_private[online]",
+    "test_central.py::test_audit__the_whole_estimator_hides_one_row",
+    "test_audit__a_pure_sum_stays_below_the_claim_and_half_the_noise_is_caught",
+    "test_largest_local_epsilon__for_several_reports_keeps_the_promise",
 )
 
 

@@ -289,7 +289,7 @@ def test_data_frames__are_rows_with_names_and_empty_partitions_are_nothing(every
 def test_rows__never_travel(monkeypatch):
     """Every value that leaves a block is as small for many rows as for few."""
     sizes = {}
-    for n in (1000, 4000):
+    for n in (2000, 8000):
         seen = []
 
         def spied(*arguments, original=distributed_rows._answer, seen=seen):
@@ -304,8 +304,8 @@ def test_rows__never_travel(monkeypatch):
             model.fit(da.from_array(X, chunks=(n // 4, D)), da.from_array(y, chunks=n // 4))
         monkeypatch.undo()
         sizes[n] = seen
-    assert len(sizes[1000]) == 4 * 9  # five stages, four of them with a sketch, one pass each
-    assert sizes[1000] == sizes[4000]
+    assert len(sizes[2000]) == 4 * 7  # four stages, three of them with a sketch, one pass each
+    assert sizes[2000] == sizes[8000]
 
 
 def test_noise__never_leaves_the_driver(everywhere):
@@ -356,11 +356,11 @@ def test_worker__killed_on_the_way_changes_nothing_and_nothing_is_released_twice
     loaders = [int(name.split("-")[1]) for name in sorted(os.listdir(folder))]
     assert killed[0] in loaders
     assert loaders[-1] != killed[0]  # others went on
-    assert len(loaders) > 10 * blocks  # ten passes, and what was lost was read again
+    assert len(loaders) > 8 * blocks  # eight passes, and what was lost was read again
     # Blocks may be added up in another order.
     np.testing.assert_allclose(model.coef_, undisturbed.coef_, rtol=1e-9)
     assert drawn_again == drawn
-    assert len(model.guarantee_.releases) == len(undisturbed.guarantee_.releases) == 9
+    assert len(model.guarantee_.releases) == len(undisturbed.guarantee_.releases) == 7
     for one, other in zip(model.guarantee_.releases, undisturbed.guarantee_.releases, strict=True):
         assert (one.what, one.mechanism) == (other.what, other.mechanism)
         assert one.sensitivity == pytest.approx(other.sensitivity, rel=1e-9)

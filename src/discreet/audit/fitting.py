@@ -12,7 +12,6 @@ from discreet.audit.attack import ATTACKS, Attack
 from discreet.bandits.linear import MANY
 from discreet.domains import Ball, Simplex
 from discreet.online import FTRL
-from discreet.optimization.windows import DenseWindows
 from discreet.privacy import Guarantee, Tree
 from discreet.privacy.guarantee import is_attack_on
 
@@ -144,7 +143,7 @@ def _frank_wolfe(learner: Any, promise: Guarantee) -> Names:
     shape = learner.domain.lp_shape
     if learner.domain.axis_vertices is not None and (shape is None or shape.p == 1):
         return  # attacks on its choices hold them to their own price, not to this promise
-    if isinstance(learner._direction, DenseWindows):
+    if learner.windowed:
         yield "streaming frank-wolfe windows"
         yield "streaming frank-wolfe windows, three rows of one user"
         return

@@ -44,8 +44,8 @@ class Answer:
     trust: str  # "central", "shuffled", "local", or "none" for least squares
     epsilon: float  # inf without privacy
     error: float  # to be expected
-    low: float  # of one fit, with high: 19 in 20 lie between
-    high: float
+    low: float  # of one fit: 19 in 20 lie between this
+    high: float  # and this
     formula: float  # `expected_error`, whose growth with rows the figure shows
     plain: float  # error of least squares
     price: float  # of privacy, tr(Sigma W^2)/d

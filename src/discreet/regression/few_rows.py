@@ -103,8 +103,8 @@ class LabelNoise:
 class Weight:
     """tr(sum w x x') over tr(sum x x'), without what uncertainty of theta takes off w."""
 
-    mean: float
-    precision: float
+    mean: float  # of what is believed of it
+    precision: float  # one over the variance
 
     def seen(self, value: float, std: float) -> "Weight":
         """After a noisy value."""
