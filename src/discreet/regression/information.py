@@ -24,7 +24,6 @@ from discreet.local.questions import Question
 from discreet.privacy import BallChannel, Crowd, gaussian_mu
 from discreet.regression.central import EARLY_FRACTION, FRACTIONS
 from discreet.regression.local_server import (
-    COVER,
     PHASES,
     SCALE,
     SHUFFLED_CLIP,
@@ -37,7 +36,7 @@ NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and
 REPORT = 1.2  # the same for local reports, in units of the channel's std
 GRAM = 0.3  # of the people of a phase, about, tell the Gram matrix
 PEOPLE = tuple((1 - GRAM) * phase for phase in PHASES)  # moments
-JOINT = 0.93  # the same for joint reports, whose Gram's part of the error is computed
+JOINT = 1.6  # the same for joint reports
 TRUSTS = ("central", "shuffled", "local")
 
 STEPS = 100  # of the iteration; about 15 are enough
@@ -348,11 +347,9 @@ def _moment_stds(d: int, n: int, epsilon: float, delta: float, trust: str) -> li
         each = Crowd().batch(size, epsilon, delta).report_epsilon(1)
         joint = question.channel(d, each, 1)
         assert isinstance(joint, BallChannel)
-        # (E|w|^2 + E w_1^2)/2 for what is not yet known: N(0, I/d), then 1/COVER of the residuals.
-        unknown = (d + 1) / 2 * (1 / (COVER * clip) ** 2 if phase else 1 / d)
         cut = clip / CLIP if phase else 1.0  # the first one cuts at the label bound
-        parts = math.sqrt(1 / question.totals["moment"] + unknown / question.totals["gram"])
-        stds.append(JOINT * cut * parts * joint.std / math.sqrt(size))
+        part = math.sqrt(question.totals["moment"])
+        stds.append(JOINT * cut / part * joint.std / math.sqrt(size))
     return stds
 
 
