@@ -121,7 +121,7 @@ def test_forecast__shuffled_trust_lies_between_central_and_local():
 
 
 # Fits on the sphere, 16 to 30 seeds from 7600, none of which JOINT was fitted to; standard errors
-# are 5 to 8%. (10 features and 10^4 people are the limit: 27.9 x 10^-3, where the formula says 20.4.)
+# are 5 to 8%. (10 features and 10^4 people are the limit: 27.9 x 10^-3, and the formula says 20.4.)
 @pytest.mark.parametrize(
     ("dim", "rows", "measured"),
     [(3, 10_000, 5.15e-3), (5, 20_000, 5.19e-3), (8, 50_000, 4.19e-3)],
