@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Modules are compiled when they are first imported: most never are, and compiling takes half of an install.
-PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on --no-compile
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
 
@@ -108,8 +107,9 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
+# Modules of the demo are compiled when they are first imported: most never are, and compiling takes half of an install.
 $(VENV)/.runs: $(VENV)/.made pyproject.toml
-	$(PIP) --editable '.[demo]'
+	$(PIP) --no-compile --editable '.[demo]'
 	touch $@
 
 $(VENV)/.serves: $(VENV)/.made pyproject.toml

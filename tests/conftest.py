@@ -52,6 +52,14 @@ SLOW = (
     "test_central.py::test_audit__the_whole_estimator_hides_one_row",
     "test_audit__a_pure_sum_stays_below_the_claim_and_half_the_noise_is_caught",
     "test_largest_local_epsilon__for_several_reports_keeps_the_promise",
+    "test_local.py::test_local__server_and_devices_run_in_separate_processes",
+    "half_the_noise_is_caught[sparse bandit measurement]",
+    "comes_close_and_catches_half_the_noise[projection-free bandit pure]",
+    "regression-central-contributions-ignored-by-a-fit]",
+    "test_attack__stays_below_the_claim[search cv]",
+    "test_attack__stays_below_the_claim[linear bandit, first visit in another window]",
+    "test_batch_keeps_promise__three_reports_in_batches_of_any_sizes_keep_it[sizes0]",
+    "test_attack__twice_epsilon_of_a_batch_is_caught[barrier bandit central-6000]",
 )
 
 

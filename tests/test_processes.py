@@ -17,6 +17,15 @@ def test_process_pool__workers_never_hear_control_c_and_we_do(start):
     assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ())
 
 
+@pytest.fixture
+def hears_control_c():
+    """Processes that run tests for others may ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_control_c")
 def test_process_pool__control_c_waits_until_a_process_has_started(monkeypatch):
     # One that was started and then told nothing printed a traceback, too.
     now = threading.Event()
