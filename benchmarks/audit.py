@@ -109,22 +109,26 @@ def table() -> Table:
     """All that is kept: 10^4 runs, and 10^5 where they were made."""
     usual = kept(USUAL)
     full = kept(FULL)
+    longer = ("with 10^5 runs",) if full else ()
     shown = new_table(
         "Attacks at epsilon = 1",
-        ("attack", "claim", "attainable", "proved, 95%", "with 10^5 runs", "all together, 99.9%"),
+        ("attack", "claim", "attainable", "proved, 95%", *longer, "all together, 99.9%"),
     )
     for room in ROOMS:
         for name in (each.name for each in ATTACKS.values() if each.room == room):
             if (one := usual.get(name)) is None:
                 continue
-            unit = " mu" if one["share_of"] == "mu" else ""
-            more = ""
-            if name in full:
-                few = full[name]["runs"] < 200_000
-                more = f"{full[name]['share']:.2f}{unit}" + f" ({full[name]['runs'] // 2:,})" * few
-            near, proved, sure = (f"{one[each]:.2f}" for each in ("near", "share", "sure"))
-            shown.add_row(name, one["kind"], near, proved + unit, more, sure)
+            more = [proved(full[name], 100_000) if name in full else ""] if full else []
+            near, sure = f"{one['near']:.2f}", f"{one['sure']:.2f}"
+            shown.add_row(name, one["kind"], near, proved(one, 10_000), *more, sure)
     return shown
+
+
+def proved(record: dict[str, Any], usual: int) -> str:
+    """The fraction of the claim; with the runs a side, where they were fewer than is usual."""
+    runs = record["runs"] // 2
+    unit = " mu" if record["share_of"] == "mu" else ""
+    return f"{record['share']:.2f}{unit}" + (f" ({runs:,})" if runs < usual else "")
 
 
 def save(results: list[Audited], full: bool) -> None:

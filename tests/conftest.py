@@ -60,6 +60,8 @@ SLOW = (
     "test_attack__stays_below_the_claim[linear bandit, first visit in another window]",
     "test_batch_keeps_promise__three_reports_in_batches_of_any_sizes_keep_it[sizes0]",
     "test_attack__twice_epsilon_of_a_batch_is_caught[barrier bandit central-6000]",
+    "test_killed_at_random_moments_it_counts_each_acknowledged_reward_once[postgresql-None]",
+    "regression-central-wrong-sensitivity-of-second-moments]",
 )
 
 
