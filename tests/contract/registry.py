@@ -676,7 +676,7 @@ def _losses() -> list[Entry]:
         clear = more.pop("clear", ())
 
         def make() -> Any:
-            return of(*args, seed=1, noise=SeededNoise(2), **more)
+            return of(*args, **{"seed": 1, "noise": SeededNoise(2), **more})
 
         out.append(Entry(name, of, make, family, 36, clear=clear))
 
@@ -685,7 +685,8 @@ def _losses() -> list[Entry]:
         epsilon = EPSILON if trust == "local" else 2.0
         entry(f"AdversarialBandit {trust}", AdversarialBandit, one, 3, 60, epsilon, trust=trust)
         entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, ball, 60, epsilon, trust=trust)
-    entry("AdversarialBandit shuffled", AdversarialBandit, one, 3, 60, 2.0, trust="shuffled")
+    hidden = {"trust": "shuffled", "seed": None}  # its noise draws the arms
+    entry("AdversarialBandit shuffled", AdversarialBandit, one, 3, 60, 2.0, **hidden)
     entry("AdversarialBandit local, response", AdversarialBandit, one, 3, 60, 1.0)
     entry("BarrierBandit polytope", BarrierBandit, signed, box, 60, EPSILON, trust="local")
     open_batch = ("_feedback._terms.gradient", "_feedback._terms.level")

@@ -380,7 +380,7 @@ def test_it_learns_the_best_arm(trust, epsilon):
 
 def played_shuffled(answered, horizon=400):
     """Arm 1 is best; `answered(t)` says whether the loss of a round comes."""
-    bandit = AdversarialBandit(2, horizon, 1.0, trust="shuffled", seed=0, noise=SeededNoise(3))
+    bandit = AdversarialBandit(2, horizon, 1.0, trust="shuffled", noise=SeededNoise(3))
     for t in range(horizon):
         decision = bandit.decide()
         if answered(t):
@@ -397,7 +397,7 @@ def test_shuffled__a_batch_below_its_minimum_teaches_nothing():
 
 
 def test_shuffled__a_loss_after_its_batch_is_too_late():
-    bandit = AdversarialBandit(2, 400, 1.0, trust="shuffled", seed=0, noise=SeededNoise(3))
+    bandit = AdversarialBandit(2, 400, 1.0, trust="shuffled", noise=SeededNoise(3))
     early = bandit.decide()
     for _ in range(bandit.batch_size):
         bandit.decide()
@@ -413,18 +413,22 @@ def test_shuffled__its_promise_states_both_numbers_and_it_finds_the_best_arm():
     assert bandit.decide().probabilities[1] > 0.9
 
 
-def arms(noise, trust="shuffled"):
-    """The first arms of a bandit whose seed is known to everybody."""
-    bandit = AdversarialBandit(2, 400, 1.0, trust=trust, seed=0, noise=noise)
+def arms(noise, **options):
+    """The first arms of a bandit."""
+    bandit = AdversarialBandit(2, 400, 1.0, noise=noise, **options)
     return [bandit.decide().action for _ in range(40)]
 
 
 def test_shuffled__no_public_seed_foretells_an_arm():
-    assert arms(SeededNoise(1)) != arms(SeededNoise(2))
-    assert arms(None) != arms(None)  # equal once in 2^40
-    assert arms(SeededNoise(1)) == arms(SeededNoise(1))
-    assert arms(SeededNoise(1), "local") == arms(SeededNoise(2), "local")
-    promise = AdversarialBandit(2, 400, 1.0, trust="shuffled", seed=0).guarantee
+    hidden = {"trust": "shuffled"}
+    assert arms(SeededNoise(1), **hidden) != arms(SeededNoise(2), **hidden)
+    assert arms(None, **hidden) != arms(None, **hidden)  # equal once in 2^40
+    assert arms(SeededNoise(1), **hidden) == arms(SeededNoise(1), **hidden)
+    known = {"trust": "local", "seed": 0}
+    assert arms(SeededNoise(1), **known) == arms(SeededNoise(2), **known)
+    with pytest.raises(ValueError, match="leave seed out"):
+        AdversarialBandit(2, 400, 1.0, trust="shuffled", seed=0)
+    promise = AdversarialBandit(2, 400, 1.0, trust="shuffled").guarantee
     assert not any("seed" in each for each in promise.unprotected)
 
 

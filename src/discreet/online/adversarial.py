@@ -234,8 +234,8 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     delta           under trust="shuffled", 1e-6 unless stated; 0 otherwise
     crowd           Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
                     on for
-    seed            of the exploration; under trust="shuffled" the arm is part of what the crowd
-                    hides, and `noise` draws it: nobody who knows a seed may foretell it
+    seed            of the exploration; refused under trust="shuffled": there the arm is part of
+                    what the crowd hides, and `noise` draws it
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
     Reference: Agarwal and Singh (2017), Algorithms 4 and 5; Asi, Raman and Talwar (2025).
@@ -268,6 +268,10 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         shuffled = one_of("trust", trust, tuple(RATE)) == "shuffled"
         if not shuffled and (delta or crowd is not None):
             raise ValueError("delta and crowd belong to trust='shuffled'; the others are pure")
+        if shuffled and seed is not None:
+            raise ValueError(
+                "under trust='shuffled' nobody may foretell arms: noise draws them; leave seed out"
+            )
         self.delta = (1e-6 if delta is None else delta) if shuffled else 0.0
         self.crowd = (crowd or Crowd()) if shuffled else None
         self.budget = Budget(epsilon, self.delta, contributions)
@@ -304,7 +308,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
             explore=EXPLORE * n_arms * largest,
             delay=min(DELAY * n_arms, updates / 10),
             losses=self.batch_size if shuffled else 1,
-            seed=self.seed,
+            seed=0 if shuffled else self.seed,  # its coins are not used there
         )
         super().__init__(
             plain,

@@ -150,7 +150,6 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
             trust="shuffled",
             delta=claim.delta,
             crowd=crowd,
-            seed=0,
             noise=noise,
         )
         with observed("release") as heard:
