@@ -1,10 +1,15 @@
-"""Locally private bandits: the local table of docs/local.md.
+"""Locally private bandits: the tables of docs/local.md.
 
-python benchmarks/bandits_local.py [seeds]
+    python benchmarks/bandits_local.py [local] [lists] [seeds] [from=SEED]
+
+local   beside other locally private bandits, sphere
+lists   the same few actions for everybody: does a run stay with a wrong one?
 """
 
 import sys
 
+import bandits
+import numpy as np
 from bandits import Case, main, runs
 from kit import CONSOLE, new_table, with_interval
 
@@ -39,5 +44,21 @@ def local(seeds: int) -> None:
     CONSOLE.print(table)
 
 
+def lists(seeds: int) -> None:
+    marks = (24_000, 30_000)
+    found = runs((Case("local", world, marks=marks) for world in ("fixed", "basis")), seeds)
+    table = new_table(
+        f"Local trust, lists of actions, d = 5, epsilon = 1, T = {marks[1]:,}: {seeds} seeds from "
+        f"{bandits.FIRST}",
+        ("world", "regret", "median", "largest", "runs that still lose .1 a round at the end"),
+    )
+    for case, curve in found.items():
+        late = (curve[:, 1] - curve[:, 0]) / (marks[1] - marks[0])
+        end = curve[:, 1]
+        table.add_row(case.world, with_interval(end), f"{np.median(end):,.0f}",
+                      f"{end.max():,.0f}", str(int((late > 0.1).sum())))  # fmt: skip
+    CONSOLE.print(table)
+
+
 if __name__ == "__main__":
-    main({"local": local}, sys.argv[1:])
+    main({"local": local, "lists": lists}, sys.argv[1:])
