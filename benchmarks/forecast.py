@@ -25,7 +25,7 @@ from discreet.experiments import (
     regression_simulation,
     statistics,
 )
-from discreet.experiments.bandit_forecast import MOST_RUNS, Forecast, Stream, forecast
+from discreet.experiments.bandit_forecast import MOST_RUNS, Stream, forecast
 from discreet.experiments.measure import grid
 from discreet.experiments.regression_forecast import Question, answer, figure
 from discreet.experiments.regression_simulation import simulated
@@ -35,11 +35,13 @@ from discreet.regression import PrivateLinearRegression
 from discreet.regression.information import expected_error, information_matrix, price_of_privacy
 
 RUNS = 32
-LOCAL_RUNS = 8
+LOCAL_RUNS = 24  # a third of them with 10^6 rows
 UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 BANDIT_RUNS = 40
-WORLD_RUNS = 100
-CHOICE_RUNS = 20
+WORLD_RUNS = 60
+CHOICE_RUNS = 12
+NEVER = 1e18  # rounds: not within the horizon
+Options = tuple[tuple[str, float], ...]  # of a Stream
 GUESS = 99  # seed of a forecast and of its public sample
 CODE = hashlib.sha256(
     b"".join(
@@ -136,7 +138,7 @@ def accuracy(
     )  # fmt: skip
     found = run([
         cell for d, n, epsilon, sigma in cases
-        for measure, seeds, more in ((fit, range(runs), {}),
+        for measure, seeds, more in ((fit, range(runs if n < 10**6 else runs // 3), {}),
                                      (fits_to_stand_ins, (GUESS,), {"code": (CODE,)}))
         for cell in grid(measure, seeds=seeds, world=tuple(worlds), d=(d,), n=(n,),
                          epsilon=(epsilon,), sigma=(sigma,), trust=(trust,), **more)
@@ -225,12 +227,6 @@ def regret(
 
 
 SEEDS = range(500, 500 + BANDIT_RUNS)
-
-
-def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
-    trust = options.pop("trust", "joint")
-    runs = options.pop("runs", CHOICE_RUNS)
-    return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=runs)
 
 
 def stand_ins(
@@ -344,6 +340,28 @@ def bandit_worlds(trust: str, epsilon: float, runs: int) -> None:
     CONSOLE.print(factors)
 
 
+def outlook(
+    *, d: int, T: int, epsilon: float, trust: str, runs: int, options: Options, code: str, seed: int
+) -> dict[str, float]:
+    """What this code's forecast says on the sphere: mean regret, its fraction, better after."""
+    assert code == CODE
+    stream = Stream(d, T, **dict(options))
+    made = forecast(stream, epsilon, trust=trust, runs=runs, seed=seed)
+    return {"regret": made.expected, "fraction": made.fraction,
+            "after": min(made.better_after, NEVER)}  # fmt: skip
+
+
+def outlooks(asked: dict[object, dict[str, object]]) -> dict[object, dict[str, float]]:
+    """What forecasts say, by the key of the question."""
+    asked = {key: {"d": 5, "options": (), "code": CODE, "trust": "joint"} | question
+             for key, question in asked.items()}  # fmt: skip
+    found = run([cell for question in asked.values()
+                 for cell in grid(outlook, seeds=(0,), **_axes(question))])  # fmt: skip
+    return {key: {name: float(found.over(outlook, name, **question)[0])
+                  for name in ("regret", "fraction", "after")}
+            for key, question in asked.items()}  # fmt: skip
+
+
 def bandit_choices() -> None:
     lengths = (1_000, 10_000, 100_000, 1_000_000)
     table = new_table(
@@ -352,27 +370,35 @@ def bandit_choices() -> None:
     )
     settings = [("none", math.inf), *(("joint", e) for e in (0.1, 0.3, 1.0, 3.0)),
                 *(("local", e) for e in (0.3, 1.0, 3.0))]  # fmt: skip
-    for trust, epsilon in settings:
-        model = "local" if trust == "local" else "joint"
-        guesses = [foreseen(5, T, epsilon, trust=model, runs=CHOICE_RUNS if T < 10**6 else 6)
-                   for T in lengths]  # fmt: skip
-        cells = (f"{g.expected:,.0f} ({100 * g.fraction:.2g}%)" for g in guesses)
-        table.add_row(trust, f"{epsilon:g}", f"{guesses[-1].better_after:,.0f}", *cells)
+    made = outlooks({
+        (trust, epsilon, T): {"T": T, "epsilon": epsilon,
+                              "trust": "local" if trust == "local" else "joint",
+                              "runs": CHOICE_RUNS if T < 10**6 else CHOICE_RUNS // 2}
+        for trust, epsilon in settings for T in lengths
+    })  # fmt: skip
+    for setting in settings:
+        each = [made[*setting, T] for T in lengths]
+        cells = (f"{g['regret']:,.0f} ({100 * g['fraction']:.2g}%)" for g in each)
+        table.add_row(setting[0], f"{setting[1]:g}", f"{each[-1]['after']:,.0f}", *cells)
     CONSOLE.print(table)
 
 
 def bandit_deltas() -> None:
     deltas = (1e-5, 1e-6, 1e-9, 1e-12)
-    often = (1, 3, 10)
+    often = (3, 10)
     table = new_table(
         "d = 5, 50,000 rounds: regret by delta (joint) and by contributions",
         ("epsilon", *(f"delta = {delta:g}" for delta in deltas),
          *(f"contributions = {k}" for k in often)),
     )  # fmt: skip
-    for epsilon in (0.3, 1.0, 3.0):
-        guesses = [foreseen(5, 50_000, epsilon, delta=delta) for delta in deltas]
-        guesses += [foreseen(5, 50_000, epsilon, contributions=k) for k in often]
-        table.add_row(f"{epsilon:g}", *(f"{g.expected:,.0f}" for g in guesses))
+    columns = [*(("delta", delta) for delta in deltas), *(("contributions", k) for k in often)]
+    budgets = (0.3, 1.0, 3.0)
+    made = outlooks({
+        (e, column): {"T": 50_000, "epsilon": e, "runs": CHOICE_RUNS, "options": (column,)}
+        for e in budgets for column in columns
+    })  # fmt: skip
+    for e in budgets:
+        table.add_row(f"{e:g}", *(f"{made[e, column]['regret']:,.0f}" for column in columns))
     CONSOLE.print(table)
 
 
@@ -382,24 +408,30 @@ def bandit_trusts() -> None:
         "Better than uniform after so many of 100,000 rounds (fraction; 6 runs)",
         ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)),
     )
-    kinds = {"noise .1": {}, "noise .5, gap .1": {"noise": 0.5, "gap": 0.1},
-             "10% clicks": {"clicks": 0.1}, "10% clicks, gap .02": {"clicks": 0.1, "gap": 0.02},
-             }  # fmt: skip
+    kinds: dict[str, Options] = {
+        "noise .1": (),
+        "noise .5, gap .1": (("noise", 0.5), ("gap", 0.1)),
+        "10% clicks": (("clicks", 0.1),),
+        "10% clicks, gap .02": (("clicks", 0.1), ("gap", 0.02)),
+    }
+    made = outlooks({
+        (d, kind, trust, e): {"d": d, "T": 100_000, "epsilon": e, "trust": trust, "runs": 6,
+                              "options": options}
+        for d in (5, 20) for kind, options in kinds.items() for trust, e in settings
+    })  # fmt: skip
     for d in (5, 20):
-        for kind, options in kinds.items():
-            guesses = [foreseen(d, 100_000, e, trust=trust, runs=6, **options)
-                       for trust, e in settings]  # fmt: skip
-            table.add_row(str(d), kind, *(f"{g.better_after:,.0f} ({100 * g.fraction:.3g}%)"
-                                          for g in guesses))  # fmt: skip
+        for kind in kinds:
+            each = [made[d, kind, *setting] for setting in settings]
+            cells = (f"{'never' if g['after'] == NEVER else format(g['after'], ',.0f')} "
+                     f"({100 * g['fraction']:.3g}%)" for g in each)  # fmt: skip
+            table.add_row(str(d), kind, *cells)
     CONSOLE.print(table)
 
 
 def bandit_figure() -> None:
     stream = Stream(5, 50_000)
-    forecasts = [foreseen(5, 50_000, math.inf)]
-    forecasts += [
-        foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)
-    ]
+    settings = [("joint", math.inf), *((t, e) for t in ("joint", "local") for e in (0.3, 1.0, 3.0))]
+    forecasts = [forecast(stream, e, trust=trust, runs=CHOICE_RUNS) for trust, e in settings]
     path = Path(__file__).parents[1] / "docs" / "bandit-forecast.png"
     bandit_forecast_report.figure(path, stream, forecasts)
     CONSOLE.print(f"Figure: docs/{path.name}")
