@@ -191,7 +191,7 @@ def glms(found, methods) -> None:
     CONSOLE.print(table)
 
 
-GLM_SEEDS = 6
+GLM_SEEDS = 20
 
 
 def hard(epsilon: float = 1.0) -> None:

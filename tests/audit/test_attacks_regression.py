@@ -65,7 +65,7 @@ def test_fit__the_check_above_sees_a_sensitivity_that_is_too_small():
     assert twice.comparing(two)(0, noise_of(0, 0)).mu == pytest.approx(2 * claim.mu)
 
 
-SLOW = ("logistic regression, four classes", "search cv")
+SLOW = ("logistic regression, four classes", "search cv", "glm counts")
 
 
 @pytest.mark.parametrize(

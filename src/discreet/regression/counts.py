@@ -177,8 +177,8 @@ def clipped_mean(
     = nu P(low <= Y < high) for integers low and high: at most nu, and at least Var(clip(Y)).
 
     >>> one, two, four = np.array([1.0]), np.array([2.0]), np.array([4.0])
-    >>> clipped_mean(Dispersion(), two, one, four)[0].round(3)  # e^-2 (1 + 2 + 2 2 + 3 4/3) + ...
-    array([2.059])
+    >>> clipped_mean(Dispersion(), two, one, four)[0].round(2)  # 1 e^-2 + 2 e^-2 + ...
+    array([2.06])
     """
     mean, inside = _clipped_mean(spread, nu, low, high)
     if spread.poisson:

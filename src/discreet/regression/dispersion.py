@@ -68,6 +68,8 @@ CANDIDATES = (
     *(Dispersion(base=float(1 + level)) for level in LEVELS),
     *(Dispersion(growth=float(level)) for level in LEVELS),
 )
+BASES = np.array([each.base for each in CANDIDATES])
+GROWTHS = np.array([each.growth for each in CANDIDATES])
 
 
 def released_dispersion(
@@ -88,18 +90,15 @@ def released_dispersion(
     enough = rows > 5 * std + 10
     rows = np.where(enough, rows, 1.0)
     scale = LARGEST / WEIGHT
-    means = scale * sums / rows
-    variance = (scale**2 + means**2) * (std / rows) ** 2  # of the noise
-    variance += 2 * (1 + np.maximum(means, 0.0)) ** 2 / rows  # of q
-    expected = [_means_of_q(float(nu), model.unit) for nu in MIDDLES]
-
-    def misfit(candidate: Dispersion) -> float:
-        more = candidate.at(MIDDLES) + uncertainty * MIDDLES
-        fitted = [np.interp(a, MORE, row) for a, row in zip(more, expected, strict=True)]
-        chi = float(np.sum(enough * (means - fitted) ** 2 / variance))
-        return chi + EVIDENCE * (not candidate.poisson)
-
-    chosen = min(CANDIDATES, key=misfit)
+    averages = scale * sums / rows
+    variance = (scale**2 + averages**2) * (std / rows) ** 2  # of the noise
+    variance += 2 * (1 + np.maximum(averages, 0.0)) ** 2 / rows  # of q
+    chi = np.where((BASES > 1) | (GROWTHS > 0), EVIDENCE, 0.0)
+    for nu, seen, average, error in zip(MIDDLES, enough, averages, variance, strict=True):
+        more = BASES + (GROWTHS + uncertainty) * nu
+        fitted = np.interp(more, MORE, _means_of_q(float(nu), model.unit))
+        chi += seen * (average - fitted) ** 2 / error
+    chosen = CANDIDATES[int(np.argmin(chi))]
     information = enough * rows * MIDDLES
     total = float(information.sum())
     return chosen, float(information @ chosen.at(MIDDLES)) / total if total else chosen.base

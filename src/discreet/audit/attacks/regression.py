@@ -274,7 +274,7 @@ _fits(
         ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0)),
     ),
     attainable=0.93,
-    effort=0.3,
+    effort=0.6,
 )
 # The same for two classes. For more, opposite rows of one class: 1/(1 + GRAM_COST) of mu^2, among
 # rows of all classes, from which the frame is learned.
