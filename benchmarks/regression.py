@@ -241,14 +241,24 @@ def objective_perturbation(X, y, epsilon: float, clip: float, seed: int) -> np.n
     std = clip * tilt_std(epsilon - math.log1p(1 / ridge))
     tilt = SeededNoise(seed).gaussian(std, d + 1)
     theta = np.zeros(d + 1)
-    for _ in range(100):
+
+    def objective(theta) -> float:
+        size = np.abs(y - rows @ theta)
+        huber = np.where(size < clip, size**2 / 2, clip * (size - clip / 2))
+        return huber.sum() + ridge / 2 * (theta @ theta) + tilt @ theta
+
+    # Newton's method; Huber's loss has kinks in its slope, so a step is halved until it descends.
+    for _ in range(200):
         r = y - rows @ theta
         inside = np.abs(r) < clip
         gradient = ridge * theta + tilt - rows.T @ np.clip(r, -clip, clip)
-        hessian = (rows[inside].T @ rows[inside]) + (ridge + 1e-3 * len(X)) * np.eye(d + 1)
+        hessian = rows[inside].T @ rows[inside] + ridge * np.eye(d + 1)
         step = np.linalg.solve(hessian, gradient)
+        now = objective(theta)
+        while objective(theta - step) > now - 1e-4 * (gradient @ step) and step @ step > 1e-16:
+            step = step / 2
         theta = theta - step
-        if np.linalg.norm(step) < 1e-7:
+        if np.linalg.norm(gradient) < 1e-6 * len(X):
             break
     return theta / math.sqrt(2) / np.append(np.full(d, math.sqrt(d)), 1.0)
 

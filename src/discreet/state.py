@@ -39,8 +39,10 @@ import numpy as np
 
 from discreet.ownership import adopt, lock, own
 
-FORMAT = 3
-_WRITTEN = {"1": "by discreet 0.2 or earlier", "2": "by a version that was never released"}
+FORMAT = 4
+_WRITTEN = {"1": "by discreet 0.2 or earlier"} | dict.fromkeys(
+    ("2", "3"), "by a version that was never released"
+)
 T = TypeVar("T")
 
 

@@ -495,14 +495,14 @@ def test_bandit__where_rewards_are_few_windows_are_long_enough_to_hold_some():
 # -- forgetting ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("half_life", [400, "auto"])
-def test_half_life__windows_stay_short_and_no_release_costs_more(half_life):
+@pytest.mark.parametrize(("half_life", "longest"), [(400, 200), ("auto", 2000)])
+def test_half_life__windows_stay_short_and_no_release_costs_more(half_life, longest):
     bandit = seldom_bandit(None, half_life=half_life)
     sizes = []
     while bandit.rounds < 20_000:
         sizes.append(bandit.rounds_until_release)
         bandit.decide_many(np.zeros((sizes[-1], 2, 5)))
-    assert max(sizes) <= (200 if half_life == 400 else 1000)
+    assert sizes[-1] <= longest < seldom_bandit(None)._estimator.size(20_000, 0)
     assert {r.scale for r in bandit.guarantee.releases} == {seldom_bandit_scale()}
     assert bandit.guarantee.epsilon == 1.0
 
@@ -530,7 +530,7 @@ def test_half_life__older_evidence_counts_half_after_so_many_decisions():
 
 
 def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else():
-    lost = {}
+    lost, sizes = {}, {}
     for name, world in (
         ("switch", drifting_world("switch", 5, period=6000, seed=0)),
         ("sphere", linear_world("sphere", 5, seed=0)),
@@ -538,6 +538,9 @@ def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else(
         for half_life in (None, "auto"):
             bandit = LinearBandit(5, seed=0, noise=SeededNoise(0), half_life=half_life)
             lost[name, half_life] = play(bandit, world, 12_000, *generators(0)).regret.sum()
+            sizes[name, half_life] = bandit._size()
+    assert sizes["switch", "auto"] < sizes["sphere", "auto"] < sizes["sphere", None]
+    assert sizes["switch", "auto"] == 4 * bandit._estimator.first
     assert lost["switch", "auto"] < 0.5 * lost["switch", None]
     assert lost["sphere", "auto"] < 1.3 * lost["sphere", None]
 

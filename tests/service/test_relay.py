@@ -11,6 +11,7 @@ import socket
 import sqlite3
 import threading
 import time
+from contextlib import closing
 
 import msgspec
 import numpy as np
@@ -151,7 +152,7 @@ def test_relay__a_full_batch_is_forwarded_once_and_forgotten(server, relaying, r
     until(lambda: relay.request("GET", "/v1/bandits/ads/terms")[2] == msgspec.json.encode(later))
     assert len({batch for batch, _, _ in received}) == 1
     assert sorted(pieces(received[0][1], terms)) == sorted(sealed)
-    with sqlite3.connect(tmp_path / "relay.db") as database:
+    with closing(sqlite3.connect(tmp_path / "relay.db")) as database:
         for table in ("reports", "people", "seen"):
             assert database.execute(f"select count(*) from {table}").fetchone() == (0,)
     for path in tmp_path.glob("relay.db*"):
@@ -192,7 +193,7 @@ def test_relay__the_key_of_the_hashes_goes_with_the_batch(server, relaying, tmp_
     for some in (sealed[:7], sealed[7:]):
         for number, each in enumerate(some):
             assert send(relay.port, envelope(terms, each, f"person-{number}")) == "accepted"
-        with sqlite3.connect(tmp_path / "relay.db") as database:
+        with closing(sqlite3.connect(tmp_path / "relay.db")) as database:
             found.append({row[0] for row in database.execute("select person from people")})
         end(relay)
         until(lambda: relay.relay.dropped["ads"] == len(found))
@@ -564,7 +565,7 @@ def test_kill__at_any_moment_every_acknowledged_report_is_delivered_exactly_once
         time.sleep(0.5)  # what is closed goes
         children[1].signal(signal.SIGINT)
         children[1]._gone()
-        with sqlite3.connect(tmp_path / "relay.db") as database:
+        with closing(sqlite3.connect(tmp_path / "relay.db")) as database:
             kept = {
                 hashlib.sha256(sealed).hexdigest()
                 for (sealed,) in database.execute("select sealed from reports")

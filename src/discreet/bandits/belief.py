@@ -49,6 +49,7 @@ class Belief:
     answers: float = 0.0  # rewards in that time, as they were counted
     answers_variance: float = 0.0  # of the noise in it
     answered: float = 1.0  # fraction of decisions that had rewards, if some windows had none
+    moved: bool = False  # whether theta was ever seen to move
 
     @property
     def steady(self) -> bool:

@@ -47,7 +47,11 @@ from discreet.state import Stateful, value
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
 SELDOM = 0.5  # of decisions that have a reward: fewer make windows long
-LONGEST = 0.01  # the same for half_life="auto": a change shows at the end of a window
+# The same for half_life="auto", where a change shows at the end of a window: until one has shown,
+# from BEGIN first windows on, and after that.
+STILL = 0.1
+BEGIN = 60
+MOVING = 0.01
 SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 BLOCK = 4096  # rows that are folded together: what is computed from them stays in the cache
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
@@ -208,18 +212,16 @@ class InformationWeighted(Estimator):
 
     def size(self, rounds: int, windows: int) -> int:
         """As always, but no longer than half of the half-life."""
-        return self._shortened(super().size(rounds, windows), rounds)
+        return self._shortened(super().size(rounds, windows), rounds, moved=False)
 
     def size_after(self, belief: Belief, rounds: int, windows: int) -> int:
         """Where rewards come late or seldom: as many decisions as make a first window of them."""
-        if belief.steady:
-            return self.size(rounds, windows)
-        if not belief.answered:
-            return self.size(rounds, windows)
+        if belief.steady or not belief.answered:
+            return self._shortened(super().size(rounds, windows), rounds, belief.moved)
         wanted = self.first / belief.answered
         if belief.informed:
             wanted = max(wanted, self.growth * (rounds - belief.waited))
-        return self._shortened(math.ceil(wanted), rounds)
+        return self._shortened(math.ceil(wanted), rounds, belief.moved)
 
     def policy(self, name: str, stage: Stage) -> Policy:
         """Uniform until something is known; where rewards are few, until it is convincing."""
@@ -231,11 +233,14 @@ class InformationWeighted(Estimator):
             stage = replace(stage, size=usual)
         return super().policy(name, stage)
 
-    def _shortened(self, size: int, rounds: int) -> int:
+    def _shortened(self, size: int, rounds: int, moved: bool) -> int:
         if self.half_life is None:
             return size
         if isinstance(self.half_life, str):
-            return min(size, max(4 * self.first, math.ceil(LONGEST * rounds)))
+            if rounds < BEGIN * self.first and not moved:
+                return size
+            longest = (MOVING if moved else STILL) * rounds
+            return min(size, max(4 * self.first, math.ceil(longest)))
         return min(size, max(1, int(self.half_life / 2)))
 
     @property

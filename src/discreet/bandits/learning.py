@@ -241,7 +241,7 @@ def learned(
         if half_life == "auto" and belief.informed:
             kept = _kept(before, *moment.observation(gram, transform, noise_std))
             if kept < 1:
-                older = belief.discounted(kept)
+                older = replace(belief.discounted(kept), moved=True)
                 return learned(older, transform, released, release_std, size, "once", blocks)
         posterior = moment.observed_by(before, gram, transform, noise_std)
         cautious = moment.observed_by(cautious_before, cautious_gram, transform, noise_std)
@@ -255,7 +255,9 @@ def learned(
     posterior = posterior.with_prior(prior_precision(d, radius, belief.constant))
     rest = max(variance - signal, REST * variance) if R < E else variance
     noise_now = rest * rho2
-    if half_life is not None:  # a belief that forgets stays wide: residuals say less about nu
+    if not isinstance(
+        half_life, str | None
+    ):  # a belief that forgets stays wide: residuals say less about nu
         noise_now = nu * (noise_now / nu) ** (1 - min(explained / nu, 1.0))
     longest = max(whitening.norm, 1.0)
     return Belief(
@@ -285,6 +287,7 @@ def learned(
         answers=belief.answers,
         answers_variance=belief.answers_variance,
         answered=1.0 if belief.steady else min(max(sums.answers, 1.0) / size, 1.0),
+        moved=belief.moved,
     )
 
 

@@ -77,6 +77,7 @@ class Problem:
     rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
     crowd: Crowd | None = None  # what batches are counted on for, where reports are shuffled
+    intercept: bool = False  # whether the last feature is the same in all rows: sqrt(1/2)
 
     @property
     def budget(self) -> Budget:
@@ -181,7 +182,7 @@ class PrivateEstimator(Parameters, Saveable):
         if distributed or sparse:
             self._check_rows_elsewhere(name, sparse)
         noise, rng = self._randomness()
-        problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd())
+        problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd(), intercept)
         estimate = available[name](problem)
         promise = self._promise(ledger, (*around, *(IN_A_CLUSTER if distributed else ())))
         self._scale = norm_bound * math.sqrt(2) if intercept else norm_bound

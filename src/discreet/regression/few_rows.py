@@ -18,7 +18,7 @@ range, as those of two values do, are clipped less or not at all.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -30,16 +30,29 @@ from discreet.regression.base import Estimate, Problem
 from discreet.regression.residuals import Residuals
 from discreet.regression.rows import Parts
 from discreet.regression.sample import Sample
+from discreet.regression.skew import SkewPosterior
 from discreet.regression.stages import (
+    CLIPS,
     LEVELS,
     Predictive,
+    Sketch,
     Stage,
+    clippings,
     residual_levels,
+    sketch_residuals,
     step_sums,
 )
 from discreet.regression.widths import inverse, unseen
 
-FEW = 36.0  # n mu/d up to which rows are few: a row's noise is 1/mu, a direction has n/d rows
+FEW = 150.0  # n mu/d up to which rows are few: a row's noise is 1/mu, a direction has n/d rows
+SKETCHED = 36.0  # n mu/d up to which a sketch of residuals does not stand out of its noise
+SKETCH_FRACTION = 0.05  # of mu^2, for the sketch
+STEPS_BEFORE = 5  # the sketch
+SETTLED = 3  # steps after which residuals are no longer long because theta is far off
+WIDER = 1.3  # times the least clip: what was learned with it counts less if the planned one is more
+SHAPE = 0.3  # of what one-sided tails hide, where the intercept's part is known
+SLOPE_ERROR = 0.02  # of a planned slope, beside the noise of the sketch
+LIMIT = 2.0  # of residuals, in units of the bound on labels
 GRAMS = (0.05, 0.05, 0.06)  # of mu^2, for Gram matrices
 LEVELS_FRACTION = 0.03  # of mu^2, for the histogram of residuals
 LEAST_EIGENVALUE = 0.05  # of a Gram matrix, relative to the mean: noise may leave none
@@ -53,6 +66,7 @@ NO_CLIP = 2.0
 GRAM_BOUND = 8.0  # tau: w |x|^2 is at most this in a step
 STRETCH = 1.2  # root mean square length of whitened rows
 INSIDE = TRACE = 0.3  # weights of the two numbers in the joint release
+MOVES = math.sqrt(4 + INSIDE**2 + TRACE**2)  # how far a row replaced moves that release
 FIRST_STD, FIRST_SPREAD = 0.25, 1.5  # prior of label noise: its std, and that of the log variance
 LEAST_NOISE = 2.5e-5  # variance of labels
 SLOPE = (0.25, 0.97)  # range of the slope; a step is off by about SLOPE_STD of it
@@ -113,26 +127,101 @@ class Weight:
         return Weight(min(max(mean, 0.1), 1.0), precision)
 
 
+@dataclass(frozen=True)
+class Clip:
+    """Where residuals are cut, planned from a sketch."""
+
+    at: float  # in standard deviations
+    slope: float  # fraction of residuals that are not cut
+    precision: float  # of the slope
+    kept: float  # second moment of a residual that is cut
+
+    def seen(self, inside: float, std: float) -> "Clip":
+        """After a noisy fraction of rows that are not cut."""
+        precision = self.precision + std**-2
+        slope = (self.slope * self.precision + inside / std**2) / precision
+        return replace(self, slope=min(max(slope, SLOPE[0]), 1.0), precision=precision)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What steps have told."""
+
+    both: SkewPosterior  # theta, and what clipping hides
+    theta: Posterior  # the same, its prior fitted
+    noise: LabelNoise
+    weight: Weight
+    clip: Clip | None = None  # None before it is planned
+    least: float = 1.0  # R of the step that clipped most
+
+    @property
+    def predictive(self) -> Predictive:
+        """Of a label."""
+        return Predictive(self.theta.mean, self.theta.covariance, self.noise.variance)
+
+
 def few_rows(problem: Problem) -> Estimate:
     """theta, the covariance of its error, and how labels spread around it."""
     d = problem.X.shape[1]
     covariates = _covariates(problem)
-    gram = covariates.gram
-    posterior = Posterior.unobserved(d * np.eye(d))
+    unknown = Posterior.unobserved(d * np.eye(d))
     noise = LabelNoise(2 * math.log(FIRST_STD), FIRST_SPREAD**-2)
-    weight = Weight(1 / STRETCH, 25.0)
+    known = Known(SkewPosterior.of_theta(unknown), unknown, noise, Weight(1 / STRETCH, 25.0))
+    sketched = _rows_per_noise(problem) > SKETCHED
+    fraction = SKETCH_FRACTION if sketched else LEVELS_FRACTION
     shares = np.arange(1, STEPS + 1) ** GROWTH
-    shares *= (1 - sum(GRAMS) - LEVELS_FRACTION) / shares.sum()
-    for share in shares:
-        posterior, noise, weight = _step(
-            _sample(problem, share), covariates, posterior, noise, weight
-        )
-    nu = noise.variance
-    predictive = Predictive(posterior.mean, posterior.covariance, nu)
-    residuals = _residuals(_sample(problem, LEVELS_FRACTION), predictive)
-    slope, second = clipped_normal(_clip(problem, nu))
-    labels = nu * second / slope**2 * inverse(gram)
-    return Estimate(posterior.mean, posterior.covariance + labels + covariates.unseen, residuals)
+    shares *= (1 - sum(GRAMS) - fraction) / shares.sum()
+    residuals = None
+    for k, share in enumerate(shares):
+        if sketched and k == STEPS_BEFORE:
+            sketch = sketch_residuals(_sample(problem, fraction), known.predictive)
+            residuals = sketch.residuals
+            known = _planned(problem, covariates, known, sketch, float(shares[k:].sum()))
+        skewed = sketched and problem.intercept and k >= SETTLED
+        known = _step(_sample(problem, share), covariates, known, skewed=skewed)
+    if known.clip is None:
+        residuals = _residuals(_sample(problem, fraction), known.predictive)
+        nu = known.noise.variance
+        slope, second = clipped_normal(_normal_clip(problem, nu))
+        variance = nu * second / slope**2
+    else:
+        variance = known.clip.kept / known.clip.slope**2
+    covariance = known.theta.covariance + variance * inverse(covariates.gram) + covariates.unseen
+    return Estimate(known.theta.mean, covariance, residuals)
+
+
+def _planned(
+    problem: Problem, covariates: Covariates, known: Known, sketch: Sketch, fraction: float
+) -> Known:
+    """The clip of the least expected error for the steps that are left, with this part of mu^2.
+
+    In whitened coordinates, with h = tr(sum w x x') / d, the variance in a direction is about
+    (labels + noise + bias) / (slope h)^2.
+    """
+    n, d = problem.X.shape
+    budget = problem.budget
+    predictive = known.predictive
+    whitening = covariates.whitening
+    clips = clippings(sketch, predictive)
+    weight = known.weight.mean
+    h = weight * n * whitening.mean_square(covariates.gram / n) / d
+    R = np.minimum(CLIPS * math.sqrt(predictive.noise), 1.0)
+    labels = clips.kept * weight * h
+    noise = (MOVES * budget.contributions * R / budget.mu) ** 2 / fraction
+    bias = (SHAPE * clips.tilt) ** 2 * weight * h * n / d
+    information = (clips.slope * h) ** 2
+    error = np.where(clips.allowed, (labels + noise + bias) / information, np.inf)
+    # Ties to nine digits go to the first: rows added up in another order must not choose anew.
+    i = int(np.argmin(np.round(error / error.min(), 9)))
+    slope_std = max(float(clips.slope_std[i]), SLOPE_ERROR)
+    clip = Clip(float(CLIPS[i]), float(clips.slope[i]), slope_std**-2, float(clips.kept[i]))
+    # What was learned before counts as far as the clip then did not bias it.
+    before = _normal_clip(problem, predictive.noise)
+    biased = float(np.interp(before, CLIPS, bias / information))
+    unknown = float(np.trace(whitening.of_parameters(known.theta.covariance))) / d
+    counts = unknown / (unknown + biased) * min(1.0, WIDER * known.least / float(R[i])) ** 4
+    theta = known.theta.discounted(counts)
+    return replace(known, both=SkewPosterior.of_theta(theta), theta=theta, clip=clip)
 
 
 def _sample(problem: Problem, fraction: float) -> Sample:
@@ -144,6 +233,9 @@ def _covariates(problem: Problem) -> Covariates:
     n, d = problem.X.shape
     condition = max(CONDITION, 0.5 * math.sqrt(n * problem.budget.mu / d))
     whitening = Whitening.identity(d)
+    # A constant has half of the squared length that rows may have: what is known before.
+    others = np.full(d - 1, 1 / max(d - 1, 1))
+    gram = np.diag(np.append(others, 1.0)) if problem.intercept else np.eye(d)
     for fraction in GRAMS:
         released, record = _sample(problem, fraction).release(
             partial(_gram, whitening),
@@ -155,10 +247,12 @@ def _covariates(problem: Problem) -> Covariates:
         noisy = vector_to_symmetric(released)
         std = record.scale
         hidden = unseen(noisy, std, whitening)
-        # The trace has noise of std sqrt(d): below that, it is not known to be less.
-        trace = max(float(np.trace(noisy)), std * math.sqrt(d))
-        mean = trace / d
-        shrunk = shrink(noisy, std, target=mean * np.eye(d), floor=LEAST_EIGENVALUE * mean)
+        # The trace has noise of std sqrt(d): below that, it is not known to be less. No row adds
+        # more than 1 to it.
+        trace = min(max(float(np.trace(noisy)), std * math.sqrt(d)), float(n))
+        target = whitening.matrix @ gram @ whitening.matrix
+        target *= trace / float(np.trace(target))
+        shrunk = shrink(noisy, std, target=target, floor=LEAST_EIGENVALUE * trace / d)
         gram = whitening.unwhitened(shrunk)
         floor = std / n * whitening.unwhitened(np.eye(d))
         whitening = Whitening.from_gram(gram / n, floor=floor, condition=condition)
@@ -167,55 +261,77 @@ def _covariates(problem: Problem) -> Covariates:
     return Covariates(gram, whitening.scaled(STRETCH), hidden)
 
 
-def _clip(problem: Problem, nu: float) -> float:
-    """Where residuals are cut, in standard deviations."""
+def _normal_clip(problem: Problem, nu: float) -> float:
+    """Where residuals are cut, in standard deviations, if labels are taken to be normal."""
     clip = float(np.interp(_rows_per_noise(problem), CLIP_AT, CLIP))
     return float(np.interp(math.sqrt(nu), SPREAD, (clip, NO_CLIP)))
 
 
-def _step(
-    sample: Sample, covariates: Covariates, posterior: Posterior, noise: LabelNoise, weight: Weight
-) -> tuple[Posterior, LabelNoise, Weight]:
-    """One release, and what it says."""
+def _step(sample: Sample, covariates: Covariates, known: Known, *, skewed: bool) -> Known:
+    """One release, and what it says: of the intercept beyond the clip too if it may be `skewed`."""
     n, d = sample.X.shape
-    nu = noise.variance
-    clip = _clip(sample.problem, nu)
-    expected = float(clipped_normal(clip)[0])  # of normal residuals so many are inside
+    posterior = known.theta
+    predictive = known.predictive
+    nu = predictive.noise
+    clip = _normal_clip(sample.problem, nu) if known.clip is None else known.clip.at
     whitening = covariates.whitening
-    predictive = Predictive(posterior.mean, posterior.covariance, nu)
-    stage = Stage(whitening, clip, expected, nu, GRAM_BOUND, 0.0, 1.0)
+    stage = Stage(whitening, clip, 1.0, nu, GRAM_BOUND, 0.0, 1.0)
     R = stage.largest(predictive)
-    # |w x clip(r)| <= R, 0 <= inside <= 1, 0 <= w |x|^2 <= tau: replacing a row moves moment / R
-    # by 2, the first number by INSIDE and the second by TRACE.
+    # |w x kept|^2 / R^2 + g^2 <= 1, so a row replaced moves (moment / R, rest) by 2. It moves the
+    # other numbers by INSIDE and TRACE: 0 <= inside <= 1, 0 <= w |x|^2 <= tau.
     released, record = sample.release(
-        partial(step_sums, stage, predictive),
+        partial(step_sums, stage, predictive, LIMIT),
         lambda parts: np.concatenate(
-            [parts[0] / R, INSIDE * parts[1], TRACE / GRAM_BOUND * parts[2]]
+            [parts[0] / R, parts[3], INSIDE * parts[1], TRACE / GRAM_BOUND * parts[2]]
         ),
-        sensitivity=sample.problem.budget.contributions * math.sqrt(4 + INSIDE**2 + TRACE**2),
-        what="residual moment, rows inside the clip and their weight",
+        sensitivity=sample.problem.budget.contributions * MOVES,
+        what="residual moment and rest, rows inside the clip and their weight",
     )
     moment = released[:d] * R
     moment_std = record.scale * R
-    inside = released[d] / INSIDE / n
+    rest = released[d] * LIMIT / n
+    rest_std = record.scale * LIMIT / n
+    inside = released[d + 1] / INSIDE / n
     inside_std = math.hypot(record.scale / INSIDE / n, 0.5 / math.sqrt(n))
-    # Residuals have variance nu + v on average; d inside / d log nu = -c density(c) nu / (nu + v).
+    # Residuals have variance nu + v on average.
     v = float(np.trace(posterior.covariance @ covariates.gram)) / n
-    density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
-    derivative = -clip * density * nu / (nu + v)
-    learned = noise.seen(inside - expected, inside_std, derivative)
-    slope = min(max(expected + derivative * (learned.log - noise.log), SLOPE[0]), SLOPE[1])
+    planned = known.clip
+    noise = known.noise
+    if planned is None:
+        expected = float(clipped_normal(clip)[0])  # of normal residuals so many are inside
+        # d inside / d log nu = -c density(c) nu / (nu + v)
+        density = math.exp(-(clip**2) / 2) / math.sqrt(2 * math.pi)
+        derivative = -clip * density * nu / (nu + v)
+        noise = known.noise.seen(inside - expected, inside_std, derivative)
+        slope = min(max(expected + derivative * (noise.log - known.noise.log), SLOPE[0]), SLOPE[1])
+    else:
+        planned = planned.seen(inside, inside_std)
+        slope = planned.slope
     # Weights fall with R(phi), by sqrt(1 + v / nu) on average.
     inflation = math.sqrt(1 + v / nu)
     isotropic = whitening.matrix @ covariates.gram @ whitening.matrix
     unit = GRAM_BOUND / TRACE * inflation / float(np.trace(isotropic))
-    weight = weight.seen(released[d + 1] * unit, record.scale * unit)
+    weight = known.weight.seen(released[d + 2] * unit, record.scale * unit)
     H = weight.mean / inflation * isotropic
-    design = slope * H @ whitening.inverse
     unknown = whitening.of_parameters(posterior.covariance)
-    covariance = moment_std**2 * np.eye(d) + (SLOPE_STD * slope) ** 2 * H @ unknown @ H
-    observed = moment + design @ posterior.mean
-    return posterior.observe(design, observed, covariance).with_fitted_prior(), learned, weight
+    # moment = slope H M^-1 (theta - centre) - kappa H M^-1 c, for the c with <phi, c> = 1.
+    design = np.zeros((d + 1, d + 1))
+    design[:d, :d] = slope * H @ whitening.inverse
+    design[d, d] = 1.0
+    covariance = np.zeros((d + 1, d + 1))
+    covariance[:d, :d] = moment_std**2 * np.eye(d) + (SLOPE_STD * slope) ** 2 * H @ unknown @ H
+    covariance[d, d] = rest_std**2
+    if skewed:
+        constant = math.sqrt(2) * np.eye(d)[-1]
+        design[:d, d] = -H @ whitening.inverse @ constant
+        # Where theta is off, residuals are beyond the clip for that.
+        mean_row = covariates.gram @ constant / n
+        covariance[d, d] += mean_row @ posterior.covariance @ mean_row
+    observed = np.append(moment, rest) + design[:, :d] @ posterior.mean
+    both = known.both.observe(design, observed, covariance)
+    theta = both.theta().with_fitted_prior()
+    least = min(known.least, R)
+    return Known(both.with_prior(theta.prior), theta, noise, weight, planned, least)
 
 
 def _residuals(sample: Sample, predictive: Predictive) -> Residuals:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Array, row_norms
 from discreet.least_squares import Whitening
+from discreet.least_squares.clipping import weight_and_parts
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.residuals import Residuals
 from discreet.regression.rows import Parts, sums
@@ -110,22 +111,39 @@ def sketch_rows(
         sensitivity=sample.problem.budget.contributions * math.sqrt(4 if public is None else 2),
         what="sketch of lengths and residuals",
     )
-    sides = released[: 4 * len(LEVELS)].reshape(2, 2, len(LEVELS))
+    sides = released[: 4 * len(LEVELS)]
     if public is None:
         lengths = _sure(released[sides.size :], record.scale)
     else:
         bins = _bins(row_norms(whitening.transform(public), "l2"), LENGTHS)
         lengths = np.bincount(bins, minlength=len(LENGTHS)).astype(np.float64) * (n / len(public))
+    return _sketch(_normalised(lengths), sides, record.scale, n, predictive)
+
+
+def sketch_residuals(sample: Sample, predictive: Predictive) -> Sketch:
+    """The histogram of r over its standard deviation alone."""
+    released, record = sample.release(
+        partial(_counts, Whitening.identity(sample.X.shape[1]), predictive),
+        lambda parts: parts[1].ravel(),
+        # A row is one count: replacing it moves two counts by one.
+        sensitivity=sample.problem.budget.contributions * math.sqrt(2),
+        what="sketch of residuals",
+    )
+    return _sketch(np.zeros(0), released, record.scale, len(sample.X), predictive)
+
+
+def _sketch(lengths: Array, sides: Array, std: float, n: int, predictive: Predictive) -> Sketch:
+    """From fractions by length, and released counts by level and side with noise of this std."""
+    sides = sides.reshape(2, 2, len(LEVELS))
     # No residual is beyond the limit: what is counted there is noise.
     sides = sides * (math.sqrt(predictive.noise) * LOWER < predictive.limit)
     counts = sides.sum(axis=(0, 1))
-    levels = _sure(counts, 2 * record.scale)
     return Sketch(
-        lengths=_normalised(lengths),
-        levels=_normalised(levels),
-        excess=_excess(sides, record.scale) / n,
-        level_std=2 * record.scale / n,  # of a sum of four counts
-        residuals=Residuals(LEVELS, counts, 2 * record.scale, n, predictive.noise),
+        lengths=lengths,
+        levels=_normalised(_sure(counts, 2 * std)),
+        excess=_excess(sides, std) / n,
+        level_std=2 * std / n,  # of a sum of four counts
+        residuals=Residuals(LEVELS, counts, 2 * std, n, predictive.noise),
     )
 
 
@@ -133,6 +151,45 @@ def plain_residuals(X: Array, y: Array, predictive: Predictive) -> Residuals:
     """The counts of a sketch without noise."""
     (counts,) = sums(partial(residual_levels, predictive), X, y)
     return Residuals(LEVELS, counts, 0.0, len(X), predictive.noise)
+
+
+@dataclass(frozen=True)
+class Clippings:
+    """What a sketch lets expect of each candidate of CLIPS."""
+
+    tilt: Array  # how far one-sided tails, if cut, pull
+    kept: Array  # second moment of what is left
+    slope: Array  # fraction of residuals that are not cut
+    slope_std: Array  # its standard error
+    rest: Array  # mean of what is cut off
+    allowed: NDArray[np.bool_]  # neither too many residuals nor too much of their squares are cut
+
+
+def clippings(sketch: Sketch, predictive: Predictive) -> Clippings:
+    """For each candidate: what is cut off, what is left, and how many are not cut."""
+    levels = sketch.levels
+    # With residuals spread evenly over their bins: means of (|r| - c)+, of its square, and of r^2.
+    c = CLIPS[:, None]
+    width = LEVELS - LOWER
+    over, cut, square = (
+        (np.maximum(LEVELS - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
+        for a, k in ((c, 2), (c, 3), (0.0, 3))
+    )
+    std = math.sqrt(predictive.noise)
+    within = np.clip((c - LOWER) / width, 0.0, 1.0)  # (clip, level): the part that is not cut
+    slope = np.maximum(within @ levels, SLOPE)
+    # slope = sum within_i levels_i / sum levels_i; its derivative along level i: within_i - slope.
+    changes = (within - slope[:, None]) * (std * LOWER < predictive.limit)
+    allowed = (cut @ levels <= TAIL * (square @ levels)) & (slope > SLOPE)
+    allowed[-1] = True
+    return Clippings(
+        tilt=np.abs(over @ sketch.excess.T).sum(axis=1) * std,
+        kept=(square - cut - 2 * c * over) @ levels * predictive.noise,
+        slope=slope,
+        slope_std=sketch.level_std * np.sqrt(np.sum(changes**2, axis=1)),
+        rest=over @ levels * std,
+        allowed=allowed,
+    )
 
 
 def plan_stage(
@@ -145,27 +202,10 @@ def plan_stage(
 ) -> Stage:
     """The scale, the clipping and the weights with the least expected error, from the sketch."""
     lengths = sketch.lengths
-    levels = sketch.levels
     d = len(predictive.mean)
     size = LENGTHS * 2**-0.25  # the middles of the bins
-    # Clipping, for each candidate: what is cut off, what is left, and how many are not cut. With
-    # residuals spread evenly over their bins: means of (|r| - c)+, of its square, and of r^2.
-    c = CLIPS[:, None]
-    width = LEVELS - LOWER
-    over, cut, square = (
-        (np.maximum(LEVELS - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
-        for a, k in ((c, 2), (c, 3), (0.0, 3))
-    )
-    tilt = np.abs(over @ sketch.excess.T).sum(axis=1) * math.sqrt(predictive.noise)
-    kept = (square - cut - 2 * c * over) @ levels * predictive.noise
-    within = np.clip((c - LOWER) / width, 0.0, 1.0)  # (clip, level): the part that is not cut
-    slope = np.maximum(within @ levels, SLOPE)
-    # slope = sum within_i levels_i / sum levels_i; its derivative along level i: within_i - slope.
-    attainable = math.sqrt(predictive.noise) * LOWER < predictive.limit
-    changes = (within - slope[:, None]) * attainable
-    slope_std = sketch.level_std * np.sqrt(np.sum(changes**2, axis=1))
-    allowed = (cut @ levels <= TAIL * (square @ levels)) & (slope > SLOPE)
-    allowed[-1] = True
+    clips = clippings(sketch, predictive)
+    tilt, kept, slope, slope_std = clips.tilt, clips.kept, clips.slope, clips.slope_std
     # Weights, for each scale of the whitening matrix and each tau.
     stretch = STRETCHES[:, None]
     tau = GRAM_BOUNDS[None, :]
@@ -188,7 +228,7 @@ def plan_stage(
     labels = kept[:, None, None] * n * label / d
     error = stretch**2 * (labels + noise / mu**2 + bias + misjudged)
     error = error / (slope[:, None, None] * n * signal / d) ** 2
-    error[~allowed] = np.inf
+    error[~clips.allowed] = np.inf
     # Ties to nine digits go to the first: rows added up in another order must not choose anew.
     relative = np.round(error / error.min(), 9)
     i, j, k = np.unravel_index(int(np.argmin(relative)), error.shape)
@@ -285,19 +325,26 @@ def _weighted(stage: Stage, predictive: Predictive, with_gram: bool, X: Array, y
     return moment, gram
 
 
-def step_sums(stage: Stage, predictive: Predictive, X: Array, y: Array) -> Parts:
-    """The clipped residual moment, how many residuals are not clipped, and sum w |x|^2."""
+def step_sums(stage: Stage, predictive: Predictive, limit: float, X: Array, y: Array) -> Parts:
+    """The clipped residual moment, how many residuals are not clipped, sum w |x|^2, and sum g.
+
+    A residual is split into what is kept of it and the rest g, which is counted in units of the
+    limit: (kept / cut)^2 + g^2 <= 1 (`bounded_rows`).
+    """
     R = stage.largest(predictive)
     moment = np.zeros(X.shape[1])
     inside = np.zeros(1)
     trace = np.zeros(1)
+    rest = np.zeros(1)
     for x, prediction, r, std in _transformed(X, y, stage.whitening, predictive):
-        cut = np.minimum(stage.clip * std, 1 + np.abs(prediction))
+        cut = np.minimum(np.minimum(stage.clip * std, 1 + np.abs(prediction)), limit)
         weighted = x * _weights(x, cut / R, stage.gram_bound)[:, None]
-        moment += weighted.T @ np.clip(r, -cut, cut)
+        _, kept, g = weight_and_parts(0.0, r, cut, limit)
+        moment += weighted.T @ (kept * cut)
         inside += np.count_nonzero(np.abs(r) < cut)
         trace += np.sum(weighted * x)
-    return moment, inside, trace
+        rest += np.sum(g)
+    return moment, inside, trace, rest
 
 
 def residual_levels(predictive: Predictive, X: Array, y: Array) -> Parts:

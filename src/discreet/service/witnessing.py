@@ -31,14 +31,19 @@ class Words:
     """
 
     def __init__(self, file: Path) -> None:
+        unusable = ValueError(f"{file} cannot be used: choose another --file")
         try:
             self._connection = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+        except sqlite3.Error:
+            raise unusable from None
+        try:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute(
                 "CREATE TABLE IF NOT EXISTS words (instance TEXT PRIMARY KEY, word TEXT NOT NULL)"
             )
         except sqlite3.Error:
-            raise ValueError(f"{file} cannot be used: choose another --file") from None
+            self.close()
+            raise unusable from None
 
     def read(self, instance: str) -> str | None:
         """The word of an instance."""

@@ -70,7 +70,7 @@ def second_moments() -> float:
 def all_stages() -> float:
     """What a row costs that is in every stage, from what was booked."""
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(400, 2)) / 4
+    X = rng.normal(size=(1500, 2)) / 4
     X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
     task = problem(X, np.clip(X @ [0.5, -0.5], -1, 1), SeededNoise(3))
     central.information_weighted(task)
@@ -83,7 +83,7 @@ def replaced_row() -> float:
     with spied(sample) as seen:
         for length in (0.0, 10.0):
             before = len(seen)
-            X, y = np.zeros((50, 2)), np.zeros(50)
+            X, y = np.zeros((1500, 2)), np.zeros(1500)
             X[0], y[0] = [length, 0.0], 1.0
             PrivateLinearRegression(
                 EPSILON, DELTA, method="information-weighted", noise=SeededNoise(4), random_state=0
@@ -106,12 +106,14 @@ def residual_moment() -> float:
 def step_moment() -> float:
     """A label of 1 or -1 in a step where rows are few, of which residuals are cut at .14."""
     covariates = few_rows.Covariates(np.eye(1), Whitening.identity(1), np.zeros((1, 1)))
-    known = Posterior.unobserved(1e6 * np.eye(1))
+    theta = Posterior.unobserved(1e6 * np.eye(1))
     noise = few_rows.LabelNoise(math.log(0.01), 1.0)
+    both = few_rows.SkewPosterior.of_theta(theta)
+    known = few_rows.Known(both, theta, noise, few_rows.Weight(1.0, 1.0))
     with spied(sample) as seen:
         for y in (-1.0, 1.0):
             task = problem([[1.0]], [y], SeededNoise(5))
-            few_rows._step(everyone(task), covariates, known, noise, few_rows.Weight(1.0, 1.0))
+            few_rows._step(everyone(task), covariates, known, skewed=False)
     return moved(seen)
 
 
@@ -323,7 +325,7 @@ MUTANTS = [
         1.0,
         step_moment,
         tuple(
-            Edit(f"regression.{room}:step_sums", "np.clip(r, -cut, cut)", "r")
+            Edit(f"regression.{room}:step_sums", "(kept * cut)", "r")
             for room in ("stages", "few_rows")
         ),
         unit="of the booked move",
