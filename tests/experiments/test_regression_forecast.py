@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from discreet.experiments import regression_simulation
-from discreet.experiments.regression_forecast import Question, _count, answer, read_sample, run
+from discreet.experiments.regression_forecast import (
+    Question,
+    _count,
+    answer,
+    figure,
+    read_sample,
+    run,
+)
 from discreet.experiments.regression_simulation import simulated
 from discreet.experiments.sheet import Files
 from discreet.regression.information import (
@@ -110,6 +117,19 @@ def test_run__draws_both_trusts(tmp_path, capsys):
     for word in ("central", "local", "none", "price", "limit", "rows needed"):
         assert word in text
     assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_figure__more_epsilon_is_never_worse_and_least_squares_never_beaten(tmp_path, monkeypatch):
+    from matplotlib.axes import Axes
+
+    drawn = {}
+    monkeypatch.setattr(Axes, "loglog", lambda _, n, y, *a, label="", **o: drawn.update({label: y}))
+    factors = {("central", 0.5): 0.1, ("central", 2.0): 9.0}
+    question = Question(3, 1000, noise=0.1, delta=1e-6)
+    figure(tmp_path / "f.png", question, (0.5, 2.0), ("central",), factors=factors)
+    less, more = drawn["epsilon = 0.5"], drawn["epsilon = 2"]
+    assert np.all(less >= more)
+    assert np.all(more >= drawn["without privacy"])
 
 
 def test_forecast__shuffled_trust_lies_between_central_and_local():
