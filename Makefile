@@ -53,6 +53,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
 	$(BIN)/python benchmarks/online.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_limit.py 4
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_curves.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/convex_streaming.py

@@ -1,12 +1,13 @@
 """Forecasts against fits and runs, and their speed: the figures of docs/forecast.md.
 
-    python benchmarks/forecast.py [regression] [bandits]
+    python benchmarks/forecast.py [regression | bandits | PART]...
 
 A forecast sees a public sample of 3,000 rows and the numbers n, epsilon, delta and label noise; a
 fit sees other rows of the same world. A bandit's forecast sees stand-ins, a run fresh contexts of
 a world with fresh seeds. Prints both, and saves docs/forecast.png and docs/bandit-forecast.png.
 """
 
+import hashlib
 import math
 import sys
 import time
@@ -14,24 +15,40 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from kit import CONSOLE, new_table, run
+from kit import CONSOLE, new_table, run, with_error
 
 from discreet.bandits import LinearBandit
 from discreet.environments import generators, linear_world, play
-from discreet.experiments import bandit_forecast_report
-from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
+from discreet.experiments import (
+    bandit_forecast,
+    bandit_forecast_report,
+    regression_simulation,
+    statistics,
+)
+from discreet.experiments.bandit_forecast import MOST_RUNS, Stream, forecast
 from discreet.experiments.measure import grid
-from discreet.experiments.regression_forecast import Question, figure
+from discreet.experiments.regression_forecast import Question, answer, figure
 from discreet.experiments.regression_simulation import simulated
-from discreet.experiments.statistics import standard_error
+from discreet.experiments.statistics import one_more, standard_error
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.information import expected_error, information_matrix, price_of_privacy
 
-RUNS = 16
-LOCAL_RUNS = 8
+RUNS = 32
+LOCAL_RUNS = 24  # a third of them with 10^6 rows
 UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
-BANDIT_RUNS = 20
+BANDIT_RUNS = 40
+WORLD_RUNS = 60
+CHOICE_RUNS = 12
+NEVER = 1e18  # rounds: not within the horizon
+Options = tuple[tuple[str, float], ...]  # of a Stream
+GUESS = 99  # seed of a forecast and of its public sample
+CODE = hashlib.sha256(
+    b"".join(
+        Path(str(module.__file__)).read_bytes()
+        for module in (bandit_forecast, regression_simulation, statistics)
+    )
+).hexdigest()[:12]  # of the forecasts themselves, which kept cells must be of
 
 
 def sphere(n: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -96,6 +113,17 @@ def fit(
     return {name: [np.mean(np.abs(e)), np.mean(e**2)] for name, e in errors.items()}
 
 
+def fits_to_stand_ins(
+    *, world: str, d: int, n: int, epsilon: float, sigma: float, trust: str, code: str, seed: int
+) -> dict[str, np.ndarray]:
+    """Errors that the forecast of this code simulates from 3,000 public rows."""
+    assert code == CODE
+    X = (WORLDS | HELD_OUT)[world](3000, d, np.random.default_rng(seed))
+    made = simulated(X, n, epsilon, 1e-6, trust=trust, noise=sigma, seed=seed)
+    assert made is not None
+    return {"l1": made.l1, "l2": made.l2}
+
+
 def accuracy(
     trust: str,
     kind: str,
@@ -110,14 +138,16 @@ def accuracy(
     )  # fmt: skip
     found = run([
         cell for d, n, epsilon, sigma in cases
-        for cell in grid(fit, seeds=range(runs), world=tuple(worlds), d=(d,), n=(n,),
-                         epsilon=(epsilon,), sigma=(sigma,), trust=(trust,))
+        for measure, seeds, more in ((fit, range(runs if n < 10**6 else runs // 3), {}),
+                                     (fits_to_stand_ins, (GUESS,), {"code": (CODE,)}))
+        for cell in grid(measure, seeds=seeds, world=tuple(worlds), d=(d,), n=(n,),
+                         epsilon=(epsilon,), sigma=(sigma,), trust=(trust,), **more)
     ])  # fmt: skip
     off = {}
     covered = {}
     for world, draw in worlds.items():
         for d, n, epsilon, sigma in cases:
-            X = draw(3000, d, np.random.default_rng(99))
+            X = draw(3000, d, np.random.default_rng(GUESS))
             setting = {"world": world, "d": d, "n": n, "epsilon": epsilon, "sigma": sigma,
                        "trust": trust}  # fmt: skip
             fits, plain = (found.over(fit, name, **setting).mean(axis=0)
@@ -125,13 +155,14 @@ def accuracy(
             for errors in (fits, plain):
                 errors[1] = math.sqrt(errors[1])
             known = {"trust": trust, "label_noise": sigma}
-            guessed = simulated(X, n, epsilon, 1e-6, trust=trust, noise=sigma, seed=99)
-            guess = [guessed.error, math.sqrt(np.mean(guessed.l2**2))]
+            (l1,), (l2,) = (found.over(fits_to_stand_ins, name, code=CODE, **setting)
+                            for name in ("l1", "l2"))  # fmt: skip
+            guess = [l1.mean(), math.sqrt(np.mean(l2**2))]
             simple = expected_error(X, n, label_noise=sigma)
             price = price_of_privacy(X, n, epsilon, **known)
             ratios = np.array(guess) / fits
             off.setdefault(world, []).append(ratios)
-            low, high = guessed.interval
+            low, high = one_more(l1)
             every = found.over(fit, "private", **setting)[:, 0]
             covered.setdefault(world, []).extend((low < every) & (every < high))
             table.add_row(
@@ -198,75 +229,137 @@ def regret(
 SEEDS = range(500, 500 + BANDIT_RUNS)
 
 
-def foreseen(features: np.ndarray | int, T: int, epsilon: float, **options) -> Forecast:
-    trust = options.pop("trust", "joint")
-    runs = options.pop("runs", BANDIT_RUNS)
-    return forecast(Stream(features, T, **options), epsilon, trust=trust, runs=runs)
+def stand_ins(
+    *, name: str, known: str, d: int, T: int, epsilon: float, trust: str, noise: float, runs: int,
+    code: str, seed: int,
+) -> dict[str, np.ndarray]:  # fmt: skip
+    """Regret that this code's forecast simulates for somebody who knows so much of a world."""
+    assert code == CODE
+    public = linear_world(name, dim=d, seed=seed)  # same features, another parameter
+    sets = public.contexts(1 if name == "fixed" else 2000, np.random.default_rng(seed))
+    clicks = {"half": 0.5, "tenth": 0.1}.get(name)
+    if clicks:  # the forecast adds the constant itself
+        sets = math.sqrt(2) * sets[:, :, 1:]
+    features = {"dimension": sets.shape[2], "rows": sets.reshape(-1, sets.shape[2]), "sets": sets}
+    spread = 1.0 if name == "sign" else None if clicks else noise
+    stream = Stream(features[known], T, noise=spread, clicks=clicks)
+    made = forecast(stream, epsilon, trust=trust, runs=runs, seed=seed)
+    return {"value": made.regret[:, -1]}
+
+
+class Score:
+    """How far off forecasts were, and how many runs lay where they said."""
+
+    def __init__(self) -> None:
+        self.logs: list[float] = []
+        self.inside: list[float] = []
+
+    def add(self, guess: np.ndarray, fresh: np.ndarray) -> tuple[float, float]:
+        """The ratio of medians, and the fraction of fresh runs in the forecast's interval."""
+        ratio = float(np.median(guess) / np.median(fresh))
+        low, high = one_more(guess)
+        inside = float(np.mean((low < fresh) & (fresh < high)))
+        self.logs.append(abs(math.log(ratio)))
+        self.inside.append(inside)
+        return ratio, inside
+
+    def cells(self) -> tuple[str, str, str]:
+        factors = math.exp(np.mean(self.logs)), math.exp(max(self.logs))
+        return f"{factors[0]:.2f}", f"{factors[1]:.2f}", f"{100 * np.mean(self.inside):.0f}%"
+
+
+SCORES = ("forecasts", "mean", "worst", "runs in the interval")
 
 
 def bandit_accuracy() -> None:
     table = new_table(
-        f"Bandits on the sphere: regret, forecast / fresh runs ({BANDIT_RUNS})",
+        f"Bandits on the sphere: median regret, forecast / fresh runs ({BANDIT_RUNS})",
         ("trust", "d", "rounds", "epsilon", "noise", "forecast", "measured", "ratio",
-         "standard error", "seconds"),
+         "ratio of means", "standard error", "in the interval"),
     )  # fmt: skip
     cases = [("joint", d, T, epsilon, noise) for d in (5, 20) for T in (5_000, 50_000)
              for epsilon, noise in ((0.3, 0.1), (1.0, 0.1), (3.0, 0.1), (1.0, 0.3))]  # fmt: skip
     cases += [("local", 5, T, epsilon, 0.1) for T in (5_000, 50_000) for epsilon in (1.0, 3.0)]
-    found = run([
-        cell for trust, d, T, epsilon, noise in cases
-        for cell in grid(regret, seeds=SEEDS, name=("sphere",), d=(d,), T=(T,), epsilon=(epsilon,),
-                         trust=(trust,), noise=(noise,))
-    ])  # fmt: skip
-    logs = []
-    for trust, d, T, epsilon, noise in cases:
-        start = time.perf_counter()
-        guess = foreseen(d, T, epsilon, trust=trust, noise=noise)
-        seconds = time.perf_counter() - start
-        fresh = found.over(regret, name="sphere", d=d, T=T, epsilon=epsilon, trust=trust,
-                           noise=noise)  # fmt: skip
-        ratio = guess.expected / fresh.mean()
-        error = math.hypot(*(standard_error(each) / np.mean(each)
-                             for each in (fresh, guess.regret[:, -1])))  # fmt: skip
-        logs.append(abs(math.log(ratio)))
-        table.add_row(trust, str(d), f"{T:,}", f"{epsilon:g}", f"{noise:g}",
-                      f"{guess.expected:,.0f}", f"{fresh.mean():,.0f}", f"{ratio:.2f}",
-                      f"{error:.2f}", f"{seconds:.1f}")  # fmt: skip
+    known = {"known": "dimension", "runs": BANDIT_RUNS, "code": CODE}
+    settings = [{"name": "sphere", "d": d, "T": T, "epsilon": epsilon, "trust": trust,
+                 "noise": noise} for trust, d, T, epsilon, noise in cases]  # fmt: skip
+    found = run([cell for setting in settings for cell in (
+        *grid(regret, seeds=SEEDS, **_axes(setting)),
+        *grid(stand_ins, seeds=(GUESS,), **_axes(known | setting)))])  # fmt: skip
+    scores = {"joint": Score(), "local": Score()}
+    for setting in settings:
+        fresh = found.over(regret, **setting)
+        (guess,) = found.over(stand_ins, **known, **setting)
+        ratio, inside = scores[setting["trust"]].add(guess, fresh)
+        error = math.hypot(*(standard_error(each) / np.mean(each) for each in (fresh, guess)))
+        table.add_row(setting["trust"], str(setting["d"]), f"{setting['T']:,}",
+                      f"{setting['epsilon']:g}", f"{setting['noise']:g}",
+                      f"{np.median(guess):,.0f}", f"{np.median(fresh):,.0f}", f"{ratio:.2f}",
+                      f"{guess.mean() / fresh.mean():.2f}", f"{error:.2f}",
+                      f"{100 * inside:.0f}%")  # fmt: skip
     CONSOLE.print(table)
-    CONSOLE.print(f"off by a factor {math.exp(np.mean(logs)):.2f} on average, "
-                  f"{math.exp(max(logs)):.2f} at worst")  # fmt: skip
+    factors = new_table("Off by a factor: bandits on the sphere", SCORES)
+    for trust, score in scores.items():
+        factors.add_row(f"{trust} trust", *score.cells())
+    CONSOLE.print(factors)
 
 
-def bandit_worlds() -> None:
-    d = 5
-    T = 50_000
-    epsilon = 1.0
-    table = new_table(
-        "Other worlds, d = 5, 50,000 rounds, epsilon = 1: median regret, its ratio "
-        f"to the measured one; the worst of {BANDIT_RUNS}",
-        ("world", "measured", "from the dimension", "public rows", "public action sets"),
-    )
+def _axes(setting: dict[str, object]) -> dict[str, tuple[object]]:
+    return {key: (value,) for key, value in setting.items()}
+
+
+def bandit_worlds(trust: str, epsilon: float, runs: int) -> None:
     names = ("sphere", "sign", "half", "tenth", "short", "decay", "basis", "rare", "fixed")
-    setting = {"d": d, "T": T, "epsilon": epsilon, "trust": "joint", "noise": 0.1}
-    found = run(grid(regret, seeds=SEEDS, name=names,
-                     **{key: (value,) for key, value in setting.items()}))  # fmt: skip
+    inputs = {"dimension": "from the dimension", "rows": "public rows",
+              "sets": "public action sets"}  # fmt: skip
+    table = new_table(
+        f"Other worlds, {trust} trust, epsilon = {epsilon:g}, d = 5, 50,000 rounds: median regret, "
+        f"its ratio to the measured one; runs in the interval ({MOST_RUNS} and {runs} runs)",
+        ("world", "measured", *inputs.values(), "means: measured", "public action sets"),
+    )
+    setting = {"d": 5, "T": 50_000, "epsilon": epsilon, "trust": trust, "noise": 0.1}
+    made = {"runs": MOST_RUNS, "code": CODE}
+    seeds = range(SEEDS[0], SEEDS[0] + runs)
+    found = run(grid(regret, seeds=seeds, name=names, **_axes(setting))
+                + grid(stand_ins, seeds=(GUESS,), name=names, known=tuple(inputs),
+                       **_axes(made | setting)))  # fmt: skip
+    scores = {known: Score() for known in inputs}
     for name in names:
-        clicks = {"half": 0.5, "tenth": 0.1}.get(name)
-        noise = 1.0 if name == "sign" else None if clicks else 0.1
         fresh = found.over(regret, name=name, **setting)
-        usual = float(np.median(fresh))
-        public = linear_world(name, dim=d, seed=99)  # same features, another parameter
-        sets = public.contexts(1 if name == "fixed" else 2000, np.random.default_rng(99))
-        if clicks:  # the forecast adds the constant itself
-            sets = math.sqrt(2) * sets[:, :, 1:]
-        known = sets.shape[2]
-        cells = [f"{usual:,.0f}; {fresh.max():,.0f}"]
-        for features in (known, sets.reshape(-1, known), sets):
-            guess = foreseen(features, T, epsilon, noise=noise, clicks=clicks)
-            median = float(np.median(guess.regret[:, -1]))
-            cells.append(f"{median:,.0f} ({median / usual:.2f}); {guess.worst:,.0f}")
+        cells = [f"{np.median(fresh):,.0f}"]
+        for known, score in scores.items():
+            (guess,) = found.over(stand_ins, name=name, known=known, **made, **setting)
+            ratio, inside = score.add(guess, fresh)
+            cells.append(f"{np.median(guess):,.0f} ({ratio:.2f}); {100 * inside:.0f}%")
+        cells += [with_error(fresh), with_error(guess)]
         table.add_row(name, *cells)
     CONSOLE.print(table)
+    factors = new_table(f"Off by a factor: bandits in nine worlds, {trust} trust", SCORES)
+    for known, score in scores.items():
+        factors.add_row(inputs[known], *score.cells())
+    CONSOLE.print(factors)
+
+
+def outlook(
+    *, d: int, T: int, epsilon: float, trust: str, runs: int, options: Options, code: str, seed: int
+) -> dict[str, float]:
+    """What this code's forecast says on the sphere: mean regret, its fraction, better after."""
+    assert code == CODE
+    stream = Stream(d, T, **dict(options))
+    made = forecast(stream, epsilon, trust=trust, runs=runs, seed=seed)
+    return {"regret": made.expected, "fraction": made.fraction,
+            "after": min(made.better_after, NEVER)}  # fmt: skip
+
+
+def outlooks(asked: dict[object, dict[str, object]]) -> dict[object, dict[str, float]]:
+    """What forecasts say, by the key of the question."""
+    asked = {key: {"d": 5, "options": (), "code": CODE, "trust": "joint"} | question
+             for key, question in asked.items()}  # fmt: skip
+    found = run([cell for question in asked.values()
+                 for cell in grid(outlook, seeds=(0,), **_axes(question))])  # fmt: skip
+    return {key: {name: float(found.over(outlook, name, **question)[0])
+                  for name in ("regret", "fraction", "after")}
+            for key, question in asked.items()}  # fmt: skip
 
 
 def bandit_choices() -> None:
@@ -277,24 +370,35 @@ def bandit_choices() -> None:
     )
     settings = [("none", math.inf), *(("joint", e) for e in (0.1, 0.3, 1.0, 3.0)),
                 *(("local", e) for e in (0.3, 1.0, 3.0))]  # fmt: skip
-    for trust, epsilon in settings:
-        model = "local" if trust == "local" else "joint"
-        guesses = [foreseen(5, T, epsilon, trust=model) for T in lengths]
-        cells = (f"{g.expected:,.0f} ({100 * g.fraction:.2g}%)" for g in guesses)
-        table.add_row(trust, f"{epsilon:g}", f"{guesses[-1].better_after:,.0f}", *cells)
+    made = outlooks({
+        (trust, epsilon, T): {"T": T, "epsilon": epsilon,
+                              "trust": "local" if trust == "local" else "joint",
+                              "runs": CHOICE_RUNS if T < 10**6 else CHOICE_RUNS // 2}
+        for trust, epsilon in settings for T in lengths
+    })  # fmt: skip
+    for setting in settings:
+        each = [made[*setting, T] for T in lengths]
+        cells = (f"{g['regret']:,.0f} ({100 * g['fraction']:.2g}%)" for g in each)
+        table.add_row(setting[0], f"{setting[1]:g}", f"{each[-1]['after']:,.0f}", *cells)
     CONSOLE.print(table)
 
+
+def bandit_deltas() -> None:
     deltas = (1e-5, 1e-6, 1e-9, 1e-12)
-    often = (1, 3, 10)
+    often = (3, 10)
     table = new_table(
         "d = 5, 50,000 rounds: regret by delta (joint) and by contributions",
         ("epsilon", *(f"delta = {delta:g}" for delta in deltas),
          *(f"contributions = {k}" for k in often)),
     )  # fmt: skip
-    for epsilon in (0.3, 1.0, 3.0):
-        guesses = [foreseen(5, 50_000, epsilon, delta=delta) for delta in deltas]
-        guesses += [foreseen(5, 50_000, epsilon, contributions=k) for k in often]
-        table.add_row(f"{epsilon:g}", *(f"{g.expected:,.0f}" for g in guesses))
+    columns = [*(("delta", delta) for delta in deltas), *(("contributions", k) for k in often)]
+    budgets = (0.3, 1.0, 3.0)
+    made = outlooks({
+        (e, column): {"T": 50_000, "epsilon": e, "runs": CHOICE_RUNS, "options": (column,)}
+        for e in budgets for column in columns
+    })  # fmt: skip
+    for e in budgets:
+        table.add_row(f"{e:g}", *(f"{made[e, column]['regret']:,.0f}" for column in columns))
     CONSOLE.print(table)
 
 
@@ -304,40 +408,36 @@ def bandit_trusts() -> None:
         "Better than uniform after so many of 100,000 rounds (fraction; 6 runs)",
         ("d", "rewards", *(f"{trust}, epsilon = {e:g}" for trust, e in settings)),
     )
-    kinds = {"noise .1": {}, "noise .5, gap .1": {"noise": 0.5, "gap": 0.1},
-             "10% clicks": {"clicks": 0.1}, "10% clicks, gap .02": {"clicks": 0.1, "gap": 0.02},
-             }  # fmt: skip
+    kinds: dict[str, Options] = {
+        "noise .1": (),
+        "noise .5, gap .1": (("noise", 0.5), ("gap", 0.1)),
+        "10% clicks": (("clicks", 0.1),),
+        "10% clicks, gap .02": (("clicks", 0.1), ("gap", 0.02)),
+    }
+    made = outlooks({
+        (d, kind, trust, e): {"d": d, "T": 100_000, "epsilon": e, "trust": trust, "runs": 6,
+                              "options": options}
+        for d in (5, 20) for kind, options in kinds.items() for trust, e in settings
+    })  # fmt: skip
     for d in (5, 20):
-        for kind, options in kinds.items():
-            guesses = [foreseen(d, 100_000, e, trust=trust, runs=6, **options)
-                       for trust, e in settings]  # fmt: skip
-            table.add_row(str(d), kind, *(f"{g.better_after:,.0f} ({100 * g.fraction:.3g}%)"
-                                          for g in guesses))  # fmt: skip
+        for kind in kinds:
+            each = [made[d, kind, *setting] for setting in settings]
+            cells = (f"{'never' if g['after'] == NEVER else format(g['after'], ',.0f')} "
+                     f"({100 * g['fraction']:.3g}%)" for g in each)  # fmt: skip
+            table.add_row(str(d), kind, *cells)
     CONSOLE.print(table)
-
-
-def bandits() -> None:
-    bandit_accuracy()
-    bandit_worlds()
-    bandit_choices()
-    bandit_trusts()
-    bandit_figure()
 
 
 def bandit_figure() -> None:
     stream = Stream(5, 50_000)
-    forecasts = [foreseen(5, 50_000, math.inf)]
-    forecasts += [
-        foreseen(5, 50_000, e, trust=t) for t in ("joint", "local") for e in (0.3, 1.0, 3.0)
-    ]
+    settings = [("joint", math.inf), *((t, e) for t in ("joint", "local") for e in (0.3, 1.0, 3.0))]
+    forecasts = [forecast(stream, e, trust=trust, runs=CHOICE_RUNS) for trust, e in settings]
     path = Path(__file__).parents[1] / "docs" / "bandit-forecast.png"
     bandit_forecast_report.figure(path, stream, forecasts)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
 
-def regression() -> None:
-    speed()
-    choices()
+def central() -> None:
     accuracy(
         "central",
         "fitted to",
@@ -347,15 +447,50 @@ def regression() -> None:
         RUNS,
     )  # fmt: skip
     accuracy("central", "held out", HELD_OUT, [(5, 5000, 0.7, 0.2), (12, 30_000, 0.7, 0.1)], RUNS)
+
+
+def local() -> None:
     accuracy(
         "local", "fitted to", WORLDS, [(5, 100_000, 1.0, 0.1), (5, 1_000_000, 1.0, 0.1)], LOCAL_RUNS
     )
     accuracy("local", "held out", HELD_OUT, [(5, 200_000, 2.0, 0.1)], LOCAL_RUNS)
+
+
+def regression_figure() -> None:
     path = Path(__file__).parents[1] / "docs" / "forecast.png"
-    figure(path, Question(8, 20_000, 0.1, 1e-6), (0.3, 1.0, 3.0), ("central", "local"), 0.005)
+    question = Question(8, 20_000, 0.1, 1e-6)
+    trusts = ("central", "local")
+    epsilons = (0.3, 1.0, 3.0)
+    answers = [answer(question, trust, e) for trust in trusts for e in epsilons]
+    factors = {(line.trust, line.epsilon): line.error / line.formula for line in answers}
+    figure(path, question, epsilons, trusts, 0.005, factors=factors)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
 
+PARTS: dict[str, dict[str, Callable[[], None]]] = {
+    "regression": {
+        "speed": speed,
+        "choices": choices,
+        "central": central,
+        "local": local,
+        "regression-figure": regression_figure,
+    },
+    "bandits": {
+        "sphere": bandit_accuracy,
+        "worlds": lambda: bandit_worlds("joint", 1.0, WORLD_RUNS),
+        "local-worlds": lambda: bandit_worlds("local", 3.0, BANDIT_RUNS),
+        "bandit-choices": bandit_choices,
+        "deltas": bandit_deltas,
+        "trusts": bandit_trusts,
+        "bandit-figure": bandit_figure,
+    },
+}
+
+
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("regression", "bandits"):
-        {"regression": regression, "bandits": bandits}[part]()
+    single = {name: part for parts in PARTS.values() for name, part in parts.items()}
+    for asked in sys.argv[1:] or PARTS:
+        for part in PARTS.get(asked, {asked: single.get(asked)}).values():
+            if part is None:
+                sys.exit(f"no part {asked!r}; there are {', '.join((*PARTS, *single))}")
+            part()

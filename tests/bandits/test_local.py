@@ -286,7 +286,7 @@ def test_local__without_privacy_the_first_window_is_a_plain_posterior():
     moments = X[asked >= 0.25] * np.clip(y[asked >= 0.25, None], -clip, clip)
     G = X[asked < 0.2]
     weights = np.minimum(1, clip / np.abs(y[asked < 0.2]))
-    prior = 4.0 * d**2 * 2 / (d * (d + 1))  # reports that the start H = I/d is worth
+    prior = 8.0 * d**2 * 2 / (d * (d + 1))  # reports that the start H = I/d is worth
     H = (prior * np.eye(d) / d + (G * weights[:, None]).T @ G) / (prior + len(G))
     v = 2 / (d * (d + 1)) / (prior + len(G))
     C = np.eye(d) / d

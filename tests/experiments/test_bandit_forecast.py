@@ -92,6 +92,7 @@ def test_forecast__better_after_is_the_last_time_above_half():
     assert Forecast("joint", 1.0, rounds, regret, uniform=3.0).better_after == 0
     line = Forecast("joint", 1.0, rounds, regret, uniform=1.0)
     assert (line.expected, line.worst) == (pytest.approx(20.0), pytest.approx(21.0))
+    assert line.median == pytest.approx(20.0)
     assert line.fraction == pytest.approx(20 / 40)
 
 
@@ -117,15 +118,53 @@ def test_stream__clicks_are_yes_or_no_of_the_given_mean():
 def test_stream__draws_from_the_public_sample():
     rng = np.random.default_rng(0)
     rows = np.eye(4)[:3] * 0.5
-    offered = Stream(rows, 1000, actions=6).contexts(500, rng)
-    assert offered.shape == (500, 6, 4)
-    assert np.allclose(offered.sum(axis=(0, 1)) / 1500, [1 / 3, 1 / 3, 1 / 3, 0], atol=0.04)
+    offered = Stream(rows, 1000, actions=2).contexts(500, rng)
+    assert offered.shape == (500, 2, 4)
+    assert np.allclose(offered.sum(axis=(0, 1)) / 500, [1 / 3, 1 / 3, 1 / 3, 0], atol=0.04)
     sets = np.stack([rows, -rows])
     stream = Stream(sets, 1000)
     assert stream.offered == 3
     offered = stream.contexts(500, rng)
     assert all((each == rows).all() or (each == -rows).all() for each in offered)
     assert 150 < np.sum(offered[:, 0, 0] > 0) < 350
+
+
+def test_stream__public_rows_of_a_round_are_different_and_all_equally_likely():
+    rows = np.eye(6) / 2
+    offered = Stream(rows, 1000, actions=3).contexts(4000, np.random.default_rng(0))
+    places = offered.argmax(axis=2)
+    assert all(len(set(each)) == 3 for each in places)
+    for position in places.T:  # 4,000 / 6 = 667 each, +- 24: 4.6 deviations
+        assert np.bincount(position, minlength=6) == pytest.approx(np.full(6, 667), abs=110)
+    pairs = np.bincount(6 * places[:, 0] + places[:, 1], minlength=36).reshape(6, 6)
+    assert pairs[~np.eye(6, dtype=bool)] == pytest.approx(np.full(30, 133), abs=53)
+
+
+def test_stream__as_many_rows_as_actions_are_the_same_actions_every_round():
+    rows = np.random.default_rng(0).standard_normal((7, 3)) / 5
+    stream = Stream(rows, 1000)
+    assert stream.offered == 7
+    for offered in stream.contexts(20, np.random.default_rng(1)):
+        assert np.array_equal(np.sort(offered[:, 0]), np.sort(rows[:, 0]))
+
+
+def test_stream__theta_has_coins_of_its_own():
+    coins = np.random.default_rng(5).standard_normal(4)  # what a bandit of this seed draws
+    theta = Stream(4, 1000).world(5).theta
+    assert abs(float(theta @ coins)) < 0.9 * np.linalg.norm(coins)
+
+
+def test_forecast__one_run_in_twenty_lies_outside_of_the_interval():
+    # Of 40 fresh runs 38 +- 1.4 lie inside; 33 are 3.5 deviations. An interval half as long (on
+    # the log scale) holds 28 +- 2.9 of them, and fails here.
+    guess = forecast(Stream(2, 200), 3.0, runs=20)
+    fresh = forecast(Stream(2, 200), 3.0, runs=40, seed=1).regret[:, -1]
+    low, high = guess.interval
+    assert low < guess.median < high
+    assert np.sum((low < fresh) & (fresh < high)) >= 33
+    middle = math.sqrt(low * high)
+    half = math.sqrt(high / middle)
+    assert np.sum((middle / half < fresh) & (fresh < middle * half)) < 33
 
 
 def test_stream__a_public_sample_that_is_not_a_sphere_changes_the_forecast():
@@ -147,6 +186,7 @@ def test_stream__a_public_sample_that_is_not_a_sphere_changes_the_forecast():
         ({"features": np.zeros((5, 3, 2)), "actions": 3}, "leave out actions"),
         ({"features": np.zeros((5, 1, 2))}, "actions must be at least 2"),
         ({"actions": 1}, "actions must be at least 2"),
+        ({"features": np.eye(4), "actions": 5}, "only 4 rows: give more rows"),
         ({"noise": 0.0}, "noise must be positive"),
         ({"noise": 2.0}, "noise is relative to the reward bound"),
         ({"clicks": 1.0}, "clicks must lie between 0 and 1"),
@@ -167,18 +207,19 @@ def test_stream__says_what_is_wrong(options, message):
 def test_affordable__long_forecasts_have_fewer_runs():
     settings = [("joint", math.inf), ("joint", 1.0), ("local", 1.0)]
     short, long = (_affordable(Stream(5, rounds), settings) for rounds in (1000, 10**6))
-    assert short == 20
-    assert long == 4
+    assert short == 60
+    assert long == 7
 
 
 def test_cli__forecasts_a_bandit(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 1.0)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ["forecast", "--rounds", "3000", "--dim", "4", "--actions", "5", "--trust", "both"]
     assert main([*arguments, "--epsilon", "3", "1", "--out", str(tmp_path / "new")]) == 0
     shown = capsys.readouterr()
     for word in ("3,000 rounds", "5 actions", "4 features on a sphere", "none", "joint", "local",
-                 "uniform", "better after", "regret", "d/epsilon", "never"):  # fmt: skip
+                 "uniform", "better after", "regret", "one run", "d/epsilon", "never",
+                 "spread evenly over a sphere"):  # fmt: skip
         assert word in shown.out
     assert "…" not in shown.out  # nothing is cut off
     assert shown.err == ""  # no progress bar in a file
@@ -203,6 +244,7 @@ def test_cli__forecasts_a_bandit_on_a_public_sample(capsys, tmp_path, monkeypatc
     assert main([*arguments, *options, "--out", str(tmp_path)]) == 0
     text = capsys.readouterr().out
     assert "3 features as public" in text
+    assert "over a sphere" not in text
     assert f"{shape[1] if len(shape) == 3 else 10} actions" in text
     assert "2 contributions" in text
 

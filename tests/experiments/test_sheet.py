@@ -6,6 +6,7 @@ import re
 import pytest
 
 from discreet.cli import main
+from discreet.experiments.bandit_forecast_report import _digits
 
 REGRESSION = ["--rows", "2000", "--dim", "3", "--epsilon", "1", "--target", "0.01"]
 BANDIT = ["--rounds", "300", "--dim", "3", "--epsilon", "1"]
@@ -16,6 +17,8 @@ def test_forecast__page_and_numbers_say_what_the_terminal_says(
     asked, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.regression_simulation.MOST_RUNS", 8)
+    monkeypatch.setenv("COLUMNS", "120")  # no cell on two lines
     page, numbers = tmp_path / "new" / "plan.html", tmp_path / "plan.json"
     files = ["--html", str(page), "--json", str(numbers), "--out", str(tmp_path)]
     assert main(["forecast", *asked, *files]) == 0
@@ -28,10 +31,15 @@ def test_forecast__page_and_numbers_say_what_the_terminal_says(
     assert record["answers"][0]["epsilon"] == "inf"
     (private,) = record["answers"][1:]
     assert private["epsilon"] == 1.0
-    name = "error" if asked is REGRESSION else "fraction"
-    shown = f"{private['error']:.2g}" if name == "error" else f"{private['trust']}"
-    assert f">{shown}</td>" in text
-    assert shown in out
+    if asked is REGRESSION:
+        shown = f"{private['error']:.2g}", f"{private['low']:.2g}-{private['high']:.2g}"
+    else:
+        ends = private["low"], private["high"]
+        assert ends[0] < private["regret"] < ends[1]
+        shown = private["trust"], "-".join(map(_digits, ends))
+    for word in shown:
+        assert f">{word}</td>" in text
+        assert word in out
     before = page.read_bytes(), numbers.read_bytes()
     for once_more in (files[:2], files[2:4]):  # each by itself is refused, before anything is run
         with pytest.raises(SystemExit) as stop:

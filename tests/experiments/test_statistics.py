@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.experiments.statistics import interval, slope, standard_error
+from discreet.experiments.statistics import interval, one_more, slope, standard_error
 
 
 def test_interval__covers_the_mean_in_95_of_100_cases():
@@ -22,6 +22,23 @@ def test_interval__of_one_value_is_unknown():
     assert mean == 3.0
     assert math.isnan(half)
     assert math.isnan(standard_error(np.array([3.0])))
+
+
+@pytest.mark.parametrize("runs", [4, 20, 60])
+def test_one_more__covers_95_of_100_new_values(runs):
+    rng = np.random.default_rng(runs)
+    inside = 0
+    for _ in range(4000):  # as above
+        low, high = one_more(np.exp(rng.normal(3.0, 0.5, runs)))
+        inside += low <= math.exp(rng.normal(3.0, 0.5)) <= high
+    assert inside / 4000 == pytest.approx(0.95, abs=0.012)
+
+
+def test_one_more__knows_nothing_of_one_value_and_survives_zeros():
+    assert one_more(np.array([3.0])) == (0.0, math.inf)
+    low, high = one_more(np.array([0.0, 1.0, 2.0]))
+    assert 0 <= low < 1 < high
+    assert one_more(np.zeros(3)) == pytest.approx((0.0, 0.0))
 
 
 def test_slope__its_error_is_that_of_the_means():

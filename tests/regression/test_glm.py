@@ -16,7 +16,7 @@ from discreet.audit import audit_scores
 from discreet.least_squares import Whitening
 from discreet.links import BoundedLink, link
 from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
-from discreet.regression import fisher, glm_erm, glm_newton, glm_sgd
+from discreet.regression import PrivateLinearRegression, fisher, glm_erm, glm_newton, glm_sgd
 from discreet.regression.base import PrivacyLeakWarning, Problem
 from discreet.regression.fisher import Weighting
 from discreet.regression.glm import PrivateGLM
@@ -365,12 +365,20 @@ def test_newton__without_noise_it_is_the_ridge_penalised_fit(name, top):
     assert not model.guarantee_.private
 
 
-def test_newton__the_identity_link_without_noise_is_ridge_regression():
-    X, _, _ = world(500, d=3)
-    y = X @ [0.3, -0.2, 0.1] + 0.1 * np.random.default_rng(0).standard_normal(500)
-    model = PrivateGLM(math.inf, link="identity").fit(X, y)
-    expected = np.linalg.solve(X.T @ X + 3 / 9 * np.eye(3), X.T @ y)
-    np.testing.assert_allclose(model.coef_, expected, atol=1e-9)
+def test_newton__the_identity_link_is_linear_regression_by_the_same_stages():
+    """Same releases, same theta; without noise ordinary least squares; coef_bound still binds."""
+    X, _, _ = world(3000, d=3)
+    y = 2 * (X @ [0.3, -0.2, 0.1] + 0.1 * np.random.default_rng(0).standard_normal(3000))
+    bounds = {"norm_bound": 1.0, "label_bound": 2.0, "fit_intercept": True, "random_state": 0}
+    for epsilon in (1.0, math.inf):
+        for public in (None, X[:200]):
+            glm = PrivateGLM(epsilon, link="identity", public_X=public, **bounds).fit(X, y)
+            linear = PrivateLinearRegression(epsilon, public_X=public, **bounds).fit(X, y)
+            np.testing.assert_allclose(glm.coef_, linear.coef_)
+            np.testing.assert_allclose(glm.confidence_width(X), linear.confidence_width(X))
+            assert glm.guarantee_.releases == linear.guarantee_.releases
+    short = PrivateGLM(1.0, link="identity", coef_bound=0.1, **bounds).fit(X, y)
+    assert np.linalg.norm([*short.coef_, short.intercept_]) <= 0.2 * (1 + 1e-9)
 
 
 def test_erm__without_noise_it_minimises_the_documented_objective():

@@ -91,7 +91,8 @@ def forecast(
     Forecast private linear regression (--rows) or a private bandit (--rounds)
     before any private row is read. Say what the features look like: a
     dimension (directions spread evenly), or better a public sample of rows
-    such as yours. Never forecast from the private rows themselves: the
+    such as yours; with as many rows as actions, a bandit offers the same ones
+    every round. Never forecast from the private rows themselves: the
     forecast would leak them. Both are forecast by the learner itself, run on
     stand-ins for your rows or your world.
 

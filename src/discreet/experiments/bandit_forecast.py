@@ -15,6 +15,7 @@ import numpy as np
 from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.bandits import LinearBandit
 from discreet.environments import LinearWorld, People, linear_world, play
+from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
 
 ACTIONS = 10  # in a round, by default
@@ -24,7 +25,7 @@ MOST_ROUNDS = 10**7  # each is simulated
 MOST_FEATURES = 150  # simulating takes time that grows with their cube: beyond, minutes
 POOL = 1e6  # numbers in the action sets that a run meets again and again
 BETTER = 0.5  # of uniform's regret
-MOST_RUNS = 20  # of the learner
+MOST_RUNS = 60  # of the learner: their median is off by a tenth, where single runs differ by half
 
 Tick = Callable[[int], object]  # told how many rounds were simulated
 
@@ -34,8 +35,9 @@ class Stream:
     """What is known before the first decision: all of it public.
 
     `features` is a dimension (actions spread evenly over the unit sphere, fresh every round); a
-    public sample of rows (n, d) in the unit ball, from which actions are drawn; or public action
-    sets (n, actions, d), one of which is drawn every round. Rewards lie in [-1, 1], their mean is
+    public sample of rows (n, d) in the unit ball, of which every round has different ones, drawn
+    at random (as many rows as actions: the same actions every round); or public action sets
+    (n, actions, d), one of which is drawn every round. Rewards lie in [-1, 1], their mean is
     linear in the features, of any direction; `gap` is how much more the best action is worth than
     the average one. With `clicks`, rewards are 0 or 1, so many of them 1 on average, and there is
     a constant beside the features. With `people`, so many come again and again, at random, and all
@@ -44,7 +46,7 @@ class Stream:
 
     features: Array | int  # dimension, rows or action sets, as above
     rounds: int  # decisions in all
-    actions: int | None = None  # 10, or those of the sets
+    actions: int | None = None  # 10 or as many as there are rows, or those of the sets
     noise: float | None = None  # std of a reward around its mean: 0.1, unless clicks; 1: +1 or -1
     delta: float = 1e-6  # of joint and shuffled trust; local trust is pure
     contributions: int = 1  # rounds in which one person may appear
@@ -78,6 +80,11 @@ class Stream:
                 "least as fast as their number"
             )
         integer("actions", self.offered, least=2)
+        if isinstance(self.features, np.ndarray) and self.offered > self.features.shape[-2]:
+            raise ValueError(
+                f"a round has {self.offered} different actions, and the public sample only "
+                f"{len(self.features)} rows: give more rows, or fewer actions"
+            )
         integer("contributions", self.contributions)
         one_of("visits", self.visits, ("first", "all"))
         if self.people is not None and integer("people", self.people) and self.contributions > 1:
@@ -113,9 +120,12 @@ class Stream:
     @property
     def offered(self) -> int:
         """Actions in a round."""
-        if isinstance(self.features, np.ndarray) and self.features.ndim == 3:
-            return int(self.features.shape[1])
-        return ACTIONS if self.actions is None else self.actions
+        if not isinstance(self.features, np.ndarray):
+            return ACTIONS if self.actions is None else self.actions
+        available = int(self.features.shape[-2])  # rows, or actions of a set
+        if self.features.ndim == 3:
+            return available
+        return min(ACTIONS, available) if self.actions is None else self.actions
 
     @cached_property
     def widest_gap(self) -> float:
@@ -142,8 +152,9 @@ class Stream:
         if not isinstance(features, np.ndarray):
             sphere = linear_world("sphere", dim=features, actions=self.offered, seed=0)
             return sphere.people(n, rng).features
-        places = rng.integers(len(features), size=n if features.ndim == 3 else (n, self.offered))
-        return np.asarray(features[places])
+        if features.ndim == 3:
+            return np.asarray(features[rng.integers(len(features), size=n)])
+        return np.asarray(features[_different(len(features), n, self.offered, rng)])
 
     def contexts(self, n: int, rng: np.random.Generator) -> Array:  # -> (n, actions, dim)
         """Action sets of the stand-in, in the unit ball."""
@@ -154,7 +165,8 @@ class Stream:
 
     def world(self, seed: int) -> LinearWorld:
         """A stand-in for the world; the seed decides its parameter."""
-        theta = np.random.default_rng(seed).standard_normal(self.known)
+        # Tagged: the bandit's coins have the same seed, and know nothing of theta.
+        theta = np.random.default_rng([seed, 3]).standard_normal(self.known)
         fraction = 1.0 if self.gap is None else self.gap / self.widest_gap
         theta *= fraction * self._largest_effect / np.linalg.norm(theta)
         if self.clicks is None:
@@ -178,8 +190,18 @@ class Forecast:
 
     @property
     def expected(self) -> float:
-        """Regret at the horizon, on average."""
+        """Regret at the horizon, on average: a run in a hundred that goes wrong can double it."""
         return float(self.regret[:, -1].mean())
+
+    @property
+    def median(self) -> float:
+        """Regret at the horizon: half of the runs have less."""
+        return float(np.median(self.regret[:, -1]))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where the regret of one more run lies, with probability .95."""
+        return one_more(self.regret[:, -1])
 
     @property
     def worst(self) -> float:
@@ -236,6 +258,19 @@ def forecast(
         regret[run] = curve[marks]
     name = "none" if math.isinf(epsilon) else trust
     return Forecast(name, float(epsilon), marks.astype(float), regret, float(uniform.mean()))
+
+
+def _different(
+    rows: int, n: int, k: int, rng: np.random.Generator
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """k different ones of so many rows, n times, every choice as likely: (n, k)."""
+    places = np.empty((n, 0), dtype=np.int64)
+    for taken in range(k):
+        place = rng.integers(rows - taken, size=n)  # among those that are left,
+        for earlier in np.sort(places, axis=1).T:
+            place += place >= earlier  # counted past those that are not
+        places = np.column_stack([places, place])
+    return places
 
 
 def _marks(rounds: int) -> np.ndarray[Any, np.dtype[np.int64]]:

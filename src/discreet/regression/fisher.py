@@ -10,9 +10,10 @@ says which. A stage releases g and H at the current theta; M, public, whitens th
 stage before. The budget, not the data, is split over stages, also where rows are very many:
 residuals do not shrink from stage to stage, so every stage is worth its part of mu^2, and giving
 all of it to the last one (as `central.py` does) gains nothing. Residuals are never clipped
-(clipping biases 0/1 labels); a row loses weight for the largest residual r(t) attainable, which is
-h, half the range of labels, where nothing is known yet, and more where a label would surprise.
-Weights depend on phi and the public theta alone, so the equation g = 0 stays unbiased.
+(clipping biases 0/1 labels; counts are clipped, in stages of their own: `counts.py`); a row loses
+weight for the largest residual r(t) attainable, which is h, half the range of labels, where nothing
+is known yet, and more where a label would surprise. Weights depend on phi and the public theta
+alone, so the equation g = 0 stays unbiased.
 
 Everything else is post-processing: the noise's distribution is known, H is shrunk, the stages are
 combined by their precision, and a prior N(0, radius^2/d I) takes over where the noise drowned the
@@ -63,16 +64,15 @@ class Weighting:
         return u, np.minimum(1.0, np.minimum(ratio / surprise, LONG * ratio**2))
 
 
-class Score(Protocol):
-    """How labels depend on t = Theta' phi, of m entries; theta is Theta (d, m), row by row."""
+class Terms(Protocol):
+    """What a row adds to gradient and information, at t = Theta' phi of m entries.
+
+    theta is Theta (d, m), row by row.
+    """
 
     @property
     def entries(self) -> int:
         """m."""
-
-    @property
-    def half_range(self) -> float:
-        """h: for every t some label is at least so far from its mean."""
 
     @property
     def slope(self) -> float:
@@ -90,20 +90,28 @@ class Score(Protocol):
     def joint(self) -> float:
         """(move of g and c H together / move of g)^2, proved where it is defined."""
 
-    def surprise(self, theta: Array) -> float:
-        """The largest r(t) / h of a row in the unit ball."""
-
     def statistics(self, weighting: Weighting, theta: Array, X: Array, y: Array) -> Parts:
         """g (d m,) and H (d m, d m) of a block: the only place where labels and rows are read."""
 
     def sensitivities(self, weighting: Weighting) -> tuple[float, float]:
         """How far one replaced row moves g (l2) and H (Frobenius)."""
 
-    def gram(self, information: Array) -> Array:
-        """The Gram matrix (d, d) of rows, in units of `slope`, from their information."""
-
     def target(self, noisy: Array, noise_std: float) -> Array | None:
         """What the information is drawn to where it is noise; None: a multiple of I."""
+
+
+class Score(Terms, Protocol):
+    """How labels depend on t, residuals never clipped."""
+
+    @property
+    def half_range(self) -> float:
+        """h: for every t some label is at least so far from its mean."""
+
+    def surprise(self, theta: Array) -> float:
+        """The largest r(t) / h of a row in the unit ball."""
+
+    def gram(self, information: Array) -> Array:
+        """The Gram matrix (d, d) of rows, in units of `slope`, from their information."""
 
     def within(self, theta: Array, radius: float) -> Array:
         """The nearest theta that is allowed: |t| <= radius."""
@@ -140,14 +148,14 @@ def scoring(problem: Problem, score: Score, radius: float) -> Estimate:
     fractions = (1 / PLAIN_STAGES,) * PLAIN_STAGES if problem.budget.off else FRACTIONS
     for number, fraction in enumerate(fractions, 1):
         sample = Sample(problem, problem.X, problem.y, mu * math.sqrt(fraction))
-        weighting = _first_weighting(problem)
+        weighting = first_weighting(problem)
         if stages:
             gram = score.gram(stages[-1].information) / n
             # tau beyond |u| r(t) / h for every row would weigh nothing: |t| <= |theta|, |phi| <= 1.
-            weighting = _weighting(gram, _tau(problem, score), score.surprise(theta))
+            weighting = weighting_of(gram, _tau(problem, score), score.surprise(theta))
         what = f"gradient and information, stage {number} of {len(fractions)}"
         stages.append(stage(sample, score, weighting, theta, what))
-        posterior = _posterior(stages, score, prior, n, problem.budget.off)
+        posterior = posterior_of(stages, score, prior, n, problem.budget.off)
         way = posterior.mean - theta
         length = math.sqrt(float(way @ stages[-1].information @ way) / (n * score.slope))
         way *= min(1.0, score.longest_step / max(length, 1e-300))
@@ -155,7 +163,7 @@ def scoring(problem: Problem, score: Score, radius: float) -> Estimate:
     return Estimate(theta, posterior.covariance + stages[-1].information_noise)
 
 
-def stage(sample: Sample, score: Score, weighting: Weighting, theta: Array, what: str) -> Stage:
+def stage(sample: Sample, score: Terms, weighting: Weighting, theta: Array, what: str) -> Stage:
     """One release, and what it says."""
     size = len(theta)
     n = len(sample.X)
@@ -208,7 +216,7 @@ def stage(sample: Sample, score: Score, weighting: Weighting, theta: Array, what
     )
 
 
-def _posterior(stages: list[Stage], score: Score, prior: Array, n: int, off: bool) -> Posterior:
+def posterior_of(stages: list[Stage], score: Terms, prior: Array, n: int, off: bool) -> Posterior:
     """theta from its score  J theta^ = J theta + sampling error + J (noise of the stages)."""
     last = stages[-1]
     J = last.information
@@ -241,14 +249,15 @@ def _combined(stages: list[Stage], size: float) -> Posterior:
     return combined
 
 
-def _first_weighting(problem: Problem) -> Weighting:
+def first_weighting(problem: Problem) -> Weighting:
+    """Nothing is known of the rows, or public ones stand for them."""
     d = problem.X.shape[1]
     if problem.public_X is None:
         return Weighting(Whitening.identity(d), 1.0)
-    return _weighting(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
+    return weighting_of(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
 
 
-def _weighting(gram: Array, tau: float, surprise: float) -> Weighting:
+def weighting_of(gram: Array, tau: float, surprise: float) -> Weighting:
     """Rows of mean square length 1, equal in all directions."""
     whitening = Whitening.from_gram(gram, floor=1e-8 / len(gram))
     return Weighting(whitening, min(tau, surprise * whitening.norm))

@@ -42,7 +42,8 @@ class PrivateGLM(PrivateRegressor):
     |theta| <= coef_bound in the units of x, public like every bound. Unset, it allows
     |<x, theta>| <= 10 (logistic), 6 (probit), 5 (poisson) or 3 label_bound (identity): models with
     odds of 22,000 to 1. It is also the prior: theta ~ N(0, (norm_bound coef_bound)^2/d I), in units
-    of 1/norm_bound. An intercept may be as large as norm_bound * coef_bound.
+    of 1/norm_bound, but for the identity link, whose stages learn theirs. An intercept may be as
+    large as norm_bound * coef_bound.
 
     Guarantee  (epsilon, delta), central, or pure epsilon, local: each person reports once.
 
@@ -56,7 +57,9 @@ class PrivateGLM(PrivateRegressor):
                    whose labels are 0 and 1; state it too
     contributions  the most rows that one person has
     trust          "central" or "local"
-    method         central "newton" (the default; Fisher scoring on noisy gradients), "erm"
+    method         central "newton" (the default; Fisher scoring on noisy gradients, of counts
+                   clipped around their mean; for the identity link the stages of
+                   PrivateLinearRegression), "erm"
                    (information-weighted regression 2025, Algorithms 13 and 14; needs a small
                    coef_bound, its noise grows like 1/mu_nu), "sgd" (re-weighted regression 2025,
                    Algorithms 1, 2 and 7); local "sgd" (Algorithms 8 to 10)
@@ -119,9 +122,9 @@ class PrivateGLM(PrivateRegressor):
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around `predict(X)` that hold with this probability, row by row.
 
-        From the distribution of the privacy noise and the sampling error, Var(y | x) as large as
-        the link allows (for poisson: as large as the mean). An interval for <x, theta>, carried
-        through nu.
+        From the distribution of the privacy noise and the sampling error: Var(y | x) as large as
+        a probability allows, as a histogram in the fit has told (poisson), or as the residuals are
+        (identity). An interval for <x, theta>, carried through nu.
         """
         t = super().predict(X)
         if self._estimate.covariance is None:

@@ -1,4 +1,9 @@
-"""Fisher scoring (`fisher.py`) for one number t = <phi, theta> and a link nu."""
+"""Newton's method for one number t = <phi, theta> and a link nu.
+
+Logistic and probit regression are Fisher scoring (`fisher.py`). Counts are clipped (`counts.py`).
+The identity link is least squares, for which there are the stages of `PrivateLinearRegression`
+(`central.py`): they clip residuals as far as sketches of them allow.
+"""
 
 import math
 from dataclasses import dataclass
@@ -7,7 +12,9 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.links import BoundedLink
+from discreet.regression import central
 from discreet.regression.base import Estimate, Problem
+from discreet.regression.counts import counts
 from discreet.regression.fisher import Weighting, scoring
 from discreet.regression.rows import Parts
 
@@ -16,7 +23,21 @@ GRAM_COST = 0.25  # (move of the information / move of the gradient)^2; at most 
 
 def newton(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """theta with |theta| <= radius and the covariance of its error."""
+    if model.link.name == "identity":
+        return _least_squares(problem, model, radius)
+    if model.link.name == "poisson" and not problem.budget.off:
+        return counts(problem, model, radius)
     return scoring(problem, LinkScore(model), radius)
+
+
+def _least_squares(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
+    """The stages of linear regression, which count theta in units of the label bound."""
+    known = problem.public_X is not None
+    found = (central.public_covariates if known else central.information_weighted)(problem)
+    theta = found.theta * model.unit
+    theta = theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
+    covariance = None if found.covariance is None else found.covariance * model.unit**2
+    return Estimate(theta, covariance)
 
 
 @dataclass(frozen=True)

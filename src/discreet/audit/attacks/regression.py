@@ -156,7 +156,12 @@ def _linear(method: str, **options: Any) -> Make:
 
 def _glm(method: str, **options: Any) -> Make:
     return lambda claim, noise: PrivateGLM(
-        claim.epsilon, claim.delta, method=method, noise=noise, random_state=0, **UNIT, **options
+        claim.epsilon,
+        claim.delta,
+        method=method,
+        noise=noise,
+        random_state=0,
+        **{**UNIT, **options},
     )
 
 
@@ -257,6 +262,19 @@ _fits(
     Fit(_glm("newton", coef_bound=0.05), _zeros(10, 1), LABELS),
     attainable=0.94,
     effort=0.6,
+)
+COUNTS = np.tile(np.arange(0.0, 5.0), 200)
+# Counts around 2 teach the mean; the canary's are at the bound, on rows of opposite directions:
+# both are clipped, and move every gradient by nearly 2 S.
+_fits(
+    "glm counts",
+    Fit(
+        _glm("newton", link="poisson", label_bound=100.0),
+        (np.ones((1000, 1)), COUNTS),
+        ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0)),
+    ),
+    attainable=0.93,
+    effort=0.3,
 )
 # The same for two classes. For more, opposite rows of one class: 1/(1 + GRAM_COST) of mu^2, among
 # rows of all classes, from which the frame is learned.
