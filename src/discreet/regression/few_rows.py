@@ -1,20 +1,22 @@
 """Where rows are few: private regression by Gram matrices, then many small steps.
 
 A stage of `central.py` plans by a sketch and releases a Gram matrix beside the moment. Where rows
-are few, neither stands out of its noise. What does is found in other portions:
+are few, neither stands out of its noise by much. What does is found in other portions:
 
     gram = sum w x x',  w = min(1, 1/|x|^2)                  a few times, each whitened by the last
-    moment = sum w x clip(r, R(phi)),  inside = #{|r| < R(phi)},  trace = sum w |x|^2      in steps
+    moment = sum w x kept(r),  inside = #{|r| < R(phi)},  trace = sum w |x|^2,  rest = sum g
 
-A step clips at about half a standard deviation of the residuals that are expected after the steps
-before, so its noise falls with them. For normal errors the slope of a clipped residual falls less
-than its bound does. `inside` tells how large label noise is, and `trace` how much weight rows have:
-one number each, they cost little. Steps are combined by their known noise. The error of the Gram
-matrix fades with every step, because the moment around the right theta is zero whatever it is.
+in steps, where a residual r = kept + g is cut at R(phi). `inside` tells how large label noise is,
+`trace` how much weight rows have, and `rest` what clipping hides (`skew.py`): one number each, they
+cost little. Steps are combined by their known noise. The error of the Gram matrix fades with every
+step, because the moment around the right theta is zero whatever it is.
 
-So short a clip finds something like a median: labels with a skewed error are biased. That is why
-this is for few rows, where noise is more than bias, and why labels that spread over half of their
-range, as those of two values do, are clipped less or not at all.
+Where rows are fewest, a step clips at about half a standard deviation of the residuals that are
+expected after the steps before: for normal errors the slope of a clipped residual falls less than
+its bound does. So short a clip finds something like a median. Labels with a skewed error are
+biased, by no more than noise; labels that spread over half of their range, as those of two values
+do, are clipped less or not at all. Where there are more rows, a sketch after the first steps plans
+the clip of the others, and counts what was learned before as far as it agrees with it.
 """
 
 import math

@@ -23,6 +23,7 @@ from discreet.regression.sample import Sample
 
 SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.065  # fraction of the residual sum of squares that clipping may cut off
+ONE_SKETCH = 3.0  # standard deviations of a count, where one sketch plans all that is left
 ALARM = 3.0  # standard deviations by which a one-sided tail must stand out of its noise
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
@@ -129,18 +130,23 @@ def sketch_residuals(sample: Sample, predictive: Predictive) -> Sketch:
         sensitivity=sample.problem.budget.contributions * math.sqrt(2),
         what="sketch of residuals",
     )
-    return _sketch(np.zeros(0), released, record.scale, len(sample.X), predictive)
+    return _sketch(np.zeros(0), released, record.scale, len(sample.X), predictive, ONE_SKETCH)
 
 
-def _sketch(lengths: Array, sides: Array, std: float, n: int, predictive: Predictive) -> Sketch:
-    """From fractions by length, and released counts by level and side with noise of this std."""
+def _sketch(
+    lengths: Array, sides: Array, std: float, n: int, predictive: Predictive, sure: float = 2.0
+) -> Sketch:
+    """From fractions by length, and released counts by level and side with noise of this std.
+
+    Levels with less than `sure` standard deviations are taken to be empty.
+    """
     sides = sides.reshape(2, 2, len(LEVELS))
     # No residual is beyond the limit: what is counted there is noise.
     sides = sides * (math.sqrt(predictive.noise) * LOWER < predictive.limit)
     counts = sides.sum(axis=(0, 1))
     return Sketch(
         lengths=lengths,
-        levels=_normalised(_sure(counts, 2 * std)),
+        levels=_normalised(_sure(counts, 2 * std, sure)),
         excess=_excess(sides, std) / n,
         level_std=2 * std / n,  # of a sum of four counts
         residuals=Residuals(LEVELS, counts, 2 * std, n, predictive.noise),
@@ -377,9 +383,9 @@ def _bins(values: Array, edges: Array) -> NDArray[np.int64]:
     return np.minimum(np.searchsorted(edges, values), len(edges) - 1)
 
 
-def _sure(counts: Array, std: float) -> Array:
+def _sure(counts: Array, std: float, times: float = 2.0) -> Array:
     """Counts that stand out of their noise; the others are taken to be zero."""
-    return np.where(counts > 2 * std, counts, 0.0)
+    return np.where(counts > times * std, counts, 0.0)
 
 
 def _excess(sides: Array, std: float) -> Array:  # (2, 2, levels) -> (2, levels)
