@@ -22,7 +22,7 @@ from discreet.regression import OLS, SSP, AdaSSP, PrivateGLM, PrivateLinearRegre
 from discreet.regression.base import IN_A_CLUSTER
 from discreet.regression.rows import added, some_places, sums
 
-N, D = 1500, 4
+N, D = 4500, 4
 THETA = np.array([0.5, -0.2, 0.1, 0.3])
 SECRET = 0.123456789
 
@@ -289,7 +289,7 @@ def test_data_frames__are_rows_with_names_and_empty_partitions_are_nothing(every
 def test_rows__never_travel(monkeypatch):
     """Every value that leaves a block is as small for many rows as for few."""
     sizes = {}
-    for n in (2000, 8000):
+    for n in (8000, 32_000):
         seen = []
 
         def spied(*arguments, original=distributed_rows._answer, seen=seen):
@@ -304,8 +304,8 @@ def test_rows__never_travel(monkeypatch):
             model.fit(da.from_array(X, chunks=(n // 4, D)), da.from_array(y, chunks=n // 4))
         monkeypatch.undo()
         sizes[n] = seen
-    assert len(sizes[2000]) == 4 * 7  # four stages, three of them with a sketch, one pass each
-    assert sizes[2000] == sizes[8000]
+    assert len(sizes[8000]) == 4 * 7  # four stages, three of them with a sketch, one pass each
+    assert sizes[8000] == sizes[32_000]
 
 
 def test_noise__never_leaves_the_driver(everywhere):
