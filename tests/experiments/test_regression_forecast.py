@@ -46,12 +46,14 @@ def test_answer__is_the_mean_of_fits_to_stand_ins():
     assert (plain.error, plain.price, plain.needed) == (plain.plain, 1.0, None)
 
 
-def test_simulated__foresees_rare_directions_that_the_formula_underrates():
+def test_simulated__foresees_rare_directions_as_other_fits_measure_them():
     basis = np.eye(8)[np.minimum(np.random.default_rng(0).geometric(0.5, 3000) - 1, 7)]
     known = {"trust": "central", "noise": 0.1, "runs": 12}
     fresh = simulated(basis, 2000, 1.0, 1e-6, **known, seed=1)
     ratio = simulated(basis, 2000, 1.0, 1e-6, **known).error / fresh.error
-    assert 1 / 1.25 < ratio < 1.25
+    # Single fits differ by .31: the ratio of two means of 12 by .127 (in logs), and 1.5 are 3.2
+    # deviations, one false alarm in 700.
+    assert 1 / 1.5 < ratio < 1.5
 
 
 def test_simulated__an_interval_of_19_in_20_covers_about_that_many():
