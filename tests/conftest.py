@@ -57,6 +57,8 @@ SLOW = (
     "comes_close_and_catches_half_the_noise[projection-free bandit pure]",
     "regression-central-contributions-ignored-by-a-fit]",
     "test_attack__stays_below_the_claim[search cv]",
+    "test_attack__stays_below_the_claim[linear regression information-weighted, few rows]",
+    "comes_close_and_catches_half_the_noise[streaming frank-wolfe blt, two rows of one user]",
     "test_attack__stays_below_the_claim[linear bandit, first visit in another window]",
     "test_batch_keeps_promise__three_reports_in_batches_of_any_sizes_keep_it[sizes0]",
     "test_attack__twice_epsilon_of_a_batch_is_caught[barrier bandit central-6000]",

@@ -545,6 +545,24 @@ def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else(
     assert lost["sphere", "auto"] < 1.3 * lost["sphere", None]
 
 
+def test_half_life__windows_that_share_the_budget_are_planned_as_short_as_they_will_be():
+    bandit = LinearBandit(5, 50_000, unit="person", visits="all", half_life="auto",
+                          seed=0, noise=SeededNoise(0))  # fmt: skip
+    bandit.decide_many(np.zeros((20_000, 2, 5)))
+    bandit._belief = replace(bandit._belief, moved=True)
+    opened, rounds, left = bandit._belief.windows, bandit.rounds, 1.0
+    shares = []
+    while rounds < 50_000:
+        size = bandit._estimator.size_after(bandit._belief, rounds, opened)
+        rounds += size
+        to_come = bandit._windows(bandit._estimator, bandit._belief, rounds, opened + 1)
+        shares.append(left / (1 + to_come))
+        left -= shares[-1]
+        opened += 1
+    assert len(shares) > 20
+    assert max(shares) < 1.5 * min(shares)  # none has next to nothing
+
+
 @pytest.mark.parametrize("value", ["never", 1, math.nan, math.inf, -5])
 def test_half_life__bad_values_are_refused(value):
     with pytest.raises(ValueError, match="half_life must be"):

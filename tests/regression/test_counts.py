@@ -93,7 +93,9 @@ def test_clipped_mean__is_the_sum_over_all_counts_and_its_derivative(spread, nu)
         return float(p @ np.clip(y, low, high))
 
     for low, high in ((0.0, 1.0), (0.0, 4.0), (2.0, 9.0), (10.0, 30.0), (0.0, 0.4), (3.0, 7.5)):
-        m, slope = clipped_mean(spread, np.array([nu]), np.array([low]), np.array([high]))
+        m, slope = clipped_mean(
+            spread, np.array([nu]), np.array([low]), np.array([high]), np.array([True])
+        )
         assert m[0] == pytest.approx(summed(nu, low, high), rel=1e-9, abs=1e-12)
         ahead, behind = (summed(nu * math.exp(h), low, high) for h in (1e-4, -1e-4))
         if high == int(high):
@@ -204,3 +206,37 @@ def test_counts__zero_constant_and_few_rows_and_huge_bounds_give_finite_results(
                                fit_intercept=True, random_state=0).fit(X, y)  # fmt: skip
             assert np.isfinite(model.coef_).all()
             assert np.isfinite(model.intercept_)
+
+
+def fitted_mean(y, X, label_bound, epsilon):
+    model = PrivateGLM(epsilon, link="poisson", norm_bound=1.0, label_bound=label_bound,
+                       fit_intercept=True, random_state=0).fit(X, y)  # fmt: skip
+    return float(model.predict(X).mean())
+
+
+@pytest.mark.parametrize("label_bound", [1.0, 7.0])
+def test_counts__labels_that_are_bounded_by_nature_have_the_mean_that_a_plain_fit_finds(
+    label_bound,
+):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (20_000, 2))
+    y = rng.binomial(int(label_bound), 0.5 + 0.3 * X[:, 0]).astype(float)
+    plain = fitted_mean(y, X, label_bound, math.inf)
+    assert fitted_mean(y, X, label_bound, 1.0) == pytest.approx(plain, rel=0.03)
+    assert plain == pytest.approx(y.mean(), rel=0.01)
+
+
+def test_counts__most_of_them_zero_do_not_make_a_step_run_away():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-0.5, 0.5, (20_000, 2))
+    y = rng.poisson(20.0, len(X)) * (rng.random(len(X)) < 0.4)
+    for epsilon in (1.0, 10.0):
+        assert 0.8 < fitted_mean(y.astype(float), X, 100.0, epsilon) / y.mean() < 1.25
+
+
+@pytest.mark.parametrize("spread", [Dispersion(), Dispersion(base=3.0)])
+def test_dispersion__huge_means_are_normal_without_a_jump(spread):
+    nu = np.array([0.999e9, 1.001e9])
+    k = np.floor(nu + np.sqrt(nu))
+    below = spread.below(nu, k)[0]
+    assert below[0] == pytest.approx(below[1], abs=1e-3)

@@ -206,13 +206,8 @@ _LOCAL = {
 def _glm(learner: Any, promise: Guarantee) -> Names:
     if learner.link == "poisson" and learner.method_ == "newton" and learner.public_X is None:
         yield "glm counts"
-    if learner.link == "identity" and learner.method_ == "newton":
-        few = ", few rows" if _has_small_steps(promise) else ""
-        yield (
-            f"linear regression information-weighted{few}"
-            if learner.public_X is None
-            else "linear regression public covariates"
-        )
+    if learner.link == "identity" and learner.method_ == "newton" and learner.public_X is None:
+        yield "glm identity"
     if learner.link != "logistic":
         return
     if promise.trust == "local":

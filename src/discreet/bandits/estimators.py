@@ -151,9 +151,13 @@ class Estimator(ABC):
         """The length of a window, as a fraction of the rounds before it."""
         return GROWTH if self.share is None else SHARED_GROWTH
 
+    def planned(self, belief: Any, rounds: int, windows: int) -> int:
+        """`size`, if what is known is all that will be known by then."""
+        return self.size(rounds, windows)
+
     def size_after(self, belief: Any, rounds: int, windows: int) -> int:
         """`size`, when so much is known."""
-        return self.size(rounds, windows)
+        return self.planned(belief, rounds, windows)
 
     def mu(self, share: float | None) -> float:
         """What a window with this share of mu^2 spends."""
@@ -214,10 +218,14 @@ class InformationWeighted(Estimator):
         """As always, but no longer than half of the half-life."""
         return self._shortened(super().size(rounds, windows), rounds, moved=False)
 
+    def planned(self, belief: Belief, rounds: int, windows: int) -> int:
+        """Shorter once theta was seen to move."""
+        return self._shortened(super().size(rounds, windows), rounds, belief.moved)
+
     def size_after(self, belief: Belief, rounds: int, windows: int) -> int:
         """Where rewards come late or seldom: as many decisions as make a first window of them."""
         if belief.steady or not belief.answered:
-            return self._shortened(super().size(rounds, windows), rounds, belief.moved)
+            return self.planned(belief, rounds, windows)
         wanted = self.first / belief.answered
         if belief.informed:
             wanted = max(wanted, self.growth * (rounds - belief.waited))

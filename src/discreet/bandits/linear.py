@@ -266,9 +266,11 @@ class LinearBandit(Bandit):
         if self.horizon is None:
             return sharing(FRACTION)
         windows = 1  # the more windows, the noisier each, and the longer the first
-        while self._windows(recipe := sharing(1 / windows)) > windows:
+        while True:
+            recipe = sharing(1 / windows)
+            if self._windows(recipe, recipe.prior) <= windows:
+                return recipe
             windows += 1
-        return recipe
 
     @property
     def belief(self) -> Any:
@@ -370,12 +372,13 @@ class LinearBandit(Bandit):
             return size
         return min(size, max(1, self.horizon // 3))  # some rounds must be left to profit
 
-    def _windows(self, estimator: Estimator, rounds: int = 0, opened: int = 0) -> int:
+    def _windows(self, estimator: Estimator, belief: Any, rounds: int = 0, opened: int = 0) -> int:
         """How many windows are to come, up to the horizon: public."""
         assert self.horizon is not None
         count = 0
         while rounds < self.horizon:
-            rounds += self._at_first(estimator.size(rounds, opened + count), rounds)
+            size = estimator.planned(belief, rounds, opened + count)
+            rounds += self._at_first(size, rounds)
             count += 1
         return count
 
@@ -390,7 +393,7 @@ class LinearBandit(Bandit):
         left = 1 - ledger.spent()
         if self.horizon is None:
             return FRACTION * left
-        windows = 1 + self._windows(self._estimator, self.rounds + size, opened + 1)
+        windows = 1 + self._windows(self._estimator, self._belief, self.rounds + size, opened + 1)
         return min(1 / windows, 1 - RESERVE) * left
 
     def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:

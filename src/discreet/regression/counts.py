@@ -47,6 +47,7 @@ FRACTIONS = (0.03, 0.03, 0.04, 0.06, 0.78)  # of mu^2, over the stages
 HISTOGRAMS = (0.0, 0.0, 0.0, 0.02, 0.04)  # of mu^2, before a stage
 SLACK = (0.0, 0.25, 0.1, 0.02, 0.0)  # added to v: the start may be off by more than noise
 GRAM_COST = 0.25  # (move of the information / move of the gradient)^2; at most 1/4
+FARTHEST = 1.0  # move of t in a stage, in root mean square
 STEP = 0.001  # of t, for a derivative
 
 
@@ -57,6 +58,7 @@ def counts(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     more = 1.0
     start = Estimate(np.zeros(d), None)
     now, information = _step(problem, LogScore(model), first_weighting(problem), start, radius, 0)
+    length = math.sqrt(min(float(np.trace(information)) / n, 1.0))  # of a row
     for number in range(1, len(FRACTIONS)):
         covariance = np.asarray(now.covariance)
         if HISTOGRAMS[number]:
@@ -66,8 +68,21 @@ def counts(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
             spread, more = released_dispersion(sample, model, now.theta, v)
         score = CountScore(model, spread, more, covariance, SLACK[number])
         weighting = weighting_of(information / n, _tau(problem), math.inf)
-        now, information = _step(problem, score, weighting, now, radius, number)
+        after, information = _step(problem, score, weighting, now, radius, number)
+        now = _no_further(now.theta, after, information, length)
     return now
+
+
+def _no_further(start: Array, found: Estimate, information: Array, length: float) -> Estimate:
+    """At most FARTHEST from start in t, because exp runs away from its tangent; the rest is error.
+
+    `length` is that of a row, in root mean square.
+    """
+    way = found.theta - start
+    change = float(way @ information @ way) / max(float(np.trace(information)), 1e-300)
+    move = length * math.sqrt(max(change, 0.0))  # of t, in root mean square over rows
+    rest = way * max(1 - FARTHEST / max(move, 1e-300), 0.0)
+    return Estimate(found.theta - rest, np.asarray(found.covariance) + np.outer(rest, rest))
 
 
 def _step(
@@ -94,7 +109,7 @@ def _step(
 class LogScore:
     """log(y + 1/2) as the label of a linear model, around theta = 0."""
 
-    model: BoundedLink
+    model: BoundedLink  # for the bound on labels
 
     entries = 1
     gram_cost = GRAM_COST
@@ -126,11 +141,11 @@ class LogScore:
 class CountScore:
     """The clipped score of counts."""
 
-    model: BoundedLink
-    spread: Dispersion
+    model: BoundedLink  # nu
+    spread: Dispersion  # Var(y) / nu of every row
     dispersion: float  # Var(y) / nu of rows of average information
     covariance: Array  # (d, d), of the error of theta
-    slack: float
+    slack: float  # added to the variance of t
 
     entries = 1
     gram_cost = GRAM_COST
@@ -151,7 +166,8 @@ class CountScore:
         c = np.maximum(np.sqrt(nu * (self.spread.at(nu) + nu * v)), S / size)
         low = np.maximum(np.floor(nu - c), 0.0)
         high = np.minimum(np.ceil(nu + c), self.model.unit)
-        m, slope = clipped_mean(self.spread, nu, low, high)
+        # label_bound cuts nothing off, by assumption: counts stay below it, whatever their model.
+        m, slope = clipped_mean(self.spread, nu, low, high, high < self.model.unit)
         psi = np.clip(labels(self.model, y), low, high) - m
         r = np.maximum(high - m, m - low)
         w = np.minimum(1.0, S / np.maximum(size * r, 1e-100))
@@ -169,28 +185,30 @@ class CountScore:
 
 
 def clipped_mean(
-    spread: Dispersion, nu: Array, low: Array, high: Array
+    spread: Dispersion, nu: Array, low: Array, high: Array, cut: Array
 ) -> tuple[Array, Array]:  # (n,), (n,)
     """m = E[clip(Y, low, high)] and its derivative in t = log nu, low and high kept.
+
+    Where `cut` is not, Y is taken to stay below high: m = E[max(Y, low)], at most high.
 
     For Poisson the derivative is E[clip(Y) (Y - nu)] = nu E[clip(Y + 1) - clip(Y)]
     = nu P(low <= Y < high) for integers low and high: at most nu, and at least Var(clip(Y)).
 
     >>> one, two, four = np.array([1.0]), np.array([2.0]), np.array([4.0])
-    >>> clipped_mean(Dispersion(), two, one, four)[0].round(2)  # 1 e^-2 + 2 e^-2 + ...
+    >>> clipped_mean(Dispersion(), two, one, four, four > 0)[0].round(2)  # 1 e^-2 + 2 e^-2 + ...
     array([2.06])
     """
-    mean, inside = _clipped_mean(spread, nu, low, high)
+    mean, inside = _clipped_mean(spread, nu, low, high, cut)
     if spread.poisson:
         return mean, nu * np.maximum(inside, 0.0)
-    ahead = _clipped_mean(spread, nu * math.exp(STEP), low, high)[0]
+    ahead = _clipped_mean(spread, nu * math.exp(STEP), low, high, cut)[0]
     return mean, np.clip((ahead - mean) / STEP, 0.0, 2 * nu)
 
 
 def _clipped_mean(
-    spread: Dispersion, nu: Array, low: Array, high: Array
+    spread: Dispersion, nu: Array, low: Array, high: Array, cut: Array
 ) -> tuple[Array, Array]:  # m, P(low <= Y < high)
-    top, below_top = spread.below(nu, np.ceil(high) - 1)
+    top, below_top = (np.where(cut, each, 1.0) for each in spread.below(nu, np.ceil(high) - 1))
     bottom, below_bottom = spread.below(nu, low - 1)
     mean = nu * (below_top - below_bottom) + high * (1 - top) + low * bottom
     # Inside its range also where a distribution function is not accurate (means beyond 10^15).

@@ -29,6 +29,7 @@ EDGES = 2.0 ** np.arange(-3, 17)  # of bins of nu
 MIDDLES: Array = np.asarray(2.0 ** (np.arange(len(EDGES) + 1) - 3.5), dtype=np.float64)
 POINTS = 300  # at most so many values of y where means of q are computed
 MORE = 2.0 ** (np.arange(41) / 6)  # values of Var(y) / nu where they are
+HUGE = 1e9  # means beyond it are as good as normal; exact functions become slow there
 LEVELS = 2.0 ** (np.arange(-48, 49) / 8)  # candidates for base - 1, and for growth
 
 
@@ -145,8 +146,16 @@ def _means_of_q(nu: float, most: float) -> Array:
 
 
 def _poisson(k: Array, nu: Array) -> Array:
-    return np.where(k < 0, 0.0, scipy.special.pdtr(np.maximum(k, 0.0), nu))
+    exact = scipy.special.pdtr(np.maximum(k, 0.0), np.minimum(nu, HUGE))
+    return np.where(k < 0, 0.0, np.where(nu > HUGE, _normal(k, nu, 1.0), exact))
 
 
 def _binomial(k: Array, size: Array, more: Array) -> Array:
-    return np.where(k < 0, 0.0, scipy.special.betainc(size, np.maximum(k, 0.0) + 1, 1 / more))
+    nu = size * (more - 1)
+    small = np.minimum(size, HUGE / (more - 1))
+    exact = scipy.special.betainc(small, np.maximum(k, 0.0) + 1, 1 / more)
+    return np.where(k < 0, 0.0, np.where(nu > HUGE, _normal(k, nu, more), exact))
+
+
+def _normal(k: Array, nu: Array, more: Array | float) -> Array:
+    return np.asarray(scipy.special.ndtr((k + 0.5 - nu) / np.sqrt(nu * more)))

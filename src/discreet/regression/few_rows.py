@@ -151,8 +151,8 @@ class Known:
 
     both: SkewPosterior  # theta, and what clipping hides
     theta: Posterior  # the same, its prior fitted
-    noise: LabelNoise
-    weight: Weight
+    noise: LabelNoise  # how large it is
+    weight: Weight  # that rows have
     clip: Clip | None = None  # None before it is planned
     least: float = 1.0  # R of the step that clipped most
 
