@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --progress-bar on
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
+# One worker more than processors: some tests wait for servers and browsers.
+PYTEST = $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test thorough lint docs docs-links bench figures-check papers dist notes lock clean
@@ -19,10 +21,10 @@ serve: $(VENV)/.serves  ## The decision service on a store that is thrown away, 
 	$(BIN)/discreet serve --demo
 
 test: $(VENV)/.develops lint $(BROWSER) $(CLIENT)  ## All checks and all tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST)
 
 thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`
-	$(BIN)/python -m pytest -n auto --dist worksteal -m thorough
+	$(PYTEST) -m thorough
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/ruff check .

@@ -47,7 +47,7 @@ def test_cli__version_as_an_option_too(capsys):
 
 
 def test_cli__a_weak_budget_is_told_in_words(capsys, tmp_path):
-    arguments = ["forecast", "--dim", "2", "--rows", "100", "--out", str(tmp_path)]
+    arguments = ["forecast", "--dim", "2", "--rounds", "100", "--out", str(tmp_path)]
     assert main([*arguments, "--epsilon", "50", "--delta", "0.9"]) == 0
     error = capsys.readouterr().err
     assert "epsilon = 50 promises next to nothing" in error
