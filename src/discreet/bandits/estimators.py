@@ -47,11 +47,11 @@ from discreet.state import Stateful, value
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
 SELDOM = 0.5  # of decisions that have a reward: fewer make windows long
-# The same for half_life="auto", where a change shows at the end of a window: until one has shown,
-# from BEGIN first windows on, and after that.
-STILL = 0.1
-BEGIN = 60
-MOVING = 0.01
+# Longest windows for half_life="auto", as fractions of the rounds before: a change shows at the end
+# of a window.
+STILL = 0.1  # until a change has shown
+MOVING = 0.01  # after that
+BEGIN = 60  # times the first window: so many rounds have windows of any length, unless one has
 SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 BLOCK = 4096  # rows that are folded together: what is computed from them stays in the cache
 NOISE = 0.1  # of the largest variance that rewards can have, before anything is known

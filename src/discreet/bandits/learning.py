@@ -255,9 +255,8 @@ def learned(
     posterior = posterior.with_prior(prior_precision(d, radius, belief.constant))
     rest = max(variance - signal, REST * variance) if R < E else variance
     noise_now = rest * rho2
-    if not isinstance(
-        half_life, str | None
-    ):  # a belief that forgets stays wide: residuals say less about nu
+    # A belief that forgets stays wide: residuals say less about nu.
+    if not isinstance(half_life, str | None):
         noise_now = nu * (noise_now / nu) ** (1 - min(explained / nu, 1.0))
     longest = max(whitening.norm, 1.0)
     return Belief(

@@ -167,7 +167,6 @@ class Clippings:
     kept: Array  # second moment of what is left
     slope: Array  # fraction of residuals that are not cut
     slope_std: Array  # its standard error
-    rest: Array  # mean of what is cut off
     allowed: NDArray[np.bool_]  # neither too many residuals nor too much of their squares are cut
 
 
@@ -193,7 +192,6 @@ def clippings(sketch: Sketch, predictive: Predictive) -> Clippings:
         kept=(square - cut - 2 * c * over) @ levels * predictive.noise,
         slope=slope,
         slope_std=sketch.level_std * np.sqrt(np.sum(changes**2, axis=1)),
-        rest=over @ levels * std,
         allowed=allowed,
     )
 
