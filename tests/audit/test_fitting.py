@@ -49,7 +49,7 @@ def test_attacks_on__fit_what_the_learner_was_made_with(learner, expected):
 
 def test_attacks_on__a_fitted_regression_by_its_method():
     rng = np.random.default_rng(0)
-    X = rng.uniform(-1, 1, (1500, 2)) / 2
+    X = rng.uniform(-1, 1, (10_000, 2)) / 2
     bounds = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True, "random_state": 0}
     for method in ("information-weighted", "single-pass", "reweighted", "sgd"):
         model = PrivateLinearRegression(2.0, method=method, **bounds).fit(X, X[:, 0])

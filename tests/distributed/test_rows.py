@@ -23,6 +23,7 @@ from discreet.regression.base import IN_A_CLUSTER
 from discreet.regression.rows import added, some_places, sums
 
 N, D = 4500, 4
+MANY = 8.0  # an epsilon at which so many rows are fitted in stages, not in small steps
 THETA = np.array([0.5, -0.2, 0.1, 0.3])
 SECRET = 0.123456789
 
@@ -299,7 +300,7 @@ def test_rows__never_travel(monkeypatch):
 
         monkeypatch.setattr(distributed_rows, "_answer", spied)
         X, y = data(n)
-        model = PrivateLinearRegression(norm_bound=2.0, random_state=0)
+        model = PrivateLinearRegression(MANY, norm_bound=2.0, random_state=0)
         with dask.config.set(scheduler="synchronous"):
             model.fit(da.from_array(X, chunks=(n // 4, D)), da.from_array(y, chunks=n // 4))
         monkeypatch.undo()
@@ -336,7 +337,7 @@ def test_worker__killed_on_the_way_changes_nothing_and_nothing_is_released_twice
         ]
         table = da.concatenate(parts)
         noise = Anchored(1)
-        model = PrivateLinearRegression(norm_bound=2.0, noise=noise)
+        model = PrivateLinearRegression(MANY, norm_bound=2.0, noise=noise)
         return model.fit(table[:, :D], table[:, D]), noise.drawn
 
     killed = []

@@ -326,7 +326,9 @@ def test_excess__is_seen_of_signs_and_of_predictions_and_not_made_of_noise():
     assert (seen[:, 0, 5] > 0).mean() > 0.95  # 8.5 deviations
     assert (seen[:, 1, 6] < 0).mean() > 0.95
     elsewhere = np.delete(seen, [5, 6], axis=2)
-    assert (elsewhere != 0).mean() < 0.005
+    assert (elsewhere != 0).mean() < 0.015
+    # The alarm is at 177 or more: what is hardly beyond it counts little.
+    assert np.median(np.abs(elsewhere[elsewhere != 0])) < 100
 
 
 def test_sketch__residuals_of_signs_are_even_but_large_ones_are_against_the_prediction():

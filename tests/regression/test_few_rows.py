@@ -16,13 +16,22 @@ from discreet.regression.few_rows import (
     GRAM_BOUND,
     LIMIT,
     SKETCHED,
+    WEIGHTED,
     LabelNoise,
-    _gram,
+    _covariates,
     few_rows,
     has_few_rows,
 )
 from discreet.regression.skew import SkewPosterior
-from discreet.regression.stages import Predictive, Stage, step_sums
+from discreet.regression.stages import (
+    LEVELS,
+    Predictive,
+    Sketch,
+    Stage,
+    clippings,
+    step_sums,
+    weighted_gram,
+)
 
 UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 
@@ -61,10 +70,11 @@ def test_step__a_row_is_at_most_one_clip_and_rest_one_count_one_weight(X, y, see
     assert math.hypot(length, rest[0]) <= 1 + 1e-9
     assert inside[0] in (0.0, 1.0)
     assert 0 <= trace[0] <= GRAM_BOUND * (1 + 1e-9)
-    assert np.linalg.norm(_gram(whitening, X, np.zeros(1))[0]) <= 1 + 1e-9
+    for tau in (1.0, 3.0, GRAM_BOUND):
+        assert np.linalg.norm(weighted_gram(whitening, tau, X, np.zeros(1))[0]) <= tau * (1 + 1e-9)
 
 
-@pytest.mark.parametrize(("n", "contributions"), [(200, 1), (200, 3), (1200, 1)])
+@pytest.mark.parametrize(("n", "contributions"), [(200, 1), (200, 3), (1200, 1), (6000, 1)])
 def test_few_rows__all_releases_together_cost_the_budget(n, contributions):
     X, y, _ = world(n, 0, d=3)
     p = problem(X, y, Budget(1.0, 1e-6, contributions))
@@ -72,7 +82,47 @@ def test_few_rows__all_releases_together_cost_the_budget(n, contributions):
     sketched = any("sketch" in release.what for release in p.ledger.releases)
     assert sketched is (n * p.budget.mu / (3 * contributions) > SKETCHED)
     assert p.ledger.spent() == pytest.approx(1.0)
-    assert p.ledger.releases[0].sensitivity == pytest.approx(contributions * math.sqrt(2))
+    weighted = n * p.budget.mu / (3 * contributions) > WEIGHTED
+    least = contributions * math.sqrt(2)
+    assert p.ledger.releases[0].sensitivity >= (1.5 * least if weighted else least * (1 - 1e-9))
+
+
+def rare(n, fraction, seed):
+    """All of theta lies along a direction that a fraction of the rows has."""
+    rng = np.random.default_rng([seed, n])
+    X = np.column_stack([np.zeros(n), sphere(n, 3, seed)])
+    X[rng.random(n) < fraction] = np.eye(4)[0]
+    return X, np.clip(0.7 * X[:, 0] + 0.1 * rng.standard_normal(n), -1, 1)
+
+
+def test_covariates__a_rare_direction_has_the_information_that_steps_give_it():
+    """Rows of it are long when whitened: each weighs little, and steps must know how little."""
+    for seed in range(5):
+        X, y = rare(12_000, 0.03, seed)
+        covariates = _covariates(problem(X, y, seed=seed))
+        H = covariates.whitening.matrix @ covariates.gram @ covariates.whitening.matrix
+        (true,) = weighted_gram(covariates.whitening, GRAM_BOUND, X, y)
+        assert 0.4 < H[0, 0] / true[0, 0] < 1.4  # .01 where rows are cut at length 1
+
+
+def test_few_rows__a_direction_of_one_row_in_a_hundred_is_found():
+    off = []
+    for seed in range(12):
+        X, y = rare(10_000, 0.01, seed)
+        model = PrivateLinearRegression(random_state=seed, **UNIT).fit(X, y)
+        off.append(model.coef_[0] - 0.7)
+    assert math.sqrt(np.mean(np.square(off))) < 0.12  # .05; stages .15
+
+
+def test_clippings__rare_labels_far_beyond_the_last_level_may_stay_uncut():
+    levels = np.append(0.97, np.zeros(len(LEVELS) - 1))
+    levels[-1] = 0.03
+    excess = np.zeros((2, len(LEVELS)))
+    excess[0, -1] = 0.03
+    narrow = Predictive(np.zeros(2), 1e-6 * np.eye(2), 0.002)  # labels of 1 are 22 std away
+    clips = clippings(Sketch(np.zeros(0), levels, excess), narrow)
+    assert clips.at[-1] * math.sqrt(narrow.noise) == pytest.approx(narrow.limit)
+    assert clips.tilt[-1] == 0 < clips.tilt[-2]
 
 
 def test_few_rows__are_few_by_public_numbers_alone():

@@ -26,15 +26,19 @@ from functools import partial
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.least_squares import Posterior, Whitening, clipped_normal, shrink
+from discreet.least_squares import (
+    Posterior,
+    Whitening,
+    clipped_normal,
+    gram_error_covariance,
+    shrink,
+)
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.residuals import Residuals
-from discreet.regression.rows import Parts
 from discreet.regression.sample import Sample
 from discreet.regression.skew import SkewPosterior
 from discreet.regression.stages import (
-    CLIPS,
     LEVELS,
     Predictive,
     Sketch,
@@ -43,16 +47,19 @@ from discreet.regression.stages import (
     residual_levels,
     sketch_residuals,
     step_sums,
+    weighted_gram,
 )
 from discreet.regression.widths import inverse, unseen
 
-FEW = 150.0  # n mu/d up to which rows are few: a row's noise is 1/mu, a direction has n/d rows
+FEW = 1000.0  # n mu/d up to which rows are few: a row's noise is 1/mu, a direction has n/d rows
+WEIGHTED = 150.0  # n mu/d from which the last Gram matrix weighs rows as steps do: tau^2 is
+GRAM_ROWS = 40.0  # n mu/d over this
 SKETCHED = 36.0  # n mu/d up to which a sketch of residuals does not stand out of its noise
 SKETCH_FRACTION = 0.05  # of mu^2, for the sketch
 STEPS_BEFORE = 5  # the sketch
 SETTLED = 3  # steps after which residuals are no longer long because theta is far off
 WIDER = 1.3  # times the least clip: what was learned with it counts less if the planned one is more
-SHAPE = 0.3  # of what one-sided tails hide, where the intercept's part is known
+SHAPE = (0.7, 0.3)  # of what one-sided tails hide: with an intercept, whose part is known, the last
 SLOPE_ERROR = 0.02  # of a planned slope, beside the noise of the sketch
 LIMIT = 2.0  # of residuals, in units of the bound on labels
 GRAMS = (0.05, 0.05, 0.06)  # of mu^2, for Gram matrices
@@ -71,8 +78,8 @@ INSIDE = TRACE = 0.3  # weights of the two numbers in the joint release
 MOVES = math.sqrt(4 + INSIDE**2 + TRACE**2)  # how far a row replaced moves that release
 FIRST_STD, FIRST_SPREAD = 0.25, 1.5  # prior of label noise: its std, and that of the log variance
 LEAST_NOISE = 2.5e-5  # variance of labels
-SLOPE = (0.25, 0.97)  # range of the slope; a step is off by about SLOPE_STD of it
-SLOPE_STD = 0.15
+SLOPE = (0.25, 0.97)  # range of the slope; a step is off by about SLOPE_STD of it,
+SLOPE_STD = (0.15, 0.5)  # and by the last too as far as residuals come from an unknown theta
 
 
 def has_few_rows(problem: Problem) -> bool:
@@ -93,6 +100,14 @@ class Covariates:
     gram: Array  # (d, d), of the rows
     whitening: Whitening  # rows are about STRETCH long
     unseen: Array  # (d, d), variance of directions that did not stand out
+    asked: Whitening  # of the rows whose Gram matrix was released last
+    std: float  # of its noise
+
+    def moment_error(self, unknown: Array) -> Array:
+        """Cov(Z M^-1 (theta - centre)), Z the Gram matrix's noise in whitened coordinates."""
+        change = self.asked.inverse @ self.whitening.matrix
+        error = gram_error_covariance(change @ unknown @ change.T, self.std)
+        return np.asarray(change.T @ error @ change)
 
 
 @dataclass(frozen=True)
@@ -137,6 +152,7 @@ class Clip:
     slope: float  # fraction of residuals that are not cut
     precision: float  # of the slope
     kept: float  # second moment of a residual that is cut
+    bias: float  # variance that stands for it, in a whitened direction
 
     def seen(self, inside: float, std: float) -> "Clip":
         """After a noisy fraction of rows that are not cut."""
@@ -186,9 +202,15 @@ def few_rows(problem: Problem) -> Estimate:
         nu = known.noise.variance
         slope, second = clipped_normal(_normal_clip(problem, nu))
         variance = nu * second / slope**2
+        bias = 0.0
     else:
         variance = known.clip.kept / known.clip.slope**2
+        bias = known.clip.bias
     covariance = known.theta.covariance + variance * inverse(covariates.gram) + covariates.unseen
+    covariance += bias * covariates.whitening.matrix @ covariates.whitening.matrix
+    # Where no rows were seen, nothing calls an estimate back: it is as far off as it has walked.
+    walked = d * covariates.unseen @ known.theta.mean
+    covariance += np.outer(walked, walked)
     return Estimate(known.theta.mean, covariance, residuals)
 
 
@@ -207,19 +229,25 @@ def _planned(
     clips = clippings(sketch, predictive)
     weight = known.weight.mean
     h = weight * n * whitening.mean_square(covariates.gram / n) / d
-    R = np.minimum(CLIPS * math.sqrt(predictive.noise), 1.0)
+    R = np.minimum(clips.at * math.sqrt(predictive.noise), 1.0)
     labels = clips.kept * weight * h
     noise = (MOVES * budget.contributions * R / budget.mu) ** 2 / fraction
-    bias = (SHAPE * clips.tilt) ** 2 * weight * h * n / d
+    bias = (SHAPE[problem.intercept] * clips.tilt) ** 2 * weight * h * n / d
     information = (clips.slope * h) ** 2
     error = np.where(clips.allowed, (labels + noise + bias) / information, np.inf)
     # Ties to nine digits go to the first: rows added up in another order must not choose anew.
     i = int(np.argmin(np.round(error / error.min(), 9)))
     slope_std = max(float(clips.slope_std[i]), SLOPE_ERROR)
-    clip = Clip(float(CLIPS[i]), float(clips.slope[i]), slope_std**-2, float(clips.kept[i]))
+    bias = bias / information
+    clip = Clip(
+        at=float(clips.at[i]),
+        slope=float(clips.slope[i]),
+        precision=slope_std**-2,
+        kept=float(clips.kept[i]),
+        bias=float(bias[i]),
+    )
     # What was learned before counts as far as the clip then did not bias it.
-    before = _normal_clip(problem, predictive.noise)
-    biased = float(np.interp(before, CLIPS, bias / information))
+    biased = float(np.interp(_normal_clip(problem, predictive.noise), clips.at, bias))
     unknown = float(np.trace(whitening.of_parameters(known.theta.covariance))) / d
     counts = unknown / (unknown + biased) * min(1.0, WIDER * known.least / float(R[i])) ** 4
     theta = known.theta.discounted(counts)
@@ -238,29 +266,39 @@ def _covariates(problem: Problem) -> Covariates:
     # A constant has half of the squared length that rows may have: what is known before.
     others = np.full(d - 1, 1 / max(d - 1, 1))
     gram = np.diag(np.append(others, 1.0)) if problem.intercept else np.eye(d)
-    for fraction in GRAMS:
+    weighted = _rows_per_noise(problem) > WEIGHTED
+    tau = min(math.sqrt(_rows_per_noise(problem) / GRAM_ROWS), GRAM_BOUND) if weighted else 1.0
+    for k, fraction in enumerate(GRAMS, start=1):
+        last = k == len(GRAMS)
+        if last and weighted:
+            whitening = whitening.scaled(STRETCH)
         released, record = _sample(problem, fraction).release(
-            partial(_gram, whitening),
+            partial(weighted_gram, whitening, tau),
             lambda parts: symmetric_to_vector(parts[0]),
-            # Rows of norm at most 1: |xx' - zz'|_F <= sqrt(2) (replace-one, PSD terms).
-            sensitivity=problem.budget.contributions * math.sqrt(2),
+            # |w x x'|_F <= tau, and PSD terms differ by sqrt(2) times that (replace-one).
+            sensitivity=problem.budget.contributions * math.sqrt(2) * tau,
             what="Gram matrix",
         )
         noisy = vector_to_symmetric(released)
         std = record.scale
         hidden = unseen(noisy, std, whitening)
         # The trace has noise of std sqrt(d): below that, it is not known to be less. No row adds
-        # more than 1 to it.
-        trace = min(max(float(np.trace(noisy)), std * math.sqrt(d)), float(n))
+        # more than tau to it.
+        trace = min(max(float(np.trace(noisy)), std * math.sqrt(d)), tau * n)
         target = whitening.matrix @ gram @ whitening.matrix
         target *= trace / float(np.trace(target))
         shrunk = shrink(noisy, std, target=target, floor=LEAST_EIGENVALUE * trace / d)
         gram = whitening.unwhitened(shrunk)
+        asked = whitening
+        if last and weighted:
+            break
         floor = std / n * whitening.unwhitened(np.eye(d))
         whitening = Whitening.from_gram(gram / n, floor=floor, condition=condition)
         square = whitening.mean_square(gram / n)  # less than 1 where the floor is higher
         whitening = whitening.scaled(min(max(square, 0.02), 1.0) ** -0.5)
-    return Covariates(gram, whitening.scaled(STRETCH), hidden)
+        if last:
+            whitening = whitening.scaled(STRETCH)
+    return Covariates(gram, whitening, hidden, asked, std)
 
 
 def _normal_clip(problem: Problem, nu: float) -> float:
@@ -321,7 +359,10 @@ def _step(sample: Sample, covariates: Covariates, known: Known, *, skewed: bool)
     design[:d, :d] = slope * H @ whitening.inverse
     design[d, d] = 1.0
     covariance = np.zeros((d + 1, d + 1))
-    covariance[:d, :d] = moment_std**2 * np.eye(d) + (SLOPE_STD * slope) ** 2 * H @ unknown @ H
+    # Where theta is far off it is what cuts residuals, more along some directions than others.
+    slope_variance = slope**2 * (SLOPE_STD[0] ** 2 + (SLOPE_STD[1] * v / (nu + v)) ** 2)
+    gram_error = (slope * weight.mean / inflation) ** 2 * covariates.moment_error(unknown)
+    covariance[:d, :d] = moment_std**2 * np.eye(d) + slope_variance * H @ unknown @ H + gram_error
     covariance[d, d] = rest_std**2
     if skewed:
         constant = math.sqrt(2) * np.eye(d)[-1]
@@ -346,10 +387,3 @@ def _residuals(sample: Sample, predictive: Predictive) -> Residuals:
         what="histogram of residuals",
     )
     return Residuals(LEVELS, counts, record.scale, len(sample.X), predictive.noise)
-
-
-def _gram(whitening: Whitening, X: Array, y: Array) -> Parts:
-    """sum w x x' over whitened rows no longer than 1."""
-    x = whitening.transform(X)
-    x = x / np.maximum(1.0, np.sqrt(np.einsum("ij,ij->i", x, x)))[:, None]
-    return (x.T @ x,)

@@ -23,8 +23,8 @@ from discreet.regression.sample import Sample
 
 SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.065  # fraction of the residual sum of squares that clipping may cut off
-ONE_SKETCH = 3.0  # standard deviations of a count, where one sketch plans all that is left
-ALARM = 3.0  # standard deviations by which a one-sided tail must stand out of its noise
+ONE_SKETCH = 2.5  # standard deviations of a count, where one sketch plans all that is left
+ALARM = 2.5  # standard deviations by which a one-sided tail must stand out of its noise
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
@@ -161,8 +161,9 @@ def plain_residuals(X: Array, y: Array, predictive: Predictive) -> Residuals:
 
 @dataclass(frozen=True)
 class Clippings:
-    """What a sketch lets expect of each candidate of CLIPS."""
+    """What a sketch lets expect of each candidate of c: CLIPS, and the one that cuts nothing."""
 
+    at: Array  # c
     tilt: Array  # how far one-sided tails, if cut, pull
     kept: Array  # second moment of what is left
     slope: Array  # fraction of residuals that are not cut
@@ -173,14 +174,16 @@ class Clippings:
 def clippings(sketch: Sketch, predictive: Predictive) -> Clippings:
     """For each candidate: what is cut off, what is left, and how many are not cut."""
     levels = sketch.levels
+    std = math.sqrt(predictive.noise)
+    upper = np.append(LEVELS[:-1], max(LEVELS[-1], predictive.limit / std))
+    at = np.append(CLIPS, upper[-1])
     # With residuals spread evenly over their bins: means of (|r| - c)+, of its square, and of r^2.
-    c = CLIPS[:, None]
-    width = LEVELS - LOWER
+    c = at[:, None]
+    width = upper - LOWER
     over, cut, square = (
-        (np.maximum(LEVELS - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
+        (np.maximum(upper - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
         for a, k in ((c, 2), (c, 3), (0.0, 3))
     )
-    std = math.sqrt(predictive.noise)
     within = np.clip((c - LOWER) / width, 0.0, 1.0)  # (clip, level): the part that is not cut
     slope = np.maximum(within @ levels, SLOPE)
     # slope = sum within_i levels_i / sum levels_i; its derivative along level i: within_i - slope.
@@ -188,6 +191,7 @@ def clippings(sketch: Sketch, predictive: Predictive) -> Clippings:
     allowed = (cut @ levels <= TAIL * (square @ levels)) & (slope > SLOPE)
     allowed[-1] = True
     return Clippings(
+        at=at,
         tilt=np.abs(over @ sketch.excess.T).sum(axis=1) * std,
         kept=(square - cut - 2 * c * over) @ levels * predictive.noise,
         slope=slope,
@@ -220,7 +224,7 @@ def plan_stage(
     pull = (w * x) @ lengths  # how far one-sided tails, if cut, could pull along one direction
     # Noise of moment and Gram matrix together, moves (R^2 + unknown / (2 g^2)): where the moves are
     # 4 + (g tau)^2 it is least at g^4 = 2 unknown / (tau R)^2.
-    R = np.minimum(CLIPS * math.sqrt(predictive.noise), 1.0)[:, None, None]
+    R = np.minimum(clips.at * math.sqrt(predictive.noise), 1.0)[:, None, None]
     unknown = float(np.trace(whitening.of_parameters(predictive.covariance))) / stretch**2
     g = (2 * unknown / (tau * R) ** 2) ** 0.25
     noise = 4 * R**2 + 0 * g
@@ -238,7 +242,7 @@ def plan_stage(
     i, j, k = np.unravel_index(int(np.argmin(relative)), error.shape)
     return Stage(
         whitening=whitening.scaled(float(STRETCHES[j])),
-        clip=float(CLIPS[i]),
+        clip=float(clips.at[i]),
         slope=float(slope[i]),
         noise=float(kept[i] / slope[i] ** 2),
         gram_bound=float(GRAM_BOUNDS[k]),
@@ -351,6 +355,13 @@ def step_sums(stage: Stage, predictive: Predictive, limit: float, X: Array, y: A
     return moment, inside, trace, rest
 
 
+def weighted_gram(whitening: Whitening, gram_bound: float, X: Array, y: Array) -> Parts:
+    """sum w x x' alone, w |x|^2 <= tau."""
+    x = whitening.transform(X)
+    weighted = x * _weights(x, np.ones(len(x)), gram_bound)[:, None]
+    return (weighted.T @ x,)
+
+
 def residual_levels(predictive: Predictive, X: Array, y: Array) -> Parts:
     """How many rows have which standardised residual."""
     _, sides = _counts(Whitening.identity(X.shape[1]), predictive, X, y)
@@ -383,7 +394,13 @@ def _bins(values: Array, edges: Array) -> NDArray[np.int64]:
 
 def _sure(counts: Array, std: float, times: float = 2.0) -> Array:
     """Counts that stand out of their noise; the others are taken to be zero."""
-    return np.where(counts > times * std, counts, 0.0)
+    return _standing_out(np.maximum(counts, 0.0), times * std)
+
+
+def _standing_out(values: Array, threshold: Array | float) -> Array:
+    """v (1 - (threshold / v)^2)+: what is hardly beyond the threshold counts little."""
+    part = np.minimum(threshold / np.maximum(np.abs(values), 1e-300), 1.0)
+    return np.asarray(values * (1 - part**2))
 
 
 def _excess(sides: Array, std: float) -> Array:  # (2, 2, levels) -> (2, levels)
@@ -396,7 +413,7 @@ def _excess(sides: Array, std: float) -> Array:  # (2, 2, levels) -> (2, levels)
     halves = np.where(halves > ALARM * math.sqrt(2) * std, halves, 0.0)
     odd = halves[:, 0] - halves[:, 1]
     noise = std * np.sqrt(2 * (halves > 0).sum(axis=1))
-    return np.where(np.abs(odd) > ALARM * noise, odd, 0.0)
+    return _standing_out(odd, ALARM * noise)
 
 
 def _normalised(counts: Array) -> Array:
