@@ -10,7 +10,7 @@ from discreet.bandits.local import bandit_guarantee
 from discreet.domains import Simplex
 from discreet.online import FTPL, FTRL, Doubling
 from discreet.privacy import Budget, PrefixSum, SeededNoise
-from discreet.regression import PrivateLinearRegression
+from discreet.regression import PrivateGLM, PrivateLinearRegression
 
 
 def names(learner):
@@ -59,11 +59,14 @@ def test_attacks_on__a_fitted_regression_by_its_method():
 
 
 def test_attacks_on__a_fit_to_few_rows_by_the_steps_that_it_made():
-    X = np.random.default_rng(0).uniform(-1, 1, (50, 2)) / 2
     bounds = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True, "random_state": 0}
-    model = PrivateLinearRegression(1.0, **bounds).fit(X, X[:, 0])
-    (attack,) = attacks_on(model, model.guarantee_)
-    assert attack.name == "linear regression information-weighted, few rows"
+    for n, sketched in ((50, ""), (1500, ", sketched")):
+        X = np.random.default_rng(0).uniform(-1, 1, (n, 2)) / 2
+        linear = PrivateLinearRegression(1.0, **bounds).fit(X, X[:, 0])
+        same = PrivateGLM(1.0, link="identity", **bounds).fit(X, X[:, 0])
+        for model in (linear, same):
+            (attack,) = attacks_on(model, model.guarantee_)
+            assert attack.name == f"linear regression information-weighted, few rows{sketched}"
 
 
 def test_attacks_on__a_server_by_what_its_devices_promise():

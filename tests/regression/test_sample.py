@@ -14,7 +14,7 @@ from discreet.audit.transcript import compare
 from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise
 from discreet.privacy.ledger import BudgetSpent
 from discreet.privacy.release import Release
-from discreet.regression import PrivateLinearRegression, Problem, central
+from discreet.regression import PrivateLinearRegression, Problem, central, few_rows
 from discreet.regression.sample import EARLY_SCOPE, OTHER_SCOPE, Sample
 
 N, EARLY = 1500, 400
@@ -26,6 +26,7 @@ def few_are_many(monkeypatch):
     """The plan of more than 2^18 rows, for 1500."""
     monkeypatch.setattr(central, "MANY_ROWS", 1000)
     monkeypatch.setattr(central, "SKETCH_ROWS", EARLY)
+    monkeypatch.setattr(few_rows, "FEW", 0.0)
 
 
 ORDER = np.random.default_rng(0).permutation(N)  # what random_state=0 makes of the rows

@@ -175,8 +175,8 @@ def _linear_regression(learner: Any, promise: Guarantee) -> Names:
     method = learner.method_
     if promise.trust == "central":
         words = method.replace("public-covariates", "public covariates")
-        if method == "information-weighted" and _has_small_steps(promise):
-            words += ", few rows"
+        if method == "information-weighted":
+            words += _small_steps(promise)
         yield f"linear regression {words}"
         if method == "single-pass":
             yield "linear regression single-pass, three rows of one person"
@@ -184,9 +184,12 @@ def _linear_regression(learner: Any, promise: Guarantee) -> Names:
         yield from (f"local regression {name}" for name in _LOCAL[method])
 
 
-def _has_small_steps(promise: Guarantee) -> bool:
-    """Whether a fit was of few rows: what it released tells."""
-    return any(release.what == "Gram matrix" for release in promise.releases)
+def _small_steps(promise: Guarantee) -> str:
+    """How attacks name a fit of few rows, empty if it was of many: what it released tells."""
+    if all(release.what != "Gram matrix" for release in promise.releases):
+        return ""
+    sketched = any("sketch" in release.what for release in promise.releases)
+    return ", few rows, sketched" if sketched else ", few rows"
 
 
 _LOCAL = {
@@ -207,7 +210,8 @@ def _glm(learner: Any, promise: Guarantee) -> Names:
     if learner.link == "poisson" and learner.method_ == "newton" and learner.public_X is None:
         yield "glm counts"
     if learner.link == "identity" and learner.method_ == "newton" and learner.public_X is None:
-        yield "glm identity"
+        steps = _small_steps(promise)  # then it is that fit, row by row
+        yield f"linear regression information-weighted{steps}" if steps else "glm identity"
     if learner.link != "logistic":
         return
     if promise.trust == "local":

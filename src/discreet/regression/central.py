@@ -94,7 +94,7 @@ def information_weighted(problem: Problem) -> Estimate:
     if problem.budget.off:
         return least_squares(problem)
     n = len(problem.X)
-    if n <= MANY_ROWS and has_few_rows(problem):
+    if has_few_rows(problem):
         return few_rows(problem)
     some = np.sort(some_places(problem.rng, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
     sketch = SKETCH_FRACTION
