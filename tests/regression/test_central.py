@@ -327,6 +327,11 @@ def test_excess__is_seen_of_signs_and_of_predictions_and_not_made_of_noise():
     assert (seen[:, 1, 6] < 0).mean() > 0.95
     elsewhere = np.delete(seen, [5, 6], axis=2)
     assert (elsewhere != 0).mean() < 0.015
+    far = np.zeros_like(cells)
+    far[0, 0, -1] = (
+        3.5 * 50 * math.sqrt(2)
+    )  # few far residuals make all clips longer: chance must not
+    assert not _excess(far, 50.0).any()
     # The alarm is at 177 or more: what is hardly beyond it counts little.
     assert np.median(np.abs(elsewhere[elsewhere != 0])) < 100
 

@@ -114,6 +114,25 @@ def test_few_rows__a_direction_of_one_row_in_a_hundred_is_found():
     assert math.sqrt(np.mean(np.square(off))) < 0.12  # .05; stages .15
 
 
+def test_step__a_label_at_its_bound_against_the_prediction_is_not_cut():
+    predictive = Predictive(np.array([0.5, 0.0]), 1e-6 * np.eye(2), 0.9)
+    stage = Stage(Whitening.identity(2), 2.0, 1.0, 0.9, GRAM_BOUND, 0.0, 1.0)
+    X = np.array([[1.0, 0.0], [0.3, 0.1], [-0.7, 0.0]])
+    y = -np.sign(X[:, 0])
+    assert step_sums(stage, predictive, LIMIT, X, y)[1] == 3
+
+
+def test_few_rows__clips_follow_small_label_noise():
+    """Label noise of .003 is far below what a sketch after five steps resolves."""
+    squares = []
+    for seed in range(6):
+        X, theta = sphere(8_000, 5, seed), 0.7 * sphere(1, 5, seed + 1)[0]
+        y = X @ theta + 0.003 * np.random.default_rng(seed).standard_normal(8_000)
+        model = PrivateLinearRegression(random_state=seed, **UNIT).fit(X, y)
+        squares.append(np.mean((X @ (model.coef_ - theta)) ** 2))
+    assert math.sqrt(np.mean(squares)) < 2.5e-4  # .00013; .0004 if they did not
+
+
 def test_clippings__rare_labels_far_beyond_the_last_level_may_stay_uncut():
     levels = np.append(0.97, np.zeros(len(LEVELS) - 1))
     levels[-1] = 0.03
@@ -185,6 +204,18 @@ def test_few_rows__skewed_errors_do_not_bias_the_intercept():
         model = PrivateLinearRegression(random_state=seed, **bounds).fit(X, np.clip(y, -1, 1))
         off.append(model.intercept_ + 0.4)
     assert abs(np.mean(off)) < 0.012
+
+
+def test_skew_posterior__believes_kappa_as_far_as_it_stands_out_of_its_noise():
+    def variance(deviations):
+        design = np.eye(2)
+        observed = np.array([0.0, 0.1 * deviations])
+        unknown = SkewPosterior.of_theta(Posterior.unobserved(np.eye(1)))
+        return unknown.observe(design, observed, 0.01 * np.eye(2)).variance
+
+    assert variance(2.9) < 1e-10
+    assert 0 < variance(3.1) < 0.01
+    assert variance(30.0) == pytest.approx(9.0, rel=0.02)
 
 
 def test_skew_posterior__nothing_hidden_leaves_the_posterior_as_it_is():

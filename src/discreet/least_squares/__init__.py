@@ -15,6 +15,7 @@ from discreet.least_squares.posterior import Posterior
 from discreet.least_squares.shrinkage import (
     discounted_eigenvalues,
     gram_error_covariance,
+    kept,
     shrink,
 )
 from discreet.least_squares.symmetric import larger, power, symmetrised
@@ -27,6 +28,7 @@ __all__ = [
     "clipped_normal",
     "discounted_eigenvalues",
     "gram_error_covariance",
+    "kept",
     "larger",
     "least_error_clip",
     "power",

@@ -3,7 +3,7 @@
 A stage of `central.py` plans by a sketch and releases a Gram matrix beside the moment. Where rows
 are few, neither stands out of its noise by much. What does is found in other portions:
 
-    gram = sum w x x',  w = min(1, 1/|x|^2)                  a few times, each whitened by the last
+    gram = sum w x x',  w |x|^2 <= tau                       a few times, each whitened by the last
     moment = sum w x kept(r),  inside = #{|r| < R(phi)},  trace = sum w |x|^2,  rest = sum g
 
 in steps, where a residual r = kept + g is cut at R(phi). `inside` tells how large label noise is,
@@ -16,7 +16,10 @@ expected after the steps before: for normal errors the slope of a clipped residu
 its bound does. So short a clip finds something like a median. Labels with a skewed error are
 biased, by no more than noise; labels that spread over half of their range, as those of two values
 do, are clipped less or not at all. Where there are more rows, a sketch after the first steps plans
-the clip of the others, and counts what was learned before as far as it agrees with it.
+the clip of the others, and counts what was learned before as far as it agrees with it. It resolves
+clips down to a third of what label noise was taken for: if all residuals are inside that one, later
+steps make it shorter. Rows of rare directions are long when whitened, and weigh little; with rows
+enough, Gram matrices give them the weights that steps do, and their error counts in each step.
 """
 
 import math
@@ -31,6 +34,7 @@ from discreet.least_squares import (
     Whitening,
     clipped_normal,
     gram_error_covariance,
+    kept,
     shrink,
 )
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
@@ -39,6 +43,7 @@ from discreet.regression.residuals import Residuals
 from discreet.regression.sample import Sample
 from discreet.regression.skew import SkewPosterior
 from discreet.regression.stages import (
+    CLIPS,
     LEVELS,
     Predictive,
     Sketch,
@@ -52,14 +57,16 @@ from discreet.regression.stages import (
 from discreet.regression.widths import inverse, unseen
 
 FEW = 1000.0  # n mu/d up to which rows are few: a row's noise is 1/mu, a direction has n/d rows
-WEIGHTED = 150.0  # n mu/d from which the last Gram matrix weighs rows as steps do: tau^2 is
+WEIGHTED = 150.0  # n mu/d from which Gram matrices weigh rows as steps do, with a tau^2 of
 GRAM_ROWS = 40.0  # n mu/d over this
 SKETCHED = 36.0  # n mu/d up to which a sketch of residuals does not stand out of its noise
 SKETCH_FRACTION = 0.05  # of mu^2, for the sketch
 STEPS_BEFORE = 5  # the sketch
+FINER = 0.985  # slope of the least clip from which on it is too long still, and is made shorter
+SHORTER = 0.6  # so much at a time
 SETTLED = 3  # steps after which residuals are no longer long because theta is far off
 WIDER = 1.3  # times the least clip: what was learned with it counts less if the planned one is more
-SHAPE = (0.7, 0.3)  # of what one-sided tails hide: with an intercept, whose part is known, the last
+SHAPE = 0.7  # of what one-sided tails hide: the rest does not depend on x, or is not there
 SLOPE_ERROR = 0.02  # of a planned slope, beside the noise of the sketch
 LIMIT = 2.0  # of residuals, in units of the bound on labels
 GRAMS = (0.05, 0.05, 0.06)  # of mu^2, for Gram matrices
@@ -101,7 +108,7 @@ class Covariates:
     whitening: Whitening  # rows are about STRETCH long
     unseen: Array  # (d, d), variance of directions that did not stand out
     asked: Whitening  # of the rows whose Gram matrix was released last
-    std: float  # of its noise
+    std: float  # of what is not known of it: shrunk by k, k of the noise's variance is left
 
     def moment_error(self, unknown: Array) -> Array:
         """Cov(Z M^-1 (theta - centre)), Z the Gram matrix's noise in whitened coordinates."""
@@ -159,6 +166,10 @@ class Clip:
         precision = self.precision + std**-2
         slope = (self.slope * self.precision + inside / std**2) / precision
         return replace(self, slope=min(max(slope, SLOPE[0]), 1.0), precision=precision)
+
+    def shorter(self) -> "Clip":
+        """In units that are SHORTER of those before; the slope has to be seen again."""
+        return replace(self, precision=SLOPE_STD[0] ** -2, kept=self.kept * SHORTER**2)
 
 
 @dataclass(frozen=True)
@@ -232,7 +243,7 @@ def _planned(
     R = np.minimum(clips.at * math.sqrt(predictive.noise), 1.0)
     labels = clips.kept * weight * h
     noise = (MOVES * budget.contributions * R / budget.mu) ** 2 / fraction
-    bias = (SHAPE[problem.intercept] * clips.tilt) ** 2 * weight * h * n / d
+    bias = (SHAPE * clips.tilt) ** 2 * weight * h * n / d
     information = (clips.slope * h) ** 2
     error = np.where(clips.allowed, (labels + noise + bias) / information, np.inf)
     # Ties to nine digits go to the first: rows added up in another order must not choose anew.
@@ -267,7 +278,7 @@ def _covariates(problem: Problem) -> Covariates:
     others = np.full(d - 1, 1 / max(d - 1, 1))
     gram = np.diag(np.append(others, 1.0)) if problem.intercept else np.eye(d)
     weighted = _rows_per_noise(problem) > WEIGHTED
-    tau = min(math.sqrt(_rows_per_noise(problem) / GRAM_ROWS), GRAM_BOUND) if weighted else 1.0
+    tau = math.sqrt(_rows_per_noise(problem) / GRAM_ROWS) if weighted else 1.0  # 2 to 5
     for k, fraction in enumerate(GRAMS, start=1):
         last = k == len(GRAMS)
         if last and weighted:
@@ -298,7 +309,7 @@ def _covariates(problem: Problem) -> Covariates:
         whitening = whitening.scaled(min(max(square, 0.02), 1.0) ** -0.5)
         if last:
             whitening = whitening.scaled(STRETCH)
-    return Covariates(gram, whitening, hidden, asked, std)
+    return Covariates(gram, whitening, hidden, asked, math.sqrt(kept(noisy - target, std)) * std)
 
 
 def _normal_clip(problem: Problem, nu: float) -> float:
@@ -374,6 +385,9 @@ def _step(sample: Sample, covariates: Covariates, known: Known, *, skewed: bool)
     both = known.both.observe(design, observed, covariance)
     theta = both.theta().with_fitted_prior()
     least = min(known.least, R)
+    if planned is not None and planned.at == CLIPS[0] and planned.slope > FINER:
+        planned = planned.shorter()
+        noise = LabelNoise(noise.log + 2 * math.log(SHORTER), noise.precision)
     return Known(both.with_prior(theta.prior), theta, noise, weight, planned, least)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.least_squares import Posterior
 
-ALARM = 2.5  # standard deviations by which kappa must stand out of its noise
+ALARM = 3.0  # standard deviations by which kappa must stand out of its noise
 ZERO = 1e-14  # the variance of kappa where it does not
 
 
@@ -59,11 +59,11 @@ class SkewPosterior:
 
     @property
     def variance(self) -> float:
-        """Of kappa: the square of its estimate less noise, where that stands out."""
+        """Of kappa: the square of its estimate, as far as that stands out of its noise."""
         known, total = self.sums
-        if total**2 <= ALARM**2 * known:
+        if known == 0:
             return ZERO
-        return (total / known) ** 2 - 1 / known
+        return max((total / known) ** 2 - ALARM**2 / known, ZERO)
 
     def theta(self) -> Posterior:
         """The posterior of theta, whatever kappa of this variance is."""

@@ -23,12 +23,13 @@ from discreet.regression.sample import Sample
 
 SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.065  # fraction of the residual sum of squares that clipping may cut off
-ONE_SKETCH = 2.5  # standard deviations of a count, where one sketch plans all that is left
-ALARM = 2.5  # standard deviations by which a one-sided tail must stand out of its noise
+ALARM = (2.5, 4.0)  # standard deviations by which a count must stand out of its noise: the last for
+FAR = 3.0  # residuals beyond this, because few of those make all clips longer
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
 LOWER = np.append(0.0, LEVELS[:-1])  # their lower edges
+ALARMS = np.where(LOWER < FAR, *ALARM)
 CLIPS = 2.0 ** (np.arange(-6, 15) / 4)  # candidates for c
 STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidates for the scale of a whitening matrix
 GRAM_BOUNDS = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau
@@ -130,15 +131,22 @@ def sketch_residuals(sample: Sample, predictive: Predictive) -> Sketch:
         sensitivity=sample.problem.budget.contributions * math.sqrt(2),
         what="sketch of residuals",
     )
-    return _sketch(np.zeros(0), released, record.scale, len(sample.X), predictive, ONE_SKETCH)
+    return _sketch(np.zeros(0), released, record.scale, len(sample.X), predictive, one=True)
 
 
 def _sketch(
-    lengths: Array, sides: Array, std: float, n: int, predictive: Predictive, sure: float = 2.0
+    lengths: Array,
+    sides: Array,
+    std: float,
+    n: int,
+    predictive: Predictive,
+    *,
+    one: bool = False,
 ) -> Sketch:
     """From fractions by length, and released counts by level and side with noise of this std.
 
-    Levels with less than `sure` standard deviations are taken to be empty.
+    Levels that do not stand out are taken to be empty; by two standard deviations, or by more
+    where `one` sketch plans all that is left.
     """
     sides = sides.reshape(2, 2, len(LEVELS))
     # No residual is beyond the limit: what is counted there is noise.
@@ -146,7 +154,7 @@ def _sketch(
     counts = sides.sum(axis=(0, 1))
     return Sketch(
         lengths=lengths,
-        levels=_normalised(_sure(counts, 2 * std, sure)),
+        levels=_normalised(_sure(counts, 2 * std, ALARMS if one else 2.0)),
         excess=_excess(sides, std) / n,
         level_std=2 * std / n,  # of a sum of four counts
         residuals=Residuals(LEVELS, counts, 2 * std, n, predictive.noise),
@@ -349,7 +357,7 @@ def step_sums(stage: Stage, predictive: Predictive, limit: float, X: Array, y: A
         weighted = x * _weights(x, cut / R, stage.gram_bound)[:, None]
         _, kept, g = weight_and_parts(0.0, r, cut, limit)
         moment += weighted.T @ (kept * cut)
-        inside += np.count_nonzero(np.abs(r) < cut)
+        inside += np.count_nonzero(np.abs(r) <= cut * (1 + 1e-9))
         trace += np.sum(weighted * x)
         rest += np.sum(g)
     return moment, inside, trace, rest
@@ -392,7 +400,7 @@ def _bins(values: Array, edges: Array) -> NDArray[np.int64]:
     return np.minimum(np.searchsorted(edges, values), len(edges) - 1)
 
 
-def _sure(counts: Array, std: float, times: float = 2.0) -> Array:
+def _sure(counts: Array, std: float, times: Array | float = 2.0) -> Array:
     """Counts that stand out of their noise; the others are taken to be zero."""
     return _standing_out(np.maximum(counts, 0.0), times * std)
 
@@ -410,10 +418,10 @@ def _excess(sides: Array, std: float) -> Array:  # (2, 2, levels) -> (2, levels)
     """
     (a, b), (c, d) = sides  # r > 0 with and against the prediction, r < 0 against and with it
     halves = np.array([[a + b, c + d], [a + d, b + c]])
-    halves = np.where(halves > ALARM * math.sqrt(2) * std, halves, 0.0)
+    halves = np.where(halves > ALARMS * math.sqrt(2) * std, halves, 0.0)
     odd = halves[:, 0] - halves[:, 1]
     noise = std * np.sqrt(2 * (halves > 0).sum(axis=1))
-    return _standing_out(odd, ALARM * noise)
+    return _standing_out(odd, ALARMS * noise)
 
 
 def _normalised(counts: Array) -> Array:
