@@ -105,7 +105,8 @@ def residual_moment() -> float:
 
 def step_moment() -> float:
     """A label of 1 or -1 in a step where rows are few, of which residuals are cut at .14."""
-    covariates = few_rows.Covariates(np.eye(1), Whitening.identity(1), np.zeros((1, 1)))
+    same = Whitening.identity(1)
+    covariates = few_rows.Covariates(np.eye(1), same, np.zeros((1, 1)), asked=same, std=0.0)
     theta = Posterior.unobserved(1e6 * np.eye(1))
     noise = few_rows.LabelNoise(math.log(0.01), 1.0)
     both = few_rows.SkewPosterior.of_theta(theta)
