@@ -152,7 +152,7 @@ def many_errors(*, family: str, seed: int) -> dict[str, float]:
 def many() -> None:
     found = run(grid(many_errors, seeds=range(16), family=FAMILIES))
     columns = ("OLS", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS))
-    table = new_table(f"T = {MANY:,}, where only the last stage sees all rows: L1 error x 10^4",
+    table = new_table(f"T = {MANY:,}: L1 error x 10^4",
                       ("covariates", *columns, f"coverage at {EPSILONS[0]:g}"))  # fmt: skip
     for family in FAMILIES:
         errors = (np.median(found.over(many_errors, name, family=family)) for name in columns)

@@ -18,7 +18,7 @@ import pytest
 from discreet.distributed import rows as distributed_rows
 from discreet.distributed.rows import Refused, open_blocks
 from discreet.privacy import SeededNoise
-from discreet.regression import OLS, SSP, AdaSSP, PrivateGLM, PrivateLinearRegression
+from discreet.regression import OLS, SSP, AdaSSP, PrivateGLM, PrivateLinearRegression, central
 from discreet.regression.base import IN_A_CLUSTER
 from discreet.regression.rows import added, some_places, sums
 
@@ -99,8 +99,15 @@ def test_glm__on_a_cluster_has_the_coefficients_of_a_fit_in_memory(everywhere, m
     assert_same_fit(make, X, y, spread(X, y))
 
 
-def test_linear__many_rows_whose_early_stages_look_at_some_are_chosen_alike():
-    X, y = data(280_000)  # more than MANY_ROWS
+@pytest.fixture
+def some_are_many(monkeypatch):
+    """The plan of more than 2^20 rows, for 280,000."""
+    monkeypatch.setattr(central, "MANY_ROWS", 2**18)
+    monkeypatch.setattr(central, "EARLY_ROWS", 2**16)
+
+
+def test_linear__many_rows_whose_early_stages_look_at_some_are_chosen_alike(some_are_many):
+    X, y = data(280_000)
 
     def make():
         return PrivateLinearRegression(norm_bound=2.0, random_state=3)
@@ -115,7 +122,7 @@ def test_blocks__columns_and_labels_cut_elsewhere_are_brought_together():
 
 
 @pytest.mark.parametrize("kind", ["array", "frame"])
-def test_blocks__are_read_three_times_however_many_stages_look_at_some_rows(kind):
+def test_blocks__are_read_three_times_however_many_stages_look_at_some_rows(some_are_many, kind):
     """X and y come from one source: a pass reads it once, not once for each of the two."""
     loads = []
     table = np.column_stack(data(280_000))

@@ -23,9 +23,9 @@ SCOPES = (EARLY_SCOPE, OTHER_SCOPE)
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    """The plan of more than 2^18 rows, for 1500."""
+    """The plan of more than 2^20 rows, for 1500."""
     monkeypatch.setattr(central, "MANY_ROWS", 1000)
-    monkeypatch.setattr(central, "SKETCH_ROWS", EARLY)
+    monkeypatch.setattr(central, "EARLY_ROWS", EARLY)
     monkeypatch.setattr(few_rows, "FEW", 0.0)
 
 
@@ -67,7 +67,9 @@ def assert_accounted(releases, epsilon=1.0):
         assert accountant.get_epsilon(1e-6) == pytest.approx(epsilon, abs=2e-3)
 
 
-def test_many_rows__each_scope_costs_epsilon_by_an_independent_accountant():
+def test_many_rows__each_scope_costs_epsilon_by_an_independent_accountant(monkeypatch):
+    monkeypatch.setattr(central, "MANY_ROWS", 2**18)
+    monkeypatch.setattr(central, "EARLY_ROWS", 2**16)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (270_000, 3))
     y = np.clip(X @ [0.5, 0.2, -0.4] + 0.1 * rng.standard_normal(270_000), -1, 1)

@@ -22,8 +22,8 @@ from discreet.privacy.release import Release
 from discreet.regression.base import Problem
 from discreet.regression.rows import Parts, Places, Query, sums
 
-MANY_ROWS = 2**18  # beyond, early stages look at EARLY_ROWS rows only
-EARLY_ROWS = 2**16
+MANY_ROWS = 2**20  # beyond, early stages look at EARLY_ROWS rows only
+EARLY_ROWS = 2**18
 EARLY_SCOPE = "rows of early stages"
 OTHER_SCOPE = "rows of the last stage only"
 
