@@ -103,7 +103,7 @@ def test_glm__on_a_cluster_has_the_coefficients_of_a_fit_in_memory(everywhere, m
 def some_are_many(monkeypatch):
     """The plan of more than 2^20 rows, for 280,000."""
     monkeypatch.setattr(central, "MANY_ROWS", 2**18)
-    monkeypatch.setattr(central, "EARLY_ROWS", 2**16)
+    monkeypatch.setattr(central, "SKETCH_ROWS", 2**16)
 
 
 def test_linear__many_rows_whose_early_stages_look_at_some_are_chosen_alike(some_are_many):

@@ -25,7 +25,7 @@ SCOPES = (EARLY_SCOPE, OTHER_SCOPE)
 def few_are_many(monkeypatch):
     """The plan of more than 2^20 rows, for 1500."""
     monkeypatch.setattr(central, "MANY_ROWS", 1000)
-    monkeypatch.setattr(central, "EARLY_ROWS", EARLY)
+    monkeypatch.setattr(central, "SKETCH_ROWS", EARLY)
     monkeypatch.setattr(few_rows, "FEW", 0.0)
 
 
@@ -69,7 +69,7 @@ def assert_accounted(releases, epsilon=1.0):
 
 def test_many_rows__each_scope_costs_epsilon_by_an_independent_accountant(monkeypatch):
     monkeypatch.setattr(central, "MANY_ROWS", 2**18)
-    monkeypatch.setattr(central, "EARLY_ROWS", 2**16)
+    monkeypatch.setattr(central, "SKETCH_ROWS", 2**16)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (270_000, 3))
     y = np.clip(X @ [0.5, 0.2, -0.4] + 0.1 * rng.standard_normal(270_000), -1, 1)

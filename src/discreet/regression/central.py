@@ -54,7 +54,7 @@ FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2, over the stages
 SKETCH_FRACTION = 0.05  # of mu^2, for a sketch: one-sided tails have to stand out of its noise
 EARLY_FRACTION = 0.5  # of mu^2, where early stages and sketches have a few of very many rows
 PUBLIC_FRACTIONS = (0.1, 0.3, 0.6)  # of mu^2 where covariates are public
-SKETCH_ROWS = 2**16  # sketches look at no more rows, but for those of early rows
+SKETCH_ROWS = EARLY_ROWS  # sketches look at no more rows
 CONDITION = 16.0  # a whitening matrix stretches no direction more than this against another
 
 Rows = Places | slice
@@ -96,8 +96,7 @@ def information_weighted(problem: Problem) -> Estimate:
     n = len(problem.X)
     if has_few_rows(problem):
         return few_rows(problem)
-    size = EARLY_ROWS if n > MANY_ROWS else SKETCH_ROWS
-    some = np.sort(some_places(problem.rng, n, size)) if n > size else np.arange(n)
+    some = np.sort(some_places(problem.rng, n, SKETCH_ROWS)) if n > SKETCH_ROWS else np.arange(n)
     sketch = SKETCH_FRACTION
     if n > MANY_ROWS:
         early = FRACTIONS[:-1]
