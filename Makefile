@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check
-# uv installs in a tenth of the time; where it cannot (an index that only pip.conf knows), pip does.
+# uv installs in a sixth of the time; where it cannot (an index that only pip.conf knows), pip does.
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python $(COMPILE) --editable '.[$(EXTRAS)]' || $(PIP) --editable '.[$(EXTRAS)]'
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made

@@ -213,7 +213,7 @@ _fits(
     attainable=0.84,
     effort=0.2,
 )
-_fits(  # a sketch plans the clip, and the last Gram matrix weighs rows as steps do
+_fits(  # a sketch plans the clip, and Gram matrices weigh rows as steps do
     "linear regression information-weighted, few rows, sketched",
     Fit(_linear("information-weighted"), _line(1500), LABELS),
     attainable=0.88,
