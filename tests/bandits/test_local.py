@@ -117,7 +117,9 @@ def test_local__reports_have_the_mean_that_the_server_solves_for():
 
 
 def test_local__a_device_reports_a_round_once_and_at_most_k_rounds():
-    device = Device(PublicPolicy.start(3, 1.0, contributions=2), seed=0, noise=SeededNoise(0))
+    device = Device(
+        PublicPolicy.start(3, 1.0, contributions=2), epsilon=1.0, seed=0, noise=SeededNoise(0)
+    )
     first, second, third = (device.decide(ACTIONS) for _ in range(3))
     device.report(second, 0.1)
     with pytest.raises(ValueError, match="not been reported"):
@@ -128,7 +130,7 @@ def test_local__a_device_reports_a_round_once_and_at_most_k_rounds():
 
 
 def test_local__a_device_keeps_its_promise_whatever_the_server_publishes():
-    device = Device(PublicPolicy.start(3, 1.0), seed=0)
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, seed=0)
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="epsilon=1"):
         device.update(late_policy(3, rng, epsilon=50.0))
@@ -140,14 +142,14 @@ def test_local__a_device_keeps_its_promise_whatever_the_server_publishes():
 
 
 def test_local__a_late_reward_answers_the_question_that_is_open():
-    device = Device(PublicPolicy.start(3, 1.0), seed=0, noise=SeededNoise(0))
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, seed=0, noise=SeededNoise(0))
     decision = device.decide(ACTIONS)
     device.update(late_policy(3, np.random.default_rng(0)))
     assert device.report(decision, 0.5).window == 7
 
 
 def test_local__features_of_a_wrong_shape_are_refused_without_quoting_them():
-    device = Device(PublicPolicy.start(3, 1.0), seed=0)
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, seed=0)
     for features in ([0.125, 0.5, 0.5], [[0.125, 0.5]], [[0.125], [0.5, 0.5]], []):
         with pytest.raises(ValueError, match="shape") as caught:
             device.decide(features)
@@ -432,7 +434,7 @@ def test_local_server__refuses_what_no_device_sends():
 
 
 def test_device__counts_the_reports_it_sent_before_a_restart():
-    device = Device(PublicPolicy.start(3, 1.0), sent=1, noise=SeededNoise(0))
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, sent=1, noise=SeededNoise(0))
     decision = device.decide(ACTIONS)
     with pytest.raises(ValueError, match="no budget is left"):
         device.report(decision, 0.5)

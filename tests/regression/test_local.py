@@ -481,7 +481,7 @@ def test_local__labels_of_plus_and_minus_one_are_asked_for_as_they_are():
 
 
 def test_local__a_tail_of_rare_ones_is_not_cut():
-    X, _, _ = world(20_000)
+    X, _, _ = world(60_000)
     ones = np.random.default_rng(1).random(len(X)) < 0.1
     state = asked_after_first_scale(X, ones.astype(float))
     assert not state.theta.any()
