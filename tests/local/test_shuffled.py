@@ -10,7 +10,15 @@ import pytest
 from discreet.audit.attacks.shuffled import Counts
 from discreet.bandits import Device as BanditDevice
 from discreet.bandits import LinearBandit, LocalServer, PublicPolicy
-from discreet.local import Device, PublicState, Question, Report, report_many, shuffled
+from discreet.local import (
+    BatchSum,
+    Device,
+    PublicState,
+    Question,
+    Report,
+    report_many,
+    shuffled,
+)
 from discreet.local.questions import PARTS, answer
 from discreet.privacy import Budget, Crowd, Ledger, Release, SeededNoise
 from discreet.privacy.shuffle import batch_local_epsilon, largest_local_epsilon, shuffled_delta
@@ -313,7 +321,8 @@ def test_state__its_batch_survives_json_and_damage_is_refused():
 def batch_of(server, n, seed=0):
     X, y = people(n, server.dim, seed)
     reports = report_many(X, y, server.ask(), np.zeros(n), SeededNoise(seed))
-    return [shuffled(each, SeededNoise(seed + 1)) for each in reports]
+    (answers,) = (shuffled(each, SeededNoise(seed + 1)) for each in reports)
+    return BatchSum.empty(server.ask()).plus_answers([answers], server.ask())
 
 
 def served(**more):
@@ -342,8 +351,13 @@ def test_server__takes_one_batch_for_a_window_and_no_single_report():
     assert server.aggregate(batch)
     assert not server.aggregate(batch)
     assert server.taken == server.size(0)
-    with pytest.raises(ValueError, match="in batches"):
-        server.take(batch[0])
+    for take, told in (
+        (server.take, Report(0, "joint", np.zeros((1, 6)))),
+        (server.take_many, []),
+        (server.take_answers, []),
+    ):
+        with pytest.raises(ValueError, match="in batches"):
+            take(told)
     policy = server.close()
     assert server.aggregate(batch) is False  # of the window before
     assert policy.window == 1
@@ -351,18 +365,32 @@ def test_server__takes_one_batch_for_a_window_and_no_single_report():
 
 def test_server__reports_that_no_device_sends_do_not_fill_a_batch():
     server = served()
-    (good,) = batch_of(server, server.policy.batch.minimum - 1)
-    bad = Report(0, "joint", np.zeros((50, 6)))
-    assert server.aggregate([good, bad]) is False
+    good = batch_of(server, server.policy.batch.minimum - 1)
+    bad = [Report(0, "joint", np.zeros((1, 6)))] * 50
+    assert server.aggregate(good.plus(bad, server.policy)) is False
+
+
+def test_server__what_is_no_report_does_not_fail_a_batch_nor_fill_it():
+    """One object that was no report raised, and everybody's batch was lost."""
+    server = served()
+    least = server.policy.batch.minimum
+    radius = server.policy.channels["joint"].radius
+    fine = radius * np.eye(6)[:1]
+    many = Report(0, "joint", np.repeat(fine, 1000, axis=0))
+    odd = [None, fine, many, Report(0, "joint", fine + 0j), Report(0, "joint", [10**400] * 6)]
+    assert server.aggregate([Report(0, "joint", fine)] * (least - 1) + odd) is False
+    assert server.aggregate([Report(0, "joint", fine)] * least + odd) is True
+    assert (server.taken, server.refused) == (least, least - 1 + 2 * len(odd))
 
 
 def test_server__order_within_a_batch_changes_nothing():
     pair = []
     for turned in (False, True):
         server = served()
-        (report,) = batch_of(server, server.size(0))
-        values = report.values[::-1] if turned else report.values
-        server.aggregate([Report(0, "joint", values)])
+        X, y = people(server.size(0))
+        (some,) = report_many(X, y, server.ask(), np.zeros(len(X)), SeededNoise(0))
+        values = some.values[::-1] if turned else some.values
+        server.aggregate(Report(0, "joint", each[None]) for each in values)
         pair.append(server.close().theta)
     np.testing.assert_allclose(*pair, rtol=1e-9)
 
