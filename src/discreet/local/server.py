@@ -124,8 +124,9 @@ class Server(ABC, Generic[State, Belief]):
     def aggregate(self, batch: Iterable[Report] | BatchSum) -> bool:
         """Take the shuffled batch of the open window; False if it was dropped.
 
-        Reports that no device sends do not count, nor does what is no report. With fewer than the minimum of its state the
-        batch is dropped whole and nothing changes but `refused`; so is a second one of a window.
+        Reports that no device sends do not count, nor does what is no report. With fewer than the
+        minimum of its state the batch is dropped whole and nothing changes but `refused`; so is a
+        second one of a window.
         """
         state = self.ask()
         if state.batch is None:
