@@ -19,7 +19,7 @@ from discreet.local import Device as LocalDevice
 from discreet.local import PublicState, Question, Report
 from discreet.local.record import scaled_rows
 from discreet.local.state import bounded
-from discreet.privacy import Noise
+from discreet.privacy import Crowd, Noise
 from discreet.state import value
 
 POLICIES = ("ucb", "thompson", "greedy")
@@ -120,7 +120,7 @@ class Device(LocalDevice):
     are not finite count as 0.
 
     policy          what the server published, checked (`PublicPolicy.from_dict`)
-    epsilon         of everything that this device will ever send
+    epsilon         of everything that this device will ever send; inf: bare records
     contributions   the most reports
     norm_bound      features are shortened to this Euclidean norm
     reward_range    rewards are clipped to it
@@ -147,12 +147,12 @@ class Device(LocalDevice):
         self,
         policy: PublicPolicy,
         *,
-        epsilon: float | None = None,
+        epsilon: float,
         contributions: int | None = None,
         norm_bound: float | None = None,
         reward_range: tuple[float, float] | None = None,
-        delta: float | None = None,
-        local_epsilon: float | None = None,
+        delta: float = 0.0,
+        local_epsilon: float = Crowd.local_epsilon,
         honest: float | None = None,
         minimum: float | None = None,
         sent: int = 0,

@@ -34,6 +34,7 @@ from discreet.least_squares import (
 from discreet.local import ReportSum, Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.privacy import BallChannel, Crowd, Release
+from discreet.privacy.crowd import PlannedBatch
 from discreet.state import Stateful, damaged, encode, value
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
@@ -339,8 +340,18 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             raise damaged("the server's batches")
         size = 0 if public.batch is None else public.batch.size
         expected = self._cost(size, public.contributions)
-        if (public.epsilon, public.batch) != (expected["epsilon"], expected.get("batch")):
+        batch = expected.get("batch")
+        if (public.epsilon, _numbers(public.batch)) != (expected["epsilon"], _numbers(batch)):
             raise damaged("the server's promise")
+        if public.batch != batch:  # stored earlier: the fractions are this server's own
+            self._published = replace(public, batch=batch)
+
+
+def _numbers(batch: PlannedBatch | None) -> PlannedBatch | None:
+    """A batch by its numbers alone."""
+    if batch is None:
+        return None
+    return replace(batch, minimum_fraction=math.nan, honest_fraction=math.nan)
 
 
 def _gram_variance(public: PublicPolicy) -> float:

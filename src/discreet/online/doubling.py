@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, numbers
+from discreet.online.decisions import LossDecision
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
@@ -112,7 +113,10 @@ class Doubling(Stateful):
             return bool(self._learner.learn(*feedback))
 
     def decision(self, record: dict[str, Any]) -> Any:
-        """The decision that `to_dict` described."""
+        """The decision that `to_dict` described; that of an earlier restart counts no more."""
+        maker = record.get("learner") if isinstance(record, dict) else None
+        if maker in self._earlier:
+            return LossDecision(record.get("round", 0), str(maker), None)
         return self._learner.decision(record)
 
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
