@@ -9,7 +9,6 @@ import pytest
 from discreet.experiments import regression_simulation
 from discreet.experiments.regression_forecast import (
     Question,
-    _count,
     answer,
     figure,
     read_sample,
@@ -150,12 +149,6 @@ def test_forecast__shuffled_trust_lies_between_central_and_local():
 )
 def test_forecast__shuffled_trust_is_within_1_3_of_fits(dim, rows, measured):
     assert 1 / 1.3 < expected_error(dim, rows, 1.0, trust="shuffled") / measured < 1.3
-
-
-def test_count__two_digits_rounded_up():
-    assert [_count(n) for n in (7.0, 123.0, 45_612.0, math.inf)] == [
-        "7", "130", "46,000", "too many",
-    ]  # fmt: skip
 
 
 def test_forecast__thousands_of_features_take_no_longer_than_a_few():

@@ -19,6 +19,7 @@ from discreet.experiments.bandit_forecast import (
 )
 from discreet.experiments.regression_forecast import COLOURS
 from discreet.experiments.sheet import Files, Sheet
+from discreet.words import rough
 
 SECONDS = 20.0  # that a forecast may take on one core, about
 FEWEST_RUNS = 6
@@ -76,15 +77,15 @@ def _sheet(stream: Stream, forecasts: Sequence[Forecast]) -> Sheet:
         [
             line.trust,
             "-" if line is plain else f"{line.epsilon:g}",
-            "never" if math.isinf(line.better_after) else _digits(line.better_after),
-            _digits(line.median),
-            "-".join(map(_digits, line.interval)),
-            f"{_digits(100 * line.fraction)}%",
-            _digits(_limit(stream, line.epsilon)) if line.trust == "joint" else "-",
+            "never" if math.isinf(line.better_after) else rough(line.better_after),
+            rough(line.median),
+            "-".join(map(rough, line.interval)),
+            f"{rough(100 * line.fraction)}%",
+            rough(_limit(stream, line.epsilon)) if line.trust == "joint" else "-",
         ]
         for line in forecasts
     ]
-    blind = _digits(plain.uniform * stream.rounds)
+    blind = rough(plain.uniform * stream.rounds)
     rows.append(["uniform", "-", "never", blind, "-", "100%", "-"])
     often = stream.contributions > 1
     note = (
@@ -131,12 +132,6 @@ def _sheet(stream: Stream, forecasts: Sequence[Forecast]) -> Sheet:
 
 def _limit(stream: Stream, epsilon: float) -> float:
     return stream.dim * stream.contributions / epsilon
-
-
-def _digits(value: float) -> str:
-    """Two significant digits."""
-    rounded = float(f"{value:.2g}")
-    return f"{rounded:,.0f}" if rounded >= 10 else np.format_float_positional(rounded, trim="-")
 
 
 def figure(path: Path, stream: Stream, forecasts: Sequence[Forecast]) -> None:

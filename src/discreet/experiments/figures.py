@@ -17,6 +17,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from discreet.bandits.value import Value
 from discreet.experiments.results import Results
+from discreet.words import budget, fixed, number, places
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 MARKS = "osD^vP"
@@ -53,7 +54,7 @@ def curves(results: Results, environment: str) -> str:
                 floor = mean.clip(min=1e-12) / 10 if above else -np.inf
                 axis.fill_between(n, np.maximum(low, floor), high, color=colour, alpha=0.18, lw=0)
             axis.plot(*blind, ":", color=GREY, label=task.blind)
-            axis.set(xlabel=task.axis, title=_budget(epsilon))
+            axis.set(xlabel=task.axis, title=budget(epsilon))
             if above:
                 axis.set(xscale="log", yscale="log")
         for row_start in range(0, len(epsilons), PANELS):
@@ -106,19 +107,18 @@ def waterfall(results: Results, learner: str) -> str:
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
             rows = here[here["learner"] == learner].sort_values("epsilon", ascending=False)
-            steps = [(_budget(e), m) for e, m in zip(rows["epsilon"], rows["mean"], strict=True)]
+            steps = [(budget(e), m) for e, m in zip(rows["epsilon"], rows["mean"], strict=True)]
             if reference is not None:
                 plain = here[here["learner"] == reference.title]["mean"].iloc[0]
                 steps.insert(0, ("without\nprivacy", plain))
             top = max((level for _, level in steps), default=1.0)
-            digits = min(max(2 - math.floor(math.log10(top)), 0), 6) if top > 0 else 1
+            digits = places(top)
             before = 0.0
             for place, (_, level) in enumerate(steps):
                 grew = level >= before
                 colour = GREY if place == 0 else COLOURS[1] if grew else COLOURS[2]
                 axis.bar(place, level - before, bottom=before, color=colour, width=0.62)
-                sign = "" if place == 0 else "+" if grew else "\N{MINUS SIGN}"
-                change = f"{sign}{abs(level - before):,.{digits}f}"
+                change = fixed(level - before, digits, "+" if place else "")
                 axis.annotate(change, (place, max(level, before)), (0, 4), ha="center", fontsize=9,
                               textcoords="offset points")  # fmt: skip
                 if place + 1 < len(steps):
@@ -181,10 +181,6 @@ def _mark(results: Results, learner: str) -> str:
     return MARKS[_place(results, learner) % len(MARKS)]
 
 
-def _budget(epsilon: float) -> str:
-    return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
-
-
 def label(title: str) -> str:
     """A title where there is little room: in lines, at most three of them.
 
@@ -193,15 +189,6 @@ def label(title: str) -> str:
     """
     named = title.lstrip("_") or title  # matplotlib leaves labels with a leading _ out
     return "\n".join(textwrap.wrap(named, 40, max_lines=3, placeholder="…"))
-
-
-def number(value: float) -> str:
-    """Three digits, or all of those before the point.
-
-    >>> number(12345.6), number(3.14159), number(0.012345)
-    ('12,346', '3.14', '0.0123')
-    """
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 @contextmanager

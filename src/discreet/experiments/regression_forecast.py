@@ -19,6 +19,7 @@ from discreet.regression.information import (
     price_of_privacy,
     rows_needed,
 )
+from discreet.words import at_least, fixed, rough
 
 MOST_ROWS = 5000  # of a public sample; more would change nothing but the time
 MOST_COLUMNS = 100  # of a public sample: time grows with their cube, here to about a minute
@@ -196,12 +197,12 @@ def _sheet(question: Question, answers: Sequence[Answer], target: float | None) 
         [
             line.trust,
             "-" if math.isinf(line.epsilon) else f"{line.epsilon:g}",
-            f"{line.error:.2g}",
-            f"{line.low:.2g}-{line.high:.2g}",
-            _short(line.error / line.plain),
-            _short(line.price),
-            f"{line.limit:.2g}",
-            *([] if line.needed is None else [_count(line.needed)]),
+            rough(line.error),
+            f"{rough(line.low)}-{rough(line.high)}",
+            _ratio(line.error / line.plain),
+            _ratio(line.price),
+            rough(line.limit),
+            *([] if line.needed is None else [at_least(line.needed)]),
         ]
         for line in answers
     ]
@@ -225,15 +226,8 @@ def _sheet(question: Question, answers: Sequence[Answer], target: float | None) 
     )
 
 
-def _short(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
-
-
-def _count(rows: float) -> str:
-    if math.isinf(rows):
-        return "too many"
-    digits = 10 ** max(math.floor(math.log10(rows)) - 1, 0)  # two significant digits
-    return f"{math.ceil(rows / digits) * digits:,.0f}"
+def _ratio(value: float) -> str:
+    return fixed(value, 2 if value < 10 else 0)
 
 
 def figure(

@@ -5,22 +5,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from discreet import __version__
-from discreet.experiments.markup import (
-    assert_new,
-    figure,
-    page,
-    paragraph,
-    table,
-    versions,
-    write_new,
-)
+from discreet.experiments.pages import assert_new, render, write_new
 
 
 @dataclass(frozen=True)
@@ -84,21 +75,13 @@ class Sheet:
 
     def html(self, picture: bytes) -> str:
         """The page; the picture is a PNG."""
-        rows = [
-            (i - 1 in self.lines, *map(escape, row))
-            for i, row in enumerate(self.rows)
-        ]  # fmt: skip
-        data = base64.b64encode(picture).decode()
-        image = f'<img src="data:image/png;base64,{data}" alt="{escape(self.caption)}">'
-        parts = [
-            f"<h1>{escape(self.title)}</h1>",
-            paragraph("A forecast from what is public: no private row was read for it."),
-            table(self.columns, rows, right=range(len(self.columns))),
-            f'<p class="note">{escape(self.note)}</p>',
-            figure(image, self.caption),
-            f"<h2>Made with</h2>{table(('', ''), versions(), right=())}",
-        ]
-        return page(self.title, parts)
+        return render(
+            "forecast.html",
+            title=self.title,
+            sheet=self,
+            lines=[i + 1 for i in self.lines],
+            picture=base64.b64encode(picture).decode(),
+        )
 
     def record(self) -> dict[str, Any]:
         """Plain values; an infinite number is the string "inf"."""
