@@ -13,7 +13,7 @@ FILES = sorted(
     for path in (ROOT / folder).glob("*.py")
 )  # fmt: skip
 HOMES = {  # what is done in one file only, and where
-    r"ProcessPoolExecutor|multiprocessing": "src/discreet/processes.py",
+    r"ProcessPoolExecutor|multiprocessing": "src/discreet/audit/pool.py",
     r"\bstdtrit\b": "src/discreet/experiments/statistics.py",
 }
 

@@ -43,7 +43,7 @@ def run(
     Written to the folder: results.parquet (a tidy table), report.html, and
     one small file for each finished cell. A run that was killed resumes when
     it is started again; cells that are done are not run again. Mistakes in
-    the file are told with their line before anything is run.
+    the file are told by their key before anything is run.
     """
     from discreet.experiments.experiment_file import read_experiment
 
