@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import NullFormatter
 
 from discreet.arrays import Array
-from discreet.experiments.figures import COLOURS, GREY, INK, MARKS, legend, panels, svg
+from discreet.experiments.figures import COLOURS, GREY, INK, MARKS, legend, logarithmic, panels, svg
 from discreet.experiments.measure import Found, Measurement
 from discreet.experiments.statistics import Slope, interval, standard_error
 from discreet.words import fixed, places, plus_minus
@@ -153,10 +152,9 @@ def draw(shown_panels: Sequence[Panel]) -> str:
                 _plot(axis, line, labels.index(line.label), logarithmic=panel.logarithmic[1])
             axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
             if panel.logarithmic[0]:
-                axis.set_xscale("log")
-                axis.xaxis.set_minor_formatter(NullFormatter())
+                logarithmic(axis, "x")
             if panel.logarithmic[1] and all(max(line.y) > 0 for line in panel.lines):
-                axis.set_yscale("log")
+                logarithmic(axis, "y")
         legend(figure, *axes)
         return svg(figure)
 

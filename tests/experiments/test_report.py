@@ -215,6 +215,31 @@ def test_figures__are_the_same_every_time_and_follow_the_page(results, page):
     assert figures.INK not in one
 
 
+def test_figures__ticks_are_plain_numbers_and_no_raw_markup(results):
+    learner = results.experiment.learners[0].title
+    environment = results.experiment.environments[0].title
+    curves = figures.curves(results, environment)
+    for picture in (curves, figures.against_epsilon(results), figures.waterfall(results, learner)):
+        assert "<!-- " in picture  # where SVG keeps the text that it draws as shapes
+        assert "$" not in picture
+        assert "mathdefault" not in picture
+    last = f"{results.experiment.rounds:,}"
+    ticks = set(re.findall(r"<!-- ([\d,.]+) -->", curves))
+    assert ticks & {"100", "200", "300", last}
+
+
+@pytest.mark.parametrize(("low", "high"), [(10, 50_000), (20, 700), (210, 260), (1e-7, 3e-2)])
+def test_figures__a_logarithmic_axis_has_labels_whatever_its_range(low, high):
+    with figures.panels(1) as (figure, (axis,)):
+        axis.plot([low, high], [low, high])
+        figures.logarithmic(axis, "xy")
+        figure.canvas.draw()
+        for ticks in (axis.xaxis, axis.yaxis):
+            shown = [each.get_text() for each in ticks.get_majorticklabels()]
+            assert len(shown) >= 2
+            assert not any("$" in each for each in shown)
+
+
 def test_figures__what_a_bandit_is_worth_shows_policy_and_hold_out():
     from discreet.bandits.value import Totals, values
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from discreet.bandits.value import Value
 from discreet.experiments.results import Results
@@ -55,8 +55,9 @@ def curves(results: Results, environment: str) -> str:
                 axis.fill_between(n, np.maximum(low, floor), high, color=colour, alpha=0.18, lw=0)
             axis.plot(*blind, ":", color=GREY, label=task.blind)
             axis.set(xlabel=task.axis, title=budget(epsilon))
-            if above:
-                axis.set(xscale="log", yscale="log")
+        if above:
+            for axis in axes:
+                logarithmic(axis, "xy")
         for row_start in range(0, len(epsilons), PANELS):
             axes[row_start].set_ylabel(
                 task.measure if task.logarithmic else f"{task.measure} so far"
@@ -91,7 +92,8 @@ def against_epsilon(results: Results) -> str:
             axis.set(xscale="log", xlabel="epsilon (less hides more)", title=label(name))
             axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
             axis.minorticks_off()
-            logarithmic(axis, here["mean"].min(), here[["mean", "blind"]].max(axis=None))
+            if 0 < 3 * here["mean"].min() < here[["mean", "blind"]].max(axis=None):
+                logarithmic(axis, "y")
         axes[0].set_ylabel(f"{task.measure} at the end")
         legend(figure, axes[0])
         return svg(figure)
@@ -204,15 +206,16 @@ def panels(count: int, *, same_scale: bool = False) -> Iterator[tuple[Any, Seque
         yield figure, list(axes[:count])
 
 
-def logarithmic(axis: Any, low: float, high: float) -> None:
-    """A logarithmic scale whose ticks are plain numbers, where the range is wide enough for one."""
-    if not 0 < 3 * low < high:
-        return
-    axis.set_yscale("log")
-    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
-    axis.yaxis.set_major_locator(LogLocator(subs=steps))
-    axis.yaxis.set_major_formatter(lambda value, _: number(value))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+def logarithmic(axis: Any, which: str) -> None:
+    """Logarithmic "x", "y" or "xy" with plain numbers at their ticks; after all is drawn."""
+    for name in which:
+        axis.set(**{f"{name}scale": "log"})
+        ticks = getattr(axis, f"{name}axis")
+        low, high = ticks.get_view_interval()
+        steps = LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0))
+        ticks.set_major_locator(steps if high > 3 * low else MaxNLocator(4))
+        ticks.set_major_formatter(lambda value, _: number(value))
+        ticks.set_minor_formatter(NullFormatter())
 
 
 def legend(figure: Any, *axes: Any) -> None:
