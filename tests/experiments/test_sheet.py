@@ -16,7 +16,7 @@ BANDIT = ["--rounds", "300", "--dim", "3", "--epsilon", "1"]
 def test_forecast__page_and_numbers_say_what_the_terminal_says(
     asked, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
     monkeypatch.setattr("discreet.experiments.regression_simulation.MOST_RUNS", 8)
     monkeypatch.setenv("COLUMNS", "120")  # no cell on two lines
     page, numbers = tmp_path / "new" / "plan.html", tmp_path / "plan.json"

@@ -23,7 +23,7 @@ def environment() -> Environment:
     )
     made.filters |= {
         "number": words.number,
-        "signed": lambda value, places=3: words.fixed(value, places, "+"),
+        "signed": _signed,
         "percent": lambda value: words.percent(value, 0 if value >= 0.1 or value == 0 else 1),
         "when": _when,
         "iso": _iso,
@@ -33,6 +33,10 @@ def environment() -> Environment:
     }
     made.globals |= {"hours": HOURS}
     return made
+
+
+def _signed(value: float, places: int = 3) -> str:
+    return words.fixed(value, places, "+")
 
 
 def _pretty(value: Any) -> str:
