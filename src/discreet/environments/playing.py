@@ -4,7 +4,7 @@ Any learner will do: it decides and learns. Where its policy is fixed for more t
 `decide_many`, `learn_many` and `rounds_until_release`, and plays window by window.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from discreet.environments.people import People, World
 
 NUMBERS = 1 << 20  # feature values drawn at a time: who comes does not depend on the learner
 Generators = tuple[np.random.Generator, np.random.Generator]
+Who = Callable[[int], Sequence[Any]]  # how many -> the names of the next so many people
 
 
 class Learner(Protocol):
@@ -67,13 +68,17 @@ def play(
     *,
     clock: Callable[[str], object] = _ignore,
     progress: Callable[[int], object] = _ignore,
+    pool: People | None = None,
+    who: Who | None = None,
 ) -> Played:
     """Play so many rounds of a world.
 
     `context_rng` decides who comes and `reward_rng` the noise of their rewards (`generators` makes
     both). People are drawn in blocks of fixed size: learners that are given the same seed meet the
     same people with the same reward noise. `clock` is told whose turn it is ("environment",
-    "learner" or "runner"), `progress` how many rounds were played since it was told last.
+    "learner" or "runner"), `progress` how many rounds were played since it was told last. With
+    `pool`, these people come again and again in place of new ones, which takes less time. With
+    `who`, the learner is told who gives a reward: `who(n)` names the next n.
 
     >>> from discreet.environments import linear_world
     >>> class First:
@@ -92,12 +97,16 @@ def play(
     block = max(1, NUMBERS // (world.n_actions * world.dim))
     for start in range(0, rounds, block):
         clock("environment")
-        people = world.people(min(block, rounds - start), context_rng, start=start)
+        n = min(block, rounds - start)
+        if pool is None:
+            people = world.people(n, context_rng, start=start)
+        else:
+            people = pool[np.arange(start, start + n) % len(pool)]
         uniform[start : start + block] = people.best - people.means.mean(axis=1)
         end = start + len(people)
         done = start
         while done < end:
-            missed = step(learner, people, done - start, reward_rng, clock)
+            missed = step(learner, people, done - start, reward_rng, clock, who)
             n = len(missed)
             regret[done : done + n] = missed
             done += n
@@ -111,6 +120,7 @@ def _play_window(
     first: int,
     rng: np.random.Generator,
     clock: Callable[[str], object],
+    who: Who | None,
 ) -> Array:
     """Those from `first` on who come before the next release; the regret of each."""
     clock("environment")
@@ -121,17 +131,21 @@ def _play_window(
     missed = people.regret(decisions.action)
     rewards = people.rewards(decisions.action, rng)
     clock("learner")
-    learner.learn_many(decisions, rewards)
+    if who is None:
+        learner.learn_many(decisions, rewards)
+    else:
+        learner.learn_many(decisions, rewards, people=who(len(people)))
     clock("runner")
     return missed
 
 
 def _play_one(
-    learner: Learner,
+    learner: Any,
     people: People,
     first: int,
     rng: np.random.Generator,
     clock: Callable[[str], object],
+    who: Who | None,
 ) -> Array:
     """The person at `first`; the regret."""
     clock("environment")
@@ -142,7 +156,10 @@ def _play_one(
     missed = person.regret([decision.action])
     (reward,) = person.rewards([decision.action], rng)
     clock("learner")
-    learner.learn(decision, float(reward))
+    if who is None:
+        learner.learn(decision, float(reward))
+    else:
+        learner.learn(decision, float(reward), *who(1))
     clock("runner")
     return missed
 

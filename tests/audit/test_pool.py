@@ -4,7 +4,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import pytest
 
-from discreet.processes import process_pool
+from discreet.audit.pool import process_pool
 
 
 @pytest.mark.parametrize("start", ["spawn", "forkserver"])

@@ -1,15 +1,19 @@
-"""Which code and data files decide the numbers: digests, for results that are kept in files."""
+"""Which code and data files decide the numbers: for the names of files that results are kept in."""
 
 import hashlib
+import inspect
+import json
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from discreet import __version__
 
-ABOVE = ("cli", "audit", "experiments")  # they run learners and show results
+ABOVE = ("cli", "service", "experiments", "audit", "words.py")  # run learners and show results
 
 
 @cache
@@ -19,7 +23,7 @@ def digest() -> str:
     >>> digest().startswith(__version__), digest() == digest()
     (True, True)
     """
-    home = Path(__file__).parent
+    home = Path(__file__).parents[1]
     sha = hashlib.sha256()
     for path in sorted(home.rglob("*.py")):
         name = path.relative_to(home)
@@ -53,3 +57,32 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from _texts(each)
+
+
+@cache
+def source_text(item: Callable[..., Any]) -> str:
+    """The text of the module of a function, and of modules beside it that it imports.
+
+    What they import from the library is in `digest`.
+    """
+    home = _folder(sys.modules[item.__module__])
+    texts: dict[str, str] = {}
+    waiting = [sys.modules[item.__module__]]
+    while waiting:
+        module = waiting.pop()
+        if module.__name__ not in texts and _folder(module) == home:
+            texts[module.__name__] = inspect.getsource(module)
+            waiting += _used(module)
+    return json.dumps(texts, sort_keys=True)
+
+
+def _folder(module: ModuleType) -> str:
+    return os.path.dirname(getattr(module, "__file__", None) or "")
+
+
+def _used(module: ModuleType) -> Iterator[ModuleType]:
+    """Modules that names of this one are from."""
+    for value in vars(module).values():
+        name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
+        if isinstance(name, str) and name in sys.modules:
+            yield sys.modules[name]
