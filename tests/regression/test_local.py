@@ -407,17 +407,6 @@ def test_local__bad_arguments_are_refused():
             Server(**({"dim": 2, "people": 10, "epsilon": 1.0} | wrong))
 
 
-def test_local__old_imports_work_for_one_release():
-    import discreet.regression.local_protocol as old
-
-    for name in ("PublicState", "Report"):
-        with pytest.warns(DeprecationWarning, match=f"discreet.local.{name}"):
-            getattr(old, name)
-    with pytest.warns(DeprecationWarning, match="Device"):
-        sent = old.report([[0.6, 0.8]], [0.5], start("moment", 2, 1.0), SeededNoise(0))
-    assert sent.values.shape == (1, 2)
-
-
 def test_local__methods_say_what_they_need():
     X, y, _ = world(100, d=2)
     with pytest.raises(ValueError, match="one feature"):

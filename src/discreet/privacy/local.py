@@ -15,7 +15,6 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, within
-from discreet.moved import Renamed
 from discreet.privacy.channel import GRID, Channel, heads, odds_below
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
@@ -97,8 +96,6 @@ class BallChannel(Channel):
     def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
-
-    deviation = Renamed("std")
 
     def privatize(
         self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False
