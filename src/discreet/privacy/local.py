@@ -88,11 +88,6 @@ class BallChannel(Channel):
         self._cosine = None if self.dim == 1 else CapCosine(self.dim, self.cap)
 
     @property
-    def high(self) -> float:
-        """The fraction of the sphere that a record makes more likely, for `shuffled_delta`."""
-        return self._inside_q
-
-    @property
     def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
