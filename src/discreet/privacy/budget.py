@@ -126,11 +126,6 @@ class ContributionLimiter(Stateful):
             self._seen[key] = count + 1
             return True
 
-    def remaining(self, user: str | bytes | int) -> int:
-        """How many rounds this person has left."""
-        with self._lock:
-            return self.contributions - self._seen.get(self._key(user), 0)
-
     def _begun(self) -> bool:
         return bool(self._seen)
 
