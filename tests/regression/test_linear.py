@@ -152,8 +152,6 @@ def test_auto__chooses_from_public_quantities():
     wide = rng.standard_normal((200, 401)) / 20
     assert PrivateLinearRegression().fit(wide, wide[:, 0]).method_ == "sgd"
     assert PrivateLinearRegression(public_X=X).fit(X, y).method_ == "public-covariates"
-    line = PrivateLinearRegression(trust="local", method="one-dimensional").fit(X[:, :1], y)
-    assert line.coef_.shape == (1,)
     assert PrivateLinearRegression(trust="local").fit(X, y).method_ == "information-weighted"
 
 

@@ -222,7 +222,6 @@ _LOCAL = {
         "gram report",
         "scale report",
     ),
-    "one-dimensional": ("one-dimensional", "one-dimensional, length"),
     "known-covariates": ("known covariates",),
     "sgd": ("sgd", "sgd, last batch"),
 }

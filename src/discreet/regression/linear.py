@@ -37,10 +37,9 @@ class PrivateLinearRegression(PrivateRegressor):
                    "shuffled": such reports, hidden in batches by a relay
     method         central: "information-weighted" (a few stages on all rows), "single-pass" (each
                    row in one stage), "reweighted", "sgd" (dimension-free), "public-covariates"
-                   (needs public_X); local: "information-weighted" (phases), "one-dimensional",
-                   "sgd", "known-covariates" (needs public_X); shuffled: the first and the last of
-                   these; "auto" chooses from the number of
-                   features and from whether public_X is given
+                   (needs public_X); local: "information-weighted" (phases), "sgd",
+                   "known-covariates" (needs public_X); shuffled: the first and the last of these;
+                   "auto" chooses from the number of features and from whether public_X is given
     crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
                    on for
     fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise (see
@@ -131,7 +130,6 @@ class PrivateLinearRegression(PrivateRegressor):
         if self.trust == "local":
             methods = {
                 "information-weighted": local.information_weighted,
-                "one-dimensional": local.one_dimensional,
                 "sgd": local.descent,
             }
             if known:
