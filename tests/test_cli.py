@@ -209,16 +209,6 @@ def test_cli__says_what_to_install_when_an_extra_is_missing(missing, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("word", "now"), [("plan", "discreet forecast"), ("reproduce", "make papers")]
-)
-def test_cli__a_command_that_moved_says_where_and_fails(word, now, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main([word, "--dim", "3"])
-    assert stop.value.code == 2
-    assert now in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "arguments", [["--help"], ["run", "--help"], ["audit", "--help"], ["version"]]
 )
 def test_cli__imports_nothing_heavy_before_a_command_runs(arguments):

@@ -17,17 +17,11 @@ _EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "
 _STOPPED = ("demo", "run", "report", "forecast", "audit", "dossier")
 _INTERRUPTED = 128 + signal.SIGINT  # exit status
 PATIENCE = 1.5  # seconds between Ctrl-C and the end, whatever else is going on
-_MOVED = {
-    "plan": "discreet forecast (the same options)",
-    "reproduce": "make papers, in a clone of the repository (docs/papers.md)",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 0, or leaves with another exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in _MOVED:
-        _stop(2, f"there is no command {given[0]!r} any more; it is now: {_MOVED[given[0]]}")
     before = signal.getsignal(signal.SIGINT)
     ours = given[:1] and given[0] in _STOPPED and _in_main_thread()
     if ours:

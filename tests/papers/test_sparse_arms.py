@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.environments.sparse_arms import sparse_arms
+from papers.sparse_arms import sparse_arms
 
 
 @pytest.mark.parametrize("contexts", ["signs", "uniform", "correlated"])

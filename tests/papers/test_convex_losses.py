@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.domains import Ball, Cube, Simplex
-from discreet.environments.convex import NAMES, convex_losses
+from papers.convex_losses import NAMES, convex_losses
 
 DOMAINS = [Simplex(5), Cube(3), Ball(4)]
 
