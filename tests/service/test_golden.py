@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from discreet.service.documents import openapi
+from discreet.service.api import openapi
 from tests.service.conftest import Running
 from tests.service.golden import make
 

@@ -18,18 +18,30 @@ from discreet.arrays import Array
 from discreet.service import leasing, turning
 from discreet.service import pending as keeping
 from discreet.service import store as tables
-from discreet.service.errors import Problem, conflict, invalid, not_found
+from discreet.service.errors import Problem, conflict, invalid
 from discreet.service.leasing import MOST_AT_ONCE
-from discreet.service.messages import DecideRequest
+from discreet.service.messages import DecideBody, DecideRequest
 from discreet.service.offers import Declared, raw_rows
 from discreet.service.pending import Buckets, Pending
 from discreet.service.people import People
-from discreet.service.replies import DecisionReply
+from discreet.service.replies import DecisionReply, DecisionsReply
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
 from discreet.service.turning import Live
 
 _LONGEST_ID = 256
+
+
+async def decide_any(server: Server, name: str, body: DecideBody) -> Any:
+    """The answer to a call: one decision or many."""
+    live = server.live.get(name) or await live_bandit(server, name)
+    if body.requests is None and body.contexts is None:
+        return await decide_one(server, live, body)
+    body.assert_one_way()
+    if body.requests is not None:
+        return DecisionsReply(await decide(server, live, body.requests))
+    assert body.contexts is not None
+    return DecisionsReply(await decide_contexts(server, live, body.contexts, body.actions))
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -43,9 +55,7 @@ async def live_bandit(server: Server, name: str) -> Live:
 
 def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
     with server.store.transaction() as connection:
-        row = server.store.lock_bandit(connection, name)
-        if row is None:
-            raise not_found("bandit")
+        row = server.row(connection, name)
         live = turning.live(row)
         turning.publisher(server.held_of(connection, row), row)(live)
     return [live] * len(payloads)

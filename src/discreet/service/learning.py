@@ -16,13 +16,15 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import deciding, turning
 from discreet.service import store as tables
-from discreet.service import turning
 from discreet.service.asgi import decoded
-from discreet.service.errors import invalid, not_json
+from discreet.service.errors import invalid, not_json, unauthorized
+from discreet.service.keys import Key
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Pending
 from discreet.service.people import People
+from discreet.service.replies import StatusesReply, StatusReply
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
 from discreet.service.tokens import PREFIX, Sealed
@@ -40,6 +42,22 @@ _LONGEST_ID = 16384  # characters of what may name a decision
 
 _LEARN = msgspec.json.Decoder(LearnBody)
 _ANY = msgspec.json.Decoder(AnyRewards)
+
+
+async def learn_any(server: Server, name: str, raw: bytes, key: Key | None) -> Any:
+    """The answer to a call: one reward or many.
+
+    Without a key a sealed token is the authority for its own reward; an id is none.
+    """
+    body = read(raw)
+    if key is None:
+        items = [body] if body.rewards is None else body.rewards
+        if any(not isinstance(i.decision, str) or i.decision[:4] != PREFIX for i in items):
+            raise unauthorized()
+    live = server.live.get(name) or await deciding.live_bandit(server, name)
+    if body.rewards is None:
+        return StatusReply(await learn_one(server, live, body))
+    return StatusesReply(await learn(server, name, prepared(server, live, body.rewards)))
 
 
 class Item(msgspec.Struct):

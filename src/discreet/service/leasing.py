@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from discreet.service import store as tables
 from discreet.service import turning
-from discreet.service.errors import Problem, not_found
+from discreet.service.errors import Problem
 from discreet.service.server import Server, returned
 from discreet.service.turning import Live
 
@@ -118,9 +118,7 @@ def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
     """A block of round numbers of the open window; turns the window if it is full."""
     try:
         with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
+            row = server.row(connection, name)
             block = _block(connection, row, size)
             if block is not None:
                 held = server.held_of(connection, row)

@@ -8,7 +8,6 @@ Through a relay the same reports come sealed, in batches, in an order that tells
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +18,18 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.local import Report
-from discreet.service import administration, local, sealing
+from discreet.service import local, sealing
 from discreet.service import store as tables
-from discreet.service.administration import LocalPolicy
-from discreet.service.errors import Problem, conflict, invalid, not_found
+from discreet.service.errors import Problem, conflict, invalid
 from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID
-from discreet.service.messages import ReportItem
+from discreet.service.messages import ReportBody, ReportItem
+from discreet.service.policies import public_policy
+from discreet.service.replies import BatchReply, StatusesReply, StatusReply
 from discreet.service.sealing import Terms
 from discreet.service.server import Server
 
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
-FRESH = 1.0  # seconds for which a replica answers with the policy that it knows
 SMALL = "small"  # of a batch: fewer sound reports than its minimum
 MOST_BATCH_BYTES = 2**30
 BATCH_SECONDS = 600.0  # that a relay may take to send a batch
@@ -66,6 +65,20 @@ def prepared(report: ReportItem) -> Item | None:
     return Item(bytes.fromhex(report.id), report.policy, report.question, report.values)
 
 
+async def take_any(server: Server, name: str, body: ReportBody) -> Any:
+    """The answer to a call: one report or many."""
+    if body.reports is not None:
+        return StatusesReply(await take(server, name, body.reports))
+    return StatusReply((await take(server, name, [body]))[0])
+
+
+async def put_batch(server: Server, name: str, id: str, policy: str, raw: bytes) -> BatchReply:
+    """The answer to a relay: what became of its sealed reports, once for each id."""
+    if not ID.fullmatch(id):
+        raise invalid("The id of a batch has 32 hexadecimal digits.")
+    return BatchReply(await take_batch(server, name, bytes.fromhex(id), policy, raw))
+
+
 async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list[str]:
     """The status of each report, once all that counted are durable."""
     if len(reports) > MOST_AT_ONCE:
@@ -94,7 +107,7 @@ async def take_batch(server: Server, name: str, batch: bytes, policy: str, seale
     `counted` and `small` (fewer sound reports than the minimum: none was counted) are durable and
     answered once, `duplicate` ever after; `closed` if the bandit has another policy by now.
     """
-    public = await _public(server, name, policy)
+    public = await public_policy(server, name, f'"{policy}"')
     if public is None:
         raise _takes_no_reports()
     terms = _TERMS.decode(public.terms) if public.terms else None
@@ -162,9 +175,7 @@ def _taking(server: Server, name: str) -> Iterator["_Taking"]:
     """A transaction on the open window of a bandit; memory and keys follow what was committed."""
     try:
         with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
+            row = server.row(connection, name)
             held = server.held_of(connection, row)
             if not isinstance(held, local.LocalHeld):
                 raise _takes_no_reports()
@@ -278,28 +289,3 @@ class _Taking:
         if self._changed:
             local.save(self.connection, self.held, self.row, len(self._new))
         self._new, self._changed = [], False
-
-
-async def public_policy(server: Server, name: str) -> LocalPolicy | None:
-    """The policy and its terms, if they are for everybody; None for joint trust and for no bandit.
-
-    A replica asks the store at most once in FRESH seconds, whoever asks it.
-    """
-    found = server.public.get(name)
-    now = time.monotonic()
-    if found is None or found[0] < now:
-        found = (now + FRESH, await administration.local_policy(server, name))
-        if found[1] is None:
-            return None
-        server.public[name] = found
-    shown: LocalPolicy | None = found[1]
-    return shown
-
-
-async def _public(server: Server, name: str, policy: str) -> LocalPolicy | None:
-    """The same, read anew if what is known is another policy."""
-    shown = await public_policy(server, name)
-    if shown is not None and shown.tag != f'"{policy}"':
-        server.public.pop(name, None)
-        shown = await public_policy(server, name)
-    return shown

@@ -6,7 +6,7 @@ import logging
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
@@ -27,6 +27,7 @@ from discreet.service.witness import Witness
 from discreet.service.writer import Writer
 
 LOG = logging.getLogger("discreet.service")
+T = TypeVar("T")
 
 
 class Server:
@@ -158,6 +159,33 @@ class Server:
         self.vault.close()
         self.store.close()
 
+    # -- on the writer's thread --------------------------------------------------------------------
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Do something on the writer's thread, by itself."""
+        result: T = await self.writer.do(object(), lambda _: [work()], None)
+        return result
+
+    async def transact(self, work: Callable[[Connection], T]) -> T:
+        """Do something in a transaction of its own."""
+
+        def done() -> T:
+            with self.store.transaction() as connection:
+                return work(connection)
+
+        return await self.do(done)
+
+    async def with_bandit(self, name: str, work: Callable[[Connection, Any], T]) -> T:
+        """Do something with a bandit's row, under its lock; a problem if there is none."""
+        return await self.transact(lambda connection: work(connection, self.row(connection, name)))
+
+    def row(self, connection: Connection, name: str) -> Any:
+        """A bandit's row, locked; a problem if there is none."""
+        row = self.store.lock_bandit(connection, name)
+        if row is None:
+            raise not_found("bandit")
+        return row
+
     # -- the fence ---------------------------------------------------------------------------------
 
     def next_sequence(self, connection: Connection) -> int:
@@ -239,9 +267,7 @@ class Server:
         """Learning ends; decisions go on, charges and the name stay for ever."""
 
         def change(connection: Connection) -> tuple[None, dict[str, Any] | None]:
-            row = self.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
+            row = self.row(connection, name)
             if row.retired:
                 return None, None
             where = tables.bandits.c.name == name

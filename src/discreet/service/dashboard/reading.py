@@ -113,7 +113,7 @@ class View:
 
 async def view(server: Server, name: str) -> View:
     """A bandit; raises `not-found`."""
-    found = await administration.with_bandit(server, name, partial(_public, server))
+    found = await server.with_bandit(name, partial(_public, server))
     summary = administration.summary(server, found.row)
     # Many features take a while: neither the writer nor the event loop waits for that.
     return await asyncio.to_thread(_view, found, summary)
@@ -273,4 +273,4 @@ async def log(server: Server, before: int | None, most: int) -> list[Any]:
             query = query.where(table.c.id < before)
         return list(connection.execute(query))
 
-    return await administration.in_transaction(server, read)
+    return await server.transact(read)
