@@ -1,24 +1,14 @@
 """The OpenAPI document, made from the message types, and pages that need nothing from outside."""
 
 import html
-import inspect
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from discreet.service import messages, replies, schema, sealing
 from discreet.service.asgi import Call
 from discreet.service.replies import STATUSES
-
-_FIELD = re.compile(r"^ *(\w+)  +(\S.*)$", re.M)
-_CLASSES = {
-    name: kind
-    for room in (messages, replies, schema, sealing)
-    for name, kind in inspect.getmembers(room, inspect.isclass)
-}
 
 
 def openapi(calls: Sequence[Call]) -> dict[str, Any]:
@@ -26,8 +16,6 @@ def openapi(calls: Sequence[Call]) -> dict[str, Any]:
     types = [call.body for call in calls if call.body is not None]
     types += [each for call in calls for each in call.reply]
     _, components = _schemas(types)
-    for name, described in components.items():
-        _describe(described, _CLASSES[name])
     paths: dict[str, Any] = {}
     for call in calls:
         paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
@@ -61,17 +49,6 @@ def openapi(calls: Sequence[Call]) -> dict[str, Any]:
             },
         },
     }
-
-
-def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Descriptions of the fields, from the lines "name   what it is" of the class's docstring."""
-    told: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
-        told |= dict(_FIELD.findall(inspect.getdoc(each) or ""))
-    names = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
-    for shown, content in schema["properties"].items():
-        content["description"] = told[names[shown]]
-    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
 
 
 def _schemas(types: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
