@@ -136,12 +136,14 @@ def give_up_slow_clients(reading: Reading) -> None:
 class Call:
     """A call of the API: what it does, and all that its documents say.
 
-    path      `{name}` is that of a bandit or of a population
+    method, path   of HTTP; `{name}` is that of a bandit or of a population
     handler   gets what its parameters name: server, parts of the path and of the query, `key`
               (None if none was sent) or `who` (its id), `body` (decoded) or `raw` bytes, `headers`
+    summary   one line
     scope     that a key needs; None: no key is needed
     keyless   whether it is served without a key too: the handler says what that may do
     body      the message that is sent; a handler that takes `raw` reads it in its own way
+    example   of it
     binary    whether bytes are sent in place of a message
     most      bytes of a body; None: as the settings say
     seconds   that a body may take; None: as for every call

@@ -90,8 +90,8 @@ class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     trust: Annotated[
         Literal["joint", "local", "shuffled"],
         Meta(
-            description="joint: the server sees records; local: devices keep them; shuffled: devices "
-            "keep them, and a relay hides who sent which report"
+            description="joint: the server sees records; local: devices keep them; shuffled: "
+            "devices keep them, and a relay hides who sent which report"
         ),
     ] = "joint"
     unit: Annotated[
