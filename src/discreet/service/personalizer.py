@@ -29,7 +29,10 @@ _MOST_ACTIONS = 50
 
 
 class Subscribed(Endpoint):
-    """A call of the published clients, which send their key and read problems in their own way."""
+    """A call of the published clients, which send their key and read problems in their own way.
+
+    server, call   as for every endpoint
+    """
 
     def key(self, headers: RawHeaders, name: str | None) -> Key:
         """The key in the header `Ocp-Apim-Subscription-Key`, if it may do this."""
