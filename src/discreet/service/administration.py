@@ -9,16 +9,15 @@ from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
 from discreet.privacy import Guarantee
-from discreet.service import budgets, keys, replies, turning
+from discreet.service import budgets, keys, replies
 from discreet.service import store as tables
 from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
-from discreet.service.local import LocalHeld
 from discreet.service.messages import KeyBody, PopulationBody
-from discreet.service.policies import is_learning
 from discreet.service.server import Server, returned
+from discreet.service.tenant import is_learning
 
 _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
@@ -43,9 +42,8 @@ async def bandit(server: Server, name: str) -> replies.BanditReply:
     """One bandit."""
 
     def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, Any]:
-        held = server.held_of(connection, row)
-        reports = held.counts() if isinstance(held, LocalHeld) else msgspec.UNSET
-        return row, turning.guarantee(held), reports
+        tenant = server.tenant_of(connection, row)
+        return row, tenant.guarantee(), tenant.counts()
 
     row, promise, reports = await server.with_bandit(name, read)
     return replies.BanditReply(
@@ -111,7 +109,7 @@ async def guarantee(server: Server, name: str) -> replies.GuaranteeReply:
     """The promise, with its statement."""
 
     def read(connection: Connection, row: Any) -> replies.GuaranteeReply:
-        promise = turning.guarantee(server.held_of(connection, row))
+        promise = server.tenant_of(connection, row).guarantee()
         shown = promise.to_dict() | {"statement": promise.statement()}
         return msgspec.convert(shown, replies.GuaranteeReply)
 

@@ -15,11 +15,12 @@ import numpy as np
 import sqlalchemy as sa
 
 from discreet.arrays import Array
-from discreet.service import leasing, turning
+from discreet.service import leasing
 from discreet.service import pending as keeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict, invalid
 from discreet.service.leasing import MOST_AT_ONCE
+from discreet.service.live import Live
 from discreet.service.messages import DecideBody, DecideRequest
 from discreet.service.offers import Declared, raw_rows
 from discreet.service.pending import Buckets, Pending
@@ -27,7 +28,6 @@ from discreet.service.people import People
 from discreet.service.replies import DecisionReply, DecisionsReply
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
-from discreet.service.turning import Live
 
 _LONGEST_ID = 256
 
@@ -56,8 +56,10 @@ async def live_bandit(server: Server, name: str) -> Live:
 def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
     with server.store.transaction() as connection:
         row = server.row(connection, name)
-        live = turning.live(row)
-        turning.publisher(server.held_of(connection, row), row)(live)
+        tenant = server.tenant_of(connection, row)
+        publish = tenant.publish(row)
+        live = Live.of(row, tenant.definition)
+        publish(live)
     return [live] * len(payloads)
 
 
@@ -328,8 +330,7 @@ def _keep(
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
-        held = server.held_of(connection, row)  # refuses another epoch
-        privacy = held.definition.privacy
+        privacy = server.tenant_of(connection, row).definition.privacy  # refuses another epoch
         first = privacy.unit == "person" and privacy.visits != "all"
         people = People(connection, name, row.epoch, b"")
         kept.load([e[0].id for payload in payloads for e in payload if e[0].id is not None])

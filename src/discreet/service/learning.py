@@ -16,19 +16,20 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import deciding, turning
+from discreet.service import deciding
 from discreet.service import store as tables
 from discreet.service.asgi import decoded
 from discreet.service.errors import invalid, not_json, unauthorized
 from discreet.service.keys import Key
+from discreet.service.live import Live
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Pending
 from discreet.service.people import People
 from discreet.service.replies import StatusesReply, StatusReply
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
+from discreet.service.tenant import is_learning
 from discreet.service.tokens import PREFIX, Sealed
-from discreet.service.turning import Live
 
 COUNTED = "counted"
 DUPLICATE = "duplicate"
@@ -184,7 +185,7 @@ def settle(server: Server, name: str, now: float, most: int) -> int:
                 .limit(most)
             ).all()
             batch = _Batch(server, connection, row)
-            batch.settle(due, batch.held.definition.reward.default)
+            batch.settle(due, batch.tenant.definition.reward.default)
     except BaseException:
         server.forget(name)
         raise
@@ -201,16 +202,16 @@ class _Batch:
 
     def __init__(self, server: Server, connection: Connection, row: Any) -> None:
         self.server, self.connection, self.row = server, connection, row
-        self.held = server.held_of(connection, row)
-        self.privacy = self.held.definition.privacy
+        self.tenant = server.tenant_of(connection, row)
+        self.privacy = self.tenant.definition.privacy
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
         self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
-        self.people = People(connection, row.name, row.epoch, self.held.visit_key)
+        self.people = People(connection, row.name, row.epoch, self.tenant.visit_key)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
         self.rounds: list[int] = []
-        self._learning = self._learns()
+        self._learning = is_learning(row)
         self._next_round = row.next_round
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
@@ -245,9 +246,6 @@ class _Batch:
                 self._add(sealed, reward)
         self._store()
 
-    def _learns(self) -> bool:
-        return self.row.learning and not self.row.retired and not self.row.alarm
-
     def _round(self, item: Item) -> int | None:
         if item.sealed is not None:
             return item.sealed.round
@@ -269,7 +267,7 @@ class _Batch:
             # Genuine, of a round that this database never gave away: it is an older one.
             self.server.store_alarm(self.connection, self.row.name, ROLLED_BACK)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
-            self._learning = self._learns()
+            self._learning = is_learning(self.row)
             return CLOSED
         if self.marks.is_marked(sealed.round):
             return LATE if self.marks.is_default(sealed.round) else DUPLICATE
@@ -300,8 +298,8 @@ class _Batch:
         self.pending.store()
         self.people.store()
         if self.rows:
-            self.held.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
-            turning.save_sum(self.connection, self.server.vault, self.held, self.row)
+            self.tenant.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
+            self.tenant.save(self.connection, self.server.vault, self.row)
 
 
 ROLLED_BACK = (

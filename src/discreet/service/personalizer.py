@@ -18,11 +18,11 @@ from discreet.service import store as tables
 from discreet.service.asgi import Endpoint, RawHeaders
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
+from discreet.service.live import Live
 from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
 from discreet.service.replies import Ranked, RankReply
 from discreet.service.server import Server
 from discreet.service.tokens import PREFIX
-from discreet.service.turning import Live
 
 PATH = "/personalizer/v1.0"
 _MOST_ACTIONS = 50

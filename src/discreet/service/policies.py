@@ -10,13 +10,12 @@ from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
 from starlette.responses import Response
 
-from discreet.service import local
 from discreet.service import store as tables
 from discreet.service.asgi import EVERYBODY, RawHeaders
 from discreet.service.errors import not_found, unauthorized
 from discreet.service.keys import Key
-from discreet.service.local import LocalHeld
 from discreet.service.server import Server
+from discreet.service.tenant import is_learning
 
 FRESH = 1.0  # seconds for which a replica answers with the policy of local trust that it knows
 CACHED = 5  # seconds for which caches may hold it
@@ -80,14 +79,13 @@ def _for_everybody(server: Server, connection: Connection, name: str) -> Publish
     row = server.store.lock_bandit(connection, name)
     if row is None:
         return None
-    held = server.held_of(connection, row)
-    if not isinstance(held, LocalHeld):
+    tenant = server.tenant_of(connection, row)
+    if not tenant.is_public:
         return None
     found = _published(connection, row)
     if not is_learning(row):
         return found
-    terms = local.terms(held, server.vault, found.document)
-    return found._replace(terms=msgspec.json.encode(terms))
+    return found._replace(terms=tenant.terms(server.vault, found.document))
 
 
 def _published(connection: Connection, row: Any) -> Published:
@@ -104,8 +102,3 @@ def _published(connection: Connection, row: Any) -> Published:
     tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
     shown = {"epoch": row.epoch, "version": row.version, "learning": learning} | json.loads(raw)
     return Published(f'"{tag}"', msgspec.json.encode(shown))
-
-
-def is_learning(row: Any) -> bool:
-    """Whether feedback still counts for a bandit."""
-    return bool(row.learning and not row.retired and not row.alarm)

@@ -18,8 +18,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.local import Report
-from discreet.service import local, sealing
+from discreet.service import sealing
 from discreet.service import store as tables
+from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, invalid
 from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID
 from discreet.service.messages import ReportBody, ReportItem
@@ -27,6 +28,7 @@ from discreet.service.policies import public_policy
 from discreet.service.replies import BatchReply, StatusesReply, StatusReply
 from discreet.service.sealing import Terms
 from discreet.service.server import Server
+from discreet.service.tenant import is_learning
 
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
@@ -88,7 +90,7 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
     def commit(payloads: Sequence[Sequence[Item | None]]) -> list[list[str]]:
         """All waiting reports of a bandit in one transaction."""
         with _taking(server, name) as taking:
-            if taking.held.is_shuffled:
+            if taking.tenant.is_shuffled:
                 raise _comes_alone()
             taking.load([item.id for some in payloads for item in some if item is not None])
             answers = []
@@ -176,17 +178,17 @@ def _taking(server: Server, name: str) -> Iterator["_Taking"]:
     try:
         with server.store.transaction() as connection:
             row = server.row(connection, name)
-            held = server.held_of(connection, row)
-            if not isinstance(held, local.LocalHeld):
+            tenant = server.tenant_of(connection, row)
+            if not isinstance(tenant, Devices):
                 raise _takes_no_reports()
-            taking = _Taking(server, connection, row, held)
+            taking = _Taking(server, connection, row, tenant)
             yield taking
     except BaseException:
         server.forget(name)
         raise
     if taking.turned:
         server.public.pop(name, None)
-        server.vault.forget_report_keys(name, held.tag)
+        server.vault.forget_report_keys(name, tenant.tag)
 
 
 class _Taking:
@@ -195,13 +197,11 @@ class _Taking:
     server       that has the sums
     connection   of the transaction
     row          of the bandit, locked
-    held         the sums in memory
+    tenant       the sums in memory
     """
 
-    def __init__(
-        self, server: Server, connection: Connection, row: Any, held: "local.LocalHeld"
-    ) -> None:
-        self.server, self.connection, self.row, self.held = server, connection, row, held
+    def __init__(self, server: Server, connection: Connection, row: Any, tenant: Devices) -> None:
+        self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
         self.turned = False
         self._known: set[bytes] = set()
         self._new: list[bytes] = []
@@ -220,13 +220,12 @@ class _Taking:
 
     def is_closed(self, policy: str) -> bool:
         """Whether reports on this policy come too late."""
-        row = self.row
-        return bool(policy != self.held.tag or row.retired or row.alarm or not row.learning)
+        return policy != self.tenant.tag or not is_learning(self.row)
 
     def one(self, item: Item | None) -> str:
         """The status of a report; what counts is in the sums in memory then."""
         if item is None:
-            self.held.refuse()
+            self.tenant.refuse()
             self._changed = True
             return INVALID
         if self.is_closed(item.policy):
@@ -234,11 +233,11 @@ class _Taking:
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        sound, report = self.held.read(item.question, [item.values])
+        sound, report = self.tenant.read(item.question, [item.values])
         if not sound:
-            self.held.refuse()
+            self.tenant.refuse()
             return INVALID
-        self.held.server.take(report)
+        self.tenant.learner.take(report)
         self._known.add(item.id)
         self._new.append(item.id)
         self.turn_if_full()
@@ -257,13 +256,13 @@ class _Taking:
         reports: list[Report] = []
         for question, given in answers.items():
             ids = list(given)
-            places, report = self.held.read(question, list(given.values()))
+            places, report = self.tenant.read(question, list(given.values()))
             sound += [ids[place] for place in places]
             reports += [report] if places else []
         if len(sound) < minimum:
             return SMALL
-        self.held.refuse(len(items) - len(sound))
-        self.held.take_batch(reports)
+        self.tenant.refuse(len(items) - len(sound))
+        self.tenant.take_batch(reports)
         self._new += sound
         self._changed = True
         self.turn_if_full()
@@ -272,20 +271,27 @@ class _Taking:
 
     def turn_if_full(self) -> None:
         """Close the window that has the reports it wants, and open the next."""
-        if self.held.server.full:
+        if self.tenant.learner.full:
             self.store()
-            local.turn(self.connection, self.held, self.row)
+            self.tenant.turn(self.connection, self.server.vault, self.row)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
             self._known.clear()
             self.turned = True
 
     def store(self) -> None:
         """Write ids and sums."""
+        connection = self.connection
         if self._new:
-            self.connection.execute(
+            connection.execute(
                 sa.insert(tables.reports),
                 [{"bandit": self.row.name, "id": each} for each in self._new],
             )
+            table = tables.bandits
+            connection.execute(
+                sa.update(table)
+                .where(table.c.name == self.row.name)
+                .values(next_round=table.c.next_round + len(self._new))
+            )
         if self._changed:
-            local.save(self.connection, self.held, self.row, len(self._new))
+            self.tenant.save(connection, self.server.vault, self.row)
         self._new, self._changed = [], False
