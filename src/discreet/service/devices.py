@@ -45,7 +45,10 @@ _OPEN = ("_sums", "taken", "refused")  # of a LocalServer's state: what a report
 
 
 class Devices(Tenant):
-    """A bandit whose devices decide for themselves."""
+    """A bandit whose devices decide for themselves.
+
+    definition, name, epoch, noise   as for every tenant; devices draw their own noise
+    """
 
     learner: LocalServer
     is_public = True

@@ -35,7 +35,10 @@ RESTORED = (
 
 
 class Joint(Tenant):
-    """A bandit that this server decides for."""
+    """A bandit that this server decides for.
+
+    definition, name, epoch, noise   as for every tenant
+    """
 
     learner: LinearBandit
     is_public = False

@@ -9,6 +9,7 @@ token, the clock and the caller's own earlier calls, never on another person's r
 import math
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from discreet.service import deciding
 from discreet.service import store as tables
 from discreet.service.asgi import decoded
 from discreet.service.errors import invalid, not_json, unauthorized
+from discreet.service.joint import Joint
 from discreet.service.keys import Key
 from discreet.service.live import Live
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
@@ -157,38 +159,29 @@ def _commit(
 ) -> list[list[str]]:
     """All waiting rewards of a bandit in one transaction."""
     items = [item for payload in payloads for item in payload]
-    try:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            statuses = _Batch(server, connection, row).run(items)
-    except BaseException:
-        server.forget(name)
-        raise
+    with server.commit(name) as opened:
+        statuses = _Batch(server, *opened).run(items)
     server.vault.settle()
-    answers, at = [], 0
-    for payload in payloads:
-        answers.append(statuses[at : at + len(payload)])
-        at += len(payload)
-    return answers
+    return answers(payloads, statuses)
+
+
+def answers(payloads: Sequence[Sequence[Any]], statuses: Sequence[str]) -> list[list[str]]:
+    """To each of those who waited together its own statuses."""
+    found = iter(statuses)
+    return [list(islice(found, len(payload))) for payload in payloads]
 
 
 def settle(server: Server, name: str, now: float, most: int) -> int:
     """Count the default reward of decisions past their deadline; returns how many were due."""
     table = tables.pending
-    try:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            due = connection.execute(
-                sa.select(table)
-                .where(table.c.bandit == name, table.c.epoch == row.epoch)
-                .where(table.c.answer.is_not(None), table.c.deadline < now)
-                .limit(most)
-            ).all()
-            batch = _Batch(server, connection, row)
-            batch.settle(due, batch.tenant.definition.reward.default)
-    except BaseException:
-        server.forget(name)
-        raise
+    with server.commit(name) as (connection, row, tenant):
+        due = connection.execute(
+            sa.select(table)
+            .where(table.c.bandit == name, table.c.epoch == row.epoch)
+            .where(table.c.answer.is_not(None), table.c.deadline < now)
+            .limit(most)
+        ).all()
+        _Batch(server, connection, row, tenant).settle(due, tenant.definition.reward.default)
     return len(due)
 
 
@@ -198,11 +191,11 @@ class _Batch:
     server       that has the learner
     connection   of the transaction
     row          of the bandit, locked
+    tenant       with its open sum
     """
 
-    def __init__(self, server: Server, connection: Connection, row: Any) -> None:
-        self.server, self.connection, self.row = server, connection, row
-        self.tenant = server.tenant_of(connection, row)
+    def __init__(self, server: Server, connection: Connection, row: Any, tenant: Joint) -> None:
+        self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
         self.privacy = self.tenant.definition.privacy
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)

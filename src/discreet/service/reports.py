@@ -22,7 +22,7 @@ from discreet.service import sealing
 from discreet.service import store as tables
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, invalid
-from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID
+from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID, answers
 from discreet.service.messages import ReportBody, ReportItem
 from discreet.service.policies import public_policy
 from discreet.service.replies import BatchReply, StatusesReply, StatusReply
@@ -92,12 +92,11 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
         with _taking(server, name) as taking:
             if taking.tenant.is_shuffled:
                 raise _comes_alone()
-            taking.load([item.id for some in payloads for item in some if item is not None])
-            answers = []
-            for some in payloads:
-                answers.append([taking.one(item) for item in some])
+            together = [item for some in payloads for item in some]
+            taking.load([item.id for item in together if item is not None])
+            statuses = [taking.one(item) for item in together]
             taking.store()
-            return answers
+        return answers(payloads, statuses)
 
     statuses: list[str] = await server.writer.do(("report", name), commit, items)
     return statuses
@@ -175,17 +174,11 @@ def _takes_no_reports() -> Problem:
 @contextmanager
 def _taking(server: Server, name: str) -> Iterator["_Taking"]:
     """A transaction on the open window of a bandit; memory and keys follow what was committed."""
-    try:
-        with server.store.transaction() as connection:
-            row = server.row(connection, name)
-            tenant = server.tenant_of(connection, row)
-            if not isinstance(tenant, Devices):
-                raise _takes_no_reports()
-            taking = _Taking(server, connection, row, tenant)
-            yield taking
-    except BaseException:
-        server.forget(name)
-        raise
+    with server.commit(name) as (connection, row, tenant):
+        if not isinstance(tenant, Devices):
+            raise _takes_no_reports()
+        taking = _Taking(server, connection, row, tenant)
+        yield taking
     if taking.turned:
         server.public.pop(name, None)
         server.vault.forget_report_keys(name, tenant.tag)

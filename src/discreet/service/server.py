@@ -5,7 +5,8 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -296,6 +297,17 @@ class Server:
         except MissingSecret:  # a failover to an older database while we run
             raise rolled_back() from None
         return tenant
+
+    @contextmanager
+    def commit(self, name: str) -> Iterator[tuple[Connection, Any, Any]]:
+        """One transaction on a bandit's open window: connection, its row under lock, its tenant."""
+        try:
+            with self.store.transaction() as connection:
+                row = self.row(connection, name)
+                yield connection, row, self.tenant_of(connection, row)
+        except BaseException:
+            self.forget(name)
+            raise
 
     def forget(self, name: str) -> None:
         """A transaction failed: what the writer has in memory may not be what is stored."""
