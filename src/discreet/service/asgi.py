@@ -182,11 +182,15 @@ class Endpoint:
 
     def __init__(self, server: Server, call: Call) -> None:
         self.server, self.call = server, call
+        self._of_bandits = call.path.startswith("/v1/bandits")
+        self._lists_bandits = call.path == "/v1/bandits"
         self._wants = tuple(inspect.signature(call.handler).parameters)
         self._reads = "body" in self._wants or "raw" in self._wants
         self._decoder = msgspec.json.Decoder(call.body) if "body" in self._wants else None
+        self._limit = server.settings.body_limit if call.most is None else call.most
         everybody = EVERYBODY if call.keyless else {}
-        self._headers = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
+        self._everybody = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
+        self._headers = [(b"content-type", b"application/json"), *self._everybody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As a route of Starlette."""
@@ -203,16 +207,14 @@ class Endpoint:
         except Exception as error:
             call = f"{self.call.method} {self.call.path}"
             reply = problem(self.explained(explained_to_callers(error, call)))
-            reply.raw_headers.extend(self._headers)
+            reply.raw_headers.extend(self._everybody)
         if reply is None:
             reply = Response(status_code=self.call.status)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
             return
         content = _encode(reply)
-        length = b"%d" % len(content)
-        headers = [(b"content-length", length), (b"content-type", b"application/json")]
-        headers += self._headers
+        headers = [(b"content-length", b"%d" % len(content)), *self._headers]
         status = self.call.status
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": content})
@@ -220,22 +222,24 @@ class Endpoint:
     async def _reply(self, path: dict[str, str], scope: Scope, receive: Receive) -> Any:
         """What the handler says, once name, key and body are what they should be."""
         call, headers = self.call, scope["headers"]
-        if "name" in path and not definitions.NAME.fullmatch(path["name"]):
+        name = path.get("name")
+        if name is not None and not definitions.NAME.fullmatch(name):
             raise self._no_such_name()
-        key = None if call.scope is None else self.key(headers, path.get("name"))
-        found = {"server": self.server, "key": key, "headers": headers, **path}
+        key = None if call.scope is None else self.key(headers, name)
+        found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
+        found.update(path)
         if key is not None:
             found["who"] = key.id
         if call.query:
             given = QueryParams(scope["query_string"])
             found |= {name: given.get(name, "") for name in call.query}
         if self._reads:
-            limit = self.server.settings.body_limit if call.most is None else call.most
-            raw = await body_of(self.server.reading, headers, receive, limit, call.seconds)
+            reading = self.server.reading
+            raw = await body_of(reading, headers, receive, self._limit, call.seconds)
             found["raw"] = raw
             if self._decoder is not None:
                 found["body"] = decoded(self._decoder, raw)
-        return await call.handler(*[found[name] for name in self._wants])
+        return await call.handler(*map(found.__getitem__, self._wants))
 
     def _no_such_name(self) -> Problem:
         if 201 in self.call.also:
@@ -244,14 +248,17 @@ class Endpoint:
 
     def key(self, headers: RawHeaders, name: str | None) -> Key | None:
         """The key that was sent, if it may do this; None where none is needed."""
-        sent = next((value for header, value in headers if header == b"authorization"), b"")
+        sent = b""
+        for header, value in headers:
+            if header == b"authorization":
+                sent = value
+                break
         if not sent and self.call.keyless:
             return None
         key = authenticated(self.server, sent.decode("latin-1"))
-        bandit = name if self.call.path.startswith("/v1/bandits/") else None
-        if self.call.path == "/v1/bandits" and key.bandits:
-            bandit = min(key.bandits)  # the list has those that the key may see
-        key.require(self.call.scope or "", bandit)
+        if self._lists_bandits and key.bandits:
+            name = min(key.bandits)  # the list has those that the key may see
+        key.require(self.call.scope or "", name if self._of_bandits else None)
         key.spend(time.monotonic())
         return key
 

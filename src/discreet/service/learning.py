@@ -196,11 +196,12 @@ class _Batch:
 
     def __init__(self, server: Server, connection: Connection, row: Any, tenant: Joint) -> None:
         self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
-        self.privacy = self.tenant.definition.privacy
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
         self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
-        self.people = People(connection, row.name, row.epoch, self.tenant.visit_key)
+        self.people = None  # a round is a person of its own
+        if tenant.definition.privacy.unit == "person":
+            self.people = People(connection, row.name, row.epoch, tenant.visit_key)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
         self.rounds: list[int] = []
@@ -218,7 +219,7 @@ class _Batch:
         self.server.load_runs(
             self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
         )
-        if self.privacy.unit == "person":
+        if self.people is not None:
             self.people.load(item.sealed for item in items if item is not None)
         statuses = [INVALID if item is None else self._one(item) for item in items]
         self._store()
@@ -272,11 +273,11 @@ class _Batch:
         self.pending.finish(sealed.round)
         if self._admitted(sealed):
             self._add(sealed, item.reward)
-        return COUNTED if self.privacy.unit == "round" else ACCEPTED
+        return COUNTED if self.people is None else ACCEPTED
 
     def _admitted(self, sealed: Sealed) -> bool:
         """Whether this reward counts for its person: one for life, or one in each window."""
-        if self.privacy.unit == "round":
+        if self.people is None:
             return True
         self.people.load([sealed])
         return self.people.admit(sealed)
@@ -289,7 +290,8 @@ class _Batch:
     def _store(self) -> None:
         self.marks.store()
         self.pending.store()
-        self.people.store()
+        if self.people is not None:
+            self.people.store()
         if self.rows:
             self.tenant.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
             self.tenant.save(self.connection, self.server.vault, self.row)
