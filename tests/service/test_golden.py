@@ -57,7 +57,8 @@ def test_store__open_windows_go_on_and_release_what_their_stored_noise_determine
             assert release == pytest.approx(published)
             assert sums.keys() == totals.keys()
             for question, total in totals.items():
-                np.testing.assert_allclose(sums[question], total)
+                # A channel's radius is computed, not stored: its last digits are the code's.
+                np.testing.assert_allclose(sums[question], total, rtol=1e-5)
         assert found[name] == expected
 
 

@@ -21,7 +21,8 @@ from sqlalchemy.engine import Connection
 
 from discreet.bandits import LocalServer
 from discreet.bandits.local import bandit_guarantee
-from discreet.local import Report
+from discreet.local import Answers
+from discreet.local.report import BatchSum
 from discreet.privacy import Guarantee
 from discreet.privacy.interval import RESPONSE
 from discreet.service import definitions, offers, sealing
@@ -69,11 +70,11 @@ class Devices(Tenant):
 
     # -- reports -----------------------------------------------------------------------------------
 
-    def read(self, question: str, codes: Sequence[list[int]]) -> tuple[list[int], Report]:
+    def read(self, question: str, codes: Sequence[list[int]]) -> tuple[list[int], Answers]:
         """Answers to a question: the places of those that a device could have sent, and these."""
         policy = self.learner.policy
         shape = policy.shape(question)
-        nothing = Report(policy.window, question, np.empty(0))
+        nothing = Answers(policy.window, question, np.empty(0))
         if shape is None:
             return [], nothing
         wanted = sealing.entries(shape)
@@ -89,19 +90,20 @@ class Devices(Tenant):
         values = channel.decode(integers if shape else integers[:, 0])
         sound = channel.possible(values)
         kept = [place for place, good in zip(places, sound, strict=True) if good]
-        return kept, Report(policy.window, question, values[sound])
+        return kept, Answers(policy.window, question, values[sound])
 
     @property
     def is_shuffled(self) -> bool:
         """Whether reports count in the batches of a relay only."""
         return self.learner.crowd is not None
 
-    def take_batch(self, reports: list[Report]) -> None:
-        """Add a batch to the sums in memory; they are sound, and enough."""
+    def take(self, answers: list[Answers]) -> None:
+        """Add what `read` found to the sums in memory; under shuffled trust it is a whole batch."""
         if self.is_shuffled:
-            self.learner.aggregate(reports)
+            policy = self.learner.policy
+            self.learner.aggregate(BatchSum.empty(policy).plus_answers(answers, policy))
         else:
-            self.learner.take_many(reports)
+            self.learner.take_answers(answers)
 
     def counts(self) -> ReportCounts:
         """How many reports came: they are private already."""
@@ -148,11 +150,11 @@ class Devices(Tenant):
 
     def public_state(self) -> dict[str, Any]:
         """All of it."""
-        return self.learner.state_dict()
+        return self.learner._stored()
 
     def seal(self, vault: Vault) -> tuple[bytes, bytes]:
         """The open sums, as they are."""
-        state = self.learner.state_dict()["state"]
+        state = self.learner._stored()["state"]
         return to_bytes({name: state[name] for name in _OPEN}), b""
 
     def load(self, connection: Connection, vault: Vault, row: Any, sums: bytes | None) -> None:
@@ -161,7 +163,7 @@ class Devices(Tenant):
         state = self._state(connection)
         state["state"] |= from_bytes(sums)
         self.learner = self.new()
-        self.learner.load_state_dict(state)
+        self.learner._restore(state)
 
     def policy(self) -> dict[str, Any]:
         """All that a device needs to decide and to answer, in any language."""

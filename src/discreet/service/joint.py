@@ -94,7 +94,7 @@ class Joint(Tenant):
 
     def restart(self, connection: Connection, vault: Vault, row: Any) -> dict[str, Any]:
         """The open window is discarded unread: it may have been released, with other rewards."""
-        self.learner.load_state_dict(self._state(connection))
+        self.learner._restore(self._state(connection))
         self.learner.discard()
         if self.definition.privacy.visits == "all":
             people.forget(connection, row)
@@ -111,11 +111,11 @@ class Joint(Tenant):
     def public_state(self) -> dict[str, Any]:
         """The learner's state with zeros in place of the open sum: everything else is public."""
         if self.learner.window is None:
-            return self.learner.state_dict()
+            return self.learner._stored()
         total = self._total
         value, total.value = total.value, np.zeros_like(total.value)
         try:
-            return self.learner.state_dict()
+            return self.learner._stored()
         finally:
             total.value = value
 
@@ -131,7 +131,7 @@ class Joint(Tenant):
         """Open what `seal` sealed, in a new learner if another window is open by now."""
         if self.version != row.version:
             self.learner = self.new()
-            self.learner.load_state_dict(self._state(connection))
+            self.learner._restore(self._state(connection))
         if sums is None or self.learner.window is None:
             return
         content = vault.open(self.name, self.epoch, self.sequence, sums)

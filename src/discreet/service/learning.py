@@ -162,10 +162,10 @@ def _commit(
     with server.commit(name) as opened:
         statuses = _Batch(server, *opened).run(items)
     server.vault.settle()
-    return answers(payloads, statuses)
+    return to_each(payloads, statuses)
 
 
-def answers(payloads: Sequence[Sequence[Any]], statuses: Sequence[str]) -> list[list[str]]:
+def to_each(payloads: Sequence[Sequence[Any]], statuses: Sequence[str]) -> list[list[str]]:
     """To each of those who waited together its own statuses."""
     found = iter(statuses)
     return [list(islice(found, len(payload))) for payload in payloads]

@@ -248,6 +248,12 @@ class PlannedBatch(msgspec.Struct):
     epsilon: Annotated[Price, Meta(description="promised against everybody but the relay")]
     delta: Annotated[float, Meta(description="of that promise")]
     local_epsilon: Annotated[Price, Meta(description="the most that a report may cost by itself")]
+    minimum_fraction: Annotated[
+        float | UnsetType, Meta(description="of every planned batch, fewer are not released")
+    ] = UNSET
+    honest_fraction: Annotated[
+        float | UnsetType, Meta(description="of every planned batch, the promise counts on")
+    ] = UNSET
 
 
 class DevicePolicyReply(msgspec.Struct):

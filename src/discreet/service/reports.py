@@ -17,12 +17,12 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.local import Report
+from discreet.local import Answers
 from discreet.service import sealing
 from discreet.service import store as tables
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, invalid
-from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID, answers
+from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID, to_each
 from discreet.service.messages import ReportBody, ReportItem
 from discreet.service.policies import public_policy
 from discreet.service.replies import BatchReply, StatusesReply, StatusReply
@@ -96,7 +96,7 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
             taking.load([item.id for item in together if item is not None])
             statuses = [taking.one(item) for item in together]
             taking.store()
-        return answers(payloads, statuses)
+        return to_each(payloads, statuses)
 
     statuses: list[str] = await server.writer.do(("report", name), commit, items)
     return statuses
@@ -226,11 +226,11 @@ class _Taking:
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        sound, report = self.tenant.read(item.question, [item.values])
+        sound, answers = self.tenant.read(item.question, [item.values])
         if not sound:
             self.tenant.refuse()
             return INVALID
-        self.tenant.learner.take(report)
+        self.tenant.take([answers])
         self._known.add(item.id)
         self._new.append(item.id)
         self.turn_if_full()
@@ -239,23 +239,23 @@ class _Taking:
     def whole(self, items: Sequence[Item | None], minimum: int) -> str:
         """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
         self.load([item.id for item in items if item is not None])
-        answers: dict[str, dict[bytes, list[int]]] = {}
+        answered: dict[str, dict[bytes, list[int]]] = {}
         for item in items:
             if item is None or self.is_closed(item.policy) or item.id in self._known:
                 continue
             self._known.add(item.id)
-            answers.setdefault(item.question, {})[item.id] = item.values
+            answered.setdefault(item.question, {})[item.id] = item.values
         sound: list[bytes] = []
-        reports: list[Report] = []
-        for question, given in answers.items():
+        told: list[Answers] = []
+        for question, given in answered.items():
             ids = list(given)
-            places, report = self.tenant.read(question, list(given.values()))
+            places, answers = self.tenant.read(question, list(given.values()))
             sound += [ids[place] for place in places]
-            reports += [report] if places else []
+            told += [answers] if places else []
         if len(sound) < minimum:
             return SMALL
         self.tenant.refuse(len(items) - len(sound))
-        self.tenant.take_batch(reports)
+        self.tenant.take(told)
         self._new += sound
         self._changed = True
         self.turn_if_full()
