@@ -208,19 +208,16 @@ class Endpoint:
             call = f"{self.call.method} {self.call.path}"
             reply = problem(self.explained(explained_to_callers(error, call)))
             reply.raw_headers.extend(self._everybody)
-        if reply is None:
-            reply = Response(status_code=self.call.status)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
             return
-        content = _encode(reply)
-        headers = [(b"content-length", b"%d" % len(content)), *self._headers]
+        headers = [(b"content-length", b"%d" % len(reply)), *self._headers]
         status = self.call.status
         await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        await send({"type": "http.response.body", "body": reply})
 
     async def _reply(self, path: dict[str, str], scope: Scope, receive: Receive) -> Any:
-        """What the handler says, once name, key and body are what they should be."""
+        """What the handler says, as JSON, once name, key and body are what they should be."""
         call, headers = self.call, scope["headers"]
         name = path.get("name")
         if name is not None and not definitions.NAME.fullmatch(name):
@@ -239,7 +236,10 @@ class Endpoint:
             found["raw"] = raw
             if self._decoder is not None:
                 found["body"] = decoded(self._decoder, raw)
-        return await call.handler(*map(found.__getitem__, self._wants))
+        reply = await call.handler(*map(found.__getitem__, self._wants))
+        if reply is None:
+            return Response(status_code=call.status)
+        return reply if isinstance(reply, Response) else _encode(reply)
 
     def _no_such_name(self) -> Problem:
         if 201 in self.call.also:

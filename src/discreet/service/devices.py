@@ -32,7 +32,7 @@ from discreet.service.live import Live
 from discreet.service.replies import ReportCounts
 from discreet.service.schema import Definition
 from discreet.service.sealing import Terms
-from discreet.service.tenant import Tenant
+from discreet.service.tenant import Stored, Tenant
 from discreet.service.vault import Vault
 from discreet.state import from_bytes, to_bytes
 
@@ -157,8 +157,9 @@ class Devices(Tenant):
         state = self.learner._stored()["state"]
         return to_bytes({name: state[name] for name in _OPEN}), b""
 
-    def load(self, connection: Connection, vault: Vault, row: Any, sums: bytes | None) -> None:
+    def load(self, connection: Connection, vault: Vault, row: Any, stored: Stored) -> None:
         """What was learnt from closed windows, with the sums of the open one."""
+        _, sums = stored
         assert sums is not None
         state = self._state(connection)
         state["state"] |= from_bytes(sums)

@@ -17,7 +17,7 @@ from discreet.bandits import LinearBandit
 from discreet.privacy import Guarantee
 from discreet.service import definitions, people
 from discreet.service.live import Live
-from discreet.service.tenant import Tenant
+from discreet.service.tenant import Stored, Tenant
 from discreet.service.vault import NAME_BYTES, Vault
 
 KEPT = (
@@ -127,14 +127,15 @@ class Joint(Tenant):
         sealed = vault.seal(self.name, self.epoch, self.sequence, content)
         return sealed, sealed[:NAME_BYTES]
 
-    def load(self, connection: Connection, vault: Vault, row: Any, sums: bytes | None) -> None:
+    def load(self, connection: Connection, vault: Vault, row: Any, stored: Stored) -> None:
         """Open what `seal` sealed, in a new learner if another window is open by now."""
         if self.version != row.version:
             self.learner = self.new()
             self.learner._restore(self._state(connection))
+        sequence, sums = stored
         if sums is None or self.learner.window is None:
             return
-        content = vault.open(self.name, self.epoch, self.sequence, sums)
+        content = vault.open(self.name, self.epoch, sequence, sums)
         size = people.KEY_BYTES if self.definition.privacy.visits == "all" else 0
         self.visit_key = content[:size]
         self._total.value = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)

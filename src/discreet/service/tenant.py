@@ -42,6 +42,8 @@ _LEARNER = sa.select(tables.bandits.c.learner).where(
     tables.bandits.c.name == sa.bindparam("b_bandit")
 )
 
+Stored = tuple[int, bytes | None]  # sums of an open window: their sequence, and as `seal` left them
+
 
 def is_learning(row: Any) -> bool:
     """Whether feedback still counts for a bandit."""
@@ -117,7 +119,7 @@ class Tenant(ABC):
         """The open sums as they are stored, and the name of their key."""
 
     @abstractmethod
-    def load(self, connection: Connection, vault: Vault, row: Any, sums: bytes | None) -> None:
+    def load(self, connection: Connection, vault: Vault, row: Any, stored: Stored) -> None:
         """Take over stored sums, and what was learnt before if that has changed."""
 
     @abstractmethod
@@ -154,8 +156,7 @@ class Tenant(ABC):
         if (self.version, self.sequence, self.key) == found:
             return
         sums = connection.execute(_SUM, here).scalar_one()
-        self.sequence = sequence
-        self.load(connection, vault, row, None if sums is None else bytes(sums))
+        self.load(connection, vault, row, (sequence, None if sums is None else bytes(sums)))
         self.version, self.sequence, self.key = found
 
     def save(self, connection: Connection, vault: Vault, row: Any) -> None:
