@@ -42,7 +42,7 @@ def undocumented(kind):
     """Constructor parameters without a line of their own: "name   what it is".
 
     Several names may stand on one line ("low, high   ..."). A field may have a comment instead,
-    behind it, and inherited fields are explained where they are declared.
+    behind it, or a description in its type; inherited fields are explained where they are declared.
     """
     parameters = inspect.signature(kind).parameters.values()
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
@@ -51,9 +51,16 @@ def undocumented(kind):
     for each in kind.__mro__ if has_fields(kind) else (kind,):
         lines = re.findall(r"^ *((?:\w+, )*\w+)  +\S", inspect.cleandoc(each.__doc__ or ""), re.M)
         told |= {name for line in lines for name in line.split(", ")}
-        if inspect.get_annotations(each):
+        fields = inspect.get_annotations(each)
+        told |= {name for name, type_ in fields.items() if described(type_)}
+        if fields:
             told |= set(re.findall(r"^    (\w+): .*  # \S", inspect.getsource(each), re.M))
     return sorted(asked - told)
+
+
+def described(type_):
+    """Whether a field's type says what it is: Annotated[int, Meta(description=...)]."""
+    return any(getattr(each, "description", None) for each in getattr(type_, "__metadata__", ()))
 
 
 @pytest.mark.parametrize("kind", classes(), ids=lambda kind: kind.__qualname__)

@@ -15,7 +15,7 @@ from discreet.local.record import scaled_outcomes, scaled_rows
 from discreet.privacy import Crowd
 from discreet.privacy.noise import SystemNoise
 from discreet.privacy.portable import COINS, log
-from discreet.service import definitions, local
+from discreet.service import definitions, devices
 
 FILE = Path(__file__).parents[2] / "clients" / "js" / "test" / "vectors.json"
 DIMS = (1, 2, 3, 4, 7)
@@ -132,7 +132,7 @@ def rows():
         {"age": 25, "plan": "3"},
     ]
     return {
-        "features": local.features(definition),
+        "features": devices.features(definition),
         "contexts": contexts,
         "rows": [scaled_rows(phi(each), phi.dim, 1.0).tolist() for each in contexts],
     }

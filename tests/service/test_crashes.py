@@ -278,8 +278,8 @@ class Machine(RuleBasedStateMachine):
         self.releases_stay_as_they_were_shown()
         with self.server.store.transaction() as connection:
             row = self.server.store.lock_bandit(connection, "b")
-            held = self.server.held_of(connection, row)
-        inside = held.learner.window.published()  # type: ignore[union-attr]
+            tenant = self.server.tenant_of(connection, row)
+        inside = tenant.learner.window.published()  # type: ignore[union-attr]
         count = round(inside["count"] + sum(each["count"] for each in self.shown))
         total = inside["sum"] + math.fsum(each["sum"] for each in self.shown)
         lost = list(self.unknown.values())
@@ -297,9 +297,9 @@ class Machine(RuleBasedStateMachine):
             return
         with self.server.store.transaction() as connection:
             row = self.server.store.lock_bandit(connection, "b")
-            held = self.server.held_of(connection, row)
+            tenant = self.server.tenant_of(connection, row)
             known = connection.execute(sa.select(sa.func.count()).select_from(tables.people))
-            assert known.scalar_one() == round(held.learner.window.published()["count"])  # type: ignore[union-attr]
+            assert known.scalar_one() == round(tenant.learner.window.published()["count"])  # type: ignore[union-attr]
         assert all(round(each["count"]) <= self.people for each in self.shown)
 
     @invariant()
@@ -309,9 +309,9 @@ class Machine(RuleBasedStateMachine):
             return
         with self.server.store.transaction() as connection:
             row = self.server.store.lock_bandit(connection, "b")
-            held = self.server.held_of(connection, row)
-        rows = held.learner.window.published()["count"]  # type: ignore[union-attr]
-        stored = self.opened.setdefault(row.window, self._draws(held))
+            tenant = self.server.tenant_of(connection, row)
+        rows = tenant.learner.window.published()["count"]  # type: ignore[union-attr]
+        stored = self.opened.setdefault(row.window, self._draws(tenant))
         # A plain count moves by whole rewards from the draw that this window began with.
         moved = rows - stored
         assert abs(moved - round(moved)) < 1e-3
@@ -321,9 +321,9 @@ class Machine(RuleBasedStateMachine):
     def opened(self) -> dict[int, Any]:
         return self.__dict__.setdefault("_opened", {})
 
-    def _draws(self, held: Any) -> float:
+    def _draws(self, tenant: Any) -> float:
         """The count's noise among all draws that explains this sum by a whole number of rows."""
-        rows = held.learner.window.published()["count"]
+        rows = tenant.learner.window.published()["count"]
         found = []
         for drawn in self.drawn:
             noise = float(drawn[-2] / VALUE)

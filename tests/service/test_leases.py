@@ -6,7 +6,7 @@ import threading
 import time
 
 from discreet.service import leasing
-from discreet.service.turning import Live
+from discreet.service.live import Live
 
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
 FREE = {"dim": 2, "privacy": {"epsilon": None}}

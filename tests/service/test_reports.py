@@ -14,7 +14,7 @@ from scipy.stats import norm
 from discreet.bandits import Device, LocalServer, PublicPolicy
 from discreet.local import Report
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, demo, local, offers
+from discreet.service import definitions, demo, devices, offers
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
 from discreet.service.restoring import backup, restore
@@ -105,7 +105,7 @@ def test_policy__says_how_rows_are_made():
     }
     parsed = definitions.parsed(json.dumps(definition).encode())
     parsed = definitions.parsed(parsed.normalised())
-    described = local.features(parsed)
+    described = devices.features(parsed)
     assert [each["name"] for each in described["columns"]] == ["age", "plan"]
     expected = offers.features(parsed).map({"age": 7.5, "plan": "z"})
     made = [
@@ -260,7 +260,7 @@ def test_report__a_failed_commit_acknowledges_and_keeps_nothing(both, monkeypatc
         raise OSError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(local, "save", fails)
+        patch.setattr(devices.Devices, "save", fails)
         status, _, _ = made.request("POST", "/v1/bandits/ads/reports", json.dumps(sent).encode())
         assert status == 503
     assert made.client().bandit("ads")["reports"]["taken"] == 0

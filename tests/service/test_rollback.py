@@ -192,7 +192,7 @@ def test_a_stolen_disk_shows_at_most_the_last_batch(folder):
     server = started(folder)
     client = server.client()
     vault = server.app.state.server.vault
-    held = server.app.state.server.held
+    held = server.app.state.server.tenants
     seen = []
     for _ in range(12):
         play(client, 1)

@@ -80,16 +80,17 @@ def _read(source: Path, given: list[str]) -> tuple[Any, dict[str, Any]]:
 
         from discreet.service.definitions import parsed
         from discreet.service.errors import Problem
-        from discreet.service.turning import promised
+        from discreet.service.server import tenant_of
 
         raw = source.read_bytes()
         try:
-            item, promise = promised(parsed(raw))
+            tenant = tenant_of(parsed(raw))
         except Problem as problem:
             raise ValueError(f"{source} is not a definition of the service: {problem}") from None
         definition = json.loads(parsed(raw).normalised())
-        kind = f"{type(item).__name__} of the decision service"
-        return item, {"kind": kind, "promise": promise, "definition": definition}
+        kind = f"{type(tenant.learner).__name__} of the decision service"
+        about = {"kind": kind, "promise": tenant.guarantee(), "definition": definition}
+        return tenant.learner, about
     saved = read_file(source, given)
     return saved.item, {
         "kind": saved.kind,

@@ -253,7 +253,7 @@ def revoke(
 
 
 def _access(url: str | None, store: str | None, secrets: object) -> "KeyAccess":
-    from discreet.service.key_access import access
+    from discreet.service.key_access import KeyAccess
     from discreet.service.settings import Settings
 
-    return access(Settings.from_environment(store=store, secrets=secrets), url)
+    return KeyAccess(Settings.from_environment(store=store, secrets=secrets), url)

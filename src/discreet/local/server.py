@@ -156,6 +156,11 @@ class Server(ABC, Generic[State, Belief]):
             return True
 
     @property
+    def sums(self) -> dict[str, ReportSum]:
+        """Of the open window's reports, by question."""
+        return self._sums
+
+    @property
     def batches(self) -> tuple[Release, ...]:
         """The batches that were released, under shuffled trust."""
         return self._batches

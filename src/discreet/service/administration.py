@@ -1,79 +1,51 @@
 """What administrators and readers see and do; everything shown is public or released."""
 
-import json
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
+from starlette.responses import Response
 
 from discreet.privacy import Guarantee
-from discreet.service import budgets, keys, local, replies, turning
+from discreet.service import budgets, keys, replies
 from discreet.service import store as tables
+from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
-from discreet.service.local import LocalHeld
 from discreet.service.messages import KeyBody, PopulationBody
-from discreet.service.schema import Definition
 from discreet.service.server import Server, returned
+from discreet.service.tenant import is_learning
 
-T = TypeVar("T")
 _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
-
-
-async def _run(server: Server, work: Callable[[], T]) -> T:
-    """Do something on the writer's thread, by itself."""
-    result: T = await server.writer.do(object(), lambda _: [work()], None)
-    return result
-
-
-async def in_transaction(server: Server, work: Callable[[Connection], T]) -> T:
-    """Do something in a transaction of its own."""
-
-    def read() -> T:
-        with server.store.transaction() as connection:
-            return work(connection)
-
-    return await _run(server, read)
-
-
-async def with_bandit(server: Server, name: str, work: Callable[[Connection, Any], T]) -> T:
-    """Read something of a bandit under its lock; a problem if there is none."""
-
-    def read(connection: Connection) -> T:
-        row = server.store.lock_bandit(connection, name)
-        if row is None:
-            raise not_found("bandit")
-        return work(connection, row)
-
-    return await in_transaction(server, read)
 
 
 # -- bandits ---------------------------------------------------------------------------------------
 
 
-async def create(server: Server, name: str, definition: Definition, who: str) -> bool:
-    """Create a bandit; False if it was there with the same definition."""
-    return await _run(server, lambda: server.create(name, definition, who))
+async def create(server: Server, name: str, raw: bytes, who: str) -> Response:
+    """Create a bandit: 201; 200 if it was there with the same definition."""
+    definition = parsed(raw)
+    created = await server.do(lambda: server.create(name, definition, who))
+    return answer(await bandit(server, name), 201 if created else 200)
 
 
-async def retire(server: Server, name: str, who: str) -> None:
+async def retire(server: Server, name: str, who: str) -> replies.BanditReply:
     """End learning for good."""
-    await _run(server, lambda: server.retire(name, who))
+    await server.do(lambda: server.retire(name, who))
+    return await bandit(server, name)
 
 
 async def bandit(server: Server, name: str) -> replies.BanditReply:
     """One bandit."""
 
     def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, Any]:
-        held = server.held_of(connection, row)
-        reports = held.counts() if isinstance(held, LocalHeld) else msgspec.UNSET
-        return row, turning.guarantee(held), reports
+        tenant = server.tenant_of(connection, row)
+        return row, tenant.guarantee(), tenant.counts()
 
-    row, promise, reports = await with_bandit(server, name, read)
+    row, promise, reports = await server.with_bandit(name, read)
     return replies.BanditReply(
         **msgspec.structs.asdict(summary(server, row)),
         guarantee=msgspec.convert(promise.to_dict(), replies.Promise),
@@ -81,15 +53,16 @@ async def bandit(server: Server, name: str) -> replies.BanditReply:
     )
 
 
-async def bandits(server: Server, key: Key) -> list[replies.BanditSummary]:
-    """All bandits that a key may see."""
+async def bandits(server: Server, key: Key | None = None) -> replies.BanditsReply:
+    """All bandits that a key may see; without a key all of them."""
+    some = None if key is None else key.bandits
 
     def read(connection: Connection) -> list[Any]:
         rows = connection.execute(sa.select(*tables.LIGHT).order_by(tables.bandits.c.name))
-        return [row for row in rows if key.bandits is None or row.name in key.bandits]
+        return [row for row in rows if some is None or row.name in some]
 
-    rows = await in_transaction(server, read)
-    return [summary(server, row) for row in rows]
+    rows = await server.transact(read)
+    return replies.BanditsReply([summary(server, row) for row in rows])
 
 
 def summary(server: Server, row: Any) -> replies.BanditSummary:
@@ -116,14 +89,9 @@ def summary(server: Server, row: Any) -> replies.BanditSummary:
     )
 
 
-def is_learning(row: Any) -> bool:
-    """Whether feedback still counts for a bandit."""
-    return bool(row.learning and not row.retired and not row.alarm)
-
-
-async def releases(server: Server, name: str) -> list[replies.PublishedWindow]:
+async def releases(server: Server, name: str) -> replies.ReleasesReply:
     """What was published, window by window."""
-    return await with_bandit(server, name, published)
+    return replies.ReleasesReply(await server.with_bandit(name, published))
 
 
 def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]:
@@ -137,73 +105,22 @@ def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]
     return [_RELEASE.decode(text) for text in found.scalars()]
 
 
-async def policy(server: Server, name: str) -> tuple[str, dict[str, Any]]:
-    """The public policy and its ETag; decisions go on by it when learning has ended."""
-    return await with_bandit(server, name, _policy)
-
-
-def _policy(connection: Connection, row: Any) -> tuple[str, dict[str, Any]]:
-    table = tables.policies
-    raw = connection.execute(
-        sa.select(table.c.policy).where(
-            table.c.bandit == row.name,
-            table.c.epoch == row.epoch,
-            table.c.version == row.version,
-        )
-    ).scalar_one()
-    learning = is_learning(row)
-    tag = f"{row.epoch}-{row.version}" + ("" if learning else "-closed")
-    shown = {"epoch": row.epoch, "version": row.version, "learning": learning}
-    return f'"{tag}"', shown | json.loads(raw)
-
-
-class LocalPolicy(NamedTuple):
-    """What everybody may read of a bandit under local trust.
-
-    document   the policy as it is served, which its terms hash
-    """
-
-    tag: str  # for HTTP
-    document: bytes
-    terms: bytes  # of batches that a relay sends; none if it learns no more
-
-
-async def local_policy(server: Server, name: str) -> LocalPolicy | None:
-    """The public policy of a bandit under local trust; None for others."""
-
-    def read(connection: Connection) -> LocalPolicy | None:
-        row = server.store.lock_bandit(connection, name)
-        if row is None:
-            return None
-        held = server.held_of(connection, row)
-        if not isinstance(held, LocalHeld):
-            return None
-        tag, shown = _policy(connection, row)
-        document = msgspec.json.encode(shown)
-        if not is_learning(row):
-            return LocalPolicy(tag, document, b"")
-        terms = local.terms(held, server.vault, document)
-        return LocalPolicy(tag, document, msgspec.json.encode(terms))
-
-    return await in_transaction(server, read)
-
-
 async def guarantee(server: Server, name: str) -> replies.GuaranteeReply:
     """The promise, with its statement."""
 
     def read(connection: Connection, row: Any) -> replies.GuaranteeReply:
-        promise = turning.guarantee(server.held_of(connection, row))
+        promise = server.tenant_of(connection, row).guarantee()
         shown = promise.to_dict() | {"statement": promise.statement()}
         return msgspec.convert(shown, replies.GuaranteeReply)
 
-    return await with_bandit(server, name, read)
+    return await server.with_bandit(name, read)
 
 
 # -- populations -----------------------------------------------------------------------------------
 
 
-async def set_population(server: Server, name: str, body: PopulationBody, who: str) -> bool:
-    """Create a population or change its limit."""
+async def set_population(server: Server, name: str, body: PopulationBody, who: str) -> Response:
+    """Create a population: 201; or change its limit: 200."""
     if body.unit not in (None, "round", "person"):
         raise invalid("`unit` must be round or person.")
     if not (math.isfinite(body.epsilon) and math.isfinite(body.delta)):
@@ -215,8 +132,8 @@ async def set_population(server: Server, name: str, body: PopulationBody, who: s
         about = {"population": name, "epsilon": body.epsilon, "delta": body.delta}
         return created, {**about, "unit": body.unit}
 
-    created: bool = await _run(server, lambda: server.fenced("limit", change))
-    return created
+    created = await server.do(lambda: server.fenced("limit", change))
+    return answer(await population(server, name), 201 if created else 200)
 
 
 async def population(server: Server, name: str) -> replies.PopulationReply:
@@ -228,17 +145,17 @@ async def population(server: Server, name: str) -> replies.PopulationReply:
             raise not_found("population")
         return budgets.shown(connection, row)
 
-    return await in_transaction(server, read)
+    return await server.transact(read)
 
 
-async def populations(server: Server) -> list[replies.PopulationReply]:
+async def populations(server: Server) -> replies.PopulationsReply:
     """All populations."""
 
     def read(connection: Connection) -> list[replies.PopulationReply]:
         rows = connection.execute(sa.select(tables.populations).order_by(tables.populations.c.name))
         return [budgets.shown(connection, row) for row in list(rows)]
 
-    return await in_transaction(server, read)
+    return replies.PopulationsReply(await server.transact(read))
 
 
 # -- keys ------------------------------------------------------------------------------------------
@@ -263,7 +180,7 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
         server.keys.reload(connection)
         return made
 
-    key_id, secret = await in_transaction(server, make)
+    key_id, secret = await server.transact(make)
     return replies.NewKeyReply(
         id=key_id,
         secret=secret,
@@ -274,35 +191,46 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
     )
 
 
-async def revoke_key(server: Server, key_id: str, who: str) -> None:
+async def all_keys(server: Server) -> replies.KeysReply:
+    """All keys, without secrets."""
+    await reload_keys(server)
+    return replies.KeysReply([key.public() for key in server.keys.all()])
+
+
+async def revoke_key(server: Server, id: str, who: str) -> None:
     """Revoke a key for good."""
 
     def change(connection: Connection) -> tuple[None, dict[str, Any]]:
-        if key_id == keys.ADMIN_ID:
+        if id == keys.ADMIN_ID:
             raise invalid("The admin key is replaced by DISCREET_ADMIN_KEY, not revoked.")
-        if not NAME.fullmatch(key_id) or not keys.revoke(connection, key_id):
+        if not NAME.fullmatch(id) or not keys.revoke(connection, id):
             raise not_found("key")
-        server.note(connection, who, "revoke key", key_id)
+        server.note(connection, who, "revoke key", id)
         server.keys.reload(connection)
-        return None, {"key": key_id}
+        return None, {"key": id}
 
-    await _run(server, lambda: server.fenced("revoke", change))
+    await server.do(lambda: server.fenced("revoke", change))
 
 
 async def reload_keys(server: Server) -> None:
     """Take over keys that other replicas made or revoked."""
-    await in_transaction(server, server.keys.reload)
+    await server.transact(server.keys.reload)
 
 
-# -- readiness -------------------------------------------------------------------------------------
+# -- operations ------------------------------------------------------------------------------------
+
+
+async def healthy() -> replies.HealthReply:
+    """The process lives."""
+    return replies.HealthReply()
 
 
 async def ready(server: Server) -> replies.ReadyReply:
-    """Alarms, if the store answers; a problem if it does not."""
+    """Alarms, if the store answers; they do not fail it: decisions go on."""
 
     def read(connection: Connection) -> list[str]:
         table = tables.bandits
         found = connection.execute(sa.select(table.c.name).where(table.c.alarm.is_not(None)))
         return list(found.scalars())
 
-    return replies.ReadyReply(await in_transaction(server, read))
+    return replies.ReadyReply(await server.transact(read))

@@ -1,11 +1,15 @@
-"""Requests in, replies out: bodies, keys, JSON and problems, for every route alike."""
+"""Requests in, replies out: one dispatcher that every call of the API passes through."""
 
 import asyncio
+import inspect
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import msgspec
+from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -27,7 +31,7 @@ BODY_SECONDS = 30.0  # a client may take to send a request
 _GIVEN_UP = -1.0
 Reading = dict[asyncio.Task[Any], float]  # requests whose body is awaited, and until when
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
-Work = Callable[[str, bytes], Awaitable[Any]]
+RawHeaders = list[tuple[bytes, bytes]]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -50,14 +54,6 @@ def explained_to_callers(error: Exception, call: str) -> Problem:
 
 
 # -- requests --------------------------------------------------------------------------------------
-
-
-def allowed(server: Server, header: str, scope: str, bandit: str | None = None) -> Key:
-    """The key in an Authorization header, if it has this scope (for this bandit)."""
-    key = authenticated(server, header)
-    key.require(scope, bandit)
-    key.spend(time.monotonic())
-    return key
 
 
 def authenticated(server: Server, header: str) -> Key:
@@ -87,7 +83,7 @@ def too_large(limit: int) -> Problem:
 
 async def body_of(
     reading: Reading,
-    headers: Iterable[tuple[bytes, bytes]],
+    headers: RawHeaders,
     receive: Receive,
     limit: int,
     seconds: float | None = None,
@@ -133,55 +129,156 @@ def give_up_slow_clients(reading: Reading) -> None:
             task.cancel()
 
 
-class Often:
-    """A call that comes often: JSON in, JSON out, for one bandit, straight on ASGI.
+# -- calls -----------------------------------------------------------------------------------------
 
-    scope    that a key needs
-    work     from the bandit's name and the body to the reply
-    keyless  the same for requests without a key; none: they are refused
-    server   whose keys and limits apply
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the API: what it does, and all that its documents say.
+
+    method, path   of HTTP; `{name}` is that of a bandit or of a population
+    handler   gets what its parameters name: server, parts of the path and of the query, `key`
+              (None if none was sent) or `who` (its id), `body` (decoded) or `raw` bytes, `headers`
+    summary   one line
+    scope     that a key needs; None: no key is needed
+    keyless   whether it is served without a key too: the handler says what that may do
+    body      the message that is sent; a handler that takes `raw` reads it in its own way
+    example   of it
+    binary    whether bytes are sent in place of a message
+    most      bytes of a body; None: as the settings say
+    seconds   that a body may take; None: as for every call
+    query     what must stand in the query, and what it is
+    reply     messages, one of which is the answer
+    media     of an answer that is no message
+    status    of success
+    also      other statuses, and what they mean
     """
 
-    def __init__(
-        self, server: Server, scope: str, work: Work, *, keyless: Work | None = None
-    ) -> None:
-        self._server, self._scope, self._work, self._keyless = server, scope, work, keyless
-        everybody = {} if keyless is None else EVERYBODY
-        self._headers = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
+    method: str
+    path: str
+    handler: Callable[..., Awaitable[Any]]
+    summary: str
+    _: KW_ONLY
+    scope: str | None = None
+    keyless: bool = False
+    body: type | None = None
+    example: Any = None
+    binary: bool = False
+    most: int | None = None
+    seconds: float | None = None
+    query: dict[str, str] = field(default_factory=dict)
+    reply: tuple[type, ...] = ()
+    media: str = "application/json"
+    status: int = 200
+    also: dict[int, str] = field(default_factory=dict)
+
+
+class Endpoint:
+    """A call, straight on ASGI: a framework's request would cost as much as deciding.
+
+    server   whose keys and limits apply
+    call     of the table
+    """
+
+    def __init__(self, server: Server, call: Call) -> None:
+        self.server, self.call = server, call
+        self._of_bandits = call.path.startswith("/v1/bandits")
+        self._lists_bandits = call.path == "/v1/bandits"
+        self._wants = tuple(inspect.signature(call.handler).parameters)
+        self._reads = "body" in self._wants or "raw" in self._wants
+        self._decoder = msgspec.json.Decoder(call.body) if "body" in self._wants else None
+        self._limit = server.settings.body_limit if call.most is None else call.most
+        everybody = EVERYBODY if call.keyless else {}
+        self._everybody = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
+        self._headers = [(b"content-type", b"application/json"), *self._everybody]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """As a route of Starlette."""
-        await self.handle(scope["path_params"]["name"], scope, receive, send)
+        await self.handle(scope["path_params"], scope, receive, send)
 
-    async def handle(self, name: str, scope: Scope, receive: Receive, send: Send) -> None:
+    async def handle(
+        self, path: dict[str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
         """Answer, whatever comes."""
         try:
-            content = await self._answer(name, scope["headers"], receive)
+            reply = await self._reply(path, scope, receive)
         except ClientDisconnect:
             return
         except Exception as error:
-            found = explained_to_callers(error, self._scope)
-            response = problem(found)
-            response.raw_headers.extend(self._headers)
-            await response(scope, receive, send)
+            call = f"{self.call.method} {self.call.path}"
+            reply = problem(self.explained(explained_to_callers(error, call)))
+            reply.raw_headers.extend(self._everybody)
+        if isinstance(reply, Response):
+            await reply(scope, receive, send)
             return
-        length = b"%d" % len(content)
-        headers = [(b"content-length", length), (b"content-type", b"application/json")]
-        headers += self._headers
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        headers = [(b"content-length", b"%d" % len(reply)), *self._headers]
+        status = self.call.status
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": reply})
 
-    async def _answer(
-        self, name: str, headers: list[tuple[bytes, bytes]], receive: Receive
-    ) -> bytes:
-        if not definitions.NAME.fullmatch(name):
-            raise not_found("name")
-        key = next((value for header, value in headers if header == b"authorization"), b"")
-        work = self._work
-        if key or self._keyless is None:
-            allowed(self._server, key.decode("latin-1"), self._scope, name)
-        else:
-            work = self._keyless
-        server = self._server
-        body = await body_of(server.reading, headers, receive, server.settings.body_limit)
-        return _encode(await work(name, body))
+    async def _reply(self, path: dict[str, str], scope: Scope, receive: Receive) -> Any:
+        """What the handler says, as JSON, once name, key and body are what they should be."""
+        call, headers = self.call, scope["headers"]
+        name = path.get("name")
+        if name is not None and not definitions.NAME.fullmatch(name):
+            raise self._no_such_name()
+        key = None if call.scope is None else self.key(headers, name)
+        found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
+        found.update(path)
+        if key is not None:
+            found["who"] = key.id
+        if call.query:
+            given = QueryParams(scope["query_string"])
+            found |= {name: given.get(name, "") for name in call.query}
+        if self._reads:
+            reading = self.server.reading
+            raw = await body_of(reading, headers, receive, self._limit, call.seconds)
+            found["raw"] = raw
+            if self._decoder is not None:
+                found["body"] = decoded(self._decoder, raw)
+        reply = await call.handler(*map(found.__getitem__, self._wants))
+        if reply is None:
+            return Response(status_code=call.status)
+        return reply if isinstance(reply, Response) else _encode(reply)
+
+    def _no_such_name(self) -> Problem:
+        if 201 in self.call.also:
+            return invalid("A name has 1 to 64 letters, digits, dots, underscores and dashes.")
+        return not_found("name")
+
+    def key(self, headers: RawHeaders, name: str | None) -> Key | None:
+        """The key that was sent, if it may do this; None where none is needed."""
+        sent = b""
+        for header, value in headers:
+            if header == b"authorization":
+                sent = value
+                break
+        if not sent and self.call.keyless:
+            return None
+        key = authenticated(self.server, sent.decode("latin-1"))
+        if self._lists_bandits and key.bandits:
+            name = min(key.bandits)  # the list has those that the key may see
+        key.require(self.call.scope or "", name if self._of_bandits else None)
+        key.spend(time.monotonic())
+        return key
+
+    def explained(self, found: Problem) -> Problem:
+        """A problem as this call's clients read it."""
+        return found
+
+
+class Application(Starlette):
+    """Starlette; the calls that come often go to their endpoints without a detour."""
+
+    often: dict[str, Endpoint]  # by what follows the bandit's name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Any request; a framework's routing would cost as much as deciding."""
+        if scope["type"] == "http" and scope["method"] == "POST":
+            start, _, rest = scope["path"].partition("/v1/bandits/")
+            name, _, call = rest.partition("/")
+            endpoint = self.often.get(call)
+            if endpoint is not None and not start:
+                await endpoint.handle({"name": name}, scope, receive, send)
+                return
+        await super().__call__(scope, receive, send)

@@ -8,28 +8,40 @@ is written first.
 import hashlib
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
 import sqlalchemy as sa
 
 from discreet.arrays import Array
-from discreet.service import leasing, turning
+from discreet.service import leasing
 from discreet.service import pending as keeping
 from discreet.service import store as tables
-from discreet.service.errors import Problem, conflict, invalid, not_found
+from discreet.service.errors import Problem, conflict, invalid
 from discreet.service.leasing import MOST_AT_ONCE
-from discreet.service.messages import DecideRequest
+from discreet.service.live import Live
+from discreet.service.messages import DecideBody, DecideRequest
 from discreet.service.offers import Declared, raw_rows
 from discreet.service.pending import Buckets, Pending
 from discreet.service.people import People
-from discreet.service.replies import DecisionReply
+from discreet.service.replies import DecisionReply, DecisionsReply
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
-from discreet.service.turning import Live
 
 _LONGEST_ID = 256
+
+
+async def decide_any(server: Server, name: str, body: DecideBody) -> Any:
+    """The answer to a call: one decision or many."""
+    live = server.live.get(name) or await live_bandit(server, name)
+    if body.requests is None and body.contexts is None:
+        return await decide_one(server, live, body)
+    body.assert_one_way()
+    if body.requests is not None:
+        return DecisionsReply(await decide(server, live, body.requests))
+    assert body.contexts is not None
+    return DecisionsReply(await decide_contexts(server, live, body.contexts, body.actions))
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -43,11 +55,11 @@ async def live_bandit(server: Server, name: str) -> Live:
 
 def _open(server: Server, name: str, payloads: Sequence[Any]) -> list[Live]:
     with server.store.transaction() as connection:
-        row = server.store.lock_bandit(connection, name)
-        if row is None:
-            raise not_found("bandit")
-        live = turning.live(row)
-        turning.publisher(server.held_of(connection, row), row)(live)
+        row = server.row(connection, name)
+        tenant = server.tenant_of(connection, row)
+        publish = tenant.publish(row)
+        live = Live.of(row, tenant.definition)
+        publish(live)
     return [live] * len(payloads)
 
 
@@ -104,84 +116,49 @@ def _plain(error: Exception) -> str:
     return str(error) if isinstance(error, ValueError) else "The context or the actions do not fit."
 
 
-class _Offers(Protocol):
-    """What some requests may choose from."""
+class _Offers:
+    """What some requests may choose from.
 
-    people: Sequence[bytes] | None
+    rows     of each request, (actions, dim); one array where all have as many actions
+    names    of each request's actions
+    people   their pseudonyms, where people are protected
+    """
 
-    def __len__(self) -> int: ...
+    def __init__(
+        self,
+        rows: Sequence[Array] | Array,
+        names: Sequence[Sequence[Any]],
+        people: Sequence[bytes] | None = None,
+    ) -> None:
+        if not isinstance(rows, np.ndarray) and len({len(each) for each in rows}) == 1:
+            rows = np.stack(rows)
+        self.rows, self.names, self.people = rows, names, people
 
     def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
         """Actions and their probabilities for requests from the at-th on, under one policy."""
-
-    def rows(self, actions: list[int]) -> Array:
-        """(n, dim), the rows that were chosen."""
-
-    def named(self, actions: list[int]) -> list[Any]:
-        """What was chosen, as the caller calls it."""
-
-
-class _Each:
-    """Requests that may each offer something else.
-
-    asked   the requests, checked
-    live    the bandit
-    """
-
-    people: Sequence[bytes] | None = None
-
-    def __init__(self, asked: Sequence[_Asked], live: Live) -> None:
-        self.asked = asked
-        if live.definition.privacy.unit == "person":
-            self.people = [each.person for each in asked]
-
-    def __len__(self) -> int:
-        return len(self.asked)
-
-    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
         n = len(coins)
-        asked = self.asked[at : at + n]
+        rows = self.rows[at : at + n]
+        if isinstance(rows, np.ndarray):
+            return _drawn(live, rows, coins)
         actions = [0] * n
         probabilities = [0.0] * n
-        for size in {len(each.rows) for each in asked}:
-            places = [i for i, each in enumerate(asked) if len(each.rows) == size]
-            rows = np.stack([asked[i].rows for i in places])
-            found = zip(places, *_drawn(live, rows, coins[places]), strict=True)
-            for i, action, probability in found:
+        for size in {len(each) for each in rows}:
+            places = [i for i, each in enumerate(rows) if len(each) == size]
+            drawn = _drawn(live, np.stack([rows[i] for i in places]), coins[places])
+            for i, action, probability in zip(places, *drawn, strict=True):
                 actions[i] = action
                 probabilities[i] = probability
         return actions, probabilities
 
-    def rows(self, actions: list[int]) -> Array:
-        return np.array([each.rows[i] for each, i in zip(self.asked, actions, strict=True)])
+    def chosen_rows(self, actions: list[int]) -> Array:  # (n, dim)
+        """The rows of these actions."""
+        if isinstance(self.rows, np.ndarray):
+            return np.asarray(self.rows[np.arange(len(actions)), actions])
+        return np.array([rows[i] for rows, i in zip(self.rows, actions, strict=True)])
 
-    def named(self, actions: list[int]) -> list[Any]:
-        return [each.names[i] for each, i in zip(self.asked, actions, strict=True)]
-
-
-class _Alike:
-    """Many contexts, the same actions for all: one product of matrices.
-
-    features   rows of all requests
-    names      of the actions
-    """
-
-    people: Sequence[bytes] | None = None
-
-    def __init__(self, features: Array, names: Sequence[Any]) -> None:  # (n, actions, dim)
-        self.features, self.names = features, names
-
-    def __len__(self) -> int:
-        return len(self.features)
-
-    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
-        return _drawn(live, self.features[at : at + len(coins)], coins)
-
-    def rows(self, actions: list[int]) -> Array:
-        return np.asarray(self.features[np.arange(len(actions)), actions])
-
-    def named(self, actions: list[int]) -> list[Any]:
-        return [self.names[i] for i in actions]
+    def chosen_names(self, actions: list[int]) -> list[Any]:
+        """These actions, as the caller calls them."""
+        return [names[i] for names, i in zip(self.names, actions, strict=True)]
 
 
 def _drawn(live: Live, rows: Array, coins: Array) -> tuple[list[int], list[float]]:
@@ -216,7 +193,10 @@ async def decide(
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
     asked = [_Asked(server, live, request) for request in requests]
     keep = live.definition.reward.default is not None
-    made = await _decided(server, live, _Each(asked, live))
+    of_people = live.definition.privacy.unit == "person"
+    people = [each.person for each in asked] if of_people else None
+    offers = _Offers([each.rows for each in asked], [each.names for each in asked], people)
+    made = await _decided(server, live, offers)
     if keep or any(each.id is not None for each in asked):
         return await _kept(server, live, asked, made, keep, active)
     return made.replies
@@ -237,10 +217,10 @@ async def decide_contexts(
         requests = [DecideRequest(context, actions) for context in contexts]
         return await decide(server, live, requests)
     try:
-        offers = _Alike(*live.features.offers(contexts, actions))
+        rows, names = live.features.offers(contexts, actions)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(_plain(error)) from None
-    return (await _decided(server, live, offers)).replies
+    return (await _decided(server, live, _Offers(rows, [names] * len(rows)))).replies
 
 
 class _Made(msgspec.Struct):
@@ -261,7 +241,7 @@ async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
     actions: list[int] = []
     probabilities: list[float] = []
     versions: list[int] = []
-    total = len(offers)
+    total = len(offers.rows)
     while len(rounds) < total:
         first, n = await leasing.rounds(server, live, total - len(rounds))
         drawn, law = offers.chosen(live, len(rounds), live.coins(first, n))
@@ -272,9 +252,9 @@ async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
     deadline = time.time() + live.wait
     if not total:
         return _Made([], rounds, deadline)
-    rows = offers.rows(actions)
+    rows = offers.chosen_rows(actions)
     tokens = server.sealer.seal(live.about, rounds, rows, probabilities, deadline, offers.people)
-    names = offers.named(actions)
+    names = offers.chosen_names(actions)
     replies = [
         DecisionReply(*each) for each in zip(tokens, names, probabilities, versions, strict=True)
     ]
@@ -318,8 +298,7 @@ def _keep(
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
-        held = server.held_of(connection, row)  # refuses another epoch
-        privacy = held.definition.privacy
+        privacy = server.tenant_of(connection, row).definition.privacy  # refuses another epoch
         first = privacy.unit == "person" and privacy.visits != "all"
         people = People(connection, name, row.epoch, b"")
         kept.load([e[0].id for payload in payloads for e in payload if e[0].id is not None])

@@ -41,8 +41,9 @@ def parsed(raw: bytes) -> Definition:
 
 
 def _checked(definition: Definition) -> None:
-    privacy, reward = definition.privacy, definition.reward
-    ways = [definition.dim is not None, definition.features is not None]
+    """What learners and feature maps do not know: how a definition is written, what is served."""
+    privacy, reward, hashed = definition.privacy, definition.reward, definition.features
+    ways = [definition.dim is not None, hashed is not None]
     declared = definition.actions is not None or definition.context is not None
     if sum([*ways, declared and not any(ways)]) != 1 or (ways[0] and declared):
         raise ValueError(
@@ -52,48 +53,33 @@ def _checked(definition: Definition) -> None:
         raise ValueError("hashed features take any context: leave out context and action_features")
     if declared and not any(ways) and definition.actions is None:
         raise ValueError("declare actions: a list of names")
-    if definition.actions is not None and not 1 <= len(definition.actions) <= MOST_ACTIONS:
-        raise ValueError(f"a bandit has between 1 and {MOST_ACTIONS} actions")
     if definition.actions is not None and any(not name for name in definition.actions):
         raise ValueError("an action needs a name")
     if definition.baseline is not None and definition.baseline not in (definition.actions or ()):
         raise ValueError("baseline must be one of the declared actions")
-    if definition.holdout is not None:
-        if not 0 < definition.holdout <= 0.5:
-            raise ValueError("holdout must be a fraction of decisions, between 0 and 1/2")
-        if privacy.on_devices:
-            raise ValueError(
-                f"trust {privacy.trust!r} has no holdout: devices decide by themselves"
-            )
-    if definition.dim is not None and not 1 <= definition.dim <= _MOST_DIM:
-        raise ValueError(f"dim must lie between 1 and {_MOST_DIM}")
-    if definition.features is not None and not 2 <= definition.features.hashed <= _MOST_DIM:
-        raise ValueError(f"features.hashed must lie between 2 and {_MOST_DIM}")
-    if definition.horizon is not None and not 1 <= definition.horizon <= 2**53:
-        raise ValueError("horizon must be a positive number of rounds, or null")
     low, high = reward.range
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError("reward.range must be [low, high] with low < high")
     if reward.default is not None:
         if not low <= reward.default <= high:
             raise ValueError("reward.default must lie in reward.range")
         if reward.wait is None:
             raise ValueError("reward.default needs reward.wait: how long to wait for the real one")
     wait(definition)
-    if privacy.epsilon is not None and not 0 < privacy.epsilon <= 1000:
-        raise ValueError("privacy.epsilon must be positive, or null to switch privacy off")
     if not 0 < privacy.delta < 0.1:
         raise ValueError("privacy.delta must be positive and small, such as 1e-6")
-    if not 1 <= privacy.contributions <= 1000:
-        raise ValueError("privacy.contributions must be a positive number")
-    if privacy.unit == "round" and privacy.visits is not None:
-        raise ValueError("privacy.visits belongs to unit 'person'")
-    if privacy.unit == "person" and privacy.contributions != 1:
-        raise ValueError("unit 'person' covers all visits: leave out contributions")
     if privacy.on_devices:
         _checked_local(definition)
     if privacy.trust != "shuffled" and privacy.crowd is not None:
         raise ValueError("privacy.crowd belongs to trust 'shuffled'")
+    for name, given, most in (
+        ("dim", definition.dim or 0, _MOST_DIM),
+        ("features.hashed", hashed.hashed if hashed else 0, _MOST_DIM),
+        ("the number of actions", len(definition.actions or ()), MOST_ACTIONS),
+        ("horizon", definition.horizon or 0, 2**53),
+        ("privacy.epsilon", privacy.epsilon or 0.0, 1000),
+        ("privacy.contributions", privacy.contributions, 1000),
+    ):
+        if given > most:
+            raise ValueError(f"{name} may be {most} at most")
     if privacy.population is not None and not NAME.fullmatch(privacy.population):
         raise ValueError("privacy.population must be a short name of letters, digits, . _ -")
 
@@ -115,6 +101,8 @@ def _checked_local(definition: Definition) -> None:
             f"{trust} protects people by contributions: leave out privacy.unit; each device "
             "sends at most that many reports, which together cost epsilon"
         )
+    if definition.holdout is not None:
+        raise ValueError(f"{trust} has no holdout: devices decide by themselves")
     if definition.features is not None:
         raise ValueError(f"{trust} takes context and actions, or dim; not features.hashed")
     if reward.wait is not None or reward.default is not None:

@@ -1,39 +1,24 @@
 """The OpenAPI document, made from the message types, and pages that need nothing from outside."""
 
 import html
-import inspect
-import re
-from collections.abc import Iterable
-from functools import lru_cache
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from discreet.service import messages, replies, schema, sealing
-from discreet.service.calls import CALLS, PERSONALIZER
+from discreet.service.asgi import Call
 from discreet.service.replies import STATUSES
 
-_FIELD = re.compile(r"^ *(\w+)  +(\S.*)$", re.M)
-_CLASSES = {
-    name: kind
-    for room in (messages, replies, schema, sealing)
-    for name, kind in inspect.getmembers(room, inspect.isclass)
-}
 
-
-@lru_cache(maxsize=2)
-def openapi(personalizer: bool) -> dict[str, Any]:
+def openapi(calls: Sequence[Call]) -> dict[str, Any]:
     """OpenAPI 3.1, with schemas made from the types that decode the messages."""
-    calls = CALLS + (PERSONALIZER if personalizer else [])
-    types = [call["body"] for call in calls if "body" in call]
-    types += [each for call in calls for each in call.get("reply", ())]
+    types = [call.body for call in calls if call.body is not None]
+    types += [each for call in calls for each in call.reply]
     _, components = _schemas(types)
-    for name, described in components.items():
-        _describe(described, _CLASSES[name])
     paths: dict[str, Any] = {}
     for call in calls:
-        paths.setdefault(call["path"], {})[call["method"]] = _operation(call)
+        paths.setdefault(call.path, {})[call.method.lower()] = _operation(call)
     components["Problem"] = {
         "type": "object",
         "required": ["type", "title", "status"],
@@ -66,84 +51,77 @@ def openapi(personalizer: bool) -> dict[str, Any]:
     }
 
 
-def _describe(schema: dict[str, Any], kind: type) -> None:
-    """Descriptions of the fields, from the lines "name   what it is" of the class's docstring."""
-    told: dict[str, str] = {}
-    for each in reversed(kind.__mro__):
-        told |= dict(_FIELD.findall(inspect.getdoc(each) or ""))
-    names = {each.encode_name: each.name for each in msgspec.structs.fields(kind)}
-    for shown, content in schema["properties"].items():
-        content["description"] = told[names[shown]]
-    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("\n", " ")
-
-
 def _schemas(types: Iterable[Any]) -> tuple[Any, dict[str, Any]]:
     return msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
 
 
-def _content(call: dict[str, Any]) -> dict[str, Any]:
-    """The reply of a call: of one of some message types, or of another media type."""
-    if "reply" not in call:
-        kind = "object" if call["media"] == "application/json" else "string"
-        return {call["media"]: {"schema": {"type": kind}}}
-    found, _ = _schemas(call["reply"])
-    schema = found[0] if len(found) == 1 else {"oneOf": found}
-    return {"application/json": {"schema": schema}}
-
-
-def _operation(call: dict[str, Any]) -> dict[str, Any]:
-    status = call.get("status", 200)
-    success: dict[str, Any] = {"description": "Done"}
-    if status != 204:
-        success["content"] = _content(call)
-    responses: dict[str, Any] = {str(status): success}
-    failures = dict(call.get("also", {}))
-    if "scope" in call:
-        failures |= {401: "No valid key", 403: "The key may not do that", 429: "Too many requests"}
-    if "{" in call["path"]:
-        failures[404] = "There is no such thing"
-    if call.get("binary"):
-        failures |= {413: "Too large", 422: "Not valid"}
-    if "body" in call:
-        failures |= {400: "Not JSON", 413: "Too large", 422: "Not valid"}
-    if "scope" in call:
-        failures.setdefault(422, "Not valid")
-        failures.setdefault(503, "The store is away")
-    for code, text in failures.items():
-        content = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
-        if code in (201, 304):
-            responses[str(code)] = {"description": text}
-            if code == 201:
-                responses["201"]["content"] = success["content"]
-        else:
-            responses[str(code)] = {"description": text, "content": content}
-    operation: dict[str, Any] = {"summary": call["summary"], "responses": responses}
+def _operation(call: Call) -> dict[str, Any]:
+    operation: dict[str, Any] = {"summary": call.summary, "responses": _responses(call)}
     operation["parameters"] = [
         {"name": part[1:-1], "in": "path", "required": True, "schema": {"type": "string"}}
-        for part in call["path"].split("/")
+        for part in call.path.split("/")
         if part.startswith("{")
     ]
     operation["parameters"] += [
         {"name": each, "in": "query", "required": True, "schema": {"type": "string"},
          "description": text}
-        for each, text in call.get("query", {}).items()
+        for each, text in call.query.items()
     ]  # fmt: skip
-    if "body" in call:
-        (schema,), _ = _schemas([call["body"]])
-        operation["requestBody"] = {
-            "required": True,
-            "content": {"application/json": {"schema": schema}},
-        }
-        if "example" in call:
-            operation["requestBody"]["content"]["application/json"]["example"] = call["example"]
-    if call.get("binary"):
+    if call.body is not None:
+        (schema,), _ = _schemas([call.body])
+        content = {"schema": schema}
+        if call.example is not None:
+            content["example"] = call.example
+        operation["requestBody"] = {"required": True, "content": {"application/json": content}}
+    if call.binary:
         content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
         operation["requestBody"] = {"required": True, "content": content}
-    if "scope" in call:
-        scheme = "subscription" if call["path"].startswith("/personalizer") else "key"
+    if call.scope is not None:
+        scheme = "subscription" if call.path.startswith("/personalizer") else "key"
         operation["security"] = [{scheme: []}]
-        operation["description"] = f"Scope: {call['scope']}."
+        operation["description"] = f"Scope: {call.scope}."
     return operation
+
+
+def _responses(call: Call) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": "Done"}
+    if call.status != 204:
+        success["content"] = _content(call)
+    responses = {str(call.status): success}
+    for code, text in _others(call).items():
+        responses[str(code)] = {"description": text}
+        if code == 201:
+            responses["201"]["content"] = success["content"]
+        elif code != 304:
+            problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
+            responses[str(code)]["content"] = {"application/problem+json": problem}
+    return responses
+
+
+def _content(call: Call) -> dict[str, Any]:
+    """The reply of a call: of one of some message types, or of another media type."""
+    if not call.reply:
+        kind = "object" if call.media == "application/json" else "string"
+        return {call.media: {"schema": {"type": kind}}}
+    found, _ = _schemas(call.reply)
+    return {call.media: {"schema": found[0] if len(found) == 1 else {"oneOf": found}}}
+
+
+def _others(call: Call) -> dict[int, str]:
+    """Statuses beside success: those that the call names, and those that follow from its kind."""
+    others = dict(call.also)
+    if call.scope is not None:
+        others |= {401: "No valid key", 403: "The key may not do that", 429: "Too many requests"}
+    if "{" in call.path:
+        others[404] = "There is no such thing"
+    if call.body is not None:
+        others[400] = "Not JSON"
+    if call.body is not None or call.binary:
+        others |= {413: "Too large", 422: "Not valid"}
+    if call.scope is not None:
+        others.setdefault(422, "Not valid")
+        others.setdefault(503, "The store is away")
+    return others
 
 
 _STYLE = """
@@ -165,9 +143,8 @@ def _html(title: str, body: str) -> Response:
     return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
 
 
-def page(personalizer: bool) -> Response:
-    """Every call, for people; works offline."""
-    document = openapi(personalizer)
+def page(document: dict[str, Any]) -> Response:
+    """Every call of an OpenAPI document, for people; works offline."""
     sections = []
     for path, methods in document["paths"].items():
         for method, operation in methods.items():

@@ -4,9 +4,9 @@ An SQLite store belongs to one process, so while a server runs only its API can 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -18,109 +18,75 @@ from discreet.service.server import Server
 from discreet.service.settings import Settings
 
 WHO = "command line"
-T = TypeVar("T")
 
 
-class KeyAccess(Protocol):
-    """What the commands do with keys."""
+class KeyAccess:
+    """What the commands do with keys, once.
 
-    def create(
-        self, name: str, scopes: list[str], bandits: list[str] | None, rate: float | None
-    ) -> dict[str, Any]:
-        """A new key, with its secret."""
-
-    def all(self) -> list[dict[str, Any]]:
-        """Every key, without secrets."""
-
-    def revoke(self, key_id: str) -> None:
-        """Revoke a key for good."""
-
-
-def access(settings: Settings, url: str | None = None) -> KeyAccess:
-    """The API where there is a server, else the store."""
-    if url is not None:
-        return Remote(_admin(settings), url)
-    try:
-        return Direct(settings)
-    except StoreBusy:
-        return Remote(_admin(settings), f"http://{settings.host}:{settings.port}")
-
-
-def _admin(settings: Settings) -> Settings:
-    if settings.admin_key is None:
-        raise ValueError(
-            "a running server changes keys through its API: set DISCREET_ADMIN_KEY to its admin key"
-        )
-    return settings
-
-
-class Remote:
-    """Through a running server.
-
-    settings   with the admin key
-    url        of the server
+    settings   name the store, the secrets and the admin key
+    url        of a running server; None: the store, or the server that holds it
     """
 
-    def __init__(self, settings: Settings, url: str) -> None:
-        assert settings.admin_key is not None
-        self._client = Client(url, settings.admin_key)
-
-    def create(
-        self, name: str, scopes: list[str], bandits: list[str] | None, rate: float | None
-    ) -> dict[str, Any]:
-        """A new key, with its secret."""
-        body = {"name": name, "scopes": scopes, "bandits": bandits, "rate": rate}
-        with self._client as client:
-            made: dict[str, Any] = client.call("POST", "/v1/keys", body)
-        return made
-
-    def all(self) -> list[dict[str, Any]]:
-        """Every key, without secrets."""
-        with self._client as client:
-            return list(client.call("GET", "/v1/keys")["keys"])
-
-    def revoke(self, key_id: str) -> None:
-        """Revoke a key for good."""
-        with self._client as client:
-            client.call("DELETE", f"/v1/keys/{key_id}")
-
-
-class Direct:
-    """On a store that no server holds, or that any number of them share.
-
-    settings   name the store and the secrets
-    """
-
-    def __init__(self, settings: Settings) -> None:
-        if settings.store.startswith("sqlite:///"):
-            path = Path(settings.store.removeprefix("sqlite:///"))
-            if not path.exists():
-                raise ValueError(f"there is no store at {path}; `discreet serve` makes one")
-        self._server = Server(settings)
+    def __init__(self, settings: Settings, url: str | None = None) -> None:
+        self._server: Server | None = None
+        if url is None:
+            try:
+                self._server = _opened(settings)
+            except StoreBusy:
+                url = f"http://{settings.host}:{settings.port}"
+        if self._server is None and settings.admin_key is None:
+            raise ValueError(
+                "a running server changes keys through its API: set DISCREET_ADMIN_KEY to its "
+                "admin key"
+            )
+        self._url, self._key = url or "", settings.admin_key
 
     def create(
         self, name: str, scopes: list[str], bandits: list[str] | None, rate: float | None
     ) -> dict[str, Any]:
         """A new key, with its secret."""
         body = KeyBody(name, scopes, bandits, rate)
-        made = self._do(lambda: administration.create_key(self._server, body, WHO))
-        return dict(msgspec.to_builtins(made))
+        if self._server is None:
+            made: dict[str, Any] = self._call("POST", "/v1/keys", msgspec.to_builtins(body))
+            return made
+        return dict(self._do(administration.create_key(self._server, body, WHO)))
 
     def all(self) -> list[dict[str, Any]]:
         """Every key, without secrets."""
-        self._do(lambda: administration.reload_keys(self._server))
-        return list(msgspec.to_builtins([key.public() for key in self._server.keys.all()]))
+        if self._server is None:
+            return list(self._call("GET", "/v1/keys")["keys"])
+        return list(self._do(administration.all_keys(self._server))["keys"])
 
     def revoke(self, key_id: str) -> None:
         """Revoke a key for good."""
-        self._do(lambda: administration.revoke_key(self._server, key_id, WHO))
+        if self._server is None:
+            self._call("DELETE", f"/v1/keys/{key_id}")
+        else:
+            self._do(administration.revoke_key(self._server, key_id, WHO))
 
-    def _do(self, work: Callable[[], Awaitable[T]]) -> T:
-        async def run() -> T:
-            self._server.writer.start(asyncio.get_running_loop())
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        with Client(self._url, self._key) as client:
+            return client.call(method, path, body)
+
+    def _do(self, work: Awaitable[Any]) -> Any:
+        """What a handler of the API says, on a store that is closed then."""
+        server = self._server
+        assert server is not None
+
+        async def run() -> Any:
+            server.writer.start(asyncio.get_running_loop())
             try:
-                return await work()
+                return msgspec.to_builtins(await work)
             finally:
-                self._server.close()
+                server.close()
 
         return asyncio.run(run())
+
+
+def _opened(settings: Settings) -> Server:
+    """On a store that no server holds, or that any number of them share."""
+    if settings.store.startswith("sqlite:///"):
+        path = Path(settings.store.removeprefix("sqlite:///"))
+        if not path.exists():
+            raise ValueError(f"there is no store at {path}; `discreet serve` makes one")
+    return Server(settings)

@@ -9,6 +9,7 @@ token, the clock and the caller's own earlier calls, never on another person's r
 import math
 import time
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -16,17 +17,21 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import deciding
 from discreet.service import store as tables
-from discreet.service import turning
 from discreet.service.asgi import decoded
-from discreet.service.errors import invalid, not_json
+from discreet.service.errors import invalid, not_json, unauthorized
+from discreet.service.joint import Joint
+from discreet.service.keys import Key
+from discreet.service.live import Live
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Pending
 from discreet.service.people import People
+from discreet.service.replies import StatusesReply, StatusReply
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
+from discreet.service.tenant import is_learning
 from discreet.service.tokens import PREFIX, Sealed
-from discreet.service.turning import Live
 
 COUNTED = "counted"
 DUPLICATE = "duplicate"
@@ -40,6 +45,22 @@ _LONGEST_ID = 16384  # characters of what may name a decision
 
 _LEARN = msgspec.json.Decoder(LearnBody)
 _ANY = msgspec.json.Decoder(AnyRewards)
+
+
+async def learn_any(server: Server, name: str, raw: bytes, key: Key | None) -> Any:
+    """The answer to a call: one reward or many.
+
+    Without a key a sealed token is the authority for its own reward; an id is none.
+    """
+    body = read(raw)
+    if key is None:
+        items = [body] if body.rewards is None else body.rewards
+        if any(not isinstance(i.decision, str) or i.decision[:4] != PREFIX for i in items):
+            raise unauthorized()
+    live = server.live.get(name) or await deciding.live_bandit(server, name)
+    if body.rewards is None:
+        return StatusReply(await learn_one(server, live, body))
+    return StatusesReply(await learn(server, name, prepared(server, live, body.rewards)))
 
 
 class Item(msgspec.Struct):
@@ -138,38 +159,29 @@ def _commit(
 ) -> list[list[str]]:
     """All waiting rewards of a bandit in one transaction."""
     items = [item for payload in payloads for item in payload]
-    try:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            statuses = _Batch(server, connection, row).run(items)
-    except BaseException:
-        server.forget(name)
-        raise
+    with server.commit(name) as opened:
+        statuses = _Batch(server, *opened).run(items)
     server.vault.settle()
-    answers, at = [], 0
-    for payload in payloads:
-        answers.append(statuses[at : at + len(payload)])
-        at += len(payload)
-    return answers
+    return to_each(payloads, statuses)
+
+
+def to_each(payloads: Sequence[Sequence[Any]], statuses: Sequence[str]) -> list[list[str]]:
+    """To each of those who waited together its own statuses."""
+    found = iter(statuses)
+    return [list(islice(found, len(payload))) for payload in payloads]
 
 
 def settle(server: Server, name: str, now: float, most: int) -> int:
     """Count the default reward of decisions past their deadline; returns how many were due."""
     table = tables.pending
-    try:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            due = connection.execute(
-                sa.select(table)
-                .where(table.c.bandit == name, table.c.epoch == row.epoch)
-                .where(table.c.answer.is_not(None), table.c.deadline < now)
-                .limit(most)
-            ).all()
-            batch = _Batch(server, connection, row)
-            batch.settle(due, batch.held.definition.reward.default)
-    except BaseException:
-        server.forget(name)
-        raise
+    with server.commit(name) as (connection, row, tenant):
+        due = connection.execute(
+            sa.select(table)
+            .where(table.c.bandit == name, table.c.epoch == row.epoch)
+            .where(table.c.answer.is_not(None), table.c.deadline < now)
+            .limit(most)
+        ).all()
+        _Batch(server, connection, row, tenant).settle(due, tenant.definition.reward.default)
     return len(due)
 
 
@@ -179,20 +191,21 @@ class _Batch:
     server       that has the learner
     connection   of the transaction
     row          of the bandit, locked
+    tenant       with its open sum
     """
 
-    def __init__(self, server: Server, connection: Connection, row: Any) -> None:
-        self.server, self.connection, self.row = server, connection, row
-        self.held = server.held_of(connection, row)
-        self.privacy = self.held.definition.privacy
+    def __init__(self, server: Server, connection: Connection, row: Any, tenant: Joint) -> None:
+        self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
         self.now = time.time()
         self.marks = Marks(connection, row.name, row.epoch)
         self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
-        self.people = People(connection, row.name, row.epoch, self.held.visit_key)
+        self.people = None  # a round is a person of its own
+        if tenant.definition.privacy.unit == "person":
+            self.people = People(connection, row.name, row.epoch, tenant.visit_key)
         self.rows: list[Any] = []
         self.rewards: list[float] = []
         self.rounds: list[int] = []
-        self._learning = self._learns()
+        self._learning = is_learning(row)
         self._next_round = row.next_round
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
@@ -206,7 +219,7 @@ class _Batch:
         self.server.load_runs(
             self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
         )
-        if self.privacy.unit == "person":
+        if self.people is not None:
             self.people.load(item.sealed for item in items if item is not None)
         statuses = [INVALID if item is None else self._one(item) for item in items]
         self._store()
@@ -226,9 +239,6 @@ class _Batch:
                 assert reward is not None
                 self._add(sealed, reward)
         self._store()
-
-    def _learns(self) -> bool:
-        return self.row.learning and not self.row.retired and not self.row.alarm
 
     def _round(self, item: Item) -> int | None:
         if item.sealed is not None:
@@ -251,7 +261,7 @@ class _Batch:
             # Genuine, of a round that this database never gave away: it is an older one.
             self.server.store_alarm(self.connection, self.row.name, ROLLED_BACK)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
-            self._learning = self._learns()
+            self._learning = is_learning(self.row)
             return CLOSED
         if self.marks.is_marked(sealed.round):
             return LATE if self.marks.is_default(sealed.round) else DUPLICATE
@@ -263,11 +273,11 @@ class _Batch:
         self.pending.finish(sealed.round)
         if self._admitted(sealed):
             self._add(sealed, item.reward)
-        return COUNTED if self.privacy.unit == "round" else ACCEPTED
+        return COUNTED if self.people is None else ACCEPTED
 
     def _admitted(self, sealed: Sealed) -> bool:
         """Whether this reward counts for its person: one for life, or one in each window."""
-        if self.privacy.unit == "round":
+        if self.people is None:
             return True
         self.people.load([sealed])
         return self.people.admit(sealed)
@@ -280,10 +290,11 @@ class _Batch:
     def _store(self) -> None:
         self.marks.store()
         self.pending.store()
-        self.people.store()
+        if self.people is not None:
+            self.people.store()
         if self.rows:
-            self.held.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
-            turning.save_sum(self.connection, self.server.vault, self.held, self.row)
+            self.tenant.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
+            self.tenant.save(self.connection, self.server.vault, self.row)
 
 
 ROLLED_BACK = (

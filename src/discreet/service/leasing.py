@@ -13,10 +13,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from discreet.service import store as tables
-from discreet.service import turning
-from discreet.service.errors import Problem, not_found
+from discreet.service.errors import Problem
+from discreet.service.live import Live
 from discreet.service.server import Server, returned
-from discreet.service.turning import Live
 
 BLOCK_SECONDS = 0.05  # of traffic in a lease
 MOST = 64  # rounds in a lease, unless the window is long or one request wants more
@@ -118,15 +117,13 @@ def _granted(server: Server, name: str, size: int) -> tuple[int, int, Any]:
     """A block of round numbers of the open window; turns the window if it is full."""
     try:
         with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
+            row = server.row(connection, name)
             block = _block(connection, row, size)
             if block is not None:
-                held = server.held_of(connection, row)
+                tenant = server.tenant_of(connection, row)
         if block is None:
-            row, held, block = _turned(server, name, size)
-        return *block, turning.publisher(held, row)
+            row, tenant, block = _turned(server, name, size)
+        return *block, tenant.publish(row)
     except BaseException:
         server.forget(name)
         raise
@@ -160,13 +157,12 @@ def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, 
         block = _block(connection, row, size)
         about = None
         if block is None:  # nobody else has turned it meanwhile
-            held = server.held_of(connection, row)
-            turning.turn(connection, server.vault, held, row)
+            server.tenant_of(connection, row).turn(connection, server.vault, row)
             row = server.store.lock_bandit(connection, name)
             block = _block(connection, row, size)
             about = {"bandit": name, "window": row.window}
         assert block is not None
-        return (row, server.held_of(connection, row), block), about
+        return (row, server.tenant_of(connection, row), block), about
 
     result: tuple[Any, Any, tuple[int, int]] = server.fenced("turn", change)
     return result

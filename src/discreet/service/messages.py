@@ -1,38 +1,38 @@
 """Requests, as msgspec types: they are decoded by them, and described by them."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from discreet.service.errors import invalid
 
 
 class DecideRequest(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """What is known about one person, and what may be chosen.
+    """What is known about one person, and what may be chosen."""
 
-    context    as the definition declares it, or any JSON for hashed features
-    actions    those to choose from; null: all that are declared
-    features   raw rows, one for each action
-    person     an id, of which only a keyed hash is kept
-    id         names the decision, in place of its token
-    """
-
-    context: Any = None
-    actions: list[Any] | None = None
-    features: list[list[float]] | None = None
-    person: str | None = None
-    id: str | None = None
+    context: Annotated[
+        Any, Meta(description="as the definition declares it, or any JSON for hashed features")
+    ] = None
+    actions: Annotated[
+        list[Any] | None, Meta(description="those to choose from; null: all that are declared")
+    ] = None
+    features: Annotated[
+        list[list[float]] | None, Meta(description="raw rows, one for each action")
+    ] = None
+    person: Annotated[str | None, Meta(description="an id, of which only a keyed hash is kept")] = (
+        None
+    )
+    id: Annotated[str | None, Meta(description="names the decision, in place of its token")] = None
 
 
 class DecideBody(DecideRequest, omit_defaults=True, forbid_unknown_fields=True):
-    """One request; or many, as `requests`, or as `contexts` that all have the same `actions`.
+    """One request; or many, as `requests`, or as `contexts` that all have the same `actions`."""
 
-    requests   many requests
-    contexts   many contexts with the same `actions`
-    """
-
-    requests: list[DecideRequest] | None = None
-    contexts: list[Any] | None = None
+    requests: Annotated[list[DecideRequest] | None, Meta(description="many requests")] = None
+    contexts: Annotated[
+        list[Any] | None, Meta(description="many contexts with the same `actions`")
+    ] = None
 
     def assert_one_way(self) -> None:
         """Raise unless many requests are sent in one way only."""
@@ -48,118 +48,82 @@ class DecideBody(DecideRequest, omit_defaults=True, forbid_unknown_fields=True):
 
 
 class RewardItem(msgspec.Struct):
-    """The reward of a decision, named by its token or by the caller's id.
+    """The reward of a decision, named by its token or by the caller's id."""
 
-    decision   its token, or its id
-    reward     in the range of the definition
-    """
-
-    decision: Any = None
-    reward: Any = None
+    decision: Annotated[Any, Meta(description="its token, or its id")] = None
+    reward: Annotated[Any, Meta(description="in the range of the definition")] = None
 
 
 class LearnBody(RewardItem):
-    """One reward, or many.
+    """One reward, or many."""
 
-    rewards   many of them
-    """
-
-    rewards: list[RewardItem] | None = None
+    rewards: Annotated[list[RewardItem] | None, Meta(description="many of them")] = None
 
 
 class ReportItem(msgspec.Struct):
-    """A device's report: a random id, the policy and the question that it answers, integers.
+    """A device's report: a random id, the policy and the question that it answers, integers."""
 
-    id         32 hexadecimal digits, random
-    policy     tag of the policy that it answers
-    question   its name in the policy
-    values     integers, as the channel draws them
-    """
-
-    id: Any = None
-    policy: Any = None
-    question: Any = None
-    values: Any = None
+    id: Annotated[Any, Meta(description="32 hexadecimal digits, random")] = None
+    policy: Annotated[Any, Meta(description="tag of the policy that it answers")] = None
+    question: Annotated[Any, Meta(description="its name in the policy")] = None
+    values: Annotated[Any, Meta(description="integers, as the channel draws them")] = None
 
 
 class ReportBody(ReportItem):
-    """One report, or many.
+    """One report, or many."""
 
-    reports   many of them
-    """
-
-    reports: list[ReportItem] | None = None
+    reports: Annotated[list[ReportItem] | None, Meta(description="many of them")] = None
 
 
 class AnyRewards(msgspec.Struct):
-    """Many rewards, some of which are not even objects.
+    """Many rewards, some of which are not even objects."""
 
-    rewards   as they came
-    """
-
-    rewards: list[Any]
+    rewards: Annotated[list[Any], Meta(description="as they came")]
 
 
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True):
-    """A new key.
+    """A new key."""
 
-    name      for people
-    scopes    what it may do
-    bandits   for which; null: all
-    rate      requests a second; null: no limit
-    """
-
-    name: str
-    scopes: list[str]
-    bandits: list[str] | None = None
-    rate: float | None = None
+    name: Annotated[str, Meta(description="for people")]
+    scopes: Annotated[list[str], Meta(description="what it may do")]
+    bandits: Annotated[list[str] | None, Meta(description="for which; null: all")] = None
+    rate: Annotated[float | None, Meta(description="requests a second; null: no limit")] = None
 
 
 class PopulationBody(msgspec.Struct, forbid_unknown_fields=True):
-    """The most that may be spent on these people.
+    """The most that may be spent on these people."""
 
-    epsilon   of the limit
-    delta     of the limit
-    unit      what a person contributes: round or person
-    """
-
-    epsilon: float
-    delta: float = 1e-6
-    unit: str | None = None
+    epsilon: Annotated[float, Meta(description="of the limit")]
+    delta: Annotated[float, Meta(description="of the limit")] = 1e-6
+    unit: Annotated[str | None, Meta(description="what a person contributes: round or person")] = (
+        None
+    )
 
 
 class RankableAction(msgspec.Struct):
-    """An action of the retired Personalizer API.
+    """An action of the retired Personalizer API."""
 
-    id         its name
-    features   any JSON
-    """
-
-    id: str
-    features: list[Any] = []
+    id: Annotated[str, Meta(description="its name")]
+    features: Annotated[list[Any], Meta(description="any JSON")] = []
 
 
 class RankRequest(msgspec.Struct, rename="camel"):
-    """Rank of the retired Personalizer API.
+    """Rank of the retired Personalizer API."""
 
-    actions            to choose from
-    context_features   any JSON
-    excluded_actions   ids of those that must not be chosen
-    event_id           names the decision; null: the server does
-    defer_activation   the decision counts once it is activated
-    """
-
-    actions: list[RankableAction]
-    context_features: list[Any] = []
-    excluded_actions: list[str] = []
-    event_id: str | None = None
-    defer_activation: bool = False
+    actions: Annotated[list[RankableAction], Meta(description="to choose from")]
+    context_features: Annotated[list[Any], Meta(description="any JSON")] = []
+    excluded_actions: Annotated[
+        list[str], Meta(description="ids of those that must not be chosen")
+    ] = []
+    event_id: Annotated[
+        str | None, Meta(description="names the decision; null: the server does")
+    ] = None
+    defer_activation: Annotated[
+        bool, Meta(description="the decision counts once it is activated")
+    ] = False
 
 
 class PersonalizerReward(msgspec.Struct):
-    """Reward of the retired Personalizer API.
+    """Reward of the retired Personalizer API."""
 
-    value   of the event
-    """
-
-    value: float
+    value: Annotated[float, Meta(description="of the event")]

@@ -3,21 +3,20 @@
 No count by action or by status of a reward, no latency by action: each of these would be a release.
 """
 
-from prometheus_client import CONTENT_TYPE_LATEST as CONTENT_TYPE
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
+from starlette.responses import Response
 
 from discreet.service import administration
 from discreet.service.errors import Problem
-from discreet.service.keys import Key
 from discreet.service.server import Server
 
-__all__ = ["CONTENT_TYPE", "text"]
 
-_EVERYTHING = Key("", "", b"", frozenset({"read"}), None, None, 0.0, None)
-
-
-async def text(server: Server) -> bytes:
+async def metrics(server: Server) -> Response:
     """All metrics, read off the store when asked for."""
+    return Response(await _text(server), media_type=CONTENT_TYPE_LATEST)
+
+
+async def _text(server: Server) -> bytes:
     registry = CollectorRegistry()
     up = Gauge("discreet_store_up", "Whether the store answers", registry=registry)
     rounds = Gauge("discreet_rounds", "Rounds leased", ["bandit"], registry=registry)
@@ -28,7 +27,7 @@ async def text(server: Server) -> bytes:
     learning = Gauge("discreet_learning", "Whether rewards count", ["bandit"], registry=registry)
     alarm = Gauge("discreet_alarm", "Whether an alarm is stored", ["bandit"], registry=registry)
     try:
-        found = await administration.bandits(server, _EVERYTHING)
+        found = (await administration.bandits(server)).bandits
     except Problem:
         up.set(0)
         return generate_latest(registry)

@@ -8,41 +8,47 @@ activate  a deferred event counts its default reward only once it is activated
 
 import secrets
 import time
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
+from starlette.datastructures import Headers
 
 from discreet.service import deciding, learning
 from discreet.service import store as tables
+from discreet.service.asgi import Endpoint, RawHeaders
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
+from discreet.service.keys import Key
+from discreet.service.live import Live
 from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
 from discreet.service.replies import Ranked, RankReply
 from discreet.service.server import Server
 from discreet.service.tokens import PREFIX
-from discreet.service.turning import Live
 
 PATH = "/personalizer/v1.0"
-RANK = msgspec.json.Decoder(RankRequest)
-REWARD = msgspec.json.Decoder(PersonalizerReward)
 _MOST_ACTIONS = 50
 
 
-def allowed(server: Server, headers: Mapping[str, str], scope: str) -> None:
-    """Raise unless the header `Ocp-Apim-Subscription-Key` holds a key that may do that."""
-    try:
-        key = server.keys.authenticate(headers.get("ocp-apim-subscription-key", ""))
-    except Problem:
-        raise unauthorized("Send it as `Ocp-Apim-Subscription-Key: <key>`.") from None
-    key.require(scope, server.settings.personalizer)
-    key.spend(time.monotonic())
+class Subscribed(Endpoint):
+    """A call of the published clients, which send their key and read problems in their own way.
 
+    server, call   as for every endpoint
+    """
 
-def explained_to_clients(problem: Problem) -> Problem:
-    """A problem with the member in which the published clients look for its text."""
-    problem.more["error"] = {"code": problem.kind, "message": str(problem)}
-    return problem
+    def key(self, headers: RawHeaders, name: str | None) -> Key:
+        """The key in the header `Ocp-Apim-Subscription-Key`, if it may do this."""
+        try:
+            sent = Headers(raw=headers).get("ocp-apim-subscription-key", "")
+            key = self.server.keys.authenticate(sent)
+        except Problem:
+            raise unauthorized("Send it as `Ocp-Apim-Subscription-Key: <key>`.") from None
+        key.require(self.call.scope or "", self.server.settings.personalizer)
+        key.spend(time.monotonic())
+        return key
+
+    def explained(self, found: Problem) -> Problem:
+        """A problem with the member in which the clients look for its text."""
+        found.more["error"] = {"code": found.kind, "message": str(found)}
+        return found
 
 
 async def _bandit(server: Server) -> Live:
@@ -85,20 +91,20 @@ async def rank(server: Server, body: RankRequest) -> RankReply:
     return RankReply(ranking, event, reply.action)
 
 
-async def reward(server: Server, event: str, value: float) -> None:
+async def reward(server: Server, id: str, body: PersonalizerReward) -> None:
     """Take an event's reward; a second one changes nothing."""
     live = await _bandit(server)
-    if event.startswith(PREFIX):
+    if id.startswith(PREFIX):
         raise not_found("event")
-    status = await learning.learn_one(server, live, RewardItem(event, value))
+    status = await learning.learn_one(server, live, RewardItem(id, body.value))
     if status == learning.UNKNOWN:
         raise not_found("event")
 
 
-async def activate(server: Server, event: str) -> None:
+async def activate(server: Server, id: str) -> None:
     """The decision of a deferred event was used after all."""
     live = await _bandit(server)
-    hashed = server.hashed_id(live.about, event)
+    hashed = server.hashed_id(live.about, id)
 
     def work(many: Any) -> list[bool]:
         table = tables.pending

@@ -26,524 +26,363 @@ Matrix = list[list[float]]
 
 
 class DecisionReply(msgspec.Struct):
-    """An action, and the token that its reward is sent with.
+    """An action, and the token that its reward is sent with."""
 
-    decision      a sealed token: send it back with the reward
-    action        its name, or its place where raw rows were sent
-    probability   with which it was chosen
-    policy        version of the policy that chose it
-    """
-
-    decision: str
-    action: Any
-    probability: float
-    policy: int
+    decision: Annotated[str, Meta(description="a sealed token: send it back with the reward")]
+    action: Annotated[Any, Meta(description="its name, or its place where raw rows were sent")]
+    probability: Annotated[float, Meta(description="with which it was chosen")]
+    policy: Annotated[int, Meta(description="version of the policy that chose it")]
 
 
 class DecisionsReply(msgspec.Struct):
-    """Many of them, in the order of the requests.
+    """Many of them, in the order of the requests."""
 
-    decisions   one for each request
-    """
-
-    decisions: list[DecisionReply]
+    decisions: Annotated[list[DecisionReply], Meta(description="one for each request")]
 
 
 class StatusReply(msgspec.Struct):
-    """What became of a reward or of a report.
+    """What became of a reward or of a report."""
 
-    status   all of them mean that a retry is not needed
-    """
-
-    status: Status
+    status: Annotated[Status, Meta(description="all of them mean that a retry is not needed")]
 
 
 class StatusesReply(msgspec.Struct):
-    """The same for many, in order.
+    """The same for many, in order."""
 
-    statuses   one for each reward or report
-    """
-
-    statuses: list[Status]
+    statuses: Annotated[list[Status], Meta(description="one for each reward or report")]
 
 
 class BatchReply(msgspec.Struct):
-    """What became of a relay's batch: a small one is dropped, unread.
+    """What became of a relay's batch: a small one is dropped, unread."""
 
-    status   "small": fewer sound reports than the minimum
-    """
-
-    status: Annotated[str, Meta(extra_json_schema={"enum": BATCH_STATUSES})]
+    status: Annotated[
+        str,
+        Meta(
+            description='"small": fewer sound reports than the minimum',
+            extra_json_schema={"enum": BATCH_STATUSES},
+        ),
+    ]
 
 
 # -- bandits ---------------------------------------------------------------------------------------
 
 
 class Progress(msgspec.Struct):
-    """How far the open window is.
+    """How far the open window is."""
 
-    number    of the window, from 1
-    rounds    decisions that it has; null: it stays open for ever
-    leased    of them, to servers
-    decided   of them, as far as this server knows
-    """
-
-    number: int
-    rounds: int | None
-    leased: int
-    decided: int
+    number: Annotated[int, Meta(description="of the window, from 1")]
+    rounds: Annotated[
+        int | None, Meta(description="decisions that it has; null: it stays open for ever")
+    ]
+    leased: Annotated[int, Meta(description="of them, to servers")]
+    decided: Annotated[int, Meta(description="of them, as far as this server knows")]
 
 
 class BanditSummary(msgspec.Struct):
-    """A bandit in a list.
+    """A bandit in a list."""
 
-    name         of the bandit
-    definition   with every field
-    created      seconds since 1970
-    rounds       decisions so far; under local trust reports
-    policy       its version
-    learning     whether feedback counts
-    retired      by an administrator
-    alarm        why learning has stopped; null if it has not
-    window       the open one
-    """
-
-    name: str
-    definition: Definition
-    created: float
-    rounds: int
-    policy: int
-    learning: bool
-    retired: bool
-    alarm: str | None
-    window: Progress
+    name: Annotated[str, Meta(description="of the bandit")]
+    definition: Annotated[Definition, Meta(description="with every field")]
+    created: Annotated[float, Meta(description="seconds since 1970")]
+    rounds: Annotated[int, Meta(description="decisions so far; under local trust reports")]
+    policy: Annotated[int, Meta(description="its version")]
+    learning: Annotated[bool, Meta(description="whether feedback counts")]
+    retired: Annotated[bool, Meta(description="by an administrator")]
+    alarm: Annotated[str | None, Meta(description="why learning has stopped; null if it has not")]
+    window: Annotated[Progress, Meta(description="the open one")]
 
 
 class BanditsReply(msgspec.Struct):
-    """All bandits that the key may see.
+    """All bandits that the key may see."""
 
-    bandits   in the order of their names
-    """
-
-    bandits: list[BanditSummary]
+    bandits: Annotated[list[BanditSummary], Meta(description="in the order of their names")]
 
 
 class ReleaseCost(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """One release of a guarantee, and its cost in each currency in which it has a finite one.
+    """One release of a guarantee, and its cost in each currency in which it has a finite one."""
 
-    what          was published
-    mechanism     that made it
-    norm          in which the sensitivity is measured
-    sensitivity   how far one person can move it
-    scale         of the noise
-    sampler       how the noise was drawn
-    scope         the rows that it saw; null: all
-    epsilon       its cost as pure privacy
-    mu            its cost as Gaussian privacy
-    rho           its cost as zCDP
-    crowd         honest reports that it was shuffled among; null: not shuffled
-    """
-
-    what: str
-    mechanism: str
-    norm: str
-    sensitivity: Price
-    scale: Price
-    sampler: str
-    scope: str | None
-    epsilon: Price | UnsetType = UNSET
-    mu: Price | UnsetType = UNSET
-    rho: Price | UnsetType = UNSET
-    crowd: int | UnsetType | None = UNSET
+    what: Annotated[str, Meta(description="was published")]
+    mechanism: Annotated[str, Meta(description="that made it")]
+    norm: Annotated[str, Meta(description="in which the sensitivity is measured")]
+    sensitivity: Annotated[Price, Meta(description="how far one person can move it")]
+    scale: Annotated[Price, Meta(description="of the noise")]
+    sampler: Annotated[str, Meta(description="how the noise was drawn")]
+    scope: Annotated[str | None, Meta(description="the rows that it saw; null: all")]
+    epsilon: Annotated[Price | UnsetType, Meta(description="its cost as pure privacy")] = UNSET
+    mu: Annotated[Price | UnsetType, Meta(description="its cost as Gaussian privacy")] = UNSET
+    rho: Annotated[Price | UnsetType, Meta(description="its cost as zCDP")] = UNSET
+    crowd: Annotated[
+        int | UnsetType | None,
+        Meta(description="honest reports that it was shuffled among; null: not shuffled"),
+    ] = UNSET
 
 
 class Promise(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A guarantee for machines.
+    """A guarantee for machines."""
 
-    format          of this record
-    epsilon         of everything, now and later
-    delta           with which that may fail
-    trust           against whom
-    neighbours      which data sets are told apart
-    unit            what is protected
-    contributions   rounds of one person that are covered
-    sampler         how noise was drawn
-    releases        made so far
-    unprotected     what is not promised
-    reference       of the method
-    audits          results of attacks
-    local_epsilon   of all reports of a person by themselves (shuffled trust)
-    minimum         fraction of a batch below which it is dropped (shuffled trust)
-    honest          fraction of a batch that the promise counts on (shuffled trust)
-    """
-
-    format: int
-    epsilon: Price
-    delta: float
-    trust: Literal["central", "joint", "local", "shuffled"]
-    neighbours: str
-    unit: str
-    contributions: int
-    sampler: str
-    releases: list[ReleaseCost]
-    unprotected: list[str]
-    reference: str
-    audits: list[dict[str, Any]]
-    local_epsilon: Price | UnsetType = UNSET
-    minimum: float | UnsetType = UNSET
-    honest: float | UnsetType = UNSET
+    format: Annotated[int, Meta(description="of this record")]
+    epsilon: Annotated[Price, Meta(description="of everything, now and later")]
+    delta: Annotated[float, Meta(description="with which that may fail")]
+    trust: Annotated[
+        Literal["central", "joint", "local", "shuffled"], Meta(description="against whom")
+    ]
+    neighbours: Annotated[str, Meta(description="which data sets are told apart")]
+    unit: Annotated[str, Meta(description="what is protected")]
+    contributions: Annotated[int, Meta(description="rounds of one person that are covered")]
+    sampler: Annotated[str, Meta(description="how noise was drawn")]
+    releases: Annotated[list[ReleaseCost], Meta(description="made so far")]
+    unprotected: Annotated[list[str], Meta(description="what is not promised")]
+    reference: Annotated[str, Meta(description="of the method")]
+    audits: Annotated[list[dict[str, Any]], Meta(description="results of attacks")]
+    local_epsilon: Annotated[
+        Price | UnsetType,
+        Meta(description="of all reports of a person by themselves (shuffled trust)"),
+    ] = UNSET
+    minimum: Annotated[
+        float | UnsetType,
+        Meta(description="fraction of a batch below which it is dropped (shuffled trust)"),
+    ] = UNSET
+    honest: Annotated[
+        float | UnsetType,
+        Meta(description="fraction of a batch that the promise counts on (shuffled trust)"),
+    ] = UNSET
 
 
 class GuaranteeReply(Promise, forbid_unknown_fields=True, kw_only=True):
-    """A guarantee for machines, and in words.
+    """A guarantee for machines, and in words."""
 
-    statement   the promise in words
-    """
-
-    statement: str
+    statement: Annotated[str, Meta(description="the promise in words")]
 
 
 class ReportCounts(msgspec.Struct):
-    """Reports that counted, and those that no device could have sent.
+    """Reports that counted, and those that no device could have sent."""
 
-    taken     reports that counted
-    refused   reports that no device could have sent
-    """
-
-    taken: int
-    refused: int
+    taken: Annotated[int, Meta(description="reports that counted")]
+    refused: Annotated[int, Meta(description="reports that no device could have sent")]
 
 
 class BanditReply(BanditSummary, kw_only=True):
-    """One bandit, with its guarantee; under local trust with its number of reports.
+    """One bandit, with its guarantee; under local trust with its number of reports."""
 
-    guarantee   the promise
-    reports     under local trust
-    """
-
-    guarantee: Promise
-    reports: ReportCounts | UnsetType = UNSET
+    guarantee: Annotated[Promise, Meta(description="the promise")]
+    reports: Annotated[ReportCounts | UnsetType, Meta(description="under local trust")] = UNSET
 
 
 class PublishedWindow(msgspec.Struct):
-    """What was published of a window: number and sum of rewards; of reports by question.
+    """What was published of a window: number and sum of rewards; of reports by question."""
 
-    window   its number
-    rounds   decisions in it
-    at       seconds since 1970
-    count    of rewards, as released; none where nothing was learnt
-    sum      of rewards, as released; under local trust sums of reports by question
-    """
-
-    window: int
-    rounds: int
-    at: float
-    count: float | UnsetType = UNSET
-    sum: float | dict[str, Any] | UnsetType = UNSET
+    window: Annotated[int, Meta(description="its number")]
+    rounds: Annotated[int, Meta(description="decisions in it")]
+    at: Annotated[float, Meta(description="seconds since 1970")]
+    count: Annotated[
+        float | UnsetType,
+        Meta(description="of rewards, as released; none where nothing was learnt"),
+    ] = UNSET
+    sum: Annotated[
+        float | dict[str, Any] | UnsetType,
+        Meta(description="of rewards, as released; under local trust sums of reports by question"),
+    ] = UNSET
 
 
 class ReleasesReply(msgspec.Struct):
-    """What was published, window by window.
+    """What was published, window by window."""
 
-    releases   in the order of their windows
-    """
-
-    releases: list[PublishedWindow]
+    releases: Annotated[list[PublishedWindow], Meta(description="in the order of their windows")]
 
 
 # -- policies --------------------------------------------------------------------------------------
 
 
 class PolicyReply(msgspec.Struct):
-    """A public policy under joint trust: its kind, and the numbers and arrays of that kind.
+    """A public policy under joint trust: its kind, and the numbers and arrays of that kind."""
 
-    epoch      of the store
-    version    of the policy
-    learning   whether feedback counts
-    kind       of policy
-    """
-
-    epoch: str
-    version: int
-    learning: bool
-    kind: str
+    epoch: Annotated[str, Meta(description="of the store")]
+    version: Annotated[int, Meta(description="of the policy")]
+    learning: Annotated[bool, Meta(description="whether feedback counts")]
+    kind: Annotated[str, Meta(description="of policy")]
 
 
 class QuestionReply(msgspec.Struct):
-    """What a fraction of the devices is asked.
+    """What a fraction of the devices is asked."""
 
-    name       what a report refers to
-    kind       which function of the record is asked for
-    clip       where residuals are clipped
-    fraction   of the devices that answer it
-    """
-
-    name: str
-    kind: Literal["gram", "moment", "square"]
-    clip: float
-    fraction: float
+    name: Annotated[str, Meta(description="what a report refers to")]
+    kind: Annotated[
+        Literal["gram", "moment", "square"],
+        Meta(description="which function of the record is asked for"),
+    ]
+    clip: Annotated[float, Meta(description="where residuals are clipped")]
+    fraction: Annotated[float, Meta(description="of the devices that answer it")]
 
 
 class ContextColumn(Column, frozen=True, kw_only=True):
-    """A column of the context, by its name.
+    """A column of the context, by its name."""
 
-    name   of the column
-    """
-
-    name: str
+    name: Annotated[str, Meta(description="of the column")]
 
 
 class ActionParts(msgspec.Struct):
-    """An action, and what its row holds once for each column of the context.
+    """An action, and what its row holds once for each column of the context."""
 
-    name    of the action
-    parts   its row is their product with (1, columns of the context)
-    """
-
-    name: str
-    parts: list[float]
+    name: Annotated[str, Meta(description="of the action")]
+    parts: Annotated[
+        list[float], Meta(description="its row is their product with (1, columns of the context)")
+    ]
 
 
 class DeviceFeatures(msgspec.Struct):
-    """How a device makes rows: of declared columns and actions, or raw ones of `dim` numbers.
+    """How a device makes rows: of declared columns and actions, or raw ones of `dim` numbers."""
 
-    dim       of raw rows
-    columns   of the context, in order
-    actions   in order
-    """
-
-    dim: int | UnsetType = UNSET
-    columns: list[ContextColumn] | UnsetType = UNSET
-    actions: list[ActionParts] | UnsetType = UNSET
+    dim: Annotated[int | UnsetType, Meta(description="of raw rows")] = UNSET
+    columns: Annotated[
+        list[ContextColumn] | UnsetType, Meta(description="of the context, in order")
+    ] = UNSET
+    actions: Annotated[list[ActionParts] | UnsetType, Meta(description="in order")] = UNSET
 
 
 class PlannedBatch(msgspec.Struct):
-    """The crowd that a report will hide in, under shuffled trust.
+    """The crowd that a report will hide in, under shuffled trust."""
 
-    size               planned reports
-    minimum            fewer are not released
-    honest             reports that the promise counts on
-    epsilon            promised against everybody but the relay
-    delta              of that promise
-    local_epsilon      the most that a report may cost by itself
-    minimum_fraction   of every planned batch, fewer are not released
-    honest_fraction    of every planned batch, the promise counts on
-    """
-
-    size: int
-    minimum: int
-    honest: int
-    epsilon: Price
-    delta: float
-    local_epsilon: Price
-    minimum_fraction: float | UnsetType = UNSET
-    honest_fraction: float | UnsetType = UNSET
+    size: Annotated[int, Meta(description="planned reports")]
+    minimum: Annotated[int, Meta(description="fewer are not released")]
+    honest: Annotated[int, Meta(description="reports that the promise counts on")]
+    epsilon: Annotated[Price, Meta(description="promised against everybody but the relay")]
+    delta: Annotated[float, Meta(description="of that promise")]
+    local_epsilon: Annotated[Price, Meta(description="the most that a report may cost by itself")]
+    minimum_fraction: Annotated[
+        float | UnsetType, Meta(description="of every planned batch, fewer are not released")
+    ] = UNSET
+    honest_fraction: Annotated[
+        float | UnsetType, Meta(description="of every planned batch, the promise counts on")
+    ] = UNSET
 
 
 class DevicePolicyReply(msgspec.Struct):
-    """A public policy under local trust: all that a device needs (docs/local.md).
+    """A public policy under local trust: all that a device needs (docs/local.md)."""
 
-    epoch           of the store
-    version         of the policy
-    learning        whether reports count; false: send none
-    format          of this document
-    window          its number, from 0
-    theta           the estimate
-    whitening       that features are multiplied with
-    questions       one of which a device answers
-    epsilon         of all reports of one person
-    contributions   the most reports of one person
-    norm_bound      of features
-    outcome_range   of rewards
-    root            of the covariance of theta
-    draws           of theta, for "thompson"
-    policy          thompson, ucb or greedy
-    exploring       fraction of rounds in which ucb is optimistic
-    channels        thresholds by kind of question
-    features        how rows are made
-    batch           under shuffled trust
-    """
-
-    epoch: str
-    version: int
-    learning: bool
-    format: int
-    window: int
-    theta: list[float]
-    whitening: Matrix
-    questions: list[QuestionReply]
-    epsilon: Price
-    contributions: int
-    norm_bound: float
-    outcome_range: tuple[float, float]
-    root: Matrix
-    draws: Matrix
-    policy: str
-    exploring: float
-    channels: dict[str, dict[str, float]]
-    features: DeviceFeatures
-    batch: PlannedBatch | UnsetType = UNSET
+    epoch: Annotated[str, Meta(description="of the store")]
+    version: Annotated[int, Meta(description="of the policy")]
+    learning: Annotated[bool, Meta(description="whether reports count; false: send none")]
+    format: Annotated[int, Meta(description="of this document")]
+    window: Annotated[int, Meta(description="its number, from 0")]
+    theta: Annotated[list[float], Meta(description="the estimate")]
+    whitening: Annotated[Matrix, Meta(description="that features are multiplied with")]
+    questions: Annotated[list[QuestionReply], Meta(description="one of which a device answers")]
+    epsilon: Annotated[Price, Meta(description="of all reports of one person")]
+    contributions: Annotated[int, Meta(description="the most reports of one person")]
+    norm_bound: Annotated[float, Meta(description="of features")]
+    outcome_range: Annotated[tuple[float, float], Meta(description="of rewards")]
+    root: Annotated[Matrix, Meta(description="of the covariance of theta")]
+    draws: Annotated[Matrix, Meta(description='of theta, for "thompson"')]
+    policy: Annotated[str, Meta(description="thompson, ucb or greedy")]
+    exploring: Annotated[float, Meta(description="fraction of rounds in which ucb is optimistic")]
+    channels: Annotated[
+        dict[str, dict[str, float]], Meta(description="thresholds by kind of question")
+    ]
+    features: Annotated[DeviceFeatures, Meta(description="how rows are made")]
+    batch: Annotated[PlannedBatch | UnsetType, Meta(description="under shuffled trust")] = UNSET
 
 
 # -- populations and keys --------------------------------------------------------------------------
 
 
 class Limit(msgspec.Struct):
-    """The most that may be spent.
+    """The most that may be spent."""
 
-    epsilon   of the most that may be spent
-    delta     of it
-    """
-
-    epsilon: float
-    delta: float
+    epsilon: Annotated[float, Meta(description="of the most that may be spent")]
+    delta: Annotated[float, Meta(description="of it")]
 
 
 class Spent(msgspec.Struct):
-    """What is spent; null where a bandit has no privacy.
+    """What is spent; null where a bandit has no privacy."""
 
-    epsilon   at this delta
-    delta     of the limit, or 1e-6
-    mu        the same as Gaussian privacy
-    """
-
-    epsilon: float | None
-    delta: float
-    mu: float | None
+    epsilon: Annotated[float | None, Meta(description="at this delta")]
+    delta: Annotated[float, Meta(description="of the limit, or 1e-6")]
+    mu: Annotated[float | None, Meta(description="the same as Gaussian privacy")]
 
 
 class Charge(msgspec.Struct):
-    """What one bandit costs a population for its whole life.
+    """What one bandit costs a population for its whole life."""
 
-    bandit    its name
-    epsilon   at the delta of the population
-    mu        the same as Gaussian privacy
-    at        seconds since 1970
-    """
-
-    bandit: str
-    epsilon: float | None
-    mu: float | None
-    at: float
+    bandit: Annotated[str, Meta(description="its name")]
+    epsilon: Annotated[float | None, Meta(description="at the delta of the population")]
+    mu: Annotated[float | None, Meta(description="the same as Gaussian privacy")]
+    at: Annotated[float, Meta(description="seconds since 1970")]
 
 
 class PopulationReply(msgspec.Struct):
-    """A population: its limit, what is spent, and by whom.
+    """A population: its limit, what is spent, and by whom."""
 
-    name      of the population
-    unit      what a person contributes; null before the first bandit
-    limit     null: none
-    spent     by all bandits together
-    bandits   that have spent it
-    """
-
-    name: str
-    unit: Literal["round", "person"] | None
-    limit: Limit | None
-    spent: Spent
-    bandits: list[Charge]
+    name: Annotated[str, Meta(description="of the population")]
+    unit: Annotated[
+        Literal["round", "person"] | None,
+        Meta(description="what a person contributes; null before the first bandit"),
+    ]
+    limit: Annotated[Limit | None, Meta(description="null: none")]
+    spent: Annotated[Spent, Meta(description="by all bandits together")]
+    bandits: Annotated[list[Charge], Meta(description="that have spent it")]
 
 
 class PopulationsReply(msgspec.Struct):
-    """All populations.
+    """All populations."""
 
-    populations   in the order of their names
-    """
-
-    populations: list[PopulationReply]
+    populations: Annotated[list[PopulationReply], Meta(description="in the order of their names")]
 
 
 class KeyReply(msgspec.Struct):
-    """A key without its secret.
+    """A key without its secret."""
 
-    id        stands in its secret
-    name      for people
-    scopes    what it may do
-    bandits   for which; null: all
-    rate      requests a second; null: no limit
-    created   seconds since 1970
-    revoked   the same; null while it lives
-    """
-
-    id: str
-    name: str
-    scopes: list[str]
-    bandits: list[str] | None
-    rate: float | None
-    created: float
-    revoked: float | None
+    id: Annotated[str, Meta(description="stands in its secret")]
+    name: Annotated[str, Meta(description="for people")]
+    scopes: Annotated[list[str], Meta(description="what it may do")]
+    bandits: Annotated[list[str] | None, Meta(description="for which; null: all")]
+    rate: Annotated[float | None, Meta(description="requests a second; null: no limit")]
+    created: Annotated[float, Meta(description="seconds since 1970")]
+    revoked: Annotated[float | None, Meta(description="the same; null while it lives")]
 
 
 class KeysReply(msgspec.Struct):
-    """All keys.
+    """All keys."""
 
-    keys   in the order of their creation
-    """
-
-    keys: list[KeyReply]
+    keys: Annotated[list[KeyReply], Meta(description="in the order of their creation")]
 
 
 class NewKeyReply(msgspec.Struct):
-    """A new key; its secret is shown here and never again.
+    """A new key; its secret is shown here and never again."""
 
-    id        stands in its secret
-    secret    to be kept; the server has a hash of it
-    name      for people
-    scopes    what it may do
-    bandits   for which; null: all
-    rate      requests a second; null: no limit
-    """
-
-    id: str
-    secret: str
-    name: str
-    scopes: list[str]
-    bandits: list[str] | None
-    rate: float | None
+    id: Annotated[str, Meta(description="stands in its secret")]
+    secret: Annotated[str, Meta(description="to be kept; the server has a hash of it")]
+    name: Annotated[str, Meta(description="for people")]
+    scopes: Annotated[list[str], Meta(description="what it may do")]
+    bandits: Annotated[list[str] | None, Meta(description="for which; null: all")]
+    rate: Annotated[float | None, Meta(description="requests a second; null: no limit")]
 
 
 # -- operations, and the retired service -----------------------------------------------------------
 
 
 class HealthReply(msgspec.Struct):
-    """The process lives.
+    """The process lives."""
 
-    status   the only one
-    """
-
-    status: Literal["ok"] = "ok"
+    status: Annotated[Literal["ok"], Meta(description="the only one")] = "ok"
 
 
 class ReadyReply(msgspec.Struct):
-    """The store answers; names of bandits whose learning has stopped with an alarm.
+    """The store answers; names of bandits whose learning has stopped with an alarm."""
 
-    alarms   names of bandits
-    status   the only one
-    """
-
-    alarms: list[str]
-    status: Literal["ok"] = "ok"
+    alarms: Annotated[list[str], Meta(description="names of bandits")]
+    status: Annotated[Literal["ok"], Meta(description="the only one")] = "ok"
 
 
 class Ranked(msgspec.Struct):
-    """An action of the retired Personalizer API, and how likely it was.
+    """An action of the retired Personalizer API, and how likely it was."""
 
-    id            of the action
-    probability   with which it was chosen
-    """
-
-    id: str
-    probability: float
+    id: Annotated[str, Meta(description="of the action")]
+    probability: Annotated[float, Meta(description="with which it was chosen")]
 
 
 class RankReply(msgspec.Struct, rename="camel"):
-    """Rank of the retired Personalizer API.
+    """Rank of the retired Personalizer API."""
 
-    ranking            all actions
-    event_id           names the decision
-    reward_action_id   the action to show
-    """
-
-    ranking: list[Ranked]
-    event_id: str
-    reward_action_id: str
+    ranking: Annotated[list[Ranked], Meta(description="all actions")]
+    event_id: Annotated[str, Meta(description="names the decision")]
+    reward_action_id: Annotated[str, Meta(description="the action to show")]

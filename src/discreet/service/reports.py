@@ -8,7 +8,6 @@ Through a relay the same reports come sealed, in batches, in an order that tells
 
 import asyncio
 import re
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,18 +18,20 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.local import Answers
-from discreet.service import administration, local, sealing
+from discreet.service import sealing
 from discreet.service import store as tables
-from discreet.service.administration import LocalPolicy
-from discreet.service.errors import Problem, conflict, invalid, not_found
-from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID
-from discreet.service.messages import ReportItem
+from discreet.service.devices import Devices
+from discreet.service.errors import Problem, conflict, invalid
+from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID, to_each
+from discreet.service.messages import ReportBody, ReportItem
+from discreet.service.policies import public_policy
+from discreet.service.replies import BatchReply, StatusesReply, StatusReply
 from discreet.service.sealing import Terms
 from discreet.service.server import Server
+from discreet.service.tenant import is_learning
 
 ID = re.compile(r"[0-9a-f]{32}")
 MOST_AT_ONCE = 10_000  # reports of one request
-FRESH = 1.0  # seconds for which a replica answers with the policy that it knows
 SMALL = "small"  # of a batch: fewer sound reports than its minimum
 MOST_BATCH_BYTES = 2**30
 BATCH_SECONDS = 600.0  # that a relay may take to send a batch
@@ -66,6 +67,20 @@ def prepared(report: ReportItem) -> Item | None:
     return Item(bytes.fromhex(report.id), report.policy, report.question, report.values)
 
 
+async def take_any(server: Server, name: str, body: ReportBody) -> Any:
+    """The answer to a call: one report or many."""
+    if body.reports is not None:
+        return StatusesReply(await take(server, name, body.reports))
+    return StatusReply((await take(server, name, [body]))[0])
+
+
+async def put_batch(server: Server, name: str, id: str, policy: str, raw: bytes) -> BatchReply:
+    """The answer to a relay: what became of its sealed reports, once for each id."""
+    if not ID.fullmatch(id):
+        raise invalid("The id of a batch has 32 hexadecimal digits.")
+    return BatchReply(await take_batch(server, name, bytes.fromhex(id), policy, raw))
+
+
 async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list[str]:
     """The status of each report, once all that counted are durable."""
     if len(reports) > MOST_AT_ONCE:
@@ -75,14 +90,13 @@ async def take(server: Server, name: str, reports: Sequence[ReportItem]) -> list
     def commit(payloads: Sequence[Sequence[Item | None]]) -> list[list[str]]:
         """All waiting reports of a bandit in one transaction."""
         with _taking(server, name) as taking:
-            if taking.held.is_shuffled:
+            if taking.tenant.is_shuffled:
                 raise _comes_alone()
-            taking.load([item.id for some in payloads for item in some if item is not None])
-            answers = []
-            for some in payloads:
-                answers.append([taking.one(item) for item in some])
+            together = [item for some in payloads for item in some]
+            taking.load([item.id for item in together if item is not None])
+            statuses = [taking.one(item) for item in together]
             taking.store()
-            return answers
+        return to_each(payloads, statuses)
 
     statuses: list[str] = await server.writer.do(("report", name), commit, items)
     return statuses
@@ -94,7 +108,7 @@ async def take_batch(server: Server, name: str, batch: bytes, policy: str, seale
     `counted` and `small` (fewer sound reports than the minimum: none was counted) are durable and
     answered once, `duplicate` ever after; `closed` if the bandit has another policy by now.
     """
-    public = await _public(server, name, policy)
+    public = await public_policy(server, name, f'"{policy}"')
     if public is None:
         raise _takes_no_reports()
     terms = _TERMS.decode(public.terms) if public.terms else None
@@ -160,22 +174,14 @@ def _takes_no_reports() -> Problem:
 @contextmanager
 def _taking(server: Server, name: str) -> Iterator["_Taking"]:
     """A transaction on the open window of a bandit; memory and keys follow what was committed."""
-    try:
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
-            held = server.held_of(connection, row)
-            if not isinstance(held, local.LocalHeld):
-                raise _takes_no_reports()
-            taking = _Taking(server, connection, row, held)
-            yield taking
-    except BaseException:
-        server.forget(name)
-        raise
+    with server.commit(name) as (connection, row, tenant):
+        if not isinstance(tenant, Devices):
+            raise _takes_no_reports()
+        taking = _Taking(server, connection, row, tenant)
+        yield taking
     if taking.turned:
         server.public.pop(name, None)
-        server.vault.forget_report_keys(name, held.tag)
+        server.vault.forget_report_keys(name, tenant.tag)
 
 
 class _Taking:
@@ -184,13 +190,11 @@ class _Taking:
     server       that has the sums
     connection   of the transaction
     row          of the bandit, locked
-    held         the sums in memory
+    tenant       the sums in memory
     """
 
-    def __init__(
-        self, server: Server, connection: Connection, row: Any, held: "local.LocalHeld"
-    ) -> None:
-        self.server, self.connection, self.row, self.held = server, connection, row, held
+    def __init__(self, server: Server, connection: Connection, row: Any, tenant: Devices) -> None:
+        self.server, self.connection, self.row, self.tenant = server, connection, row, tenant
         self.turned = False
         self._known: set[bytes] = set()
         self._new: list[bytes] = []
@@ -209,13 +213,12 @@ class _Taking:
 
     def is_closed(self, policy: str) -> bool:
         """Whether reports on this policy come too late."""
-        row = self.row
-        return bool(policy != self.held.tag or row.retired or row.alarm or not row.learning)
+        return policy != self.tenant.tag or not is_learning(self.row)
 
     def one(self, item: Item | None) -> str:
         """The status of a report; what counts is in the sums in memory then."""
         if item is None:
-            self.held.refuse()
+            self.tenant.refuse()
             self._changed = True
             return INVALID
         if self.is_closed(item.policy):
@@ -223,11 +226,11 @@ class _Taking:
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        sound, answers = self.held.read(item.question, [item.values])
+        sound, answers = self.tenant.read(item.question, [item.values])
         if not sound:
-            self.held.refuse()
+            self.tenant.refuse()
             return INVALID
-        self.held.take([answers])
+        self.tenant.take([answers])
         self._known.add(item.id)
         self._new.append(item.id)
         self.turn_if_full()
@@ -246,13 +249,13 @@ class _Taking:
         told: list[Answers] = []
         for question, given in answered.items():
             ids = list(given)
-            places, answers = self.held.read(question, list(given.values()))
+            places, answers = self.tenant.read(question, list(given.values()))
             sound += [ids[place] for place in places]
             told += [answers] if places else []
         if len(sound) < minimum:
             return SMALL
-        self.held.refuse(len(items) - len(sound))
-        self.held.take(told)
+        self.tenant.refuse(len(items) - len(sound))
+        self.tenant.take(told)
         self._new += sound
         self._changed = True
         self.turn_if_full()
@@ -261,45 +264,27 @@ class _Taking:
 
     def turn_if_full(self) -> None:
         """Close the window that has the reports it wants, and open the next."""
-        if self.held.server.full:
+        if self.tenant.learner.full:
             self.store()
-            local.turn(self.connection, self.held, self.row)
+            self.tenant.turn(self.connection, self.server.vault, self.row)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
             self._known.clear()
             self.turned = True
 
     def store(self) -> None:
         """Write ids and sums."""
+        connection = self.connection
         if self._new:
-            self.connection.execute(
+            connection.execute(
                 sa.insert(tables.reports),
                 [{"bandit": self.row.name, "id": each} for each in self._new],
             )
+            table = tables.bandits
+            connection.execute(
+                sa.update(table)
+                .where(table.c.name == self.row.name)
+                .values(next_round=table.c.next_round + len(self._new))
+            )
         if self._changed:
-            local.save(self.connection, self.held, self.row, len(self._new))
+            self.tenant.save(connection, self.server.vault, self.row)
         self._new, self._changed = [], False
-
-
-async def public_policy(server: Server, name: str) -> LocalPolicy | None:
-    """The policy and its terms, if they are for everybody; None for joint trust and for no bandit.
-
-    A replica asks the store at most once in FRESH seconds, whoever asks it.
-    """
-    found = server.public.get(name)
-    now = time.monotonic()
-    if found is None or found[0] < now:
-        found = (now + FRESH, await administration.local_policy(server, name))
-        if found[1] is None:
-            return None
-        server.public[name] = found
-    shown: LocalPolicy | None = found[1]
-    return shown
-
-
-async def _public(server: Server, name: str, policy: str) -> LocalPolicy | None:
-    """The same, read anew if what is known is another policy."""
-    shown = await public_policy(server, name)
-    if shown is not None and shown.tag != f'"{policy}"':
-        server.public.pop(name, None)
-        shown = await public_policy(server, name)
-    return shown

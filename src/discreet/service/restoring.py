@@ -19,11 +19,11 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Noise, SecureNoise
-from discreet.service import budgets, definitions, turning
+from discreet.service import budgets, definitions
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict
 from discreet.service.fence import Fence, Foreign, Grip, Mark, RolledBack
-from discreet.service.server import witness_of
+from discreet.service.server import tenant_of, witness_of
 from discreet.service.settings import Settings
 from discreet.service.store import Store
 from discreet.service.vault import Vault
@@ -237,8 +237,8 @@ class _Restore:
             except Problem:
                 retired = True
                 self.done.append(f"{row.name} comes back retired: its people's budget is spent")
-        turning.reopen(connection, self.vault, row, epoch, self.noise, retired)
+        tenant = tenant_of(definition, row.name, row.epoch, self.noise)
+        tenant.reopen(connection, self.vault, row, epoch, retired)
         connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
         goes_on = "decisions go on" if retired else "learning goes on"
-        window = "goes on" if privacy.on_devices else "was discarded"
-        self.done.append(f"{row.name}: the open window {window}, {goes_on}")
+        self.done.append(f"{row.name}: the open window {tenant.after_restore}, {goes_on}")

@@ -11,9 +11,10 @@ JSON.
 
 import math
 import re
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from discreet.features import Category, Number
 
@@ -23,16 +24,15 @@ _LONGEST_WAIT = 10 * 366 * 86400
 
 
 class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A column with public bounds: a number in [low, high], or one of some categories.
+    """A column with public bounds: a number in [low, high], or one of some categories."""
 
-    number     lowest and highest value
-    category   the values
-    other      whether there is a column for values that were not declared
-    """
-
-    number: tuple[float, float] | None = None
-    category: list[str | int | bool] | None = None
-    other: bool = False
+    number: Annotated[tuple[float, float] | None, Meta(description="lowest and highest value")] = (
+        None
+    )
+    category: Annotated[list[str | int | bool] | None, Meta(description="the values")] = None
+    other: Annotated[
+        bool, Meta(description="whether there is a column for values that were not declared")
+    ] = False
 
     def feature(self, name: str) -> Number | Category:
         """The column as `features.py` knows it."""
@@ -45,64 +45,71 @@ class Column(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defau
 
 
 class Hashed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Any JSON, hashed into so many columns.
+    """Any JSON, hashed into so many columns."""
 
-    hashed         number of columns
-    number_bound   numbers are clipped to [-bound, bound]
-    """
-
-    hashed: int
-    number_bound: float = 1.0
+    hashed: Annotated[int, Meta(description="number of columns")]
+    number_bound: Annotated[float, Meta(description="numbers are clipped to [-bound, bound]")] = 1.0
 
 
 class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """In which range rewards lie, how long to wait for one, and what counts if none comes.
+    """In which range rewards lie, how long to wait for one, and what counts if none comes."""
 
-    range     lowest and highest reward
-    wait      such as "7d": later rewards do not count
-    default   that counts if none came; null: nothing does
-    """
-
-    range: tuple[float, float] = (0.0, 1.0)
-    wait: str | None = None
-    default: float | None = None
+    range: Annotated[tuple[float, float], Meta(description="lowest and highest reward")] = (
+        0.0,
+        1.0,
+    )
+    wait: Annotated[str | None, Meta(description='such as "7d": later rewards do not count')] = None
+    default: Annotated[
+        float | None, Meta(description="that counts if none came; null: nothing does")
+    ] = None
 
 
 class CrowdTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Shuffled trust: what batches are counted on for (`discreet.privacy.Crowd`).
+    """Shuffled trust: what batches are counted on for (`discreet.privacy.Crowd`)."""
 
-    minimum         of the planned reports of a batch; one with fewer is not released
-    honest          of the planned reports: so many are drawn as they should be, which nobody checks
-    local_epsilon   the most that a report costs by itself
-    """
-
-    minimum: float = 0.8
-    honest: float = 0.5
-    local_epsilon: float = 8.0
+    minimum: Annotated[
+        float, Meta(description="of the planned reports of a batch; one with fewer is not released")
+    ] = 0.8
+    honest: Annotated[
+        float,
+        Meta(
+            description="of the planned reports: so many are drawn as they should be, which "
+            "nobody checks"
+        ),
+    ] = 0.5
+    local_epsilon: Annotated[float, Meta(description="the most that a report costs by itself")] = (
+        8.0
+    )
 
 
 class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is promised to whom; epsilon null switches privacy off.
+    """What is promised to whom; epsilon null switches privacy off."""
 
-    epsilon         null switches privacy off
-    delta           of the promise
-    trust           joint: the server sees records; local: devices keep them; shuffled: devices keep
-                    them, and a relay hides who sent which report
-    unit            what is protected: a round, or a person with all visits
-    visits          of a person that count, with unit "person": first (unless stated) or all
-    contributions   rounds of one person that are covered
-    population      that is charged
-    crowd           with trust "shuffled": what batches are counted on for
-    """
-
-    epsilon: float | None
-    delta: float = 1e-6
-    trust: Literal["joint", "local", "shuffled"] = "joint"
-    unit: Literal["round", "person"] = "round"
-    visits: Literal["first", "all"] | None = None
-    contributions: int = 1
-    population: str | None = None
-    crowd: CrowdTerms | None = None
+    epsilon: Annotated[float | None, Meta(description="null switches privacy off")]
+    delta: Annotated[float, Meta(description="of the promise")] = 1e-6
+    trust: Annotated[
+        Literal["joint", "local", "shuffled"],
+        Meta(
+            description="joint: the server sees records; local: devices keep them; shuffled: "
+            "devices keep them, and a relay hides who sent which report"
+        ),
+    ] = "joint"
+    unit: Annotated[
+        Literal["round", "person"],
+        Meta(description="what is protected: a round, or a person with all visits"),
+    ] = "round"
+    visits: Annotated[
+        Literal["first", "all"] | None,
+        Meta(
+            description='of a person that count, with unit "person": first (unless stated) or all'
+        ),
+    ] = None
+    contributions: Annotated[int, Meta(description="rounds of one person that are covered")] = 1
+    population: Annotated[str | None, Meta(description="that is charged")] = None
+    crowd: Annotated[
+        CrowdTerms | None,
+        Meta(description='with trust "shuffled": what batches are counted on for'),
+    ] = None
 
     @property
     def on_devices(self) -> bool:
@@ -111,34 +118,41 @@ class Privacy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A bandit: what it sees, what it may do, what it learns from, what it promises.
+    """A bandit: what it sees, what it may do, what it learns from, what it promises."""
 
-    privacy           the promise
-    context           columns by name
-    actions           names, or names with their features
-    action_features   columns of actions
-    dim               numbers of a raw row, in place of context and actions
-    features          hashed columns, in place of context
-    reward            its range, and how long to wait for it
-    horizon           decisions after which learning ends; null: never
-    link              from rows to expected rewards
-    policy            how it explores
-    baseline          the action to compare with: what people would get without it
-    holdout           fraction of decisions that get it (or any), to measure the gain
-    """
-
-    privacy: Privacy
-    context: dict[str, Column] | None = None
-    actions: list[str] | dict[str, dict[str, Any]] | None = None
-    action_features: dict[str, Column] | None = None
-    dim: int | None = None
-    features: Hashed | None = None
-    reward: Reward = msgspec.field(default_factory=Reward)
-    horizon: int | None = None
-    link: Literal["identity", "logistic", "probit", "poisson"] = "identity"
-    policy: str = "auto"
-    baseline: str | None = None
-    holdout: float | None = None
+    privacy: Annotated[Privacy, Meta(description="the promise")]
+    context: Annotated[dict[str, Column] | None, Meta(description="columns by name")] = None
+    actions: Annotated[
+        list[str] | dict[str, dict[str, Any]] | None,
+        Meta(description="names, or names with their features"),
+    ] = None
+    action_features: Annotated[dict[str, Column] | None, Meta(description="columns of actions")] = (
+        None
+    )
+    dim: Annotated[
+        int | None, Meta(description="numbers of a raw row, in place of context and actions")
+    ] = None
+    features: Annotated[Hashed | None, Meta(description="hashed columns, in place of context")] = (
+        None
+    )
+    reward: Annotated[Reward, Meta(description="its range, and how long to wait for it")] = (
+        msgspec.field(default_factory=Reward)
+    )
+    horizon: Annotated[
+        int | None, Meta(description="decisions after which learning ends; null: never")
+    ] = None
+    link: Annotated[
+        Literal["identity", "logistic", "probit", "poisson"],
+        Meta(description="from rows to expected rewards"),
+    ] = "identity"
+    policy: Annotated[str, Meta(description="how it explores")] = "auto"
+    baseline: Annotated[
+        str | None, Meta(description="the action to compare with: what people would get without it")
+    ] = None
+    holdout: Annotated[
+        float | None,
+        Meta(description="fraction of decisions that get it (or any), to measure the gain"),
+    ] = None
 
     def normalised(self) -> bytes:
         """The same bytes for every way to write the same definition: every field, in order.

@@ -9,12 +9,14 @@ that they answer: moved to another one, they do not open.
 
 import hashlib
 from functools import lru_cache
+from typing import Annotated
 
 import msgspec
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from msgspec import Meta
 
 from discreet.local import PublicState
 from discreet.privacy.interval import RESPONSE
@@ -26,26 +28,27 @@ STEP = 64  # sizes of reports are multiples of it
 
 
 class Terms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What everybody must be told alike: server and relay publish the same, and devices compare.
+    """What everybody must be told alike: server and relay publish the same, and devices compare."""
 
-    bandit    its name
-    policy    which policy the reports of a batch answer: epoch-version
-    digest    SHA-256 of that policy's document, in hexadecimal
-    key       the public key that reports are sealed to: a point of P-256, in hexadecimal
-    size      bytes of a report, padded, before it is sealed
-    batch     reports of a full batch
-    minimum   reports below which a batch is dropped, unread
-    epsilon   of one report, by itself: what holds even if relay and server are one
-    """
-
-    bandit: str
-    policy: str
-    digest: str
-    key: str
-    size: int
-    batch: int
-    minimum: int
-    epsilon: float
+    bandit: Annotated[str, Meta(description="its name")]
+    policy: Annotated[
+        str, Meta(description="which policy the reports of a batch answer: epoch-version")
+    ]
+    digest: Annotated[str, Meta(description="SHA-256 of that policy's document, in hexadecimal")]
+    key: Annotated[
+        str,
+        Meta(
+            description="the public key that reports are sealed to: a point of P-256, in "
+            "hexadecimal"
+        ),
+    ]
+    size: Annotated[int, Meta(description="bytes of a report, padded, before it is sealed")]
+    batch: Annotated[int, Meta(description="reports of a full batch")]
+    minimum: Annotated[int, Meta(description="reports below which a batch is dropped, unread")]
+    epsilon: Annotated[
+        float,
+        Meta(description="of one report, by itself: what holds even if relay and server are one"),
+    ]
 
     @property
     def info(self) -> bytes:

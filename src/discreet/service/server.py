@@ -5,28 +5,34 @@ import json
 import logging
 import secrets
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.privacy import Noise, SecureNoise
-from discreet.service import budgets, definitions, keys, migrations, schema, turning
+from discreet.service import budgets, definitions, keys, migrations
 from discreet.service import store as tables
+from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
+from discreet.service.joint import Joint
 from discreet.service.keys import Keys
+from discreet.service.live import Live
 from discreet.service.pending import Buckets
+from discreet.service.schema import Definition
 from discreet.service.settings import Settings
 from discreet.service.store import Store
+from discreet.service.tenant import Tenant
 from discreet.service.tokens import RUN_BYTES, Sealer, hashed_id, pseudonym
-from discreet.service.turning import Live
 from discreet.service.vault import MissingSecret, Vault
 from discreet.service.witness import Witness
 from discreet.service.writer import Writer
 
 LOG = logging.getLogger("discreet.service")
+T = TypeVar("T")
 
 
 class Server:
@@ -48,7 +54,7 @@ class Server:
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
             self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, till when
-            self.held: dict[str, Any] = {}  # for learning, on the writer's thread
+            self.tenants: dict[str, Tenant] = {}  # for learning, on the writer's thread
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self._runs: set[bytes] = set()
             self._begin()
@@ -158,6 +164,33 @@ class Server:
         self.vault.close()
         self.store.close()
 
+    # -- on the writer's thread --------------------------------------------------------------------
+
+    async def do(self, work: Callable[[], T]) -> T:
+        """Do something on the writer's thread, by itself."""
+        result: T = await self.writer.do(object(), lambda _: [work()], None)
+        return result
+
+    async def transact(self, work: Callable[[Connection], T]) -> T:
+        """Do something in a transaction of its own."""
+
+        def done() -> T:
+            with self.store.transaction() as connection:
+                return work(connection)
+
+        return await self.do(done)
+
+    async def with_bandit(self, name: str, work: Callable[[Connection, Any], T]) -> T:
+        """Do something with a bandit's row, under its lock; a problem if there is none."""
+        return await self.transact(lambda connection: work(connection, self.row(connection, name)))
+
+    def row(self, connection: Connection, name: str) -> Any:
+        """A bandit's row, locked; a problem if there is none."""
+        row = self.store.lock_bandit(connection, name)
+        if row is None:
+            raise not_found("bandit")
+        return row
+
     # -- the fence ---------------------------------------------------------------------------------
 
     def next_sequence(self, connection: Connection) -> int:
@@ -207,7 +240,7 @@ class Server:
 
     # -- bandits -----------------------------------------------------------------------------------
 
-    def create(self, name: str, definition: schema.Definition, who: str) -> bool:
+    def create(self, name: str, definition: Definition, who: str) -> bool:
         """Create a bandit; False if it is there already with the same definition."""
         text = definition.normalised().decode()
 
@@ -228,7 +261,8 @@ class Server:
                 mu2 = definitions.mu_squared(definition)
                 budgets.charge(connection, privacy.population, name, self.epoch, mu2, privacy.unit)
                 about |= {"population": privacy.population, "mu_squared": mu2, "unit": privacy.unit}
-            turning.create(connection, self.vault, name, self.epoch, definition, self.noise)
+            as_stored = definitions.parsed(text.encode())  # in that order
+            tenant_of(as_stored, name, self.epoch, self.noise).open(connection, self.vault)
             self.note(connection, who, "create", name)
             return True, about
 
@@ -239,9 +273,7 @@ class Server:
         """Learning ends; decisions go on, charges and the name stay for ever."""
 
         def change(connection: Connection) -> tuple[None, dict[str, Any] | None]:
-            row = self.store.lock_bandit(connection, name)
-            if row is None:
-                raise not_found("bandit")
+            row = self.row(connection, name)
             if row.retired:
                 return None, None
             where = tables.bandits.c.name == name
@@ -252,23 +284,34 @@ class Server:
         self.fenced("retire", change)
         self.public.pop(name, None)  # devices hear of it at once
 
-    def held_of(self, connection: Connection, row: Any) -> Any:
+    def tenant_of(self, connection: Connection, row: Any) -> Any:
         """What the writer knows of a bandit, brought up to date under its lock."""
         if row.epoch != self.epoch:
             raise rolled_back()
-        held = self.held.get(row.name)
-        if held is None or held.epoch != row.epoch:
-            held = turning.held(row, self.noise)
-            self.held[row.name] = held
+        tenant = self.tenants.get(row.name)
+        if tenant is None or tenant.epoch != row.epoch:
+            definition = definitions.parsed(row.definition.encode())
+            tenant = self.tenants[row.name] = tenant_of(definition, row.name, row.epoch, self.noise)
         try:
-            turning.refresh(connection, self.vault, held, row)
+            tenant.resume(connection, self.vault, row)
         except MissingSecret:  # a failover to an older database while we run
             raise rolled_back() from None
-        return held
+        return tenant
+
+    @contextmanager
+    def commit(self, name: str) -> Iterator[tuple[Connection, Any, Any]]:
+        """One transaction on a bandit's open window: connection, its row under lock, its tenant."""
+        try:
+            with self.store.transaction() as connection:
+                row = self.row(connection, name)
+                yield connection, row, self.tenant_of(connection, row)
+        except BaseException:
+            self.forget(name)
+            raise
 
     def forget(self, name: str) -> None:
         """A transaction failed: what the writer has in memory may not be what is stored."""
-        self.held.pop(name, None)
+        self.tenants.pop(name, None)
 
     # -- people and runs ---------------------------------------------------------------------------
 
@@ -307,6 +350,14 @@ class Server:
         connection.execute(
             sa.insert(tables.log).values(at=time.time(), key=who, action=action, about=about)
         )
+
+
+def tenant_of(
+    definition: Definition, name: str = "", epoch: str = "", noise: Noise | None = None
+) -> Tenant:
+    """A bandit under the trust that its definition states, without what is stored of it."""
+    kind = Devices if definition.privacy.on_devices else Joint
+    return kind(definition, name, epoch, noise)
 
 
 def witness_of(settings: Settings, instance: str) -> Witness | None:

@@ -182,10 +182,10 @@ class Dashboard:
 
     async def overview(self, request: Request, session: Session) -> Response:
         """All bandits, all populations."""
-        found = await administration.bandits(self.server, session.key)
+        found = (await administration.bandits(self.server, session.key)).bandits
         populations = []
         if session.key.bandits is None:
-            shown = await administration.populations(self.server)
+            shown = (await administration.populations(self.server)).populations
             populations = [reading.population_bar(each) for each in shown]
         return self._page(
             "overview.html",
@@ -263,7 +263,7 @@ class Dashboard:
         wrong: str | None = None,
     ) -> Response:
         listed = [key.public() for key in self.server.keys.all()]
-        everything = await administration.bandits(self.server, session.key)
+        everything = (await administration.bandits(self.server, session.key)).bandits
         return self._page(
             "keys.html",
             session,

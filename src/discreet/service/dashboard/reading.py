@@ -22,7 +22,7 @@ from discreet.features import FeatureMap
 from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
-from discreet.service import administration, offers, turning
+from discreet.service import administration, offers
 from discreet.service import store as tables
 from discreet.service.dashboard.learnt import (
     Coefficient,
@@ -34,7 +34,8 @@ from discreet.service.dashboard.learnt import (
     comparisons,
     mean_reward,
 )
-from discreet.service.local import LocalHeld
+from discreet.service.devices import Devices
+from discreet.service.joint import Joint
 from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow
 from discreet.service.schema import Definition
 from discreet.service.server import Server
@@ -113,14 +114,14 @@ class View:
 
 async def view(server: Server, name: str) -> View:
     """A bandit; raises `not-found`."""
-    found = await administration.with_bandit(server, name, partial(_public, server))
+    found = await server.with_bandit(name, partial(_public, server))
     summary = administration.summary(server, found.row)
     # Many features take a while: neither the writer nor the event loop waits for that.
     return await asyncio.to_thread(_view, found, summary)
 
 
 def _public(server: Server, connection: Connection, row: Any) -> Public:
-    held = server.held_of(connection, row)
+    tenant = server.tenant_of(connection, row)
     policies = tables.policies
     opened = connection.execute(
         sa.select(policies.c.at).where(
@@ -129,36 +130,36 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
             policies.c.version == row.version,
         )
     ).scalar_one()
-    if isinstance(held, LocalHeld):
-        policy, model = _of_devices(held)
+    if isinstance(tenant, Devices):
+        policy, model = _of_devices(tenant)
     else:
-        policy, model = held.learner.policy, _of_windows(held)
+        policy, model = tenant.learner.policy, _of_windows(tenant)
     return Public(
         row,
-        held.definition,
+        tenant.definition,
         model,
         policy,
-        turning.guarantee(held),
+        tenant.guarantee(),
         administration.published(connection, row),
-        () if isinstance(held, LocalHeld) else held.learner.totals,
-        None if isinstance(held, LocalHeld) else held.learner.value,
+        () if isinstance(tenant, Devices) else tenant.learner.totals,
+        None if isinstance(tenant, Devices) else tenant.learner.value,
         opened,
     )
 
 
-def _of_windows(held: turning.Held) -> Callable[[], Model] | None:
-    learner = held.learner
+def _of_windows(tenant: Joint) -> Callable[[], Model] | None:
+    learner = tenant.learner
     belief, unit, middle = learner.belief, learner.reward_unit, learner.reward_middle
     if not isinstance(belief, Belief) or not belief.informed:
         return None
     return lambda: Model(Weights.of(belief), unit, middle, belief.gram)
 
 
-def _of_devices(held: LocalHeld) -> tuple[Any, Callable[[], Model] | None]:
-    policy, belief = held.server.policy, held.server.belief
+def _of_devices(tenant: Devices) -> tuple[Any, Callable[[], Model] | None]:
+    policy, belief = tenant.learner.policy, tenant.learner.belief
     if policy.window == 0:
         return policy.rule, None
-    largest = max(map(abs, held.definition.reward.range))
+    largest = max(map(abs, tenant.definition.reward.range))
 
     def model() -> Model:
         spread = root(belief.covariance)
@@ -273,4 +274,4 @@ async def log(server: Server, before: int | None, most: int) -> list[Any]:
             query = query.where(table.c.id < before)
         return list(connection.execute(query))
 
-    return await administration.in_transaction(server, read)
+    return await server.transact(read)

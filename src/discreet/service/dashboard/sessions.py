@@ -19,7 +19,6 @@ from sqlalchemy.engine import Connection
 from starlette.requests import Request
 from starlette.responses import Response
 
-from discreet.service import administration
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.keys import Key
@@ -83,7 +82,7 @@ class Sessions:
 
     async def end(self, request: Request, response: Response, session: Session) -> None:
         """End a session for good, on every replica, and let the browser forget its cookie."""
-        await administration.in_transaction(self._server, lambda c: _end(c, session))
+        await self._server.transact(lambda c: _end(c, session))
         response.delete_cookie(
             _cookie_name(request),
             path="/",
@@ -100,7 +99,7 @@ class Sessions:
         session = self._claimed(request)
         if session is None:
             return None
-        ended = await administration.in_transaction(self._server, lambda c: _has_ended(c, session))
+        ended = await self._server.transact(lambda c: _has_ended(c, session))
         return None if ended else session
 
     def _claimed(self, request: Request) -> Session | None:

@@ -1,0 +1,300 @@
+"""Every call of the API: routes, the OpenAPI document and /docs are made of this table."""
+
+from functools import lru_cache
+from typing import Any
+
+from starlette.responses import Response
+from starlette.routing import Route
+
+from discreet.service import (
+    administration,
+    deciding,
+    documents,
+    learning,
+    messages,
+    metrics,
+    personalizer,
+    policies,
+    replies,
+    reports,
+)
+from discreet.service.asgi import Call, Endpoint
+from discreet.service.schema import Definition
+from discreet.service.sealing import Terms
+from discreet.service.server import Server
+
+AWAY = {503: "The store is away"}
+
+
+def routes(server: Server) -> list[Route]:
+    """What this server answers."""
+    made = [_route(Endpoint(server, call)) for call in CALLS]
+    if server.settings.personalizer:
+        made += [_route(personalizer.Subscribed(server, call)) for call in PERSONALIZER]
+    return made
+
+
+def often(routes: list[Route]) -> dict[str, Any]:
+    """Endpoints of the calls that come often, by what follows the bandit's name."""
+    short = {f"{BANDIT}/{call}": call for call in ("decide", "learn", "reports")}
+    return {short[route.path]: route.endpoint for route in routes if route.path in short}
+
+
+def _route(endpoint: Endpoint) -> Route:
+    return Route(endpoint.call.path, endpoint, methods=[endpoint.call.method])
+
+
+@lru_cache(maxsize=2)
+def openapi(with_personalizer: bool) -> dict[str, Any]:
+    """The OpenAPI document."""
+    return documents.openapi(CALLS + (PERSONALIZER if with_personalizer else []))
+
+
+async def _openapi(server: Server) -> dict[str, Any]:
+    return openapi(bool(server.settings.personalizer))
+
+
+async def _docs(server: Server) -> Response:
+    return documents.page(openapi(bool(server.settings.personalizer)))
+
+
+BANDIT = "/v1/bandits/{name}"
+CALLS = [
+    Call(
+        "GET",
+        "/v1/bandits",
+        administration.bandits,
+        "All bandits that the key may see",
+        scope="read",
+        reply=(replies.BanditsReply,),
+    ),
+    Call(
+        "PUT",
+        BANDIT,
+        administration.create,
+        "Create a bandit; the same definition again changes nothing",
+        scope="admin",
+        body=Definition,
+        example={
+            "context": {"age": {"number": [18, 100]}, "plan": {"category": ["basic", "gold"]}},
+            "actions": ["email", "call", "nothing"],
+            "reward": {"range": [0, 1], "wait": "7d"},
+            "privacy": {"epsilon": 1.0, "delta": 1e-6},
+        },
+        reply=(replies.BanditReply,),
+        also={201: "Created", 409: "Another definition, or the population's budget is exhausted"},
+    ),
+    Call(
+        "GET",
+        BANDIT,
+        administration.bandit,
+        "Definition, rounds, policy version, guarantee, progress of the window",
+        scope="read",
+        reply=(replies.BanditReply,),
+    ),
+    Call(
+        "DELETE",
+        BANDIT,
+        administration.retire,
+        "Retire: decisions go on, learning ends, charges and the name stay for ever",
+        scope="admin",
+        reply=(replies.BanditReply,),
+    ),
+    Call(
+        "POST",
+        f"{BANDIT}/decide",
+        deciding.decide_any,
+        "Decide for one person, or for many",
+        scope="decide",
+        body=messages.DecideBody,
+        example={"context": {"age": 40, "plan": "gold"}},
+        reply=(replies.DecisionReply, replies.DecisionsReply),
+        also={409: "Another decision has this id"} | AWAY,
+    ),
+    Call(
+        "POST",
+        f"{BANDIT}/learn",
+        learning.learn_any,
+        "Send rewards; a retry never hurts",
+        scope="learn",
+        keyless=True,
+        body=messages.LearnBody,
+        example={"decision": "dt1.the-token-of-the-decision", "reward": 1},
+        reply=(replies.StatusReply, replies.StatusesReply),
+        also={503: "The store is away; nothing was acknowledged"},
+    ),
+    Call(
+        "POST",
+        f"{BANDIT}/reports",
+        reports.take_any,
+        "Local trust: private reports of devices; no key is needed, a retry never hurts",
+        scope="report",
+        keyless=True,
+        body=messages.ReportBody,
+        example={
+            "id": "0123456789abcdef0123456789abcdef",
+            "policy": "the-tag-of-the-policy",
+            "question": "scale",
+            "values": [1048577],
+        },
+        reply=(replies.StatusReply, replies.StatusesReply),
+        also={409: "Not a bandit under local trust"} | AWAY,
+    ),
+    Call(
+        "GET",
+        f"{BANDIT}/terms",
+        policies.terms,
+        "Local trust: the key that reports are sealed to, and what a relay's batch is",
+        reply=(Terms,),
+        also={404: "Not a bandit under local trust that learns"},
+    ),
+    Call(
+        "PUT",
+        f"{BANDIT}/batches/{{id}}",
+        reports.put_batch,
+        "Local trust: a batch of sealed reports, from a relay; a retry never hurts",
+        scope="relay",
+        query={"policy": "The tag of the policy that its reports answer"},
+        binary=True,
+        most=reports.MOST_BATCH_BYTES,
+        seconds=reports.BATCH_SECONDS,
+        reply=(replies.BatchReply,),
+        also={409: "Not a bandit under local trust"} | AWAY,
+    ),
+    Call(
+        "GET",
+        f"{BANDIT}/releases",
+        administration.releases,
+        "What was published, window by window",
+        scope="read",
+        reply=(replies.ReleasesReply,),
+    ),
+    Call(
+        "GET",
+        f"{BANDIT}/policy",
+        policies.policy,
+        "The public policy; its ETag changes with it; local trust needs no key",
+        scope="read",
+        keyless=True,
+        reply=(replies.PolicyReply, replies.DevicePolicyReply),
+        also={304: "Not changed"},
+    ),
+    Call(
+        "GET",
+        f"{BANDIT}/guarantee",
+        administration.guarantee,
+        "The promise, computed from the releases, and in words",
+        scope="read",
+        reply=(replies.GuaranteeReply,),
+    ),
+    Call(
+        "GET",
+        "/v1/populations",
+        administration.populations,
+        "All populations",
+        scope="read",
+        reply=(replies.PopulationsReply,),
+    ),
+    Call(
+        "PUT",
+        "/v1/populations/{name}",
+        administration.set_population,
+        "Set the most that may be spent on these people",
+        scope="admin",
+        body=messages.PopulationBody,
+        example={"epsilon": 2.0, "delta": 1e-6, "unit": "person"},
+        reply=(replies.PopulationReply,),
+        also={201: "Created", 409: "Below what is spent, or another unit"},
+    ),
+    Call(
+        "GET",
+        "/v1/populations/{name}",
+        administration.population,
+        "Limit, what is spent, and by whom",
+        scope="read",
+        reply=(replies.PopulationReply,),
+    ),
+    Call(
+        "POST",
+        "/v1/keys",
+        administration.create_key,
+        "Make a key; its secret is shown once",
+        scope="admin",
+        body=messages.KeyBody,
+        example={"name": "shop", "scopes": ["decide", "learn"], "bandits": ["welcome"]},
+        reply=(replies.NewKeyReply,),
+        status=201,
+    ),
+    Call(
+        "GET",
+        "/v1/keys",
+        administration.all_keys,
+        "All keys",
+        scope="admin",
+        reply=(replies.KeysReply,),
+    ),
+    Call(
+        "DELETE",
+        "/v1/keys/{id}",
+        administration.revoke_key,
+        "Revoke a key for good",
+        scope="admin",
+        status=204,
+    ),
+    Call(
+        "GET",
+        "/healthz",
+        administration.healthy,
+        "The process lives",
+        reply=(replies.HealthReply,),
+    ),
+    Call(
+        "GET",
+        "/readyz",
+        administration.ready,
+        "The store answers; alarms are listed",
+        reply=(replies.ReadyReply,),
+        also=AWAY,
+    ),
+    Call(
+        "GET",
+        "/metrics",
+        metrics.metrics,
+        "Prometheus metrics: public numbers only",
+        media="text/plain",
+    ),
+    Call("GET", "/openapi.json", _openapi, "This document"),
+    Call("GET", "/docs", _docs, "This document, for people", media="text/html"),
+]
+PERSONALIZER = [
+    Call(
+        "POST",
+        f"{personalizer.PATH}/rank",
+        personalizer.rank,
+        "Rank (the retired Personalizer's API)",
+        scope="decide",
+        body=messages.RankRequest,
+        reply=(replies.RankReply,),
+        status=201,
+        also={409: "Another event has this id"} | AWAY,
+    ),
+    Call(
+        "POST",
+        f"{personalizer.PATH}/events/{{id}}/reward",
+        personalizer.reward,
+        "Reward (the retired Personalizer's API)",
+        scope="learn",
+        body=messages.PersonalizerReward,
+        status=204,
+        also=AWAY,
+    ),
+    Call(
+        "POST",
+        f"{personalizer.PATH}/events/{{id}}/activate",
+        personalizer.activate,
+        "Activate (the retired Personalizer's API)",
+        scope="learn",
+        status=204,
+        also=AWAY,
+    ),
+]

@@ -1,0 +1,164 @@
+"""Joint trust: the server sees records; what it stores of an open window is noisy, and sealed.
+
+The open sum holds its noise from the start. It is sealed (vault.py) under a new key at every
+commit, with the key of its people where each window counts anew.
+"""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sqlalchemy.engine import Connection
+
+from discreet.arrays import Array
+from discreet.bandits import LinearBandit
+from discreet.privacy import Guarantee
+from discreet.service import definitions, people
+from discreet.service.live import Live
+from discreet.service.tenant import Stored, Tenant
+from discreet.service.vault import NAME_BYTES, Vault
+
+KEPT = (
+    "decisions that are named by the caller or have a default reward, to whoever steals store and "
+    "secrets while they wait"
+)
+DISK = (
+    "the last batch of rewards, to whoever steals store and secrets together",
+    "a snapshot of store and secrets together that is served twice, unless a witness notices",
+)
+RESTORED = (
+    "people who were counted before a restore from a backup: they may be counted once more, and "
+    "their population is charged for it"
+)
+
+
+class Joint(Tenant):
+    """A bandit that this server decides for.
+
+    definition, name, epoch, noise   as for every tenant
+    """
+
+    learner: LinearBandit
+    is_public = False
+    after_restore = "was discarded"
+    visit_key = b""  # of the open window's people, where each window counts anew
+
+    def new(self) -> LinearBandit:
+        """The learner of the definition, new."""
+        return definitions.learner(self.definition, self.noise)
+
+    def guarantee(self) -> Guarantee:
+        """The learner's promise, and what a server adds to worry about."""
+        promise = self.learner.guarantee
+        more = list(DISK)
+        if self.definition.reward.default is not None:
+            more.append(KEPT)
+        if promise.visits:
+            more.append(RESTORED)
+        return replace(promise, unprotected=(*promise.unprotected, *more))
+
+    def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
+        """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
+        low, high = self.definition.reward.range
+        learner = self.learner
+        assert learner.window is not None
+        held = None if learner.holdout is None else learner.held_out(np.asarray(rounds))
+        learner.window.fold(rows, rewards / max(abs(low), abs(high)), held)
+
+    # -- windows -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Open the first window, in memory."""
+        self.learner.turn()
+        self._admit_everybody()
+
+    def window(self) -> tuple[int, int]:
+        """The first round of the window that has just opened, and their number."""
+        return self.learner.rounds, self.learner.rounds_until_release
+
+    def is_learning(self) -> bool:
+        """Whether rewards count in the open window: not past the horizon."""
+        return self.learner.learning
+
+    def close(self, connection: Connection, row: Any) -> dict[str, Any]:
+        """Release the noisy sum as it is: its noise was drawn when the window opened."""
+        learner, window = self.learner, self.learner.window
+        learner.advance(row.window_end - learner.rounds)
+        learner.turn()
+        if self.visit_key:
+            people.forget(connection, row)
+        self._admit_everybody()
+        return {} if window is None else window.published()  # type: ignore[attr-defined]
+
+    def restart(self, connection: Connection, vault: Vault, row: Any) -> dict[str, Any]:
+        """The open window is discarded unread: it may have been released, with other rewards."""
+        self.learner._restore(self._state(connection))
+        self.learner.discard()
+        if self.definition.privacy.visits == "all":
+            people.forget(connection, row)
+        self._admit_everybody()
+        return {}
+
+    def _admit_everybody(self) -> None:
+        """People come to a window that has just opened as new ones, where each counts anew."""
+        counts_anew = self.definition.privacy.visits == "all" and self.learner.window is not None
+        self.visit_key = secrets.token_bytes(people.KEY_BYTES) if counts_anew else b""
+
+    # -- what is stored, and what is published -----------------------------------------------------
+
+    def public_state(self) -> dict[str, Any]:
+        """The learner's state with zeros in place of the open sum: everything else is public."""
+        if self.learner.window is None:
+            return self.learner._stored()
+        total = self._total
+        value, total.value = total.value, np.zeros_like(total.value)
+        try:
+            return self.learner._stored()
+        finally:
+            total.value = value
+
+    def seal(self, vault: Vault) -> tuple[bytes | None, bytes]:
+        """The key of the window's people and its noisy sum, sealed; none if nothing is learnt."""
+        if self.learner.window is None:
+            return None, b""
+        content = self.visit_key + np.asarray(self._total.value, dtype="<f8").tobytes()
+        sealed = vault.seal(self.name, self.epoch, self.sequence, content)
+        return sealed, sealed[:NAME_BYTES]
+
+    def load(self, connection: Connection, vault: Vault, row: Any, stored: Stored) -> None:
+        """Open what `seal` sealed, in a new learner if another window is open by now."""
+        if self.version != row.version:
+            self.learner = self.new()
+            self.learner._restore(self._state(connection))
+        sequence, sums = stored
+        if sums is None or self.learner.window is None:
+            return
+        content = vault.open(self.name, self.epoch, sequence, sums)
+        size = people.KEY_BYTES if self.definition.privacy.visits == "all" else 0
+        self.visit_key = content[:size]
+        self._total.value = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
+
+    @property
+    def _total(self) -> Any:
+        """The open noisy sum."""
+        return self.learner.window.total  # type: ignore[union-attr]
+
+    def policy(self) -> dict[str, Any]:
+        """What decides, computed from releases."""
+        found: dict[str, Any] = self.learner.policy.to_dict()  # type: ignore[attr-defined]
+        return found
+
+    def publish(self, row: Any) -> Callable[[Live], None]:
+        """Sets the policy of the open window, on the event loop, when its lease arrives there."""
+        learner = self.learner
+        policy, version, window = learner.policy, row.version, row.window
+        size = row.window_end - row.window_start
+
+        def publish(live: Live) -> None:
+            live.policy, live.version, live.window = policy, version, window
+            live.window_size = size
+            live.holdout, live.held_out = learner.holdout, learner.held_out
+
+        return publish
