@@ -345,9 +345,9 @@ def test_local__decide_many_is_many_times_decide_across_windows(kind):
 
 
 def test_local__saving_and_loading_changes_no_future(tmp_path):
-    learner = bandit()
-    play(learner, 300)
-    learner.save(tmp_path / "state.npz")
+    learner, stopped = bandit(), bandit()
+    assert play(learner, 300) == play(stopped, 300)
+    stopped.save(tmp_path / "state.npz")
     again = LinearBandit.load(tmp_path / "state.npz")
     assert play(learner, 700, seed=5) == play(again, 700, seed=5)
     assert (learner._estimator.server.policy.theta == again._estimator.server.policy.theta).all()

@@ -283,7 +283,7 @@ def test_device__answers_the_state_that_it_has_counted_for(room):
         return device.answer([0.6, 0.8], 0.5)
 
     decisions = [device.decide([[0.6, 0.8]]) for _ in range(2)] if room == "bandits" else []
-    device._lock = Overtaken(lambda: device.update(replace(state, window=1)))
+    device._live = Overtaken(lambda: device.update(replace(state, window=1)))
     assert send().window == 0
     assert device.state.window == 1
     assert (send().window, device.answered) == (1, 1)

@@ -10,7 +10,7 @@ leaves the full window as it was, and nothing of it was shown; after it the rele
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -124,19 +124,22 @@ class Bandit(Edge, Stateful, ABC):
 
         The first turn opens the first window. Past the horizon none opens and the policy stays.
         """
-        with self._lock:
+        with self._live:
             if self.rounds < self._end:
                 raise ValueError(
                     f"the window has {self._end - self.rounds} decisions to go; turn when it is "
                     "full, so that its end depends on nobody's data"
                 )
-            size = self._next()
-            end = FOREVER if size is None else self.rounds + size
-            self._commit(_end=end, **self._turned(size))
+            self._turn()
+
+    def _turn(self) -> None:
+        size = self._next()
+        end = FOREVER if size is None else self.rounds + size
+        self._commit(_end=end, **self._turned(size))
 
     def advance(self, rounds: int) -> None:
         """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
-        with self._lock:
+        with self._live:
             if not 0 <= integer("rounds", rounds, least=0) <= self._end - self.rounds:
                 raise ValueError(f"the window has {self._end - self.rounds} decisions to go")
             self.rounds += rounds
@@ -148,9 +151,9 @@ class Bandit(Edge, Stateful, ABC):
         except (TypeError, ValueError):
             raise ValueError("features must be numbers, one row for each action") from None
         offered = self._offered(copied)
-        with self._lock:
+        with self._live:
             if self.rounds >= self._end:
-                self.turn()
+                self._turn()
             t, policy = self.rounds, self.policy
             coin = self._rng.random() if self.holdout is None else self._coin(t)
             action = policy.choose_one(offered, coin)
@@ -170,11 +173,11 @@ class Bandit(Edge, Stateful, ABC):
         actions = np.zeros(n, dtype=np.intp)
         policies: list[tuple[int, Policy]] = []
         done = 0
-        with self._lock:
+        with self._live:
             rounds = self.rounds + np.arange(n, dtype=np.int64)
             while done < n:
                 if self.rounds >= self._end:
-                    self.turn()
+                    self._turn()
                 t, policy = self.rounds, self.policy
                 end = min(n, done + BLOCK, done + self._end - t)
                 coins = self._coins(t, end - done)
@@ -246,7 +249,7 @@ class Bandit(Edge, Stateful, ABC):
                 f"reward must lie in [{low:g}, {high:g}]; rescale it, widen reward_range, "
                 "or ask for clip=True"
             )
-        with self._lock:
+        with self._live:
             if t in self._rewarded:
                 raise ValueError("this decision has had its reward; each counts once")
             visitors = self.visitors
@@ -308,7 +311,7 @@ class Bandit(Edge, Stateful, ABC):
         low, high = self.reward_range
         if self.clip:
             values = np.clip(values, low, high)
-        with self._lock:
+        with self._live:
             rounds, rows, fine = self._records(decisions)
             fine &= (values >= low) & (values <= high)
             fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
@@ -363,17 +366,6 @@ class Bandit(Edge, Stateful, ABC):
         return fits and numbered and isinstance(decision.action, int) and decision.action >= 0
 
     # -- saving -----------------------------------------------------------------------------------
-
-    def _begun(self) -> bool:
-        return self._end > 0
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if resumed._end < self._end or not self._rewarded <= resumed._rewarded:
-            raise ValueError(
-                "the state is older than this learner: it lacks a release or a reward that was "
-                "taken since, and to take it a second time would cost twice"
-            )
 
     def _validate(self) -> None:
         if not 0 <= self.rounds <= self._end:

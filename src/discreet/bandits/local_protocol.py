@@ -194,7 +194,7 @@ class Device(LocalDevice):
         offered = scaled_rows(features, self.promise.dim, self.promise.norm_bound)
         rule = self.policy.rule
         action = int(rule.choose(offered[None], self._rng.random(1))[0])
-        with self._lock:
+        with self._live:
             number = self._rounds
             self._pending.add(number)
             self._rounds += 1
@@ -205,7 +205,7 @@ class Device(LocalDevice):
         row = np.array(decision.row)
         if row.shape != (self.promise.dim,) or np.shape(reward) != ():
             raise ValueError(f"expected features of shape ({self.promise.dim},) and one reward")
-        with self._lock:
+        with self._live:
             if decision.learner != self._name or decision.round not in self._pending:
                 raise ValueError("expected a decision of this device that has not been reported")
             state = self._count()

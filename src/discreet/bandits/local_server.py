@@ -18,7 +18,7 @@ direction certain that nobody shows any more, and a wrong action would stay.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -329,16 +329,6 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             "crowd": encode(self.crowd),
             "seed": self.seed,
         }
-
-    def _begun(self) -> bool:
-        return self.policy.window > 0 or self.taken > 0
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        if (resumed.policy.window, resumed.taken) < (self.policy.window, self.taken):
-            raise ValueError(
-                "the state is older than this server: it lacks reports that were taken since, and "
-                "their devices must not answer again"
-            )
 
     def _validate(self) -> None:
         public = self._published

@@ -1,7 +1,6 @@
 """A person's device: it answers in private, and no server can make it say more than it promised."""
 
 import math
-import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Never
 
@@ -17,6 +16,7 @@ from discreet.local.state import PublicState
 from discreet.privacy import Crowd, Guarantee, Noise
 from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.noise import source
+from discreet.state.claims import Live
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class Device:
         self._state = state
         self._rng = np.random.default_rng(seed)
         self._noise = source(noise)
-        self._lock = threading.Lock()
+        self._live = Live()
 
     @property
     def state(self) -> PublicState:
@@ -202,7 +202,7 @@ class Device:
         """Follow a newer state, within the limits of this device."""
         _expect_state(state)
         self.promise.check(state)
-        with self._lock:
+        with self._live:
             if state.window < self._state.window:
                 raise ValueError(
                     "expected a newer state: window numbers only grow; the state is refused"
@@ -213,7 +213,7 @@ class Device:
         """The report of one record."""
         if np.shape(features) != (self.promise.dim,) or np.shape(outcome) != ():
             raise ValueError(f"expected features of shape ({self.promise.dim},) and one outcome")
-        with self._lock:
+        with self._live:
             state = self._count()
         row = scaled_rows(np.reshape(np.array(features), (1, -1)), self.promise.dim,
                           self.promise.norm_bound)  # fmt: skip

@@ -46,7 +46,6 @@ class Doubling(Stateful):
     ['restart 0', 'restart 1', 'restart 2', 'restart 3', 'restart 4']
     """
 
-    _monotone = ("rounds", "_restarts")
     _state = (
         "_made_with", "_restarts", "_before", "_delta", "_past", "_earlier", "_learner", "_maker"
     )  # fmt: skip
@@ -94,7 +93,7 @@ class Doubling(Stateful):
 
     def decide(self, *features: Any) -> Any:
         """The decision of the learner at work."""
-        with self._lock:
+        with self._live:
             self._turn()
             return self._learner.decide(*features)
 
@@ -105,7 +104,7 @@ class Doubling(Stateful):
         own. A bandit decision belongs to the learner that made it: after a restart it no longer
         counts.
         """
-        with self._lock:
+        with self._live:
             maker = getattr(feedback[0], "learner", None) if feedback else None
             if maker is None:
                 self._turn()
@@ -123,7 +122,7 @@ class Doubling(Stateful):
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
         """The decisions of m rounds whose losses are known: the same as m times decide, learn."""
         rows = real_or_nan(losses if isinstance(losses, list | tuple) else np.asarray(losses))
-        with self._lock:
+        with self._live:
             self._turn()
             parts: list[Array] = []
             done = 0
@@ -200,11 +199,6 @@ class Doubling(Stateful):
         for restart in range(like._restarts + 1, restarts + 1):
             there._learner = like._made(restart)
         return super()._decoded(plain, there)
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if resumed._restarts == self._restarts:
-            self._learner._assert_not_older(resumed._learner)
 
     def _validate(self) -> None:
         if self._before != self.first * (2**self._restarts - 1):

@@ -12,7 +12,7 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 import hmac
 import math
 from secrets import token_hex
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from discreet.arrays import one_of
 from discreet.decisions import RoundSet
@@ -64,7 +64,7 @@ class PrivateBandit(Stateful, Generic[Made]):
 
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
-        with self._lock:
+        with self._live:
             t = self.rounds
             choice = self._feedback.choose(self.bandit, t)
             self.rounds = t + 1
@@ -77,7 +77,7 @@ class PrivateBandit(Stateful, Generic[Made]):
         late for its batch. A second loss, one outside the range, NaN, or a decision of another
         learner raises ValueError and changes nothing.
         """
-        with self._lock:
+        with self._live:
             self._check(decision)
             number = self._number(loss)
             t = decision.round
@@ -126,14 +126,6 @@ class PrivateBandit(Stateful, Generic[Made]):
         if not low - slack <= number <= high + slack:
             raise ValueError(f"loss must lie in [{low:g}, {high:g}]; rescale it")
         return min(max(number, low), high)
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if not self._taken <= resumed._taken:
-            raise ValueError(
-                "the state is older than this learner: it lacks losses that were taken, and "
-                "telling them again would cost twice"
-            )
 
     def _validate(self) -> None:
         if not isinstance(self._taken, RoundSet) or not isinstance(self._feedback, Feedback):

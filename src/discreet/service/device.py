@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 
 from discreet.bandits import Device, PublicPolicy
 from discreet.decisions import Decision
-from discreet.ownership import own
 from discreet.privacy import Noise
 from discreet.service import sealing
 from discreet.service.client import Client, ServiceError, path_of
 from discreet.service.sealing import Terms
 from discreet.state import load_state, save_state
+from discreet.state.files import own
 
 AGREEMENTS = 3  # tries to find server and relay of one mind
 PAUSE = 0.2  # seconds between them; doubles

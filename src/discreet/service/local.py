@@ -234,7 +234,7 @@ def save(connection: Connection, held: LocalHeld, row: Any, counted: int) -> Non
 
 def turn(connection: Connection, held: LocalHeld, row: Any) -> None:
     """Close the full window, learn from its sums, publish the next policy."""
-    state = held.server.state_dict()["state"]
+    state = held.server._stored()["state"]
     sums = {name: each["of"] for name, each in state["_sums"].items()}
     now = time.time()
     release = {
@@ -289,7 +289,7 @@ def _opened(server: LocalServer, epoch: str, number: int, start: int) -> dict[st
         "next_round": start,
         "returned": "[]",
         "learning": True,
-        "learner": to_bytes(server.state_dict()),
+        "learner": to_bytes(server._stored()),
     }
 
 
@@ -325,7 +325,7 @@ def _store(
 
 
 def _open_part(server: LocalServer) -> bytes:
-    state = server.state_dict()["state"]
+    state = server._stored()["state"]
     return to_bytes({name: state[name] for name in _OPEN})
 
 
@@ -341,7 +341,7 @@ def _loaded(connection: Connection, definition: Definition, row: Any) -> LocalSe
     state = from_bytes(bytes(stored))
     state["state"] |= from_bytes(bytes(sums))
     server = definitions.local_server(definition)
-    server.load_state_dict(state)
+    server._restore(state)
     return server
 
 
