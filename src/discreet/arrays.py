@@ -150,6 +150,19 @@ def finite(name: str, value: ArrayLike) -> Array:
     return array
 
 
+def real_or_nan(X: Any) -> Any:
+    """An array of complex numbers as floats: those that are not real are NaN, and no others.
+
+    One person's complex number makes an array of many people's complex. Anything else as it is.
+
+    >>> real_or_nan(np.array([1.0, 1j]))
+    array([ 1., nan])
+    """
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "c":
+        return X
+    return np.where(X.imag == 0, X.real, np.nan)
+
+
 def all_numbers(X: Any) -> bool:
     """Whether all that several people brought is numbers: one array of it then changes nobody's.
 
@@ -161,3 +174,27 @@ def all_numbers(X: Any) -> bool:
     except ValueError:  # of different shapes
         return False
     return array.ndim == 0 or array.dtype.kind in "biuf"
+
+
+def rows_or_nan(name: str, X: Any, dim: int) -> Array:  # (n, dim)
+    """Rows of n people as floats; NaN for one that is not made of `dim` numbers, alone.
+
+    >>> rows_or_nan("X", [[1, 2], [3, "x"], [4]], 2)
+    array([[ 1.,  2.],
+           [nan, nan],
+           [nan, nan]])
+    """
+    X = real_or_nan(X if isinstance(X, list | tuple) else np.asarray(X))
+    # Where one is no number, each for itself: none depends on another.
+    rows = numbers(name, X) if all_numbers(X) else np.array([_row_or_nan(x, dim) for x in X])
+    if rows.ndim != 2 or rows.shape[1] != dim:
+        raise ValueError(f"{name} must have shape (rounds, {dim}), got {rows.shape}")
+    return rows
+
+
+def _row_or_nan(x: Any, dim: int) -> Array:
+    try:
+        row = numbers("x", x)
+    except ValueError:
+        row = np.empty(0)
+    return row if row.shape == (dim,) else np.full(dim, np.nan)

@@ -96,6 +96,9 @@ APART = ("LinearBandit local", "LinearBandit shuffled")
 HERE = {name: make for name, make in LEARNERS.items() if not name.startswith(APART)}
 here = pytest.mark.parametrize("make", HERE.values(), ids=HERE)
 
+ROUNDS = {name: make for name, make in HERE.items() if "visits" not in name}  # nobody is named
+rounds = pytest.mark.parametrize("make", ROUNDS.values(), ids=ROUNDS)
+
 
 def contexts(n=T, actions=4, seed=0):
     z = np.random.default_rng(seed).standard_normal((n, actions, DIM))
@@ -296,6 +299,49 @@ def test_bandit__refuses_the_bad_features_of_one_person_alone(make, array):
     assert other.learn_many(same, rewards) == len(refused)
     assert_same(one, other)
     assert play(one, contexts(80)) == play(other, contexts(80))
+
+
+@rounds
+@pytest.mark.parametrize("wrong", [10**400, 1j, "x", None], ids=["huge", "complex", "text", "none"])
+def test_bandit__what_one_person_brings_fails_nobody_else(make, wrong):
+    """One object that was no decision, or one row of other numbers, refused everybody's rewards."""
+    learner, twin = make(), make()
+    X = contexts(12).tolist()
+    X[5][0][0] = wrong
+    decided, without = learner.decide_many(X), twin.decide_many(X)
+    assert (decided.action < 0).tolist() == [place == 5 for place in range(12)]
+    told = [decided[place] for place in range(12) if place != 5]
+    odd = [
+        wrong,
+        Decision(told[0].round, 0, np.full(learner.dim, wrong, dtype=object), told[0].learner),
+        Decision(told[0].round, 0, np.full(learner.dim, 0.5j), told[0].learner),
+        Decision(told[0].round, 0, np.full(learner.dim, 16, dtype=np.int8), told[0].learner),
+        Decision(wrong, 0, told[0].row, told[0].learner),
+        Decision(10**400, 0, told[0].row, told[0].learner),
+        Decision(told[0].round, "first", told[0].row, told[0].learner),
+    ]
+    given = [0.5] * len(odd) + [0.25] * len(told)
+    assert learner.learn_many([*odd, *told], given) == len(odd)
+    fine = [without[place] for place in range(12) if place != 5]
+    assert twin.learn_many(fine, given[len(odd) :]) == 0
+    assert same_actions(learner, twin)
+
+
+@rounds
+def test_bandit__one_complex_number_refuses_its_person_alone(make):
+    """In an array it makes everybody's numbers complex."""
+    learner = make()
+    X = contexts(6).astype(complex)
+    X[2, 0, 0] += 1j
+    decided = learner.decide_many(X)
+    assert (decided.action < 0).tolist() == [False, False, True, False, False, False]
+    given = np.array([0.5, 0.5, 0.5, 0.5j, 0.5, 0.5])
+    assert learner.learn_many(decided, given) == 2
+
+
+def same_actions(one, other):
+    X = contexts()
+    return np.array_equal(one.decide_many(X).action, other.decide_many(X).action)
 
 
 @every

@@ -203,9 +203,26 @@ def test_leader__bad_losses_raise_and_change_nothing(make):
     for bad in (np.full(N, math.nan), np.full(N, 1e6), np.zeros(N + 1), "no", np.full(N, -1e6)):
         with pytest.raises(ValueError, match="loss"):
             learner.learn(bad)
-        with pytest.raises(ValueError, match="loss"):
-            learner.run(np.vstack([L[5:7], np.full((1, N), math.inf)]))
     assert same(before, learner.state_dict())
+
+
+@leaders
+def test_leader__one_persons_bad_loss_touches_nobody_elses(make):
+    """It refused the whole batch, which told everybody of it."""
+    learner, twin = make(), make()
+    L = losses(learner)
+    said = [row.tolist() for row in L[:20]]
+    nothing = np.full(N, learner._centre)
+    kept = L[:20].copy()
+    for place, wrong in ((1, math.nan), (4, 10**400), (5, 1j), (9, "x"), (13, None), (19, 1e6)):
+        said[place][0] = wrong
+        kept[place] = nothing
+    assert np.array_equal(learner.run(said), twin.run(kept))
+    swung = L[20:25].astype(complex)
+    swung[2, 0] += 1j
+    kept = L[20:25].copy()
+    kept[2] = nothing
+    assert np.array_equal(learner.run(swung), twin.run(kept))
 
 
 @leaders

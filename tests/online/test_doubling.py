@@ -148,13 +148,14 @@ def test_contributions__rounds_in_several_restarts_cost_no_more_than_in_one(mech
     assert worst > 0.8 * mu**2, "the splits must come near the worst"
 
 
-def test_bad_losses__change_nothing_even_beyond_a_restart():
+def test_bad_losses__count_alone_as_a_loss_that_says_nothing_also_beyond_a_restart():
     L = expert_losses("coins", 100, N, seed=0)
     learner, twin = Doubling(factory(), first=16), Doubling(factory(), first=16)
-    bad = L[:60].copy()
-    bad[50, 0] = math.nan
-    with pytest.raises(ValueError, match="losses"):
-        learner.run(bad)
+    bad, even = L[:60].tolist(), L[:60].copy()
+    for place, wrong in ((3, 10**400), (20, 1j), (50, math.nan), (51, "x"), (59, 7.0)):
+        bad[place][0] = wrong
+        even[place] = 0.5
+    assert np.array_equal(learner.run(bad), twin.run(even))
     with pytest.raises(ValueError, match="losses"):
         learner.learn(np.full(N, 2.0))
     assert np.array_equal(learner.run(L), twin.run(L))

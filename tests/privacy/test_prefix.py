@@ -415,3 +415,16 @@ def test_prefix__blt_is_fast_and_small(tmp_path):
     large.add(np.zeros(10**4))
     large.save(tmp_path / "sums")
     assert (tmp_path / "sums").stat().st_size < 1_000_000
+
+
+def test_add_many__one_complex_number_counts_as_zeros_for_its_row_alone():
+    """In an array it makes everybody's numbers complex, and everybody counted as zeros."""
+    one, other = (
+        PrefixSum(8, 2, Budget(1.0, 1e-6), sensitivity=2.0, noise=SeededNoise(0)) for _ in range(2)
+    )
+    X = np.full((8, 2), 0.25 + 0j)
+    X[3, 1] = 0.25j
+    expected = np.full((8, 2), 0.25)
+    expected[3] = 0.0
+    assert one.accepts(X).tolist() == [place != 3 for place in range(8)]
+    np.testing.assert_array_equal(one.add_many(X), other.add_many(expected))

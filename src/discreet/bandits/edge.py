@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, all_numbers, finite, integer, numbers, public_bound, within
+from discreet.arrays import (
+    Array,
+    all_numbers,
+    finite,
+    integer,
+    numbers,
+    public_bound,
+    real_or_nan,
+    within,
+)
 from discreet.bandits.value import Holdout
 
 BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
@@ -56,6 +65,7 @@ class Edge:
         self, features: Sequence[ArrayLike] | Array
     ) -> tuple[Sequence[Array] | Array, NDArray[np.bool_]]:
         """What is offered to each of n people, and whose features can be used: others get zeros."""
+        features = real_or_nan(features)
         if not isinstance(features, np.ndarray) or features.dtype.kind not in "biuf":
             people = [self._usable(each) for each in features]
             usable = np.array([each is not None for each in people], dtype=bool)
@@ -106,6 +116,7 @@ class Edge:
 
 def each_number(name: str, values: ArrayLike) -> Array:
     """Numbers, one of each person; what is none becomes NaN alone."""
+    values = real_or_nan(values)
     if all_numbers(values):
         return numbers(name, values).copy()
     return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])

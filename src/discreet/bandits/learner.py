@@ -348,17 +348,22 @@ class Bandit(Edge, Stateful, ABC):
             if decisions.learner != self._run or rows.shape != (len(rounds), self.dim):
                 rows, mine = np.zeros((len(rounds), self.dim)), np.zeros(len(rounds), dtype=bool)
         else:
-            shape = (self.dim,)
-            fits = [
-                each.learner == self._run and each.row.shape == shape and each.action >= 0
-                for each in decisions
-            ]
-            mine = np.array(fits, dtype=bool)
-            rounds = np.array([each.round for each in decisions], dtype=np.int64)
-            rows = np.zeros((len(rounds), self.dim))
+            mine = np.array([self._could_be_mine(each) for each in decisions], dtype=bool)
+            rounds = np.full(len(mine), -1, dtype=np.int64)
+            rows = np.zeros((len(mine), self.dim))
             for i in np.nonzero(mine)[0]:
-                rows[i] = decisions[int(i)].row
+                decision = decisions[int(i)]
+                rounds[i], rows[i] = decision.round, decision.row
         return rounds, rows, mine & (rounds >= 0) & (rounds < self.rounds)
+
+    def _could_be_mine(self, decision: object) -> bool:
+        """Whether it has the form of a decision of this learner, whatever somebody brings."""
+        if type(decision) is not Decision or decision.learner != self._run:
+            return False
+        row = decision.row
+        fits = type(row) is np.ndarray and row.dtype == FLOAT and row.shape == self._row_shape
+        numbered = isinstance(decision.round, int) and 0 <= decision.round < self.rounds
+        return fits and numbered and isinstance(decision.action, int) and decision.action >= 0
 
     # -- saving -----------------------------------------------------------------------------------
 

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array
+from discreet.arrays import Array, real_or_nan
 from discreet.privacy.portable import dot
 
 
 def numbers(value: ArrayLike) -> Array:
     """`value` as floats; what is no number is NaN."""
+    value = real_or_nan(value)
     try:
         return np.array(value, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -24,6 +25,8 @@ def numbers(value: ArrayLike) -> Array:
 
 
 def _number(thing: Any) -> float:
+    if isinstance(thing, complex | np.complexfloating):
+        return float("nan") if thing.imag else float(thing.real)
     try:
         return float(thing)
     except (TypeError, ValueError, OverflowError):

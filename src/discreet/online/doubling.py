@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers
+from discreet.arrays import Array, integer, real_or_nan
 from discreet.online.decisions import LossDecision
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
@@ -121,12 +121,9 @@ class Doubling(Stateful):
 
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
         """The decisions of m rounds whose losses are known: the same as m times decide, learn."""
-        rows = numbers("losses", losses)
+        rows = real_or_nan(losses if isinstance(losses, list | tuple) else np.asarray(losses))
         with self._live:
             self._turn()
-            check = getattr(self._learner, "check", None)
-            if check is not None:
-                check(rows)  # all of them first, so that a bad one changes nothing
             parts: list[Array] = []
             done = 0
             while done < len(rows) or not parts:

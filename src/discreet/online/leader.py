@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers, public_bound, within
+from discreet.arrays import Array, integer, numbers, public_bound, rows_or_nan, within
 from discreet.domains import Domain
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
@@ -127,8 +127,8 @@ class PrivateLeader(Stateful, ABC):
                 self._checked(loss, 1)
                 return False
             try:
-                self._sums.add(np.asarray(loss, dtype=np.float64) - self._centre)
-            except (TypeError, ValueError):
+                self._sums.add(numbers("losses", loss) - self._centre)
+            except ValueError:
                 self._checked(loss, 1)  # says what is wrong, in the words of this class
                 raise
             return True
@@ -136,10 +136,10 @@ class PrivateLeader(Stateful, ABC):
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
         """The decisions of m rounds whose losses are known: the same as m times decide, learn.
 
-        One bad loss refuses them all, and nothing is learned: check people's rows one by one with
-        `check` before, if a refusal must not touch others.
+        A loss that `learn` would refuse counts as a loss that says nothing, alone: its round
+        passes, and the others are as they would be without it.
         """
-        rows = self._checked(losses, 2)
+        rows = self._numbered(losses)
         decisions = np.empty_like(rows)
         with self._live:
             end = min(len(rows), self.horizon - self._sums.rounds)
@@ -154,9 +154,11 @@ class PrivateLeader(Stateful, ABC):
                 decisions[end:] = self._decide()
         return decisions
 
-    def check(self, losses: ArrayLike) -> None:  # (m, n)
-        """Raise ValueError where `run` would refuse a loss."""
-        self._checked(losses, 2)
+    def _numbered(self, losses: ArrayLike) -> Array:  # (m, n)
+        """Losses as the sums take them; NaN for one that is not made of n numbers."""
+        rows = rows_or_nan("losses", losses, self.domain.dim)
+        # The sums count what is out of bounds as zeros, alone; so they do NaN.
+        return rows - self._centre
 
     def _validate(self) -> None:
         if not isinstance(self._sums, PrefixSum):

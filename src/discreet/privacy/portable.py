@@ -197,9 +197,9 @@ def sphere(dim: int) -> Sphere:
     n = dim - 1
     far = exp(DEPTH / n)
     furthest = float(log(far + np.sqrt((far - 1.0) * (far + 1.0))))  # sech^n = e^-DEPTH there
-    r = np.arange(NODES + 1) * (furthest / NODES)
+    r: Array = np.arange(NODES + 1.0) * (furthest / NODES)
     half = furthest / NODES / 2.0
-    middle = (np.arange(NODES) + 0.5) * (furthest / NODES)
+    middle: Array = (np.arange(float(NODES)) + 0.5) * (furthest / NODES)
     cells = np.zeros(NODES)
     for place, weight in GAUSS:
         cells = cells + weight * (

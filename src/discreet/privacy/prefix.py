@@ -7,13 +7,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import (
     Array,
-    all_numbers,
     integer,
     norms_in_bounds,
     numbers,
     one_of,
     positive,
     public_bound,
+    rows_or_nan,
     shortened,
     within,
 )
@@ -192,7 +192,7 @@ class PrefixSum(Stateful):
         Where bound > sensitivity a row of zeros may be farther from the others than `sensitivity`:
         there one bad row refuses them all, so check people's rows one by one before.
         """
-        rows = self._batch(X)
+        rows = rows_or_nan("X", X, self.dim)
         fine = self._fine(rows)
         # Zeros in place of a row x move the sum by |x| <= bound: covered if bound <= sensitivity.
         if self.bound > self.sensitivity and not fine.all():
@@ -212,7 +212,7 @@ class PrefixSum(Stateful):
 
         It looks at private rows: tell each person about their own row only.
         """
-        return self._fine(self._batch(X))
+        return self._fine(rows_or_nan("X", X, self.dim))
 
     def std(self, t: ArrayLike) -> Any:
         """The standard deviation of the noise in each coordinate of the sum of t rounds."""
@@ -246,23 +246,6 @@ class PrefixSum(Stateful):
             raise ValueError(f"x must have shape {(self.dim,)}, got {row.shape}")
         row = within("x", row, self.bound, norm=self.norm, clip=self.clip)
         return to_lattice(row, self._calibration.spacing)
-
-    def _batch(self, X: ArrayLike) -> Array:  # (n, dim)
-        """The rows as floats; NaN in the place of one that is not made of `dim` numbers."""
-        if isinstance(X, list | tuple | np.ndarray) and not all_numbers(X):
-            rows = np.array([self._numbers_or_nan(x) for x in X])  # none depends on another
-        else:
-            rows = numbers("X", X)
-        if rows.ndim != 2 or rows.shape[1] != self.dim:
-            raise ValueError(f"X must have shape (rounds, {self.dim}), got {rows.shape}")
-        return rows
-
-    def _numbers_or_nan(self, x: Any) -> Array:
-        try:
-            row = numbers("x", x)
-        except ValueError:
-            row = np.empty(0)
-        return row if row.shape == (self.dim,) else np.full(self.dim, np.nan)
 
     def _fine(self, rows: Array) -> NDArray[np.bool_]:
         if self.clip:

@@ -50,7 +50,7 @@ def checked_rows(
     try:
         # Of X itself, each value for itself: an array of all would bring them to one type first.
         rows = np.asarray(X, dtype=np.float64)
-    except ValueError:
+    except (ValueError, OverflowError):
         raise ValueError("X must be numbers; encode strings and categories first") from None
     if rows.ndim != 2:
         raise ValueError(
@@ -152,7 +152,7 @@ def checked_labels(y: Any) -> Array:
 def _as_numbers(y: Any) -> Array:
     try:
         return np.asarray(y, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ValueError("y must be numbers") from None
 
 
