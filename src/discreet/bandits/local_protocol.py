@@ -131,6 +131,7 @@ class Device(LocalDevice):
     minimum         where reports are shuffled, the least of a planned batch that may be released
     sent            reports sent before
     answered        the last window that was answered, where reports are shuffled
+    run             the name of a device that goes on here, from its memory
     seed            of the coins that choose actions and, where reports are not shuffled, questions
     noise           of the reports; None is the operating system's entropy
 

@@ -20,6 +20,7 @@ class LossDecision:
     round     its number, from 0
     learner   whose decision this is
     choice    what was chosen, and what turns its loss into an estimate
+    key       of its learner, for the seal; shown nowhere
     """
 
     round: int
@@ -59,6 +60,7 @@ class ArmDecision(LossDecision):
     round     of the learner, from 0
     learner   whose decision this is
     choice    the arm and its probabilities
+    key       of its learner, for the seal; shown nowhere
     """
 
     @property
@@ -83,6 +85,7 @@ class PointDecision(LossDecision):
     round     of the learner, from 0
     learner   whose decision this is
     choice    the point, and what its loss will be used for
+    key       of its learner, for the seal; shown nowhere
     """
 
     @property

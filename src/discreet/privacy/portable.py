@@ -134,10 +134,10 @@ class Sphere:
     added up from the far end, so that small ones are as exact as large ones; between nodes r is a
     polynomial of degree 5 in logit(tail) that has the value, slope and curvature of both.
 
-    dim     of the sphere, at least 2
-    r       (NODES + 1,), from 0 to where a tail is below e^-80
-    tail    (NODES + 1,), P(artanh t >= r)
-    density (NODES + 1,), of artanh t
+    dim       of the sphere, at least 2
+    r         (NODES + 1,), from 0 to where a tail is below e^-80
+    tail      (NODES + 1,), P(artanh t >= r)
+    density   (NODES + 1,), of artanh t
     """
 
     dim: int
