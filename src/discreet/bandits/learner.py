@@ -8,6 +8,7 @@ Everything that a turn changes is computed first and committed in one step. An i
 leaves the full window as it was, and nothing of it was shown; after it the released sum is gone.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol, Self
@@ -15,8 +16,15 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, integer
-from discreet.bandits.edge import BLOCK, FLOAT, Edge, each_number
+from discreet.arrays import (
+    Array,
+    finite_range,
+    integer,
+    integer_or_none,
+    number_within,
+    numbers_or_nan,
+)
+from discreet.bandits.edge import BLOCK, FLOAT, Edge
 from discreet.bandits.visitors import Person, Visitors
 from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
 from discreet.privacy import Guarantee
@@ -74,13 +82,10 @@ class Bandit(Edge, Stateful, ABC):
         seed: int | None,
     ) -> None:
         Edge.__init__(self, dim, norm_bound)
-        self.horizon = None if horizon is None else integer("horizon", horizon)
-        low, high = (float(end) for end in reward_range)
-        if not -np.inf < low < high < np.inf:
-            raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
-        self.reward_range = (low, high)
+        self.horizon = integer_or_none("horizon", horizon)
+        self.reward_range = low, high = finite_range("reward_range", reward_range)
         self.clip = bool(clip)
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._rng = np.random.default_rng(self.seed)
         self.rounds = 0  # decisions made
@@ -234,18 +239,8 @@ class Bandit(Edge, Stateful, ABC):
         """
         self._assert_mine(decision)
         t = decision.round
-        try:
-            value = float(reward)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("reward must be a number") from None
-        low, high = self.reward_range
-        if self.clip:
-            value = min(max(value, low), high) if value == value else value
-        if not low <= value <= high:
-            raise ValueError(
-                f"reward must lie in [{low:g}, {high:g}]; rescale it, widen reward_range, "
-                "or ask for clip=True"
-            )
+        slack = math.inf if self.clip else 0.0
+        value = number_within("reward", reward, self.reward_range, slack=slack)
         with self._lock:
             if t in self._rewarded:
                 raise ValueError("this decision has had its reward; each counts once")
@@ -300,7 +295,7 @@ class Bandit(Edge, Stateful, ABC):
         later. Past the horizon rewards are taken and do not count, as with `learn`; so are those of
         `people` (with unit="person") who have had one counted.
         """
-        values = each_number("rewards", rewards)
+        values = numbers_or_nan(rewards)
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
         if people is not None and len(people) != len(values):

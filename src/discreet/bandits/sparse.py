@@ -20,7 +20,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers, one_of, positive
+from discreet.arrays import (
+    Array,
+    integer,
+    integer_or_none,
+    number_within,
+    numbers,
+    one_of,
+    positive,
+)
 from discreet.bandits.sparse_vertices import VertexArms
 from discreet.decisions import Decision, RoundSet
 from discreet.links import link as link_named
@@ -144,7 +152,7 @@ class SparseBandit(Stateful):
             if residual_bound is None
             else positive("residual_bound", residual_bound)
         )
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         self.rounds = 0  # decisions made
         self._taken = RoundSet()
@@ -219,15 +227,9 @@ class SparseBandit(Stateful):
         """
         with self._lock:
             self._check(decision)
-            try:
-                number = float(reward)
-            except (TypeError, ValueError, OverflowError):
-                raise ValueError("reward must be a number") from None
-            low, high = self.reward_range
-            if not low <= number <= high:
-                raise ValueError(f"reward must lie in [{low:g}, {high:g}]; rescale it")
+            value = number_within("reward", reward, self.reward_range)
             self._taken.add(decision.round)  # from here on it is never counted again
-            return self._arms.take(decision.action, decision.row, number)
+            return self._arms.take(decision.action, decision.row, value)
 
     def decision(self, record: dict[str, Any]) -> Decision:
         """The decision that `to_dict` described; a damaged record raises ValueError."""

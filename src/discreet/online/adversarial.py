@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, one_of, positive
+from discreet.arrays import Array, finite, integer, integer_or_none, one_of, positive
 from discreet.online.decisions import ArmDecision
 from discreet.online.feedback import Feedback, ShuffledReports
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
@@ -278,7 +278,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
         self.trust = trust
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         horizon = integer("horizon", horizon)
         channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)

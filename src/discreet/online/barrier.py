@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, positive, public_bound
+from discreet.arrays import Array, finite, integer, integer_or_none, positive, public_bound
 from discreet.domains import Barrier, Domain
 from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, reduced
@@ -180,7 +180,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         self.contributions = self.budget.contributions
         self.trust = trust
         self.loss_bound = public_bound("loss_bound", loss_bound)
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         horizon = integer("horizon", horizon)
         self.batch_size = batch_size(BATCH, horizon, self.budget, trust)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers, public_bound, within
+from discreet.arrays import Array, integer, integer_or_none, numbers, public_bound, within
 from discreet.domains import Domain
 from discreet.moved import Renamed
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
@@ -62,7 +62,7 @@ class PrivateLeader(Stateful, ABC):
         self.contributions = self.budget.contributions
         self.loss_bound = public_bound("loss_bound", loss_bound)
         self.mechanism = mechanism
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         b = self.loss_bound
         box = domain.loss_set == "box"

@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.arrays import Array, integer, one_of, positive
+from discreet.arrays import Array, finite_range, integer, integer_or_none, one_of, positive
 from discreet.domains import Domain
 from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
@@ -241,12 +241,10 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         self.lipschitz = positive("lipschitz", lipschitz)
         self.shrink = bool(shrink)
         self.directions = one_of("directions", directions, ("independent", "frames"))
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         T = integer("horizon", horizon)
-        low, high = (float(bound) for bound in loss_range)
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(f"loss_range must be finite and increasing, got {loss_range!r}")
+        low, high = finite_range("loss_range", loss_range)
         n = domain.affine_hull.basis.shape[1]
         D = domain.diameter()
         M = high - low

@@ -12,7 +12,7 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 import math
 from typing import Any, Generic, Self, TypeVar
 
-from discreet.arrays import one_of
+from discreet.arrays import number_within, one_of
 from discreet.decisions import RoundSet
 from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
@@ -76,13 +76,14 @@ class PrivateBandit(Stateful, Generic[Made]):
         """
         with self._lock:
             self._check(decision)
-            number = self._number(loss)
+            # Rounding of <l, x> at the border is forgiven.
+            value = number_within("loss", loss, self.loss_range, slack=1e-9)
             t = decision.round
             horizon = self.horizon
             if horizon is not None and (t >= horizon or self.rounds > horizon):
                 self._taken.add(t)
                 return False
-            report = self._feedback.report(number)  # may fail: nothing has changed
+            report = self._feedback.report(value)  # may fail: nothing has changed
             self._taken.add(t)  # from here on it is never told again
             return self._feedback.accept(self.bandit, decision, report)
 
@@ -104,18 +105,6 @@ class PrivateBandit(Stateful, Generic[Made]):
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if decision.round in self._taken:
             raise ValueError("this decision already has its loss; each counts once")
-
-    def _number(self, loss: float) -> float:
-        """The loss as a float in the range; rounding of <l, x> at the border is forgiven."""
-        try:
-            number = float(loss)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("loss must be a number") from None
-        low, high = self.loss_range
-        slack = 1e-9 * (high - low)
-        if not low - slack <= number <= high + slack:
-            raise ValueError(f"loss must lie in [{low:g}, {high:g}]; rescale it")
-        return min(max(number, low), high)
 
     def _assert_not_older(self, resumed: Self) -> None:
         super()._assert_not_older(resumed)
