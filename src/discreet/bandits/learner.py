@@ -11,7 +11,7 @@ leaves the full window as it was, and nothing of it was shown; after it the rele
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,9 @@ from discreet.arrays import (
 )
 from discreet.bandits.edge import BLOCK, FLOAT, Edge
 from discreet.bandits.visitors import Person, Visitors
-from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
+from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, Rounds
 from discreet.privacy import Guarantee
-from discreet.state import Stateful, damaged
+from discreet.state import damaged
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
@@ -45,7 +45,7 @@ class Window(Protocol):
         """`fold` for one row."""
 
 
-class Bandit(Edge, Stateful, ABC):
+class Bandit(Edge, Rounds, ABC):
     """decide and learn, one at a time or many at once; save and load.
 
     `decide` and `learn` are made of steps that a service may take apart: `policy` (immutable,
@@ -69,6 +69,7 @@ class Bandit(Edge, Stateful, ABC):
     window: Window | None
     visitors: Visitors | None = None  # whose reward has counted, where a person is protected
     _held_key: int = 0
+    _monotone = ("rounds", "_end")
     _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
 
     def __init__(
@@ -88,9 +89,8 @@ class Bandit(Edge, Stateful, ABC):
         self.seed = integer_or_none("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._rng = np.random.default_rng(self.seed)
-        self.rounds = 0  # decisions made
+        self._begin()
         self._end = 0  # decisions made when the open window is full
-        self._rewarded = RoundSet()
         self.window = None
 
     # -- what a subclass does ---------------------------------------------------------------------
@@ -242,8 +242,7 @@ class Bandit(Edge, Stateful, ABC):
         slack = math.inf if self.clip else 0.0
         value = number_within("reward", reward, self.reward_range, slack=slack)
         with self._lock:
-            if t in self._rewarded:
-                raise ValueError("this decision has had its reward; each counts once")
+            self._assert_first(t)
             visitors = self.visitors
             if visitors is not None or person is not None:
                 hashed = self._protecting_people(person is not None).pseudonym(person)  # type: ignore[arg-type]
@@ -272,11 +271,9 @@ class Bandit(Edge, Stateful, ABC):
         return self.visitors
 
     def _assert_mine(self, decision: Decision) -> None:
-        """Refuse what this learner did not decide."""
-        if type(decision) is not Decision or decision.learner != self._run:
-            raise ValueError("expected a decision that this learner made")
+        super()._assert_mine(decision)
         row = decision.row
-        if not 0 <= decision.round < self.rounds or row.shape != self._row_shape:
+        if row.shape != self._row_shape:
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")
@@ -357,15 +354,8 @@ class Bandit(Edge, Stateful, ABC):
     def _begun(self) -> bool:
         return self._end > 0
 
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if resumed._end < self._end or not self._rewarded <= resumed._rewarded:
-            raise ValueError(
-                "the state is older than this learner: it lacks a release or a reward that was "
-                "taken since, and to take it a second time would cost twice"
-            )
-
     def _validate(self) -> None:
+        super()._validate()
         if not 0 <= self.rounds <= self._end:
             raise damaged("rounds")
 

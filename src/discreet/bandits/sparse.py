@@ -15,7 +15,7 @@ a time, each window with the whole budget. method="every-round" is the paper's s
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,12 +30,12 @@ from discreet.arrays import (
     positive,
 )
 from discreet.bandits.sparse_vertices import VertexArms
-from discreet.decisions import Decision, RoundSet
+from discreet.decisions import Decision, Rounds
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
 from discreet.privacy.noise import source
-from discreet.state import Stateful, damaged
+from discreet.state import damaged
 
 METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
 REWARDS = {"identity": (-1.0, 1.0), "logistic": (0.0, 1.0)}
@@ -50,7 +50,7 @@ UNPROTECTED = (
 )
 
 
-class SparseBandit(Stateful):
+class SparseBandit(Rounds):
     """Chooses one of K arms for each person; rewards, more is better. Noise grows with log(dim).
 
     The expected reward of arm i is nu(<x, theta_i>), nu = `link`: the context x has entries in
@@ -104,7 +104,7 @@ class SparseBandit(Stateful):
     """
 
     _monotone = ("rounds", "_advanced")
-    _state = ("rounds", "_taken", "_advanced", "_first", "_arms", "_rng")
+    _state = ("rounds", "_rewarded", "_advanced", "_first", "_arms", "_rng")
 
     def __init__(
         self,
@@ -154,8 +154,7 @@ class SparseBandit(Stateful):
         )
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
-        self.rounds = 0  # decisions made
-        self._taken = RoundSet()
+        self._begin()
         self._advanced = 0  # rounds whose end the arms have seen
         self._first: Array | None = None  # (arms, dim), the forced-sample estimates
         self._rng = np.random.default_rng(self.seed)
@@ -226,9 +225,10 @@ class SparseBandit(Stateful):
         ValueError and changes nothing.
         """
         with self._lock:
-            self._check(decision)
+            self._assert_mine(decision)
+            self._assert_first(decision.round)
             value = number_within("reward", reward, self.reward_range)
-            self._taken.add(decision.round)  # from here on it is never counted again
+            self._rewarded.add(decision.round)  # from here on it is never counted again
             return self._arms.take(decision.action, decision.row, value)
 
     def decision(self, record: dict[str, Any]) -> Decision:
@@ -238,14 +238,10 @@ class SparseBandit(Stateful):
         except ValueError:
             raise ValueError("not a decision record of such a learner; use to_dict()") from None
 
-    def _check(self, decision: Decision) -> None:
-        if not isinstance(decision, Decision) or decision.learner != self._run:
-            raise ValueError("expected a decision that this learner made")
-        mine = 0 <= decision.round < self.rounds and 0 <= decision.action < self.n_arms
-        if not mine or decision.row.shape != (self.dim,):
+    def _assert_mine(self, decision: Decision) -> None:
+        super()._assert_mine(decision)
+        if not 0 <= decision.action < self.n_arms or decision.row.shape != (self.dim,):
             raise ValueError("this learner never made that decision; was an old state loaded?")
-        if decision.round in self._taken:
-            raise ValueError("this decision has had its reward; each counts once")
         if not float(np.maximum.reduce(np.abs(decision.row))) <= 1:
             raise ValueError("this decision record is damaged: its context is out of bounds")
 
@@ -288,19 +284,8 @@ class SparseBandit(Stateful):
         chance, privacy = self._needs()
         return min(worst, BOUND * max(1.0, math.sqrt(chance / privacy)))
 
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if not self._taken <= resumed._taken:
-            raise ValueError(
-                "the state is older than this learner: it lacks rewards that were taken, and "
-                "counting them again would cost twice"
-            )
-
     def _validate(self) -> None:
-        if not isinstance(self._taken, RoundSet):
-            raise damaged("taken")
-        if not 8 * len(self._taken.packed()) < self.rounds + 8:
-            raise damaged("rounds")
+        super()._validate()
         if not isinstance(self._rng, np.random.Generator):
             raise damaged("rng")
         if not 0 <= self._advanced <= min(self.rounds, self.horizon):

@@ -10,20 +10,20 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 """
 
 import math
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from discreet.arrays import number_within, one_of
-from discreet.decisions import RoundSet
+from discreet.decisions import Rounds
 from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.noise import source
-from discreet.state import Stateful, damaged
+from discreet.state import damaged
 
 Made = TypeVar("Made", bound=LossDecision)
 
 
-class PrivateBandit(Stateful, Generic[Made]):
+class PrivateBandit(Rounds, Generic[Made]):
     """decide and learn: a bandit that hears of losses through a private feedback only.
 
     bandit       the learner that is not private
@@ -32,8 +32,9 @@ class PrivateBandit(Stateful, Generic[Made]):
     loss_range   public bounds of a loss
     """
 
-    _state = ("rounds", "_taken", "bandit", "_feedback")
-    _decision: type[Made]
+    _state = ("rounds", "_rewarded", "bandit", "_feedback")
+    _feedback_is = "loss"
+    _decision: ClassVar[type[Any]]
 
     def __init__(
         self,
@@ -45,9 +46,8 @@ class PrivateBandit(Stateful, Generic[Made]):
         self.bandit = bandit
         self.horizon = horizon
         self.loss_range = loss_range
-        self.rounds = 0  # decisions made
-        self._taken = RoundSet()
         self._feedback = feedback
+        self._begin()
 
     @property
     def learning(self) -> bool:
@@ -57,7 +57,7 @@ class PrivateBandit(Stateful, Generic[Made]):
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._feedback.guarantee(taken=bool(self._taken.packed().any()))
+        return self._feedback.guarantee(taken=bool(self._rewarded.packed().any()))
 
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
@@ -65,7 +65,8 @@ class PrivateBandit(Stateful, Generic[Made]):
             t = self.rounds
             choice = self._feedback.choose(self.bandit, t)
             self.rounds = t + 1
-            return self._decision(t, self._run, choice)
+            made: Made = self._decision(t, self._run, choice)
+            return made
 
     def learn(self, decision: Made, loss: float) -> bool:
         """Take the loss of a decision: any time later, in any order, once; it may never come.
@@ -75,16 +76,17 @@ class PrivateBandit(Stateful, Generic[Made]):
         learner raises ValueError and changes nothing.
         """
         with self._lock:
-            self._check(decision)
+            self._assert_mine(decision)
+            self._assert_first(decision.round)
             # Rounding of <l, x> at the border is forgiven.
             value = number_within("loss", loss, self.loss_range, slack=1e-9)
             t = decision.round
             horizon = self.horizon
             if horizon is not None and (t >= horizon or self.rounds > horizon):
-                self._taken.add(t)
+                self._rewarded.add(t)
                 return False
             report = self._feedback.report(value)  # may fail: nothing has changed
-            self._taken.add(t)  # from here on it is never told again
+            self._rewarded.add(t)  # from here on it is never told again
             return self._feedback.accept(self.bandit, decision, report)
 
     def decision(self, record: dict[str, Any]) -> Made:
@@ -94,31 +96,15 @@ class PrivateBandit(Stateful, Generic[Made]):
             learner = record["learner"]
             if isinstance(t, bool) or not isinstance(t, int) or t < 0:
                 raise ValueError("a round is an integer")
-            return self._decision(t, str(learner), self.bandit.choice(record))
+            made: Made = self._decision(t, str(learner), self.bandit.choice(record))
+            return made
         except (KeyError, TypeError, ValueError):
             raise ValueError("not a decision record of such a learner; use to_dict()") from None
 
-    def _check(self, decision: Made) -> None:
-        if not isinstance(decision, self._decision) or decision.learner != self._run:
-            raise ValueError("expected a decision that this learner made")
-        if not 0 <= decision.round < self.rounds:
-            raise ValueError("this learner never made that decision; was an old state loaded?")
-        if decision.round in self._taken:
-            raise ValueError("this decision already has its loss; each counts once")
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if not self._taken <= resumed._taken:
-            raise ValueError(
-                "the state is older than this learner: it lacks losses that were taken, and "
-                "telling them again would cost twice"
-            )
-
     def _validate(self) -> None:
-        if not isinstance(self._taken, RoundSet) or not isinstance(self._feedback, Feedback):
-            raise damaged("taken")
-        if not 8 * len(self._taken.packed()) < self.rounds + 8:
-            raise damaged("rounds")
+        super()._validate()
+        if not isinstance(self._feedback, Feedback):
+            raise damaged("feedback")
 
 
 class PrivateReduction(PrivateBandit[LossDecision]):
