@@ -34,6 +34,7 @@ from discreet.decisions import Decision, Rounds
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
+from discreet.privacy.guarantee import beyond
 from discreet.privacy.noise import source
 from discreet.state import damaged
 
@@ -183,13 +184,10 @@ class SparseBandit(Rounds):
     @property
     def guarantee(self) -> Guarantee:
         """The promise over the whole life, with what has been released so far."""
-        promise = self._arms.guarantee
-        k = self.contributions
-        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
         return replace(
-            promise,
+            self._arms.guarantee,
             trust="joint",
-            unprotected=(*UNPROTECTED, *((limit,) if k > 1 else ())),
+            unprotected=(*UNPROTECTED, *beyond(self.contributions)),
             reference="Han, Liang, Liang, Wang, Yao and Zhang (2022), Algorithm 3",
         )
 

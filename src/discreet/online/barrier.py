@@ -26,7 +26,7 @@ import numpy as np
 from discreet.arrays import Array, finite, integer, integer_or_none, positive, public_bound
 from discreet.domains import Barrier, Domain
 from discreet.online.decisions import PointDecision
-from discreet.online.reduction import PrivateBandit, batch_size, reduced
+from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
 from discreet.privacy import BinaryChannel, Budget, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
@@ -38,7 +38,7 @@ BATCH = 32.0
 
 
 @value
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class SignedPoint:
     """A point centre + sign step, and what turns its loss into an estimate of the loss vector."""
 
@@ -47,15 +47,6 @@ class SignedPoint:
     step: Array  # (m,)
     weights: Array  # (m,)
     sign: int  # +1 or -1, equally likely
-
-    def __init__(self, point: Array, centre: Array, step: Array, weights: Array, sign: int) -> None:
-        # Past the frozen __setattr__, which takes five times as long.
-        own = self.__dict__
-        own["point"] = point
-        own["centre"] = centre
-        own["step"] = step
-        own["weights"] = weights
-        own["sign"] = sign
 
 
 class Scrible(Stateful):
@@ -192,7 +183,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         else:
             # For losses whose mean along the step is small. One that an adversary keeps aligned
             # with the step has a mean up to `bound`: there the rate is larger than Theorem 4.5's.
-            scale = 2 * bound * contributions / (self.batch_size * self.epsilon)
+            scale = mean_noise(2 * bound, self.batch_size, self.budget)
             moment = bound**2 / self.batch_size + 2 * scale**2
             largest = bound / math.sqrt(self.batch_size) + 2 * scale
         updates = math.ceil(horizon / self.batch_size)

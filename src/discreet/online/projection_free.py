@@ -33,6 +33,7 @@ from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent, Steps
 from discreet.privacy import Budget, Guarantee, Noise, PrefixSum, SeededNoise
+from discreet.privacy.guarantee import beyond
 from discreet.privacy.noise import source
 from discreet.state import damaged, value
 
@@ -125,8 +126,6 @@ class GradientSums(Feedback):
     def guarantee(self, *, taken: bool) -> Guarantee:
         """That of the running sums: points are post-processing of them and of coins."""
         promise = self.sums.guarantee
-        k = self.contributions
-        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
         filtered = self.sums.mechanism != "tree"
         stolen = (
             "anything, against whoever sees a stolen state"
@@ -137,8 +136,8 @@ class GradientSums(Feedback):
         twice = "anything, against whoever sees a state resumed twice: the same noise in both"
         return replace(
             promise,
-            contributions=k,
-            unprotected=(*UNPROTECTED, stolen, twice, *((limit,) if k > 1 else ())),
+            contributions=self.contributions,
+            unprotected=(*UNPROTECTED, stolen, twice, *beyond(self.contributions)),
             reference=f"Ene, Nguyen and Vladu (2021), Algorithm 1; {promise.reference}",
         )
 

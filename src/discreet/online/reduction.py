@@ -164,6 +164,11 @@ def batch_size(rounds: float, horizon: int, budget: Budget, trust: str) -> int:
     return min(horizon, max(1, math.ceil(rounds * budget.contributions / budget.epsilon)))
 
 
+def mean_noise(width: float, size: int, budget: Budget) -> float:
+    """The scale of the noise in the mean of a batch of losses in a range of this width."""
+    return width * budget.contributions / (size * budget.epsilon)
+
+
 def reduced(
     trust: str,
     channel: BinaryChannel,
