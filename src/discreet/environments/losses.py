@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, integer, one_of
+from discreet.environments.people import generator
 
 NAMES = ("gap", "shifting", "walk", "coins", "killer")
 
@@ -34,7 +35,7 @@ def expert_losses(
     n = integer("n", n, least=2)
     if not 0 <= gap <= 0.5:
         raise ValueError(f"gap must lie in [0, 1/2], got {gap!r}")
-    rng = np.random.default_rng([integer("seed", seed, least=0), 0x6C6F7373])
+    rng = generator(seed, b"loss")
     if name == "killer":
         return _killer(T, n)
     means = np.full((1, n), 0.5)
@@ -60,7 +61,7 @@ def linear_losses(
     order = {"l1": 1.0, "l2": 2.0}[one_of("norm", norm, ("l1", "l2"))]
     T = integer("rounds", rounds)
     n = integer("n", n)
-    rng = np.random.default_rng([integer("seed", seed, least=0), 0x6C696E65])
+    rng = generator(seed, b"line")
     towards = rng.standard_normal(n)
     rows = rng.standard_normal((T, n)) + drift * towards / np.linalg.norm(towards)
     return np.asarray(rows / np.linalg.norm(rows, ord=order, axis=1, keepdims=True))

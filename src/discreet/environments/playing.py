@@ -86,7 +86,6 @@ def play(
     >>> played.regret.shape, bool(np.ptp(played.regret) == 0)
     ((100,), True)
     """
-    step = _play_window if hasattr(learner, "decide_many") else _play_one
     regret = np.empty(rounds)
     uniform = np.empty(rounds)
     block = max(1, NUMBERS // (world.n_actions * world.dim))
@@ -97,7 +96,7 @@ def play(
         end = start + len(people)
         done = start
         while done < end:
-            missed = step(learner, people, done - start, reward_rng, clock)
+            missed = _step(learner, people, done - start, reward_rng, clock)
             n = len(missed)
             regret[done : done + n] = missed
             done += n
@@ -105,44 +104,28 @@ def play(
     return Played(regret, uniform)
 
 
-def _play_window(
+def _step(
     learner: Any,
     people: People,
     first: int,
     rng: np.random.Generator,
     clock: Callable[[str], object],
 ) -> Array:
-    """Those from `first` on who come before the next release; the regret of each."""
+    """Those from `first` on who come before the next release, or one person; their regret."""
     clock("environment")
-    people = people[first : first + learner.rounds_until_release]
+    windowed = hasattr(learner, "decide_many")
+    some = people[first : first + (learner.rounds_until_release if windowed else 1)]
     clock("learner")
-    decisions = learner.decide_many(people.features)
+    decided = learner.decide_many(some.features) if windowed else learner.decide(some.features[0])
     clock("environment")
-    missed = people.regret(decisions.action)
-    rewards = people.rewards(decisions.action, rng)
+    actions = np.atleast_1d(decided.action)
+    missed = some.regret(actions)
+    rewards = some.rewards(actions, rng)
     clock("learner")
-    learner.learn_many(decisions, rewards)
-    clock("runner")
-    return missed
-
-
-def _play_one(
-    learner: Learner,
-    people: People,
-    first: int,
-    rng: np.random.Generator,
-    clock: Callable[[str], object],
-) -> Array:
-    """The person at `first`; the regret."""
-    clock("environment")
-    person = people[first : first + 1]
-    clock("learner")
-    decision = learner.decide(person.features[0])
-    clock("environment")
-    missed = person.regret([decision.action])
-    (reward,) = person.rewards([decision.action], rng)
-    clock("learner")
-    learner.learn(decision, float(reward))
+    if windowed:
+        learner.learn_many(decided, rewards)
+    else:
+        learner.learn(decided, float(rewards[0]))
     clock("runner")
     return missed
 

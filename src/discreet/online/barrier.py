@@ -25,6 +25,7 @@ import numpy as np
 
 from discreet.arrays import Array, finite, integer, integer_or_none, positive, public_bound
 from discreet.domains import Barrier, Domain
+from discreet.domains.base import as_domain
 from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
 from discreet.privacy import BinaryChannel, Budget, Noise
@@ -202,11 +203,10 @@ class BarrierBandit(PrivateBandit[PointDecision]):
 
 def barrier_of(domain: Domain) -> Barrier:
     """The domain's barrier, or a ValueError that says what is missing."""
-    if not isinstance(domain, Domain):
-        raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-    if domain.barrier is None:
+    barrier = as_domain(domain).barrier
+    if barrier is None:
         raise ValueError(
             f"domain must have a barrier (discreet.domains.Barrier), and {domain!r} has none; "
             "ProjectionFreeBandit takes any domain"
         )
-    return domain.barrier
+    return barrier

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, integer_or_none, numbers, public_bound, within
 from discreet.domains import Domain
+from discreet.domains.base import as_domain
 from discreet.moved import Renamed
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
@@ -52,9 +53,7 @@ class PrivateLeader(Stateful, ABC):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-        self.domain = domain
+        self.domain = as_domain(domain)
         self.horizon = integer("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
         self.epsilon = self.budget.epsilon

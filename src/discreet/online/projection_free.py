@@ -28,6 +28,7 @@ import numpy as np
 
 from discreet.arrays import Array, finite_range, integer, integer_or_none, one_of, positive
 from discreet.domains import Domain
+from discreet.domains.base import as_domain
 from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
@@ -230,9 +231,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be one of discreet.domains, got {domain!r}")
-        self.domain = domain
+        self.domain = as_domain(domain)
         self.budget = Budget(epsilon, delta, contributions)
         self.epsilon = self.budget.epsilon
         self.delta = self.budget.delta

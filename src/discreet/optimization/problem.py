@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite, number, numbers, positive, public_bound
 from discreet.domains import Domain
+from discreet.domains.base import as_domain
 from discreet.optimization.losses import Loss, MarginLoss, named_loss
 
 LEAST = 5e-324  # the smallest number above 0
@@ -26,9 +27,7 @@ class Problem:
     """
 
     def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-        self.domain = domain
+        self.domain = as_domain(domain)
         self.dim = domain.dim
         self.label_bound = public_bound("label_bound", label_bound)
         self.p, self.radius = _norm_of(domain)
