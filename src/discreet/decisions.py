@@ -265,7 +265,7 @@ class Rounds(Stateful):
 
     rounds: int  # decisions made
     _rewarded: RoundSet  # rounds whose reward or loss has been taken
-    _decision: ClassVar[type] = Decision
+    _decision: ClassVar[type[Any]] = Decision
     _feedback_is: ClassVar[str] = "reward"
 
     def _begin(self) -> None:

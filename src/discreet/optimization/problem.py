@@ -11,8 +11,6 @@ from discreet.domains import Domain
 from discreet.domains.base import as_domain
 from discreet.optimization.losses import Loss, MarginLoss, named_loss
 
-LEAST = 5e-324  # the smallest number above 0
-
 
 class Problem:
     """Minimise E f(theta; x, y) over a domain measured in l_p, for rows with |x|_q <= 1.
@@ -88,7 +86,7 @@ def norm(x: Array, q: float) -> float:
     top = float(np.maximum.reduce(size))
     if math.isinf(q) or not top < math.inf:
         return top
-    top = max(top, LEAST)  # zeros take the same way, and come out as 0
+    top = max(top, math.ulp(0.0))  # zeros take the same way, and come out as 0
     size = size / top  # else powers of small entries vanish: 0.4^1001 is 0
     return top * math.pow(float((size ** (q - 1)).dot(size)), 1 / q)  # size^(q-1): fast for q = 3
 
