@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -283,14 +283,6 @@ class Rounds(Stateful):
         """Refuse a second reward or loss of round t."""
         if t in self._rewarded:
             raise ValueError(f"this decision has had its {self._feedback_is}; each counts once")
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if not self._rewarded <= resumed._rewarded:
-            raise ValueError(
-                f"the state is older than this learner: it lacks a {self._feedback_is} that was "
-                "taken since, and to take it a second time would cost twice"
-            )
 
     def _validate(self) -> None:
         if not isinstance(self._rewarded, RoundSet):

@@ -69,7 +69,6 @@ class Bandit(Edge, Rounds, ABC):
     window: Window | None
     visitors: Visitors | None = None  # whose reward has counted, where a person is protected
     _held_key: int = 0
-    _monotone = ("rounds", "_end")
     _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
 
     def __init__(
@@ -129,19 +128,22 @@ class Bandit(Edge, Rounds, ABC):
 
         The first turn opens the first window. Past the horizon none opens and the policy stays.
         """
-        with self._lock:
+        with self._live:
             if self.rounds < self._end:
                 raise ValueError(
                     f"the window has {self._end - self.rounds} decisions to go; turn when it is "
                     "full, so that its end depends on nobody's data"
                 )
-            size = self._next()
-            end = FOREVER if size is None else self.rounds + size
-            self._commit(_end=end, **self._turned(size))
+            self._turn()
+
+    def _turn(self) -> None:
+        size = self._next()
+        end = FOREVER if size is None else self.rounds + size
+        self._commit(_end=end, **self._turned(size))
 
     def advance(self, rounds: int) -> None:
         """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
-        with self._lock:
+        with self._live:
             if not 0 <= integer("rounds", rounds, least=0) <= self._end - self.rounds:
                 raise ValueError(f"the window has {self._end - self.rounds} decisions to go")
             self.rounds += rounds
@@ -153,9 +155,9 @@ class Bandit(Edge, Rounds, ABC):
         except (TypeError, ValueError):
             raise ValueError("features must be numbers, one row for each action") from None
         offered = self._offered(copied)
-        with self._lock:
+        with self._live:
             if self.rounds >= self._end:
-                self.turn()
+                self._turn()
             t, policy = self.rounds, self.policy
             coin = self._rng.random() if self.holdout is None else self._coin(t)
             action = policy.choose_one(offered, coin)
@@ -175,11 +177,11 @@ class Bandit(Edge, Rounds, ABC):
         actions = np.zeros(n, dtype=np.intp)
         policies: list[tuple[int, Policy]] = []
         done = 0
-        with self._lock:
+        with self._live:
             rounds = self.rounds + np.arange(n, dtype=np.int64)
             while done < n:
                 if self.rounds >= self._end:
-                    self.turn()
+                    self._turn()
                 t, policy = self.rounds, self.policy
                 end = min(n, done + BLOCK, done + self._end - t)
                 coins = self._coins(t, end - done)
@@ -241,7 +243,7 @@ class Bandit(Edge, Rounds, ABC):
         t = decision.round
         slack = math.inf if self.clip else 0.0
         value = number_within("reward", reward, self.reward_range, slack=slack)
-        with self._lock:
+        with self._live:
             self._assert_first(t)
             visitors = self.visitors
             if visitors is not None or person is not None:
@@ -300,7 +302,7 @@ class Bandit(Edge, Rounds, ABC):
         low, high = self.reward_range
         if self.clip:
             values = np.clip(values, low, high)
-        with self._lock:
+        with self._live:
             rounds, rows, fine = self._records(decisions)
             fine &= (values >= low) & (values <= high)
             fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
@@ -350,9 +352,6 @@ class Bandit(Edge, Rounds, ABC):
         return rounds, rows, mine & (rounds >= 0) & (rounds < self.rounds)
 
     # -- saving -----------------------------------------------------------------------------------
-
-    def _begun(self) -> bool:
-        return self._end > 0
 
     def _validate(self) -> None:
         super()._validate()

@@ -104,7 +104,6 @@ class SparseBandit(Rounds):
     (0, 'joint')
     """
 
-    _monotone = ("rounds", "_advanced")
     _state = ("rounds", "_rewarded", "_advanced", "_first", "_arms", "_rng")
 
     def __init__(
@@ -203,7 +202,7 @@ class SparseBandit(Rounds):
         row = np.clip(row, -1.0, 1.0)  # a copy; NaN stays
         if math.isnan(float(np.add.reduce(row))):
             raise ValueError("x must be finite: it holds NaN; drop or impute first")
-        with self._lock:
+        with self._live:
             self._advance()
             t = self.rounds
             coin = self._rng.random()
@@ -222,7 +221,7 @@ class SparseBandit(Rounds):
         A second one, one outside the range, NaN, or a decision of another learner raises
         ValueError and changes nothing.
         """
-        with self._lock:
+        with self._live:
             self._assert_mine(decision)
             self._assert_first(decision.round)
             value = number_within("reward", reward, self.reward_range)

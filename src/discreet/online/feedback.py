@@ -127,7 +127,6 @@ class ShuffledReports(Feedback):
     noise     where the coins of arms and reports come from
     """
 
-    _monotone = ("_index",)
     _state = ("_noise", "_index", "_sums", "_count", "_told", "_batches")
 
     def __init__(
@@ -241,7 +240,6 @@ class Batches(Feedback):
     noise        where the noise comes from
     """
 
-    _monotone = ("_told",)
     _state = ("_noise", "_open", "_due", "_told", "_ledger")
 
     def __init__(

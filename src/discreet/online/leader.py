@@ -112,8 +112,11 @@ class PrivateLeader(Stateful, ABC):
 
     def decide(self) -> Array:  # (n,)
         """The decision of the coming round; reads nothing but the private sum."""
-        with self._lock:
-            return self._leader(self._sums.estimate, self._sums.rounds + 1)
+        with self._live:
+            return self._decide()
+
+    def _decide(self) -> Array:
+        return self._leader(self._sums.estimate, self._sums.rounds + 1)
 
     def learn(self, loss: ArrayLike) -> bool:  # (n,)
         """Take the loss vector of one round; whether it counted, that is within the horizon.
@@ -121,7 +124,7 @@ class PrivateLeader(Stateful, ABC):
         A bad one raises ValueError and changes nothing. A loss has counted if and only if `rounds`
         has grown, also if a call was interrupted.
         """
-        with self._lock:
+        with self._live:
             if not self.learning:
                 self._checked(loss, 1)
                 return False
@@ -140,7 +143,7 @@ class PrivateLeader(Stateful, ABC):
         """
         rows = self._checked(losses, 2)
         decisions = np.empty_like(rows)
-        with self._lock:
+        with self._live:
             end = min(len(rows), self.horizon - self._sums.rounds)
             for start in range(0, end, _BLOCK):
                 block = rows[start : min(start + _BLOCK, end)]
@@ -150,7 +153,7 @@ class PrivateLeader(Stateful, ABC):
                 totals = np.concatenate([before[None], sums[:-1]])
                 decisions[start : start + len(block)] = self._leader(totals, t)
             if end < len(rows):  # past the horizon
-                decisions[end:] = self.decide()
+                decisions[end:] = self._decide()
         return decisions
 
     def check(self, losses: ArrayLike) -> None:  # (m, n)

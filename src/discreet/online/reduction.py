@@ -9,12 +9,14 @@ Central trust waits instead: `Batches` holds one choice for several rounds and g
 one noisy mean of their losses (Asi, Raman, Talwar 2025).
 """
 
+import hmac
 import math
+from secrets import token_hex
 from typing import Any, ClassVar, Generic, TypeVar
 
 from discreet.arrays import number_within, one_of
 from discreet.decisions import Rounds
-from discreet.online.decisions import LossDecision
+from discreet.online.decisions import LossDecision, seal
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.noise import source
@@ -32,7 +34,7 @@ class PrivateBandit(Rounds, Generic[Made]):
     loss_range   public bounds of a loss
     """
 
-    _state = ("rounds", "_rewarded", "bandit", "_feedback")
+    _state = ("rounds", "_rewarded", "bandit", "_feedback", "_key")
     _feedback_is = "loss"
     _decision: ClassVar[type[Any]]
 
@@ -47,6 +49,7 @@ class PrivateBandit(Rounds, Generic[Made]):
         self.horizon = horizon
         self.loss_range = loss_range
         self._feedback = feedback
+        self._key = token_hex(32)  # of the seals of decision records
         self._begin()
 
     @property
@@ -61,11 +64,11 @@ class PrivateBandit(Rounds, Generic[Made]):
 
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
-        with self._lock:
+        with self._live:
             t = self.rounds
             choice = self._feedback.choose(self.bandit, t)
             self.rounds = t + 1
-            made: Made = self._decision(t, self._run, choice)
+            made: Made = self._decision(t, self._run, choice, self._key)
             return made
 
     def learn(self, decision: Made, loss: float) -> bool:
@@ -75,7 +78,7 @@ class PrivateBandit(Rounds, Generic[Made]):
         late for its batch. A second loss, one outside the range, NaN, or a decision of another
         learner raises ValueError and changes nothing.
         """
-        with self._lock:
+        with self._live:
             self._assert_mine(decision)
             self._assert_first(decision.round)
             # Rounding of <l, x> at the border is forgiven.
@@ -90,21 +93,34 @@ class PrivateBandit(Rounds, Generic[Made]):
             return self._feedback.accept(self.bandit, decision, report)
 
     def decision(self, record: dict[str, Any]) -> Made:
-        """The decision that `to_dict` described; a damaged record raises ValueError."""
+        """The decision of this learner that `to_dict` wrote; whatever else raises ValueError.
+
+        A choice says what an estimate is made of (probabilities, directions): one that was forged
+        could move the learner by any amount, so a record counts only with this learner's seal.
+        """
         try:
-            t = record["round"]
-            learner = record["learner"]
-            if isinstance(t, bool) or not isinstance(t, int) or t < 0:
-                raise ValueError("a round is an integer")
-            made: Made = self._decision(t, str(learner), self.bandit.choice(record))
+            stated = str(record["seal"]).encode()
+            if not hmac.compare_digest(stated, seal(self._key, record).encode()):
+                raise ValueError("changed, or made elsewhere")
+            t, learner = record["round"], record["learner"]
+            made: Made = self._decision(t, learner, self.bandit.choice(record), self._key)
             return made
-        except (KeyError, TypeError, ValueError):
-            raise ValueError("not a decision record of such a learner; use to_dict()") from None
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError(
+                "not a decision record of this learner, or changed since; use to_dict()"
+            ) from None
+
+    def _assert_mine(self, decision: Made) -> None:
+        super()._assert_mine(decision)
+        if not decision.is_sealed_by(self._key):
+            raise ValueError("expected a decision that this learner made")
 
     def _validate(self) -> None:
         super()._validate()
         if not isinstance(self._feedback, Feedback):
             raise damaged("feedback")
+        if not isinstance(self._key, str) or len(self._key) != 64:
+            raise damaged("key")
 
 
 class PrivateReduction(PrivateBandit[LossDecision]):

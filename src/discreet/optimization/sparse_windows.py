@@ -96,7 +96,6 @@ class WindowArms(Stateful):
     ends      rounds at which windows end; None: the forced rounds, then windows that grow
     """
 
-    _monotone = ("window",)
     _state = ("theta", "window", "_sums", "_step", "_slope", "_pace", "_ledger", "_noise")
 
     def __init__(

@@ -1,7 +1,6 @@
 """A sum that holds its noise from the start: what a thief finds in memory is already private."""
 
 import math
-from typing import Self
 
 import numpy as np
 
@@ -54,7 +53,6 @@ class NoisySum(Stateful):
         "value",
         "_spacing",
     )
-    _used = False  # whether terms were added here, since it was made or resumed
 
     def __init__(
         self,
@@ -92,18 +90,10 @@ class NoisySum(Stateful):
     def add(self, term: Array) -> None:  # (dim,)
         """Add one term, or the sum of several."""
         rounded = to_lattice(term, self._spacing) if self._spacing else term
-        with self._lock:
-            self._used = True
+        with self._live:
             self.value = self.value + rounded  # in one assignment
 
     def publish(self) -> Array:  # (dim,)
         """The value, to be shown: once. Drop the sum in the same step."""
         observe("release", self.value, self.release)
         return self.value
-
-    def _begun(self) -> bool:
-        return self._used
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        # A state does not say how many terms it holds: a thief could tell who was there.
-        raise ValueError("this NoisySum holds terms already; load the state into a new one")

@@ -73,7 +73,7 @@ class _Batch(Stateful, ABC):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # (n, dim), (n,)
         """Learn from all rows, once."""
         rows, labels = self._data(X, y)
-        with self._lock:
+        with self._live:
             if self._ledger.releases:
                 raise ValueError("this learner has spent its budget; make a new one for new data")
             theta, releases = self._fitted(rows, labels)

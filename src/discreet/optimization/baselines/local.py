@@ -101,7 +101,7 @@ class LocalMD(Stateful):
 
     def learn(self, x: ArrayLike, y: float) -> bool:  # (n,), a label
         """Take one row; only its report is kept. Whether it counted."""
-        with self._lock:
+        with self._live:
             row = self.problem.row(x)
             label = self.problem.label(y)
             if not self.learning:
