@@ -7,6 +7,7 @@ person ever does. Regret is pseudo-regret, summed over rounds. Set OMP_NUM_THREA
 """
 
 import sys
+from itertools import islice
 
 import numpy as np
 from kit import CONSOLE, new_table, run, with_interval
@@ -30,33 +31,6 @@ WAYS = {  # arguments of LinearBandit; None stands for the visits of a person
 }
 
 
-class Visiting:
-    """A learner that is told who comes."""
-
-    def __init__(self, bandit: LinearBandit, people: np.ndarray) -> None:
-        self.bandit = bandit
-        self.people = people
-
-    @property
-    def rounds_until_release(self) -> int:
-        return self.bandit.rounds_until_release
-
-    def decide(self, features):
-        return self.bandit.decide(features)
-
-    def learn(self, decision, reward):
-        return self.bandit.learn(decision, reward, self._named(decision.round))
-
-    def decide_many(self, features):
-        return self.bandit.decide_many(features)
-
-    def learn_many(self, decisions, rewards):
-        return self.bandit.learn_many(decisions, rewards, self._named(decisions.round))
-
-    def _named(self, rounds):
-        return None if self.bandit.unit == "round" else self.people[rounds]
-
-
 def regret(*, seed: int, world: str, people: int, way: str) -> dict[str, np.ndarray]:
     """Regret at the end; the same people in the same order for all ways."""
     here = linear_world(world, 5, seed=seed)
@@ -67,7 +41,9 @@ def regret(*, seed: int, world: str, people: int, way: str) -> dict[str, np.ndar
         5, reward_range=here.reward_range, seed=seed, noise=SeededNoise(seed), **arguments
     )
     order = np.random.default_rng([seed, 9]).permutation(np.arange(T) % people)
-    played = play(Visiting(bandit, order), here, T, *generators(seed))
+    names = iter(order.tolist())
+    who = None if bandit.unit == "round" else lambda n: list(islice(names, n))
+    played = play(bandit, here, T, *generators(seed), who=who)
     return {"value": np.array([played.regret.sum()])}
 
 

@@ -9,7 +9,7 @@ growth   T = 10^4, 10^5, 10^6: the slope of the regret, and what privacy adds
 options  directions="frames", shrink=True, smaller epsilon
 speed    microseconds a round
 
-Losses are 1-Lipschitz (discreet.environments.convex). Constants were tuned on seeds 0 to 5.
+Losses are 1-Lipschitz (papers/convex_losses.py). Constants were tuned on seeds 0 to 5.
 """
 
 import argparse
@@ -31,10 +31,10 @@ from discreet.domains import (
     nearest_point,
 )
 from discreet.environments import play_losses
-from discreet.environments.convex import ConvexLosses, convex_losses
 from discreet.experiments.measure import Measurement, grid
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
+from papers.convex_losses import ConvexLosses, convex_losses
 
 DELTA = 1e-6
 

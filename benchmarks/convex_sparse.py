@@ -22,9 +22,9 @@ from kit import CONSOLE, new_table, run, with_error
 
 from discreet.bandits import SparseBandit
 from discreet.environments import generators, play
-from discreet.environments.sparse_arms import sparse_arms
 from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise
+from papers.sparse_arms import sparse_arms
 
 ARMS = 5
 DIM = 10_000

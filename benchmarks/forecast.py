@@ -19,15 +19,10 @@ from kit import CONSOLE, new_table, run, with_error
 
 from discreet.bandits import LinearBandit
 from discreet.environments import generators, linear_world, play
-from discreet.experiments import (
-    bandit_forecast,
-    bandit_forecast_report,
-    regression_simulation,
-    statistics,
-)
+from discreet.experiments import bandit_forecast, regression_simulation, sheet, statistics
 from discreet.experiments.bandit_forecast import MOST_RUNS, Stream, forecast
 from discreet.experiments.measure import grid
-from discreet.experiments.regression_forecast import Question, answer, figure
+from discreet.experiments.regression_forecast import Question, answer
 from discreet.experiments.regression_simulation import simulated
 from discreet.experiments.statistics import one_more, standard_error
 from discreet.privacy import SeededNoise
@@ -430,10 +425,11 @@ def bandit_trusts() -> None:
 
 def bandit_figure() -> None:
     stream = Stream(5, 50_000)
-    settings = [("joint", math.inf), *((t, e) for t in ("joint", "local") for e in (0.3, 1.0, 3.0))]
+    trusts = ("joint", "local")
+    settings = [("joint", math.inf), *((t, e) for t in trusts for e in (0.3, 1.0, 3.0))]
     forecasts = [forecast(stream, e, trust=trust, runs=CHOICE_RUNS) for trust, e in settings]
     path = Path(__file__).parents[1] / "docs" / "bandit-forecast.png"
-    bandit_forecast_report.figure(path, stream, forecasts)
+    sheet.draw(path, stream, trusts, forecasts)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
 
@@ -458,12 +454,11 @@ def local() -> None:
 
 def regression_figure() -> None:
     path = Path(__file__).parents[1] / "docs" / "forecast.png"
-    question = Question(8, 20_000, 0.1, 1e-6)
+    question = Question(8, 20_000, 0.1, 1e-6, target=0.005)
     trusts = ("central", "local")
     epsilons = (0.3, 1.0, 3.0)
     answers = [answer(question, trust, e) for trust in trusts for e in epsilons]
-    factors = {(line.trust, line.epsilon): line.error / line.formula for line in answers}
-    figure(path, question, epsilons, trusts, 0.005, factors=factors)
+    sheet.draw(path, question, trusts, answers)
     CONSOLE.print(f"Figure: docs/{path.name}")
 
 

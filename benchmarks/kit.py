@@ -22,6 +22,7 @@ from discreet.experiments.cells import write_atomically
 from discreet.experiments.measure import Found, Measurement, measured
 from discreet.experiments.statistics import interval, standard_error
 
+sys.path.insert(0, str(Path(__file__).parents[1]))  # papers/ stands beside this folder
 FOLDER = Path("out/benchmarks")
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 

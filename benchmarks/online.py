@@ -17,12 +17,13 @@ import numpy as np
 from kit import CONSOLE, new_table, run, with_std
 
 from discreet.domains import Cube, Simplex
-from discreet.environments.losses import NAMES, LeaderPunisher, expert_losses, linear_losses
+from discreet.environments.losses import NAMES, expert_losses
 from discreet.environments.losses import regret as expert_regret
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import standard_error
 from discreet.online import FTPL, FTRL
 from discreet.privacy import PrefixSum, SeededNoise
+from papers.linear_losses import LeaderPunisher, linear_losses
 
 N = 10
 EPSILON = 1.0

@@ -20,11 +20,12 @@ from kit import CONSOLE, new_table, run, with_std
 
 from discreet.domains import Ball, Cube, Domain, Simplex
 from discreet.environments import play_losses
-from discreet.environments.losses import expert_losses, linear_losses
+from discreet.environments.losses import expert_losses
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import slope as fitted
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit
 from discreet.privacy import SeededNoise
+from papers.linear_losses import linear_losses
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

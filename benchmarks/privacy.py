@@ -22,7 +22,7 @@ from discreet.privacy import (
 )
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.mechanisms import gaussian, k_norm, laplace
-from discreet.privacy.shuffle import largest_local_epsilon
+from discreet.privacy.shuffle import batch_local_epsilon
 
 
 def calibration() -> None:
@@ -135,7 +135,7 @@ def shuffled() -> None:
     columns = ("people", *(f"epsilon = {epsilon:g}" for epsilon in epsilons))
     table = new_table("Shuffled reports: largest local epsilon for delta = 1e-6", columns)
     for people in (100, 1_000, 10_000, 100_000, 1_000_000):
-        found = (largest_local_epsilon(epsilon, 1e-6, people) for epsilon in epsilons)
+        found = (batch_local_epsilon(epsilon, 1e-6, people) for epsilon in epsilons)
         table.add_row(f"{people:,}", *(f"{epsilon:.2f}" for epsilon in found))
     CONSOLE.print(table)
 

@@ -13,13 +13,14 @@ from discreet.experiments.measure import grid
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.regression import local
 from discreet.regression.base import Problem
+from papers.local_methods import one_dimensional, one_shot
 
 TARGETS = {"sphere": 3.0, "decay": 6.0, "log-normal": 6.0, "basis": 6.0}  # x 10^-3, at 10^6 people
 FIRST = 1000  # seed; the constants of the phases were tuned on seeds 0 to 8
 METHODS = {
     "phases": local.information_weighted,
     "known covariates": local.known_covariates,
-    "one shot": local.one_shot,
+    "one shot": one_shot,
     "sgd": local.descent,
 }
 
@@ -122,9 +123,9 @@ def one_feature(*, method: str, n: int, seed: int) -> dict[str, float]:
 
 
 ONE_FEATURE = {
-    "Algorithm 1": local.one_dimensional,
+    "Algorithm 1": one_dimensional,
     "phases": local.information_weighted,
-    "one shot": local.one_shot,
+    "one shot": one_shot,
 }
 
 

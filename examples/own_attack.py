@@ -5,7 +5,7 @@
 Two neighbouring inputs, one score: an attack runs the learner many times on each of two streams
 that differ in one person, at their worst, and gives back one number for each run, large where it
 believes in the second. Its name begins with that of the learner, so that `discreet dossier --audit`
-and `guarantee.with_audit` find it; `claim` says what is promised and must be passed on.
+finds it; `claim` says what is promised and must be passed on.
 """
 
 import sys

@@ -26,8 +26,8 @@ class RidgeOnce(SSP):
     others  as for `SSP`
     """
 
-    def __init__(self, epsilon=1.0, delta=None, *, ridge=2.0, norm_bound=None, label_bound=None,
-                 contributions=1, fit_intercept=None, noise=None, random_state=None):  # fmt: skip
+    def __init__(self, epsilon=1.0, delta=None, *, ridge=2.0, norm_bound=1.0, label_bound=1.0,
+                 contributions=1, fit_intercept=False, noise=None, random_state=None):  # fmt: skip
         super().__init__(epsilon, delta, norm_bound=norm_bound, label_bound=label_bound,
                          contributions=contributions, fit_intercept=fit_intercept, noise=noise,
                          random_state=random_state)  # fmt: skip

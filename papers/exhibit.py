@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.ticker import NullFormatter
 
 from discreet.arrays import Array
-from discreet.experiments.figures import COLOURS, GREY, INK, MARKS, legend, panels, svg
+from discreet.experiments.figures import COLOURS, GREY, INK, MARKS, legend, logarithmic, panels, svg
 from discreet.experiments.measure import Found, Measurement
 from discreet.experiments.statistics import Slope, interval, standard_error
+from discreet.words import fixed, places, plus_minus
 
 BETTER = "better"
 EQUAL = "equal"
@@ -129,16 +129,12 @@ def shown(values: Array, scale: float = 1.0) -> str:
     ('1,237 ± 8', '0.0123')
     """
     mean, half = (scale * each for each in interval(np.asarray(values)))
-    return digits(mean) if half != half else f"{digits(mean)} ± {digits(half, like=mean)}"
+    return plus_minus(mean, half)
 
 
-def digits(value: float, like: float | None = None) -> str:
-    """Three digits, or all of those before the point; as fine as `like`."""
-    size = abs(value if like is None else like)
-    if value != value:
-        return "-"
-    places = 2 if size == 0 else min(max(2 - math.floor(math.log10(size)), 0), 7)
-    return f"{value:,.{places}f}".replace("-", "\N{MINUS SIGN}")
+def digits(value: float) -> str:
+    """Three digits, or all of those before the point."""
+    return fixed(value, places(value))
 
 
 def curve(label: str, x: Sequence[float], runs: Sequence[Array], kind: str = "") -> Line:
@@ -156,10 +152,9 @@ def draw(shown_panels: Sequence[Panel]) -> str:
                 _plot(axis, line, labels.index(line.label), logarithmic=panel.logarithmic[1])
             axis.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
             if panel.logarithmic[0]:
-                axis.set_xscale("log")
-                axis.xaxis.set_minor_formatter(NullFormatter())
+                logarithmic(axis, "x")
             if panel.logarithmic[1] and all(max(line.y) > 0 for line in panel.lines):
-                axis.set_yscale("log")
+                logarithmic(axis, "y")
         legend(figure, *axes)
         return svg(figure)
 

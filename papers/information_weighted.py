@@ -15,7 +15,6 @@ from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.regression import Problem, price_of_privacy
-from discreet.regression.local import one_dimensional, one_shot
 from papers.exhibit import (
     EQUAL,
     WORSE,
@@ -32,6 +31,7 @@ from papers.exhibit import (
     shown,
 )
 from papers.information_weighted_bounds import bounds, public
+from papers.local_methods import one_dimensional, one_shot
 from papers.reweighted import EIGENVALUES, constant
 from papers.worlds import FAMILIES, D, fit, regret
 

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.domains import Ball, Cube, Domain, Simplex
 from discreet.environments import play_losses
-from discreet.environments.losses import expert_losses, linear_losses
+from discreet.environments.losses import expert_losses
 from discreet.environments.playing import LossLearner
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
@@ -33,6 +33,7 @@ from papers.exhibit import (
     judge_slope,
     shown,
 )
+from papers.linear_losses import linear_losses
 from papers.online_learning_constants import (
     exploration,
     printed_noise,

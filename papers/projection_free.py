@@ -21,11 +21,11 @@ from discreet.domains import (
     nearest_point,
 )
 from discreet.environments import play_losses
-from discreet.environments.convex import ConvexLosses, convex_losses
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.online import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
+from papers.convex_losses import ConvexLosses, convex_losses
 from papers.exhibit import (
     EQUAL,
     WRONG,

@@ -14,7 +14,6 @@ from discreet.arrays import Array
 from discreet.bandits import SparseBandit
 from discreet.domains import LpBall
 from discreet.environments import generators, play
-from discreet.environments.sparse_arms import sparse_arms
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.optimization import StreamingFrankWolfe
@@ -32,6 +31,7 @@ from papers.exhibit import (
     judge_slope,
     shown,
 )
+from papers.sparse_arms import sparse_arms
 from papers.streaming_constants import code, noise, printed_noise, sign_leak
 
 PLACES = ((1000, 5), (1000, 10), (2000, 5), (2000, 10))

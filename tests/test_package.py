@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import discreet
-from discreet import source
+from discreet.experiments import source
 
 ROOT = Path(__file__).parents[1]
 
@@ -40,7 +40,7 @@ def test_package__is_typed_and_versioned():
 def test_digest__changes_with_a_learner_and_not_with_a_report(tmp_path, monkeypatch):
     copy = tmp_path / "discreet"
     shutil.copytree(Path(discreet.__file__).parent, copy)
-    monkeypatch.setattr(source, "__file__", str(copy / "source.py"))
+    monkeypatch.setattr(source, "__file__", str(copy / "experiments" / "source.py"))
     plain = source.digest.__wrapped__
     assert plain() == source.digest()
     with (copy / "experiments" / "report.py").open("a") as file:

@@ -68,8 +68,8 @@ class Example:
         """An SVG whose ink follows the page; empty if nothing was measured."""
         if self.out is not None:
             from discreet.experiments.figures import against_epsilon
+            from discreet.experiments.own import look_in
             from discreet.experiments.runner import load
-            from discreet.objects import look_in
 
             look_in(self.path.parent)  # for learners and worlds that stand beside it
             return against_epsilon(load(self.out))

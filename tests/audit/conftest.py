@@ -1,6 +1,6 @@
-"""Lets the tests here read the table of open bugs, tests/contract/known.py."""
+"""Lets the tests here import the modules beside them."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "contract"))
+sys.path.insert(0, str(Path(__file__).parent))

@@ -25,7 +25,7 @@ EACH = 1 - 1e-3 / (4 * len(ATTACKS))
 # Names of the library that promise something, and a word of the attack on each.
 COVERED = {
     "gaussian": "gaussian", "gaussian_symmetric": "gaussian symmetric", "laplace": "laplace",
-    "k_norm": "k-norm l2", "select": "selection", "generalized_gaussian": "generalised gaussian",
+    "k_norm": "k-norm l2", "select": "selection",
     "BallChannel": "ball channel", "BinaryChannel": "binary channel",
     "Device": "device, hostile states",
     "IntervalChannel": "interval channel",
@@ -112,7 +112,6 @@ LEARNERS = {
     "streaming frank-wolfe tree": (2.0, 1500, 0.5),
     "streaming frank-wolfe blt, two rows of one user": (8.0, 600, 0.5),
     "streaming frank-wolfe simplex": (2.0, 3000, 0.5),
-    "generalised gaussian": (8.0, 3000, 0.3),
 }
 
 

@@ -17,6 +17,7 @@ from discreet.domains import Cube, Simplex
 from discreet.online import FTRL, ProjectionFreeBandit
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import SeededNoise, gaussian_epsilon, gaussian_mu
+from discreet.privacy.toeplitz import noise_matrix
 
 CLAIM = Claim(1.0, 1e-6, "gaussian")
 BUDGET = (CLAIM.epsilon, CLAIM.delta)
@@ -27,7 +28,7 @@ def fraction_of_mu(sums, length, rounds, seen=None):
     seen = seen or sums.horizon
     move = np.zeros(seen)
     move[list(rounds)] = length
-    B = sums._calibration.design.filter(seen).steps(np.eye(seen))
+    B = noise_matrix(sums._calibration.design, seen)
     mu = np.linalg.norm(np.linalg.solve(B, np.cumsum(move))) / sums._calibration.release.scale
     return mu / CLAIM.mu
 

@@ -85,7 +85,7 @@ def test_attack__catches_half_the_noise(name):
 # Epsilon of one report, proved by 10^4 runs at 95%.
 REPORTS = {
     "moment report": 0.85, "moment report, later phase": 0.85, "gram report": 0.85,
-    "scale report": 0.85, "one-dimensional": 0.85, "one-dimensional, length": 0.85,
+    "scale report": 0.85,
     "known covariates": 0.85, "moment report, three of one person": 0.75, "sgd": 0.22,
 }  # fmt: skip
 

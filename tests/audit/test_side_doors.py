@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from branches import executed, first_difference
+from one_run import audit_one_run, coins, p_value, surest
 from scipy import stats
 
-from discreet.audit.branches import executed, first_difference
 from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
-from discreet.audit.one_run import audit_one_run, coins, p_value, surest
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex

@@ -476,18 +476,6 @@ def test_device__counts_the_reports_it_sent_before_a_restart():
         device.report(decision, 0.5)
 
 
-def test_old_names__work_for_one_release():
-    import discreet.bandits.report_files as old
-    from discreet import bandits
-
-    with pytest.warns(DeprecationWarning, match=r"discreet\.local\.Report"):
-        assert bandits.BanditReport is Report
-    with pytest.warns(DeprecationWarning, match=r"discreet\.local\.take_files"):
-        assert callable(old.take_files)
-    with pytest.raises(AttributeError):
-        bandits.Reports  # noqa: B018
-
-
 @pytest.mark.parametrize("seed", [60205, 60099])
 def test_shuffled__a_direction_that_nobody_shows_any_more_stays_uncertain(seed):
     # Everybody is offered the same ten actions. The Gram of earlier windows counted as if it were

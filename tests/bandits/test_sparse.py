@@ -11,11 +11,11 @@ from scipy import stats
 
 from discreet.bandits.sparse import SparseBandit
 from discreet.domains import LpBall
-from discreet.environments.sparse_arms import sparse_arms
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import CURVATURE, SELECTING, WindowArms
 from discreet.privacy import Budget, SecureNoise, SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
+from papers.sparse_arms import sparse_arms
 
 METHODS = ("windows", "every-round")
 LINKS = ("identity", "logistic")

@@ -23,10 +23,16 @@ from discreet.online.feedback import Batch, Batches
 from discreet.optimization.directions import VertexDirection
 from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.optimization.sparse_windows import WindowArms
-from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, PrefixSum, mechanisms
+from discreet.privacy import (
+    BallChannel,
+    BinaryChannel,
+    IntervalChannel,
+    PrefixSum,
+    mechanisms,
+    observation,
+)
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.lattice import LatticeSum
-from discreet.privacy.observation import is_unpublished
 from discreet.privacy.toeplitz import FilteredSum
 from discreet.privacy.tree import TreeSum
 
@@ -188,7 +194,7 @@ def deaf() -> Iterator[Transcript]:
 
         def additive(kept: Any) -> Any:
             def release(value: Any, **about: Any) -> Any:
-                if is_unpublished():  # a part of the value of a later release
+                if observation._inside.get():  # a part of the value of a later release
                     return kept(value, **about)
                 out = kept(heard.stand_in(value), **about)
                 kind = "gaussian" if out.release.mechanism == "gaussian" else "pure"

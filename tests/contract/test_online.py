@@ -19,7 +19,7 @@ from registry import REGISTRY, Leader, Losses
 
 from discreet.bandits import SparseBandit
 from discreet.domains import Ball, Cube, LpBall, MatroidPolytope, Polytope, Simplex
-from discreet.environments.losses import expert_losses, linear_losses
+from discreet.environments.losses import expert_losses
 from discreet.online import (
     FTPL,
     FTRL,
@@ -33,6 +33,7 @@ from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD
 from discreet.privacy import SecureNoise, SeededNoise, Tree
+from papers.linear_losses import linear_losses
 
 T, N = 60, 4
 TREES = MatroidPolytope.graphic([(0, 1), (1, 2), (2, 0), (2, 3)], bases=True)

@@ -11,6 +11,7 @@ from distributed import Client, LocalCluster
 
 from discreet.cli import main
 from discreet.distributed import cluster as rooms
+from discreet.experiments import runner
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.measure import grid
 from discreet.experiments.runner import run
@@ -116,7 +117,7 @@ def test_run__a_cluster_without_workers_is_told(tmp_path, monkeypatch):
 
 
 def test_run__a_worker_of_another_version_is_refused(cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(rooms, "digest", lambda: "another")
+    monkeypatch.setattr(runner, "digest", lambda: f"source of process {os.getpid()}")
     with pytest.raises(ValueError, match="numbers need the same"):
         run(EXPERIMENT, tmp_path, cluster=cluster.scheduler_address)
 

@@ -426,7 +426,6 @@ REFUSED = [
     (PrivateGLM(method="erm"), "on dask collections: newton"),
     (PrivateGLM(method="sgd"), "on dask collections: newton"),
     (PrivateGLM(trust="local"), "no method"),
-    (PrivateLinearRegression(bounds_from="data"), "state public bounds"),
 ]
 
 

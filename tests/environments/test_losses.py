@@ -5,9 +5,7 @@ import pytest
 
 from discreet.environments.losses import (
     NAMES,
-    LeaderPunisher,
     expert_losses,
-    linear_losses,
     regret,
 )
 
@@ -60,30 +58,10 @@ def test_killer__following_the_leader_loses_every_round():
     assert regret(L, follow) == pytest.approx(T / 2)
 
 
-@pytest.mark.parametrize(("norm", "order"), [("l1", 1), ("l2", 2)])
-def test_linear_losses__have_unit_length_and_drift(norm, order):
-    L = linear_losses(norm, T, N, seed=2)
-    assert np.allclose(np.linalg.norm(L, ord=order, axis=1), 1)
-    pull = np.linalg.norm(L.mean(axis=0))
-    level = np.linalg.norm(linear_losses(norm, T, N, drift=0.0, seed=2).mean(axis=0))
-    assert pull > 5 * level
-    assert np.array_equal(L, linear_losses(norm, T, N, seed=2))
-    with pytest.raises(ValueError, match="norm"):
-        linear_losses("linf", 10, 2, seed=0)
-
-
 def test_regret__is_against_the_best_fixed_expert():
     L = np.array([[0.0, 1.0, 0.5], [1.0, 0.0, 0.5], [0.0, 0.0, 0.5]])
     X = np.array([[1.0, 0, 0], [1.0, 0, 0], [0, 0, 1.0]])
     assert regret(L, X) == pytest.approx(1.5 - 1.0)
-
-
-def test_leader_punisher__hits_the_heaviest_expert_alone():
-    punisher = LeaderPunisher(3)
-    assert punisher.loss([0.1, 0.2, 0.7]).tolist() == [0, 0, 1]
-    assert punisher.loss([1, 1, 1]).tolist() == [1, 0, 0]
-    with pytest.raises(ValueError, match="shape"):
-        punisher.loss([1.0, 0.0])
 
 
 @pytest.mark.parametrize(

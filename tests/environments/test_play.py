@@ -4,8 +4,8 @@ import numpy as np
 
 from discreet.bandits import LinearBandit, baselines
 from discreet.environments import generators, linear_world, play, play_losses, world
-from discreet.environments.sparse_arms import sparse_arms
 from discreet.privacy import SeededNoise
+from papers.sparse_arms import sparse_arms
 
 
 class Uniform:

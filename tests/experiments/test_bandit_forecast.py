@@ -10,7 +10,6 @@ from discreet.bandits import LinearBandit
 from discreet.cli import main
 from discreet.environments import linear_world
 from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
-from discreet.experiments.bandit_forecast_report import _affordable
 from discreet.privacy import SeededNoise
 
 
@@ -204,18 +203,18 @@ def test_stream__says_what_is_wrong(options, message):
         Stream(**{"features": 5, "rounds": 1000, **options})
 
 
-def test_affordable__long_forecasts_have_fewer_runs():
-    settings = [("joint", math.inf), ("joint", 1.0), ("local", 1.0)]
-    short, long = (_affordable(Stream(5, rounds), settings) for rounds in (1000, 10**6))
+def test_runs__long_forecasts_have_fewer_runs():
+    settings = [("none", math.inf), ("joint", 1.0), ("local", 1.0)]
+    short, long = (Stream(5, rounds).runs(settings) for rounds in (1000, 10**6))
     assert short == 60
     assert long == 7
 
 
 def test_cli__forecasts_a_bandit(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
     monkeypatch.setenv("COLUMNS", "80")
     arguments = ["forecast", "--rounds", "3000", "--dim", "4", "--actions", "5", "--trust", "both"]
-    assert main([*arguments, "--epsilon", "3", "1", "--out", str(tmp_path / "new")]) == 0
+    assert main([*arguments, "--epsilon", "3,1", "--out", str(tmp_path / "new")]) == 0
     shown = capsys.readouterr()
     for word in ("3,000 rounds", "5 actions", "4 features on a sphere", "none", "joint", "local",
                  "uniform", "better after", "regret", "one run", "d/epsilon", "never",
@@ -227,7 +226,7 @@ def test_cli__forecasts_a_bandit(capsys, tmp_path, monkeypatch):
 
 
 def test_cli__forecasts_people(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
     arguments = ["forecast", "--rounds", "500", "--dim", "3", "--epsilon", "1", "--people", "90"]
     assert main([*arguments, "--visits", "all", "--out", str(tmp_path)]) == 0
     assert "90 people, all visits count" in " ".join(capsys.readouterr().out.split())
@@ -237,7 +236,7 @@ def test_cli__forecasts_people(capsys, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("shape", [(50, 3), (20, 4, 3)])
 def test_cli__forecasts_a_bandit_on_a_public_sample(capsys, tmp_path, monkeypatch, shape):
-    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
     np.save(tmp_path / "public.npy", np.random.default_rng(0).standard_normal(shape))
     arguments = ["forecast", "--rounds", "500", "--public-sample", str(tmp_path / "public.npy")]
     options = ["--norm-bound", "2", "--epsilon", "1", "--contributions", "2"]

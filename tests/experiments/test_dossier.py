@@ -3,6 +3,7 @@
 import json
 import re
 import threading
+from html import unescape
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from discreet.audit.run import audit_sides
 from discreet.bandits import LinearBandit, LocalServer
 from discreet.cli import main
 from discreet.experiments.dossier import Dossier, html
-from discreet.experiments.markup import write_new
+from discreet.experiments.pages import write_new
 from discreet.privacy import Budget, PrefixSum, SeededNoise
 
 
@@ -46,7 +47,7 @@ def test_dossier__says_what_whoever_signs_must_know(state, tmp_path, capsys):
     assert "everything they did in up to 2 rounds" in words
     assert "SIMULATION ONLY" in words
     for each in promise.unprotected:
-        assert each in words.replace("&#x27;", "'")
+        assert each in unescape(words)
     for argument in ("dim 2", "horizon 500", "contributions 2", "reward_range -1, 1"):
         assert argument in words
     assert "None were asked for" in words

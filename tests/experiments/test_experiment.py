@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from discreet.experiments.experiment import Cell, Choice, Experiment, ExperimentError
-from discreet.experiments.experiment_file import line_of, read_experiment
+from discreet.experiments.experiment_file import read_experiment
 from discreet.experiments.tasks import TASKS, cells_of, check
 
 GOOD = """\
@@ -69,34 +69,39 @@ def test_cell__its_key_depends_on_every_value_but_titles():
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
+    ("old", "new", "key", "words"),
     [
-        ("rounds = 200", "round = 200", 2, "did you mean 'rounds'"),
-        ("rounds = 200", "rounds = 2.5", 2, "integer"),
-        ("rounds = 200", "rounds = ", 2, "not valid TOML"),
-        ("[0.5, 2.0]", "[0.5, -2.0]", 1, "epsilon must be a number above 0"),
-        ("[0.5, 2.0]", "[0.5, 0.5]", 1, "twice"),
-        ("seeds = 2", "seeds = [1, -1]", 3, "at least 0"),
-        ("seeds = 2", "delta = 1.5", 3, "below 1"),
-        ("seeds = 2", 'task = "bandit"', 3, "did you mean 'bandits'"),
-        ('"sphere"', '"spere"', 6, "did you mean 'sphere'"),
-        ("dim = 3", "dim = 1", 7, "dim must be at least 2"),
-        ("dim = 3", "dims = 3", 7, "no option 'dims'"),
-        ('"LinearBandit"', '"LinearBandits"', 10, "did you mean 'LinearBandit'"),
-        ('"greedy"', '"gredy"', 11, "policy must be one of"),
-        ('policy = "greedy"', "polcy = 1", 11, "did you mean 'policy'"),
-        ('name = "LinUCB"', 'label = "LinUCB"', 13, "needs a name"),
-        ('name = "LinUCB"', 'name = "LinUCB"\nwidth = -1', 15, "width must be positive"),
+        ("rounds = 200", "round = 200", "round", "did you mean 'rounds'"),
+        ("rounds = 200", "rounds = 2.5", "rounds", "integer"),
+        ("rounds = 200", "rounds = ", "line 2", "not valid TOML"),
+        ("[0.5, 2.0]", "[0.5, -2.0]", "epsilons[2]", "epsilon must be a number above 0"),
+        ("[0.5, 2.0]", "[0.5, 0.5]", "epsilons", "twice"),
+        ("seeds = 2", "seeds = [1, -1]", "seeds[2]", "at least 0"),
+        ("seeds = 2", "delta = 1.5", "delta", "below 1"),
+        ("seeds = 2", 'task = "bandit"', "task", "did you mean 'bandits'"),
+        ('"sphere"', '"spere"', "environments[1].name", "did you mean 'sphere'"),
+        ("dim = 3", "dim = 1", "environments[1].dim", "dim must be at least 2"),
+        ("dim = 3", "dims = 3", "environments[1].dims", "no option 'dims'"),
+        ('"LinearBandit"', '"LinearBandits"', "learners[1].name", "did you mean 'LinearBandit'"),
+        ('"greedy"', '"gredy"', "learners[1].policy", "policy must be one of"),
+        ('policy = "greedy"', "polcy = 1", "learners[1].polcy", "did you mean 'policy'"),
+        ('name = "LinUCB"', 'label = "LinUCB"', "learners[2]", "needs a name"),
+        (
+            'name = "LinUCB"',
+            'name = "LinUCB"\nwidth = -1',
+            "learners[2].width",
+            "width must be positive",
+        ),
     ],
 )
-def test_experiment_file__a_mistake_is_told_with_its_line_and_a_fix(write, old, new, line, words):
+def test_experiment_file__a_mistake_is_told_by_its_key_and_with_a_fix(write, old, new, key, words):
     assert GOOD.count(old) == 1
     path = write(GOOD.replace(old, new))
     with pytest.raises(ExperimentError) as caught:
         read_experiment(path)
     message = str(caught.value)
     assert str(path) in message
-    assert f"line {line}" in message
+    assert key in message
     assert words in message
 
 
@@ -105,13 +110,6 @@ def test_experiment_file__what_is_missing_is_named(write, tmp_path):
         read_experiment(write('[[environments]]\nname = "sphere"\n'))
     with pytest.raises(ExperimentError, match="cannot read"):
         read_experiment(tmp_path / "none.toml")
-
-
-def test_line_of__finds_nested_tables():
-    text = '[[environments]]\nname = "a"\n[[environments]]\n[environments.context]\nage = 1\n'
-    assert line_of(text, ("environments", 1, "context", "age")) == 5
-    assert line_of(text, ("environments", 1, "context", "height")) == 4
-    assert line_of(text, ("environments", 0, "context", "age")) == 1
 
 
 TABLE = """\
@@ -132,19 +130,24 @@ name = "OLS"
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "line", "words"),
+    ("old", "new", "key", "words"),
     [
-        ("age = ", "agee = ", 10, "did you mean 'age'"),
-        ("income = [0, 5]", "income = [0, 4]", 11, "outside its public bounds"),
-        ("income = [0, 5]", "income = [5, 0]", 11, "low < high"),
-        ('"visits"', '"visit"', 7, "did you mean 'visits'"),
-        ("[0, 10]", "[0, 1]", 8, "clip = true"),
-        ("PATH", "nowhere.csv", 6, "no file"),
-        ("rounds = 40", "rounds = 41", 4, "set rounds = 40"),
+        ("age = ", "agee = ", "environments[1].features.agee", "did you mean 'age'"),
+        (
+            "income = [0, 5]",
+            "income = [0, 4]",
+            "environments[1].features.income",
+            "outside its public bounds",
+        ),
+        ("income = [0, 5]", "income = [5, 0]", "environments[1].features.income", "low < high"),
+        ('"visits"', '"visit"', "environments[1].label", "did you mean 'visits'"),
+        ("[0, 10]", "[0, 1]", "environments[1].label_range", "clip = true"),
+        ("PATH", "nowhere.csv", "environments[1].path", "no file"),
+        ("rounds = 40", "rounds = 41", "environments[1]", "set rounds = 40"),
     ],
 )
-def test_experiment_file__bad_data_are_told_with_the_line_and_never_quoted(
-    write, tmp_path, old, new, line, words
+def test_experiment_file__bad_data_are_told_by_their_key_and_never_quoted(
+    write, tmp_path, old, new, key, words
 ):
     data = tmp_path / "data.csv"
     rows = [f"{20 + i},{4.25 if i == 7 else 1.5},{i % 9}" for i in range(50)]
@@ -154,12 +157,12 @@ def test_experiment_file__bad_data_are_told_with_the_line_and_never_quoted(
     with pytest.raises(ExperimentError) as caught:
         read_experiment(write(TABLE.replace(old, new).replace("PATH", str(data))))
     message = str(caught.value)
-    assert f"line {line}" in message
+    assert f"{key}: " in message
     assert words in message
     assert "4.25" not in message
 
 
-def test_experiment_file__a_bandits_table_without_the_column_is_told_with_its_line(write, tmp_path):
+def test_experiment_file__a_bandits_table_without_the_column_is_told_by_its_key(write, tmp_path):
     data = tmp_path / "data.csv"
     data.write_text("age,buys\n30,tea\n50,milk\n")
     text = GOOD.replace(
@@ -171,7 +174,9 @@ actions = ["tea", "milk"]
 [environments.context]
 agee = {{ low = 0, high = 100 }}''',
     )
-    with pytest.raises(ExperimentError, match=r"line 11 .*no column 'agee'"):
+    with pytest.raises(
+        ExperimentError, match=r"environments\[1\]\.context\.agee: .*no column 'agee'"
+    ):
         read_experiment(write(text))
     check(read_experiment(write(text.replace("agee", "age"))))
 

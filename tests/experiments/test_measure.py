@@ -1,5 +1,7 @@
 """Measurements: named by all that decides their numbers, run once, asked for by parameters."""
 
+import importlib
+import linecache
 import math
 import sys
 
@@ -7,7 +9,6 @@ import numpy as np
 import pytest
 
 from discreet.experiments.measure import Found, Measurement, grid, measured, run_measurement
-from discreet.experiments.source_text import source_text
 
 FACTOR = 2.0
 
@@ -47,18 +48,30 @@ def test_found__values_are_in_the_order_of_seeds_and_cells_asked_for_twice_count
     assert found.over(doubled, "many", side=1).shape == (3, 2)
 
 
-def test_measurement__its_key_changes_with_the_helpers_and_constants_that_it_uses(monkeypatch):
-    here = sys.modules[__name__]
-    cell = grid(doubled, seeds=1, side=(1,))[0]
-    keys = {cell.key}
-    monkeypatch.setattr(here, "FACTOR", 3.0)
-    source_text.cache_clear()
-    keys.add(cell.key)
-    monkeypatch.setattr(here, "_times", broken)
-    source_text.cache_clear()
-    keys.add(cell.key)
-    source_text.cache_clear()
-    assert len(keys) == 3
+def test_measurement__its_key_changes_with_its_module_and_those_beside_it(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    main, helper = tmp_path / "measure_main.py", tmp_path / "measure_helper.py"
+    texts = {
+        main: "import math\nfrom measure_helper import times\n\n"
+        "def measure(*, seed):\n    return {'value': times(seed)}\n",
+        helper: "WORLDS = {'one': 1.0}\n\ndef times(seed):\n    return WORLDS['one'] * seed\n",
+    }
+
+    def key():
+        for path, text in texts.items():
+            path.write_text(text)
+            sys.modules.pop(path.stem, None)
+        linecache.clearcache()
+        importlib.invalidate_caches()
+        return grid(importlib.import_module(main.stem).measure, seeds=1)[0].key
+
+    keys = [key(), key()]
+    texts[helper] = texts[helper].replace("1.0", "2.0")
+    keys.append(key())
+    texts[main] = texts[main].replace("times(seed)", "times(seed + 1)")
+    keys.append(key())
+    assert keys[0] == keys[1]
+    assert len(set(keys)) == 3
 
 
 def test_measured__runs_what_is_new_and_gives_the_same_numbers_on_two_processes(tmp_path):

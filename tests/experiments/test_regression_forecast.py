@@ -2,6 +2,8 @@
 
 import math
 import time
+from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -9,14 +11,11 @@ import pytest
 from discreet.experiments import regression_simulation
 from discreet.experiments.regression_forecast import (
     Question,
-    _count,
     answer,
-    figure,
     read_sample,
-    run,
 )
 from discreet.experiments.regression_simulation import simulated
-from discreet.experiments.sheet import Files
+from discreet.experiments.sheet import Files, run
 from discreet.regression.information import (
     error_limit,
     expected_error,
@@ -30,7 +29,7 @@ def _few_runs(monkeypatch):
 
 def test_answer__is_the_mean_of_fits_to_stand_ins():
     question = Question(6, 5000, noise=0.2, delta=1e-7)
-    line = answer(question, "central", 1.0, target=0.01)
+    line = answer(replace(question, target=0.01), "central", 1.0)
     fits = simulated(6, 5000, 1.0, 1e-7, trust="central", noise=0.2)
     assert line.error == fits.error
     assert (line.low, line.high) == fits.interval
@@ -113,7 +112,8 @@ def test_run__draws_both_trusts(tmp_path, capsys):
     X = rng.standard_normal((100, 3)) / 5
     X /= np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True))
     files = Files(tmp_path)
-    run(Question(X, 1000, noise=0.1, delta=1e-6), [3.0], trust="both", target=0.1, files=files)
+    question = Question(X, 1000, noise=0.1, delta=1e-6, target=0.1)
+    run(question, [3.0], trust="both", files=files)
     path = files.figure
     text = capsys.readouterr().out
     for word in ("central", "local", "none", "price", "limit", "rows needed"):
@@ -121,14 +121,15 @@ def test_run__draws_both_trusts(tmp_path, capsys):
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_figure__more_epsilon_is_never_worse_and_least_squares_never_beaten(tmp_path, monkeypatch):
-    from matplotlib.axes import Axes
-
+def test_draw__more_epsilon_is_never_worse_and_least_squares_never_beaten():
     drawn = {}
-    monkeypatch.setattr(Axes, "loglog", lambda _, n, y, *a, label="", **o: drawn.update({label: y}))
-    factors = {("central", 0.5): 0.1, ("central", 2.0): 9.0}
+    axis = Mock()
+    axis.plot = lambda n, y, *a, label="", **o: drawn.update({label: np.array(y)})
     question = Question(3, 1000, noise=0.1, delta=1e-6)
-    figure(tmp_path / "f.png", question, (0.5, 2.0), ("central",), factors=factors)
+    answers = [replace(line, error=factor * line.formula)
+               for factor, line in ((0.1, answer(question, "central", 0.5)),
+                                    (9.0, answer(question, "central", 2.0)))]  # fmt: skip
+    question.draw(axis, "central", answers, Mock())
     less, more = drawn["epsilon = 0.5"], drawn["epsilon = 2"]
     assert np.all(less >= more)
     assert np.all(more >= drawn["without privacy"])
@@ -150,12 +151,6 @@ def test_forecast__shuffled_trust_lies_between_central_and_local():
 )
 def test_forecast__shuffled_trust_is_within_1_3_of_fits(dim, rows, measured):
     assert 1 / 1.3 < expected_error(dim, rows, 1.0, trust="shuffled") / measured < 1.3
-
-
-def test_count__two_digits_rounded_up():
-    assert [_count(n) for n in (7.0, 123.0, 45_612.0, math.inf)] == [
-        "7", "130", "46,000", "too many",
-    ]  # fmt: skip
 
 
 def test_forecast__thousands_of_features_take_no_longer_than_a_few():

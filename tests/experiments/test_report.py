@@ -2,7 +2,7 @@ import io
 import json
 import math
 import re
-from html import escape
+from html import unescape
 from html.parser import HTMLParser
 
 import pytest
@@ -98,7 +98,7 @@ def test_report__is_one_whole_page_that_fetches_nothing(results, page):
 def test_report__states_every_promise_the_seeds_and_the_versions(results, page):
     for (learner, _), statement in results.statements().items():
         assert learner in page
-        assert statement.splitlines()[0].replace("'", "&#x27;") in page
+        assert statement.splitlines()[0] in unescape(page)
     for word in ("SIMULATION ONLY", "seeds", "numpy", "discreet", "What privacy costs here"):
         assert word in page
     assert "too few to trust" in page
@@ -137,12 +137,12 @@ def test_report__says_what_is_decided_for_whom_and_what_is_measured(results, pag
     before = page.partition("<table")[0]
     assert task.meaning in before
     for each in results.experiment.environments:
-        assert escape(task.about(each)) in before
+        assert task.about(each) in unescape(before)
 
 
 def test_report__holds_no_python_repr_and_fits_a_phone(page):
     text = re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL)
-    assert "{&#x27;" not in text
+    assert "{'" not in unescape(text)
     assert "Choice(" not in text
     assert "max-width: 40rem" in text
 
@@ -213,6 +213,31 @@ def test_figures__are_the_same_every_time_and_follow_the_page(results, page):
     assert one in page
     assert "currentColor" in one
     assert figures.INK not in one
+
+
+def test_figures__ticks_are_plain_numbers_and_no_raw_markup(results):
+    learner = results.experiment.learners[0].title
+    environment = results.experiment.environments[0].title
+    curves = figures.curves(results, environment)
+    for picture in (curves, figures.against_epsilon(results), figures.waterfall(results, learner)):
+        assert "<!-- " in picture  # where SVG keeps the text that it draws as shapes
+        assert "$" not in picture
+        assert "mathdefault" not in picture
+    last = f"{results.experiment.rounds:,}"
+    ticks = set(re.findall(r"<!-- ([\d,.]+) -->", curves))
+    assert ticks & {"100", "200", "300", last}
+
+
+@pytest.mark.parametrize(("low", "high"), [(10, 50_000), (20, 700), (210, 260), (1e-7, 3e-2)])
+def test_figures__a_logarithmic_axis_has_labels_whatever_its_range(low, high):
+    with figures.panels(1) as (figure, (axis,)):
+        axis.plot([low, high], [low, high])
+        figures.logarithmic(axis, "xy")
+        figure.canvas.draw()
+        for ticks in (axis.xaxis, axis.yaxis):
+            shown = [each.get_text() for each in ticks.get_majorticklabels()]
+            assert len(shown) >= 2
+            assert not any("$" in each for each in shown)
 
 
 def test_figures__what_a_bandit_is_worth_shows_policy_and_hold_out():

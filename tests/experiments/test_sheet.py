@@ -6,7 +6,7 @@ import re
 import pytest
 
 from discreet.cli import main
-from discreet.experiments.bandit_forecast_report import _digits
+from discreet.words import rough
 
 REGRESSION = ["--rows", "2000", "--dim", "3", "--epsilon", "1", "--target", "0.01"]
 BANDIT = ["--rounds", "300", "--dim", "3", "--epsilon", "1"]
@@ -16,7 +16,7 @@ BANDIT = ["--rounds", "300", "--dim", "3", "--epsilon", "1"]
 def test_forecast__page_and_numbers_say_what_the_terminal_says(
     asked, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr("discreet.experiments.bandit_forecast_report.SECONDS", 0.1)
+    monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
     monkeypatch.setattr("discreet.experiments.regression_simulation.MOST_RUNS", 8)
     monkeypatch.setenv("COLUMNS", "120")  # no cell on two lines
     page, numbers = tmp_path / "new" / "plan.html", tmp_path / "plan.json"
@@ -36,7 +36,7 @@ def test_forecast__page_and_numbers_say_what_the_terminal_says(
     else:
         ends = private["low"], private["high"]
         assert ends[0] < private["regret"] < ends[1]
-        shown = private["trust"], "-".join(map(_digits, ends))
+        shown = private["trust"], "-".join(map(rough, ends))
     for word in shown:
         assert f">{word}</td>" in text
         assert word in out

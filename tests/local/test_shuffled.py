@@ -21,7 +21,7 @@ from discreet.local import (
 )
 from discreet.local.questions import PARTS, answer
 from discreet.privacy import Budget, Crowd, Ledger, Release, SeededNoise
-from discreet.privacy.shuffle import batch_local_epsilon, largest_local_epsilon, shuffled_delta
+from discreet.privacy.shuffle import batch_local_epsilon, shuffled_delta
 from discreet.regression import PrivateLinearRegression
 from discreet.regression import local as regression_room
 from discreet.regression.local_server import Server
@@ -123,9 +123,10 @@ def test_device__answers_once_in_a_window_also_after_a_restart():
     state = stated(k=3)
     device = Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
     device.answer([1.0, 0.0], 0.5)
-    for again in (device, Device(state, **device.memory())):
+    for _ in range(2):
         with pytest.raises(ValueError, match="answered in this window"):
-            again.answer([1.0, 0.0], 0.5)
+            device.answer([1.0, 0.0], 0.5)
+        device = Device(state, **device.memory())
     device.update(replace(state, window=1))
     device.answer([1.0, 0.0], 0.5)
     assert device.sent == 2
@@ -240,11 +241,11 @@ def test_batch__numbers_that_are_not_those_of_its_fractions_are_refused():
 
 def test_server__a_state_that_was_stored_without_fractions_has_its_own():
     server = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(0.9, 0.35), seed=0)
-    state = server.state_dict()
+    state = server._stored()
     batch = state["state"]["_published"]["of"]["batch"]["of"]
     del batch["honest_fraction"], batch["minimum_fraction"]
     again = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(0.9, 0.35), seed=0)
-    again.load_state_dict(state)
+    again._restore(state)
     assert again.policy.batch == server.policy.batch
 
 
@@ -561,5 +562,5 @@ def test_ledger__a_batch_costs_all_or_has_no_price():
 
 @pytest.mark.parametrize(("n", "attainable"), [(10, 0.999), (20, 0.95), (50, 0.85), (200, 0.84)])
 def test_counts__the_best_event_of_a_batch_of_bits_is_below_the_promise_and_near_it(n, attainable):
-    proved = Counts(largest_local_epsilon(1.0, 5e-3, n), n).epsilon(5e-3)
+    proved = Counts(batch_local_epsilon(1.0, 5e-3, n), n).epsilon(5e-3)
     assert attainable < proved < 1.0 + 1e-9

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from discreet.domains import Ball, Cube, Polytope, Simplex
-from discreet.environments.losses import LeaderPunisher, expert_losses, regret
+from discreet.environments.losses import expert_losses, regret
 from discreet.online import FTPL, FTRL
 from discreet.privacy import SecureNoise, SeededNoise, Tree, gaussian_mu
+from papers.linear_losses import LeaderPunisher
 
 T = 300
 TRIANGLE = Polytope([[-1, 0], [0, -1], [1, 1]], [0, 0, 1])

@@ -18,11 +18,11 @@ from discreet.domains import (
     TraceNormBall,
     nearest_point,
 )
-from discreet.environments.convex import convex_losses
 from discreet.online.decisions import PointDecision
 from discreet.online.projection_free import LEAST, LEVEL, ProjectionFreeBandit
 from discreet.online.smoothed_descent import SMOOTH, SmoothedDescent, Steps
 from discreet.privacy import SecureNoise, SeededNoise
+from papers.convex_losses import convex_losses
 
 TREES = MatroidPolytope.graphic([(i, j) for i in range(4) for j in range(i)], bases=True)
 PATHS = FlowPolytope([("s", "a"), ("s", "b"), ("a", "t"), ("b", "t"), ("a", "b")], "s", "t")

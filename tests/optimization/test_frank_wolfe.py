@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import integrate, stats
 
 from discreet.domains import Ball, Cube, LpBall, Polytope, Simplex
 from discreet.optimization.directions import VertexDirection
@@ -315,6 +315,27 @@ def test_generalized_gaussian__node_noise_has_its_distribution_and_cost(q, asser
     levels = 4  # 8 rounds, binary: nodes of 1, 2, 4 and 8 rounds
     moved = 2 * dim ** (1 / r - 1 / q)
     assert levels * (r - 1) * moved**2 / (2 * release.scale**2) == pytest.approx(budget.rho)
+
+
+@pytest.mark.parametrize("r", [2.0, 3.0, 6.0])
+@pytest.mark.parametrize("order", [1.5, 4.0])
+def test_generalized_gaussian__renyi_divergence_is_below_the_claimed_rho(r, order):
+    # By quadrature in the plane, for density exp(-|z|_r^2 / 2) and moves of l_r length 1/2.
+    def potential(x, y):
+        return (abs(x) ** r + abs(y) ** r) ** (2 / r) / 2
+
+    total = integrate.dblquad(lambda y, x: math.exp(-potential(x, y)), -9, 9, -9, 9, epsabs=1e-9)[0]
+    for angle in (0.0, 0.3, math.pi / 4):
+        move = np.array([math.cos(angle), math.sin(angle)])
+        move *= 0.5 / np.sum(np.abs(move) ** r) ** (1 / r)
+
+        def integrand(y, x, move=move):
+            shifted = potential(x - move[0], y - move[1])
+            return math.exp(-order * potential(x, y) + (order - 1) * shifted)
+
+        moment = integrate.dblquad(integrand, -9, 9, -9, 9, epsabs=1e-9)[0] / total
+        divergence = math.log(moment) / (order - 1)
+        assert divergence <= order * (r - 1) * 0.5**2 / 2 + 1e-6
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3, math.inf])

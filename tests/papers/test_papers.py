@@ -100,6 +100,7 @@ def test_draw__labels_are_in_the_picture_once():
     lines = (Line("ours", (1, 2), (1, 2), "ours", (0.1, math.nan)),)
     svg = draw([Panel("first", "x", "y", lines), Panel("second", "x", "y", lines)])
     assert svg.startswith("<svg")
+    assert "mathdefault" not in svg
 
 
 def test_papers__have_the_names_that_are_promised():

@@ -14,7 +14,7 @@ from discreet.audit.bounds import audit_scores
 from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise
 from discreet.privacy.lattice import LatticeSum, rounding
 from discreet.privacy.noise import to_lattice
-from discreet.privacy.toeplitz import Buffered
+from discreet.privacy.toeplitz import Buffered, noise_matrix
 
 BUDGET = Budget(1.0, 1e-6)
 
@@ -149,7 +149,7 @@ def test_sums__what_is_published_lies_on_the_lattice_and_has_the_distribution(as
     assert sums.guarantee.sampler == "exact lattice, OS entropy"
     out = sums.add_many(np.zeros((T, dim)))
     calibration = sums._calibration
-    z = np.linalg.solve(calibration.design.filter(T).steps(np.eye(T)), out)
+    z = np.linalg.solve(noise_matrix(calibration.design, T), out)
     units = z / calibration.spacing
     assert np.abs(units - np.rint(units)).max() < 0.01
     assert_distribution(z.ravel(), stats.norm(scale=calibration.release.scale).cdf)
@@ -268,7 +268,7 @@ def attack_scores(canary, *, factor=1.0, contributions=1):
         )
         assert isinstance(sums._sum, LatticeSum)
         out = sums.add_many(np.tile(sign * move[:, None], (1, runs)))
-        B = sums._calibration.design.filter(T).steps(np.eye(T))
+        B = noise_matrix(sums._calibration.design, T)
         scores.append(np.cumsum(move) @ np.linalg.solve(B @ B.T, out))
     return scores
 

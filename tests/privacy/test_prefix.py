@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from discreet.arrays import within
 from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, SystemNoise, Tree
 from discreet.privacy.calibration import stretch
+from discreet.privacy.toeplitz import noise_matrix
 from discreet.privacy.tree import TreeSum
 
 APPROXIMATE = ["auto", "blt", "toeplitz", "tree", Tree(2), Tree(3, padded=True)]
@@ -117,7 +118,7 @@ def test_prefix__k_rounds_of_one_person_cost_at_most_the_budget_by_brute_force(
     assert sums.guarantee.releases[0].mechanism == "gaussian"
     scale = sums.guarantee.releases[0].scale
     design = sums._calibration.design
-    L = tree_outputs(design, T) if isinstance(design, Tree) else design.filter(T).steps(np.eye(T))
+    L = tree_outputs(design, T) if isinstance(design, Tree) else noise_matrix(design, T)
     covariance = scale**2 * L @ L.T
     worst = 0.0
     for person in itertools.combinations(range(T), contributions):

@@ -17,7 +17,7 @@ from discreet.least_squares import Whitening
 from discreet.links import BoundedLink, link
 from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
 from discreet.regression import PrivateLinearRegression, fisher, glm_erm, glm_newton, glm_sgd
-from discreet.regression.base import PrivacyLeakWarning, Problem
+from discreet.regression.base import Problem
 from discreet.regression.fisher import Weighting
 from discreet.regression.glm import PrivateGLM
 from discreet.regression.glm_newton import sensitivities, statistics
@@ -519,12 +519,6 @@ def test_glm__widths_of_methods_with_unknown_bias_are_refused():
     X, y, _ = world(500)
     with pytest.raises(ValueError, match="no honest confidence width"):
         PrivateGLM(1.0, method="sgd", random_state=0).fit(X, y).confidence_width(X)
-
-
-def test_glm__bounds_from_data_warn():
-    X, y, _ = world(200)
-    with pytest.warns(PrivacyLeakWarning):
-        PrivateGLM(1.0, bounds_from="data", random_state=0).fit(X, y)
 
 
 def test_glm__zero_constant_and_few_rows_give_finite_results():

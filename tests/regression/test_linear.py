@@ -97,14 +97,6 @@ def test_estimators__intercept():
     assert model.confidence_width(X[:4]).shape == (4,)
 
 
-def test_estimators__bounds_can_be_read_off_the_data_which_leaks_and_warns():
-    X, y = data(500)
-    with pytest.warns(PrivacyLeakWarning, match="without noise"):
-        model = PrivateLinearRegression(norm_bound=None, bounds_from="data").fit(X, y)
-    assert model.coef_.shape == (3,)
-    assert "READ OFF THE DATA" in model.guarantee_.statement().upper()
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -118,7 +110,6 @@ def test_estimators__bounds_can_be_read_off_the_data_which_leaks_and_warns():
         ({"norm_bound": 1e160}, r"norm_bound must lie in 1e-100 \.\. 1e100"),
         ({"contributions": 0}, "contributions"),
         ({"noise": 7}, "noise must be"),
-        ({"bounds_from": "guess"}, "bounds_from"),
         ({"method": "public-covariates"}, "method"),
     ],
 )
@@ -161,8 +152,6 @@ def test_auto__chooses_from_public_quantities():
     wide = rng.standard_normal((200, 401)) / 20
     assert PrivateLinearRegression().fit(wide, wide[:, 0]).method_ == "sgd"
     assert PrivateLinearRegression(public_X=X).fit(X, y).method_ == "public-covariates"
-    line = PrivateLinearRegression(trust="local", method="one-dimensional").fit(X[:, :1], y)
-    assert line.coef_.shape == (1,)
     assert PrivateLinearRegression(trust="local").fit(X, y).method_ == "information-weighted"
 
 

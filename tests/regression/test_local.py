@@ -25,13 +25,14 @@ from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.regression import local
 from discreet.regression.base import Problem
 from discreet.regression.local_server import Server
+from papers.local_methods import one_dimensional, one_shot
 
 METHODS = [
     local.information_weighted,
     local.known_covariates,
-    local.one_shot,
+    one_shot,
     local.descent,
-    local.one_dimensional,
+    one_dimensional,
 ]
 VECTOR_METHODS = METHODS[:4]
 
@@ -234,7 +235,7 @@ def test_local__phases_beat_one_shot_at_100_000_people():
     4.1 in the middle and below 2 in 0.7% of resamples: the false alarm rate of a new set of seeds.
     """
     found = []
-    for method in (local.information_weighted, local.one_shot):
+    for method in (local.information_weighted, one_shot):
         runs = []
         for seed in range(5):
             X, y, theta = world(10**5, seed=seed)
@@ -246,7 +247,7 @@ def test_local__phases_beat_one_shot_at_100_000_people():
 
 def test_local__the_covariance_is_that_of_the_error():
     scale = np.arange(1, 4) ** -1.5
-    for method in (local.information_weighted, local.known_covariates, local.one_shot):
+    for method in (local.information_weighted, local.known_covariates, one_shot):
         squares = []
         for seed in range(24):
             X, y, theta = world(30_000, d=3, seed=seed, scale=scale)
@@ -274,7 +275,7 @@ def test_local__without_privacy_one_shot_solves_the_halves_normal_equations():
     order = again.rng.permutation(len(X))
     first, second = order[:10_000], order[10_000:]
     G, b = X[first].T @ X[first] / 10_000, X[second].T @ y[second] / 10_000
-    assert np.allclose(local.one_shot(p).theta, np.linalg.solve(G, b), atol=0.01)
+    assert np.allclose(one_shot(p).theta, np.linalg.solve(G, b), atol=0.01)
 
 
 def test_local__without_privacy_descent_is_plain_batched_gradient_descent():
@@ -296,14 +297,14 @@ def test_local__without_privacy_one_dimension_is_the_ratio_of_means():
     order = again.rng.permutation(2_000)
     top = np.mean(np.sign(X[order[:1000], 0]) * y[order[:1000]] / 4)
     bottom = np.mean(np.abs(X[order[1000:], 0]))
-    assert local.one_dimensional(p).theta[0] == pytest.approx(np.clip(top / bottom, -1, 1))
+    assert one_dimensional(p).theta[0] == pytest.approx(np.clip(top / bottom, -1, 1))
 
 
 def test_local__one_dimension_finds_theta_where_features_are_tiny():
     rng = np.random.default_rng(0)
     X = rng.choice([-1.0, 1.0], (10**5, 1)) * 0.05
     y = np.clip(0.7 * X[:, 0] + 0.02 * rng.standard_normal(10**5), -1, 1)
-    estimate = local.one_dimensional(problem(X, y))
+    estimate = one_dimensional(problem(X, y))
     assert abs(estimate.theta[0] - 0.7) < 4 * math.sqrt(estimate.covariance[0, 0])
     assert estimate.covariance[0, 0] < 0.3**2
 
@@ -352,7 +353,7 @@ def test_local__fits_of_hardly_anyone_return_something_finite(method):
 
 def test_local__records_at_zero_and_labels_at_the_bound_do_no_harm():
     X, y = np.zeros((500, 3)), np.ones(500)
-    for method in (local.information_weighted, local.one_shot, local.descent):
+    for method in (local.information_weighted, one_shot, local.descent):
         assert np.isfinite(method(problem(X, y)).theta).all()
 
 
@@ -362,7 +363,7 @@ def test_local__records_at_zero_and_labels_at_the_bound_do_no_harm():
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("contributions", [1, 3])
 def test_local__a_person_spends_exactly_epsilon(method, contributions):
-    X, y, _ = world(600, d=1 if method is local.one_dimensional else 3)
+    X, y, _ = world(600, d=1 if method is one_dimensional else 3)
     p = problem(X, y, epsilon=0.8, contributions=contributions)
     method(p)
     assert p.ledger.spent() == pytest.approx(1.0)
@@ -389,7 +390,7 @@ def test_local__without_privacy_the_ledger_says_so():
 def test_local__a_spent_budget_is_refused_before_anything_is_drawn():
     X, y, _ = world(600, d=3)
     p = problem(X, y)
-    local.one_shot(p)
+    one_shot(p)
     before = p.noise.state()
     with pytest.raises(ValueError, match="budget"):
         local.information_weighted(p)
@@ -405,21 +406,10 @@ def test_local__bad_arguments_are_refused():
             Server(**({"dim": 2, "people": 10, "epsilon": 1.0} | wrong))
 
 
-def test_local__old_imports_work_for_one_release():
-    import discreet.regression.local_protocol as old
-
-    for name in ("PublicState", "Report"):
-        with pytest.warns(DeprecationWarning, match=f"discreet.local.{name}"):
-            getattr(old, name)
-    with pytest.warns(DeprecationWarning, match="Device"):
-        sent = old.report([[0.6, 0.8]], [0.5], start("moment", 2, 1.0), SeededNoise(0))
-    assert sent.values.shape == (1, 2)
-
-
 def test_local__methods_say_what_they_need():
     X, y, _ = world(100, d=2)
     with pytest.raises(ValueError, match="one feature"):
-        local.one_dimensional(problem(X, y))
+        one_dimensional(problem(X, y))
     p = dataclasses.replace(problem(X, y), public_X=None)
     with pytest.raises(ValueError, match="public_X"):
         local.known_covariates(p)
@@ -428,9 +418,9 @@ def test_local__methods_say_what_they_need():
 @pytest.mark.parametrize("length", [0.0, 1e-9, 0.1, 1.0])
 def test_local_methods__equal_rows_without_noise_give_finite_estimates(length):
     # The variance of equal reports is 0 up to rounding, on either side of it.
-    for d, methods in ((1, (local.one_dimensional,)), (3, ())):
+    for d, methods in ((1, (one_dimensional,)), (3, ())):
         X = np.full((61, d), length / math.sqrt(d))
-        for method in (*methods, local.information_weighted, local.one_shot):
+        for method in (*methods, local.information_weighted, one_shot):
             p = Problem(
                 X, X[:, 0], Ledger(Budget(math.inf)), SeededNoise(0), np.random.default_rng(0)
             )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from discreet.privacy import Budget, BudgetSpent, Ledger, SecureNoise
-from discreet.privacy.observation import is_unpublished, observed, unpublished
+from discreet.privacy.observation import observed
 from discreet.regression import (
     AdaSSP,
     PrivateGLM,
@@ -90,9 +90,6 @@ def test_observer__sees_the_votes_and_the_last_fit_alone():
         search = PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4).fit(X, y)
     np.testing.assert_array_equal(seen[0].value, search.votes_)
     assert len(seen) == 1 + len(search.best_estimator_.guarantee_.releases)
-    with unpublished():
-        assert is_unpublished()
-    assert not is_unpublished()
 
 
 def test_ledger__counts_the_search_as_one_and_refuses_before_the_data_are_read():

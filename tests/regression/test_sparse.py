@@ -13,7 +13,6 @@ from discreet.regression import (
     SSP,
     AdaSSP,
     DPGradientDescent,
-    PrivacyLeakWarning,
     PrivateGLM,
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -146,16 +145,3 @@ def test_sparse__bad_values_and_repeated_entries():
     given = csr_array(X)
     PrivateLinearRegression(**LINEAR).fit(given, y)
     np.testing.assert_array_equal(given.toarray(), before)  # the user's matrix is left alone
-
-
-def test_sparse__bounds_can_be_read_off_the_data_which_warns():
-    X, y = data(300)
-    with pytest.warns(PrivacyLeakWarning):
-        sparse = PrivateLinearRegression(
-            bounds_from="data", fit_intercept=False, random_state=0
-        ).fit(csr_array(X), y)
-    with pytest.warns(PrivacyLeakWarning):
-        dense = PrivateLinearRegression(
-            bounds_from="data", fit_intercept=False, random_state=0
-        ).fit(X, y)
-    np.testing.assert_allclose(sparse.coef_, dense.coef_, rtol=1e-6)

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import subprocess
-import threading
 import time
 import urllib.parse
 from pathlib import Path
@@ -110,7 +109,7 @@ def test_session__the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(serve
 
 def test_session__without_one_every_page_asks_to_log_in(server):
     server.client().create("b", DECLARED)
-    for path in ("/", "/bandits/b", "/keys", "/log", "/forecast"):
+    for path in ("/", "/bandits/b", "/keys", "/log"):
         status, text = Visitor(server).get(path)
         assert status == 200
         assert 'action="/login"' in text
@@ -365,7 +364,7 @@ def test_pages__run_no_code_but_their_own_and_ask_nobody_else(server, admin):
             "privacy": {"epsilon": 1.0},
         },
     )
-    for path in ("/", "/bandits/b", "/keys", "/log", "/forecast", "/login", "/bandits/none"):
+    for path in ("/", "/bandits/b", "/keys", "/log", "/login", "/bandits/none"):
         _, headers, body = server.request("GET", path, Authorization="", Cookie=admin.cookie)
         policy = headers["content-security-policy"]
         assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self'")
@@ -538,27 +537,3 @@ def test_privacy__pages_and_metrics_are_the_same_bytes_whatever_one_person_does(
     for path in ("/bandits/b", "try"):  # and the test can tell: a release does differ
         assert released[0][path] != shown[0][path]
         assert released[0][path] != released[1][path]
-
-
-# -- the forecast ----------------------------------------------------------------------------------
-
-
-def test_forecast__is_made_beside_the_server_and_says_what_does_not_fit(server, admin):
-    status, page = admin.get("/forecast?people=0&epsilon=x")
-    assert status == 422
-    assert page.count('aria-invalid="true"') == 2
-    found: list[tuple[int, str]] = []
-    query = "people=100&days=20&features=3&actions=2&epsilon=1&clicks=0.4"
-    thread = threading.Thread(target=lambda: found.append(admin.get(f"/forecast?{query}")))
-    thread.start()
-    answered = 0
-    while thread.is_alive():
-        assert server.request("GET", "/healthz")[0] == 200
-        answered += 1
-        time.sleep(0.02)
-    assert answered > 3  # at most one would be, if the server made the forecast itself
-    status, page = found[0]
-    assert status == 200
-    assert "without privacy" in page
-    assert 'data-chart="lines"' in page
-    assert admin.get(f"/forecast?{query}")[1] == page

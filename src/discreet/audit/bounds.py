@@ -112,7 +112,7 @@ class AuditReport:
         return gaussian_mu(self.lower_bound, self.delta) / gaussian_mu(self.claim, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `Guarantee.with_audit` stores them."""
+        """Plain values."""
         record = asdict(self) | {"verdict": self.verdict}
         if math.isinf(self.claim):
             del record["claim"], record["verdict"]

@@ -13,7 +13,6 @@ from discreet.bandits.linear import MANY
 from discreet.domains import Ball, Simplex
 from discreet.online import FTRL
 from discreet.privacy import Guarantee, Tree
-from discreet.privacy.guarantee import is_attack_on
 
 Names = Iterator[str]
 
@@ -44,7 +43,30 @@ def attacks_on(learner: Any, promise: Guarantee) -> list[Attack]:
 def _by_name(learner: Any, promise: Guarantee) -> Names:
     """Of a class that the table does not know: an attack is named after what it attacks."""
     kind = type(learner).__name__
-    return (name for name in ATTACKS if is_attack_on(name, kind, promise.trust))
+    return (name for name in ATTACKS if _is_attack_on(name, kind, promise.trust))
+
+
+def _is_attack_on(attack: str, learner: str, trust: str) -> bool:
+    """Whether an attack of this name is one on such a class under such trust.
+
+    >>> _is_attack_on("linear bandit sgd", "LinearBandit", "joint")
+    True
+    >>> _is_attack_on("ftrl", "FTPL", "central")
+    False
+    >>> _is_attack_on("local regression gram report", "PrivateLinearRegression", "local")
+    True
+    """
+    words = "".join(mark for mark in attack.lower() if mark.isalnum())
+    name = learner.lower()
+    names = [name, name.removeprefix("private")]
+    if trust == "local":  # "local regression" is private linear regression under local trust
+        names.append("local" + names[1].removeprefix("linear"))
+    other = {"local": "central", "central": "local", "joint": "local", "shuffled": "central"}[trust]
+    return (
+        words.startswith(tuple(names))
+        and other not in words.removeprefix(name)
+        and ("shuffled" in words) == (trust == "shuffled")
+    )
 
 
 def _always(*names: str) -> Callable[[Any, Guarantee], Names]:
@@ -200,7 +222,6 @@ _LOCAL = {
         "gram report",
         "scale report",
     ),
-    "one-dimensional": ("one-dimensional", "one-dimensional, length"),
     "known-covariates": ("known covariates",),
     "sgd": ("sgd", "sgd, last batch"),
 }

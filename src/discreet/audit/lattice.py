@@ -11,7 +11,6 @@ their digits; those of another vector are sums of larger numbers. A plateau is r
 addition, with another last bit than the rest of the line.
 """
 
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -31,9 +30,6 @@ SAMPLERS: dict[str, Sampler] = {
     "laplace": lambda x, noise: mechanisms.laplace(x, sensitivity=1.0, epsilon=1.0, noise=noise),
     "k-norm": lambda x, noise: mechanisms.k_norm(
         x, sensitivity=1.0, epsilon=len(x) + 1.0, norm="linf", noise=noise
-    ),
-    "generalised gaussian": lambda x, noise: mechanisms.generalized_gaussian(
-        x, sensitivity=1.0, q=math.inf, rho=8.0 * len(x), noise=noise
     ),
 }
 

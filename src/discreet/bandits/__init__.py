@@ -1,6 +1,5 @@
 """Contextual bandits: decide, learn, and let nobody tell from the decisions who did what."""
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from discreet.bandits import baselines
@@ -31,9 +30,4 @@ def __getattr__(name: str) -> Any:
         from discreet.bandits.sparse import SparseBandit
 
         return SparseBandit
-    if name == "BanditReport":
-        from discreet.local import Report
-
-        warnings.warn("BanditReport is discreet.local.Report now", DeprecationWarning, stacklevel=2)
-        return Report
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -157,6 +157,7 @@ class Device(LocalDevice):
         minimum: float | None = None,
         sent: int = 0,
         answered: int = -1,
+        run: str = "",
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
@@ -173,6 +174,7 @@ class Device(LocalDevice):
             minimum=minimum,
             sent=sent,
             answered=answered,
+            run=run,
             seed=seed,
             noise=noise,
         )
@@ -183,7 +185,7 @@ class Device(LocalDevice):
     @property
     def policy(self) -> PublicPolicy:
         """What this device decides by."""
-        return _expect_policy(self._state)
+        return _expect_policy(self._public)
 
     def update(self, state: PublicState) -> None:
         """Follow a newer policy, within the limits of this device."""

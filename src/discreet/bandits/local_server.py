@@ -193,13 +193,14 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
 
     def plan(self, size: int) -> None:
         """Say that the open window will have another size than `size` says, before any report."""
-        old = self.policy
-        if old.batch is None or size == old.batch.size:
-            return
-        if self.holds_batch:
-            raise ValueError("the window has its batch: its size is settled")
-        public = replace(old, **self._cost(size, old.contributions))
-        self._belief, self._published = _reweighted(self._belief, old, public), public
+        with self._live:
+            old = self.policy
+            if old.batch is None or size == old.batch.size:
+                return
+            if self.holds_batch:
+                raise ValueError("the window has its batch: its size is settled")
+            public = replace(old, **self._cost(size, old.contributions))
+            self._belief, self._published = _reweighted(self._belief, old, public), public
 
     @property
     def full(self) -> bool:

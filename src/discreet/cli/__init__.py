@@ -1,4 +1,4 @@
-"""The `discreet` command: one file for each command, and nothing heavy until one is run.
+"""The `discreet` command: nothing heavy is loaded until one of its commands is run.
 
 The commands need an extra, `experiments` or `service`; this file does not.
 """
@@ -10,30 +10,18 @@ import threading
 from collections.abc import Sequence
 from types import FrameType
 
-_MANY = "--epsilon"  # takes all numbers that follow it
-_SERVICE = ("serve", "relay", "keys", "backup", "restore")  # commands of the extra `service`
+# These need the extra `service`, the others `experiments`.
+_SERVICE = ("serve", "relay", "keys", "backup", "restore", "witness")
 _EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "fence", "vault"))
-_STOPPED = (
-    "demo",
-    "run",
-    "report",
-    "forecast",
-    "audit",
-    "dossier",
-)  # Ctrl-C ends them within PATIENCE
+# Ctrl-C ends these within PATIENCE.
+_STOPPED = ("demo", "run", "report", "forecast", "audit", "dossier")
 _INTERRUPTED = 128 + signal.SIGINT  # exit status
 PATIENCE = 1.5  # seconds between Ctrl-C and the end, whatever else is going on
-_MOVED = {
-    "plan": "discreet forecast (the same options)",
-    "reproduce": "make papers, in a clone of the repository (docs/papers.md)",
-}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns 0, or leaves with another exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given and given[0] in _MOVED:
-        _stop(2, f"there is no command {given[0]!r} any more; it is now: {_MOVED[given[0]]}")
     before = signal.getsignal(signal.SIGINT)
     ours = given[:1] and given[0] in _STOPPED and _in_main_thread()
     if ours:
@@ -41,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from discreet.cli.app import app
 
-        app(args=_spread(given), prog_name="discreet")
+        app(args=given, prog_name="discreet")
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
     except SystemExit as stop:
@@ -83,31 +71,6 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _is_explained(error: Exception) -> bool:
     """Whether an error of the service says in words what to do; none is loaded to find out."""
     return any(each.__module__ in _EXPLAINED for each in type(error).__mro__)
-
-
-def _spread(arguments: Sequence[str]) -> list[str]:
-    """One option for each number: the parser knows no option with many values.
-
-    >>> _spread(["forecast", "--epsilon", "0.5", "2", "--dim", "3"])
-    ['forecast', '--epsilon', '0.5', '--epsilon', '2', '--dim', '3']
-    """
-    spread: list[str] = []
-    inside = False
-    for argument in arguments:
-        if inside and spread[-1] != _MANY and _is_number(argument):
-            spread.append(_MANY)
-        elif not _is_number(argument):
-            inside = argument == _MANY
-        spread.append(argument)
-    return spread
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _stop(status: int, message: str) -> None:

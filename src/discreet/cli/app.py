@@ -5,21 +5,11 @@ from typing import Annotated
 import typer
 
 from discreet.cli.audit import audit
-from discreet.cli.backup import backup
-from discreet.cli.datasets import datasets
-from discreet.cli.demo import demo
 from discreet.cli.dossier import dossier
 from discreet.cli.forecast import forecast
-from discreet.cli.keys import keys
-from discreet.cli.learners import learners
-from discreet.cli.relay import relay
-from discreet.cli.report import report
-from discreet.cli.restore import restore
-from discreet.cli.run import run
-from discreet.cli.serve import serve
-from discreet.cli.statement import statement
-from discreet.cli.version import version
-from discreet.cli.witness import witness
+from discreet.cli.listings import datasets, learners, statement, version
+from discreet.cli.run import demo, report, run
+from discreet.cli.service import backup, keys, relay, restore, serve, witness
 
 app = typer.Typer(
     rich_markup_mode="rich",

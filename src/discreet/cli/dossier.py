@@ -50,7 +50,7 @@ def dossier(
       discreet dossier welcome.json -o dossier.html
     """
     from discreet.experiments.dossier import Dossier, html, not_shared
-    from discreet.experiments.markup import assert_new, write_new
+    from discreet.experiments.pages import assert_new, write_new
 
     assert_new(out)
     item, about = _read(source, given or [])

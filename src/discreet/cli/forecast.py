@@ -29,9 +29,8 @@ def forecast(
         float, Option(metavar="B", help="Public bound on the norm of a row of the sample.")
     ] = 1.0,
     epsilon: Annotated[
-        list[float] | None,
-        Option(metavar="E...", help="Privacy budgets to compare; less hides more (0.5 1 2)."),
-    ] = None,
+        str, Option(metavar="E,...", help="Privacy budgets to compare; less hides more.")
+    ] = "0.5,1,2",
     delta: Annotated[
         float, Option(help="Chance that epsilon may fail; local trust has 0.")
     ] = 1e-6,
@@ -124,19 +123,19 @@ def forecast(
     \b
     examples
       discreet forecast --rows 20000 --dim 8
-      discreet forecast --rows 20000 --dim 8 --epsilon 0.3 1 3 --target 0.005
+      discreet forecast --rows 20000 --dim 8 --epsilon 0.3,1,3 --target 0.005
       discreet forecast --rows 100000 --public-sample census.csv --norm-bound 5
       discreet forecast --rounds 50000 --dim 5 --trust all
       discreet forecast --rounds 100000 --dim 5 --actions 4 --clicks 0.1 --gap 0.02
       discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
       discreet forecast --rows 20000 --dim 8 --html plan.html --json plan.json
     """
-    from discreet.experiments import bandit_forecast, bandit_forecast_report, regression_forecast
-    from discreet.experiments.sheet import Files
+    from discreet.experiments.bandit_forecast import Stream
+    from discreet.experiments.regression_forecast import Question, read_sample
+    from discreet.experiments.sheet import Files, run
     from discreet.privacy.budget import weaknesses
 
     bandit = rounds is not None
-    files = Files(out, html, as_json)
     if bandit and rows is not None:
         raise ValueError("give --rows for a regression or --rounds for a bandit, not both")
     wrong = {"target": target} if bandit else {"actions": actions, "gap": gap, "clicks": clicks,
@@ -150,7 +149,7 @@ def forecast(
         raise ValueError("give either --dim D or --public-sample FILE, so that features are known")
     if visits is not None and people is None:
         raise ValueError("--visits goes with --people N: how many come again and again")
-    budgets = epsilon or [0.5, 1.0, 2.0]
+    budgets = _numbers(epsilon)
     _bounded("--rows", rows, MOST)
     _bounded("--dim", dim, 10**9)
     for each in budgets:
@@ -159,24 +158,31 @@ def forecast(
             print(f"discreet: {weakness}", file=sys.stderr)
     features = (
         dim if public_sample is None
-        else regression_forecast.read_sample(public_sample, norm_bound, sets=bandit)
+        else read_sample(public_sample, norm_bound, sets=bandit)
     )  # fmt: skip
     assert features is not None
+    question: Stream | Question
     if rounds is not None:
-        stream = bandit_forecast.Stream(
+        question = Stream(
             features, rounds, actions, noise, delta,
             1 if contributions is None else contributions, gap, clicks, people,
             "first" if visits is None else visits,
         )  # fmt: skip
-        bandit_forecast_report.run(stream, budgets, trust=trust or "joint", files=files)
     else:
-        question = regression_forecast.Question(
-            features, 10_000 if rows is None else rows, 0.1 if noise is None else noise, delta
-        )
-        trusted = trust or "central"
-        regression_forecast.run(question, budgets, trust=trusted, target=target, files=files)
+        question = Question(
+            features, 10_000 if rows is None else rows, 0.1 if noise is None else noise, delta,
+            target,
+        )  # fmt: skip
+    run(question, budgets, trust=trust, files=Files(out, html, as_json))
 
 
 def _bounded(name: str, value: float | None, most: float) -> None:
     if value is not None and value > most:
         raise ValueError(f"{name} must be at most {most:,}, got {value:g}")
+
+
+def _numbers(text: str) -> list[float]:
+    try:
+        return [float(each) for each in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--epsilon takes numbers such as 0.3,1,3, got {text!r}") from None

@@ -49,7 +49,7 @@ Given = Annotated[
 
 def read_file(path: Path, given: Sequence[str]) -> "Saved":
     """A saved object, with the arguments that `--given` names."""
-    from discreet.objects import named
+    from discreet.experiments.own import named
     from discreet.saved import read_saved
     from discreet.state import NotInFile
 

@@ -1,12 +1,14 @@
-"""`discreet run`: an experiment from a file."""
+"""`discreet demo`, `run` and `report`: experiments."""
 
 import functools
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option
 
-from discreet.cli.options import Cluster, Show, Workers
+from discreet.cli.options import Cluster, Out, Show, Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +16,36 @@ if TYPE_CHECKING:
     from discreet.experiments.cells import Record
     from discreet.experiments.experiment import Cell, Experiment
     from discreet.experiments.worth import Worth
+
+
+def demo(
+    out: Out = Path("out/demo"),
+    rounds: Annotated[int, Option(min=100, max=10**8, help="People, one by one.")] = 50_000,
+    seeds: Annotated[int, Option(min=1, help="Runs of everything; more are surer.")] = 10,
+    workers: Workers = None,
+    show: Show = True,
+) -> None:
+    """Private and non-private bandits side by side, at three budgets: what does privacy cost?
+
+    One world is made after a real experiment: people were drawn by lot into
+    health insurance plans (RAND, 1974-1982), and the learner has to find out
+    which plan suits whom. The other is synthetic. A table fills while runs
+    finish; then there is a report, one HTML page. It also says what the
+    bandit would tell about itself: what it gains over a hold-out, and what
+    it has learnt.
+
+    Stop it when you like: the same command resumes where it was.
+    """
+    from discreet.experiments.demo import FIRST_SEED, demo_experiment
+    from discreet.experiments.worth import demo_worth
+
+    run_and_show(
+        demo_experiment(rounds, seeds),
+        out,
+        workers,
+        show,
+        beside=lambda: demo_worth(rounds, FIRST_SEED),
+    )
 
 
 def run(
@@ -43,12 +75,23 @@ def run(
     Written to the folder: results.parquet (a tidy table), report.html, and
     one small file for each finished cell. A run that was killed resumes when
     it is started again; cells that are done are not run again. Mistakes in
-    the file are told with their line before anything is run.
+    the file are told by their key before anything is run.
     """
     from discreet.experiments.experiment_file import read_experiment
 
     experiment = read_experiment(file)
     run_and_show(experiment, out or Path("out") / file.stem, workers, show, cluster)
+
+
+def report(
+    folder: Annotated[Path, Argument(help="Where a run wrote its results.")],
+    show: Show = True,
+) -> None:
+    """Write the report of a run again, from what is finished; also of one that was stopped."""
+    from discreet.experiments.report import write_report
+    from discreet.experiments.runner import load
+
+    _show_page(write_report(load(folder), folder), show)
 
 
 def run_and_show(
@@ -65,7 +108,6 @@ def run_and_show(
     """
     from rich.console import Console
 
-    from discreet.cli.report import show_page
     from discreet.experiments.cells import write_atomically
     from discreet.experiments.live import live_table
     from discreet.experiments.report import BESIDE, headline, not_private, write_report
@@ -113,4 +155,16 @@ def run_and_show(
         for sentence in told.sentences:
             console.print(sentence, highlight=False, markup=False)
     console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)
-    show_page(write_report(results, out), show)
+    _show_page(write_report(results, out), show)
+
+
+def _show_page(path: Path, show: bool) -> None:
+    """Open a page where there is a display; print its path in any case."""
+    print(f"Report: {path}")
+    display = sys.platform in ("darwin", "win32") or any(
+        os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
+    )
+    if show and display and sys.stdout.isatty():
+        import webbrowser
+
+        webbrowser.open(path.resolve().as_uri())

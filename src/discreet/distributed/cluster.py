@@ -12,8 +12,6 @@ import distributed as untyped
 import numpy as np
 import scipy
 
-from discreet.source import digest
-
 distributed: Any = untyped
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -21,15 +19,15 @@ PATIENCE = 15  # seconds for the scheduler to answer, and for a first worker
 
 
 def results_of(
-    call: Callable[[Item], Result], items: Sequence[Item], address: str
+    call: Callable[[Item], Result], items: Sequence[Item], address: str, code: Callable[[], str]
 ) -> Iterator[tuple[Item, Result]]:
-    """Items and their results as they come."""
+    """Items and their results as they come; `code` tells the library's source, here and there."""
     try:
         client = distributed.Client(address, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(f"no Dask scheduler answers at {address}: {error}") from None
     with client:
-        _same_versions(client)
+        _same_versions(client, code)
         futures = [client.submit(call, item, pure=False) for item in items]
         places = {future.key: item for future, item in zip(futures, items, strict=True)}
         try:
@@ -40,24 +38,24 @@ def results_of(
             raise
 
 
-def versions() -> dict[str, str]:
+def versions(code: Callable[[], str]) -> dict[str, str]:
     """What decides numbers: of this library, and of those that compute."""
     python = ".".join(map(str, sys.version_info[:2]))
     return {
-        "discreet": digest(),
+        "discreet": code(),
         "python": python,
         "numpy": np.__version__,
         "scipy": scipy.__version__,
     }
 
 
-def _same_versions(client: Any) -> None:
+def _same_versions(client: Any, code: Callable[[], str]) -> None:
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
         raise ValueError("the cluster has no worker; start one: dask worker ADDRESS") from None
-    ours = versions()
-    for worker, theirs in client.run(versions, on_error="return").items():
+    ours = versions(code)
+    for worker, theirs in client.run(versions, code, on_error="return").items():
         if theirs != ours:
             found = theirs if isinstance(theirs, dict) else "no discreet"
             raise ValueError(f"worker {worker} has {found}; numbers need the same: {ours}")

@@ -1,12 +1,11 @@
-"""Loss sequences for online learning, less is better: n experts with losses in [0, 1], and linear
-losses of unit length.
+"""Loss sequences for online learning, less is better: n experts with losses in [0, 1].
 
 They are fixed before the first round (an oblivious adversary), so that all rounds can be
-vectorised. `LeaderPunisher` answers each decision: an adaptive adversary.
+vectorised.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from discreet.arrays import Array, integer, one_of
 from discreet.environments.people import generator
@@ -50,23 +49,6 @@ def expert_losses(
     return (rng.random((T, n)) < means).astype(np.float64)
 
 
-def linear_losses(
-    norm: str, rounds: int, n: int, *, drift: float = 0.5, seed: int
-) -> Array:  # (rounds, n)
-    """Losses of unit length in l1 or l2: random directions, pulled by `drift` to one of them.
-
-    >>> linear_losses("l1", 100, 3, seed=0).shape
-    (100, 3)
-    """
-    order = {"l1": 1.0, "l2": 2.0}[one_of("norm", norm, ("l1", "l2"))]
-    T = integer("rounds", rounds)
-    n = integer("n", n)
-    rng = generator(seed, b"line")
-    towards = rng.standard_normal(n)
-    rows = rng.standard_normal((T, n)) + drift * towards / np.linalg.norm(towards)
-    return np.asarray(rows / np.linalg.norm(rows, ord=order, axis=1, keepdims=True))
-
-
 def regret(losses: Array, decisions: Array) -> float:  # (T, n), (T, n)
     """What the decisions lost beyond the best fixed expert.
 
@@ -75,28 +57,6 @@ def regret(losses: Array, decisions: Array) -> float:  # (T, n), (T, n)
     """
     suffered = float(np.einsum("ij,ij->", losses, decisions))
     return suffered - float(losses.sum(axis=0).min())
-
-
-class LeaderPunisher:
-    """Gives loss 1 to the expert on which the decision puts most weight, 0 to the others.
-
-    n   experts
-
-    >>> LeaderPunisher(3).loss([0.2, 0.7, 0.1])
-    array([0., 1., 0.])
-    """
-
-    def __init__(self, n: int) -> None:
-        self.n = integer("n", n, least=2)
-
-    def loss(self, decision: ArrayLike) -> Array:  # (n,) -> (n,)
-        """The answer to a decision."""
-        weights = np.asarray(decision, dtype=np.float64)
-        if weights.shape != (self.n,):
-            raise ValueError(f"a decision must have shape ({self.n},), got {weights.shape}")
-        answer = np.zeros(self.n)
-        answer[np.argmax(weights)] = 1.0
-        return answer
 
 
 def _killer(T: int, n: int) -> Array:

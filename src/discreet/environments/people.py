@@ -55,7 +55,7 @@ class People:
     def __len__(self) -> int:
         return len(self.means)
 
-    def __getitem__(self, some: slice) -> "People":
+    def __getitem__(self, some: slice | NDArray[np.intp]) -> "People":
         return People(
             self.features[some], self.means[some], self.distribution, self.noise, self.reward_range
         )

@@ -4,7 +4,7 @@ Any learner will do: it decides and learns. Where its policy is fixed for more t
 `decide_many`, `learn_many` and `rounds_until_release`, and plays window by window.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from discreet.environments.people import People, World
 
 NUMBERS = 1 << 20  # feature values drawn at a time: who comes does not depend on the learner
 Generators = tuple[np.random.Generator, np.random.Generator]
+Who = Callable[[int], Sequence[Any]]  # how many -> the names of the next so many people
 
 
 class Learner(Protocol):
@@ -67,13 +68,17 @@ def play(
     *,
     clock: Callable[[str], object] = _ignore,
     progress: Callable[[int], object] = _ignore,
+    pool: People | None = None,
+    who: Who | None = None,
 ) -> Played:
     """Play so many rounds of a world.
 
     `context_rng` decides who comes and `reward_rng` the noise of their rewards (`generators` makes
     both). People are drawn in blocks of fixed size: learners that are given the same seed meet the
     same people with the same reward noise. `clock` is told whose turn it is ("environment",
-    "learner" or "runner"), `progress` how many rounds were played since it was told last.
+    "learner" or "runner"), `progress` how many rounds were played since it was told last. With
+    `pool`, these people come again and again in place of new ones, which takes less time. With
+    `who`, the learner is told who gives a reward: `who(n)` names the next n.
 
     >>> from discreet.environments import linear_world
     >>> class First:
@@ -91,12 +96,16 @@ def play(
     block = max(1, NUMBERS // (world.n_actions * world.dim))
     for start in range(0, rounds, block):
         clock("environment")
-        people = world.people(min(block, rounds - start), context_rng, start=start)
+        n = min(block, rounds - start)
+        if pool is None:
+            people = world.people(n, context_rng, start=start)
+        else:
+            people = pool[np.arange(start, start + n) % len(pool)]
         uniform[start : start + block] = people.best - people.means.mean(axis=1)
         end = start + len(people)
         done = start
         while done < end:
-            missed = _step(learner, people, done - start, reward_rng, clock)
+            missed = _step(learner, people, done - start, reward_rng, clock, who)
             n = len(missed)
             regret[done : done + n] = missed
             done += n
@@ -110,6 +119,7 @@ def _step(
     first: int,
     rng: np.random.Generator,
     clock: Callable[[str], object],
+    who: Who | None,
 ) -> Array:
     """Those from `first` on who come before the next release, or one person; their regret."""
     clock("environment")
@@ -122,10 +132,11 @@ def _step(
     missed = some.regret(actions)
     rewards = some.rewards(actions, rng)
     clock("learner")
+    named = () if who is None else (who(len(some)),)
     if windowed:
-        learner.learn_many(decided, rewards)
+        learner.learn_many(decided, rewards, *named)
     else:
-        learner.learn(decided, float(rewards[0]))
+        learner.learn(decided, float(rewards[0]), *(each[0] for each in named))
     clock("runner")
     return missed
 

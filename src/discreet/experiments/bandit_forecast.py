@@ -5,18 +5,20 @@ whatever the learner does well or badly is in it.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, one_of, positive, within
 from discreet.bandits import LinearBandit
-from discreet.environments import LinearWorld, People, linear_world, play
+from discreet.environments import LinearWorld, linear_world, play
+from discreet.experiments.sheet import COLOURS, Setting, Sheet
 from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
+from discreet.words import rough
 
 ACTIONS = 10  # in a round, by default
 NOISE = 0.1  # of rewards, by default
@@ -26,6 +28,15 @@ MOST_FEATURES = 150  # simulating takes time that grows with their cube: beyond,
 POOL = 1e6  # numbers in the action sets that a run meets again and again
 BETTER = 0.5  # of uniform's regret
 MOST_RUNS = 60  # of the learner: their median is off by a tenth, where single runs differ by half
+FEWEST_RUNS = 6
+SECONDS = 20.0  # that a forecast may take on one core, about
+COST = {"none": 1, "joint": 1, "shuffled": 6, "local": 2}  # of a simulation, relative to joint's
+
+# Of a dimension alone: what other worlds of the benchmark measured, relative to the sphere.
+SPHERE = (
+    "From the number of features alone it takes actions spread evenly over a sphere: other worlds "
+    "had half to three times its regret, outside of these intervals; give public actions. "
+)
 
 Tick = Callable[[int], object]  # told how many rounds were simulated
 
@@ -54,6 +65,9 @@ class Stream:
     clicks: float | None = None  # fraction of rewards that are 1
     people: int | None = None  # who come again and again; None: a round is protected
     visits: str = "first"  # of a person that count, or "all"
+
+    trusts: ClassVar[tuple[str, ...]] = ("joint", "shuffled", "local")
+    axes: ClassVar[tuple[str, str]] = ("rounds", "regret so far")
 
     def __post_init__(self) -> None:
         integer("rounds", self.rounds, least=100)
@@ -177,6 +191,82 @@ class Stream:
         theta = math.sqrt(2) * np.append(self.clicks, theta)
         return LinearWorld("stand-in", theta, self.contexts, self.offered, distribution="zero-one")
 
+    # -- as people read it -------------------------------------------------------------------------
+
+    def runs(self, settings: Sequence[Setting]) -> int:
+        """How many runs of each setting fit into the time: a function of the question alone."""
+        one = 0.05 + self.rounds * (5e-7 + 3e-9 * self.offered * self.dim)  # seconds
+        all_once = sum(COST[trust] * one for trust, _ in settings)
+        return int(min(max(SECONDS // all_once, FEWEST_RUNS), MOST_RUNS))
+
+    def work(self, settings: Sequence[Setting]) -> int:
+        """Rounds to simulate."""
+        return len(settings) * self.runs(settings) * self.rounds
+
+    def answers(self, settings: Sequence[Setting], tick: Tick) -> "list[Forecast]":
+        """A forecast for each setting."""
+        runs = self.runs(settings)
+        return [
+            forecast(self, e, trust="joint" if trust == "none" else trust, runs=runs, tick=tick)
+            for trust, e in settings
+        ]
+
+    def sheet(self, forecasts: "Sequence[Forecast]") -> Sheet:
+        """The table; its first line is without privacy."""
+        plain = forecasts[0]
+        public = isinstance(self.features, np.ndarray)
+        rewards = f"noise {NOISE if self.noise is None else self.noise:g}"
+        if self.clicks is not None:
+            rewards = f"{100 * self.clicks:g}% clicks"
+        blind = rough(plain.uniform * self.rounds)
+        limits = [
+            rough(self.dim * self.contributions / line.epsilon) if line.trust == "joint" else "-"
+            for line in forecasts
+        ]
+        often = self.contributions > 1
+        note = (
+            "better after: rounds after which expected regret per round stays below half of a "
+            "uniform choice's. regret: what the best actions would have earned more by the end, in "
+            f"units of the reward bound, in half of {len(plain.regret)} simulated runs less. one "
+            "run: 19 in 20 have a regret in between. fraction: their mean (one that goes wrong can "
+            "double it), of the regret of a uniform choice, which loses "
+            f"{plain.uniform:.2g} a round. none: without privacy. d/epsilon: scale of the least "
+            "that privacy costs under joint trust"
+            + (f", times {self.contributions} contributions" if often else "")
+            + (f"; {self.people:,} people, {self.visits} visits count" if self.people else "")
+            + ". The forecast is the learner itself on a stand-in for your world, no better than "
+            f"the stand-in. {'' if public else SPHERE}delta = {self.delta:g} (local: 0)."
+        )
+        return Sheet(
+            title=f"{self.rounds:,} rounds, {self.offered} actions, "
+            f"{self.known} features {'as public' if public else 'on a sphere'}, {rewards}",
+            columns=("trust", "epsilon", "better after", "regret", "one run", "fraction",
+                     "d/epsilon"),
+            rows=[
+                *((*line.row, limit) for line, limit in zip(forecasts, limits, strict=True)),
+                ("uniform", "-", "never", blind, "-", "100%", "-"),
+            ],
+            lines=(0, len(forecasts) - 1),
+            note=note,
+            caption="Regret so far against rounds: mean of the runs, with the least and the "
+            "largest. Both axes are logarithmic.",
+            question={each.name: getattr(self, each.name) for each in fields(self)},
+            answers=[line.record for line in forecasts],
+        )  # fmt: skip
+
+    def draw(self, axis: Any, trust: str, forecasts: "Sequence[Forecast]", tick: Tick) -> None:
+        """Regret against rounds: private, without privacy, and a uniform choice."""
+        plain = forecasts[0]
+        t = plain.rounds[1:]
+        axis.plot(t, plain.uniform * t, ":", color="grey", label="uniform choice")
+        axis.plot(t, plain.regret.mean(axis=0)[1:], color="black", label="without privacy")
+        lines = [line for line in forecasts if line.trust == trust]
+        for line, colour in zip(lines, COLOURS * len(lines), strict=False):
+            curves = line.regret[:, 1:]
+            axis.plot(t, curves.mean(axis=0), color=colour, label=f"epsilon = {line.epsilon:g}")
+            ends = curves.min(axis=0), curves.max(axis=0)
+            axis.fill_between(t, *ends, color=colour, alpha=0.2, linewidth=0)
+
 
 @dataclass(frozen=True)
 class Forecast:
@@ -225,6 +315,38 @@ class Forecast:
             return 0.0
         end = late[-1] + 1
         return math.inf if end == len(per_round) else float(self.rounds[end])
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """As a table shows it."""
+        after = self.better_after
+        return (
+            self.trust,
+            "-" if math.isinf(self.epsilon) else f"{self.epsilon:g}",
+            "never" if math.isinf(after) else rough(after),
+            rough(self.median),
+            "-".join(map(rough, self.interval)),
+            f"{rough(100 * self.fraction)}%",
+        )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """All numbers, plain."""
+        low, high = self.interval
+        return {
+            "trust": self.trust,
+            "epsilon": self.epsilon,
+            "better_after": self.better_after,
+            "regret": self.median,
+            "low": low,
+            "high": high,
+            "mean": self.expected,
+            "worst": self.worst,
+            "fraction": self.fraction,
+            "runs": len(self.regret),
+            "rounds": self.rounds.tolist(),
+            "mean_regret": self.regret.mean(axis=0).tolist(),
+        }
 
 
 def forecast(
@@ -279,73 +401,6 @@ def _marks(rounds: int) -> np.ndarray[Any, np.dtype[np.int64]]:
     return np.unique(np.append(0, np.rint(steps))).astype(np.int64)
 
 
-@dataclass(frozen=True)
-class _Recurring:
-    """A world in which the same people come again and again, with fresh reward noise.
-
-    Drawing new ones for every round would take longer than deciding.
-
-    world   where the people come from
-    pool    those who come again and again
-    """
-
-    world: LinearWorld
-    pool: People
-
-    @property
-    def name(self) -> str:
-        return self.world.name
-
-    @property
-    def dim(self) -> int:
-        return self.world.dim
-
-    @property
-    def n_actions(self) -> int:
-        return self.world.n_actions
-
-    @property
-    def reward_range(self) -> tuple[float, float]:
-        return self.world.reward_range
-
-    def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
-        places = np.arange(start, start + n) % len(self.pool)
-        return replace(
-            self.pool, features=self.pool.features[places], means=self.pool.means[places]
-        )
-
-
-class _Visited:
-    """A bandit that is told who comes: people in random order.
-
-    bandit   that decides
-    people   who may come
-    rng      says who does
-    """
-
-    def __init__(self, bandit: LinearBandit, people: int, rng: np.random.Generator) -> None:
-        self.bandit = bandit
-        self.people = people
-        self.rng = rng
-
-    @property
-    def rounds_until_release(self) -> int:
-        return self.bandit.rounds_until_release
-
-    def decide(self, features: Array) -> Any:
-        return self.bandit.decide(features)
-
-    def decide_many(self, features: Array) -> Any:
-        return self.bandit.decide_many(features)
-
-    def learn(self, decision: Any, reward: float) -> bool:
-        return self.bandit.learn(decision, reward, int(self.rng.integers(self.people)))
-
-    def learn_many(self, decisions: Any, rewards: Array) -> int:
-        who = self.rng.integers(self.people, size=len(decisions))
-        return self.bandit.learn_many(decisions, rewards, people=who.tolist())
-
-
 def _simulated(
     stream: Stream, epsilon: float, trust: str, seeds: list[int], tick: Tick
 ) -> tuple[Array, float]:
@@ -368,12 +423,18 @@ def _simulated(
         seed=number,
         noise=SeededNoise(number),
     )
-    learner: Any = bandit
+    who = None
     if stream.people is not None:
-        learner = _Visited(bandit, stream.people, np.random.default_rng([number, 2]))
-    played = play(learner, _Recurring(world, pool), stream.rounds, rng, rng, progress=tick)
+        coming = np.random.default_rng([number, 2])
+        who = partial(_visitors, coming, stream.people)
+    played = play(bandit, world, stream.rounds, rng, rng, progress=tick, pool=pool, who=who)
     uniform = float(np.mean(pool.best[:, None] - pool.means))
     return np.cumsum(np.append(0.0, played.regret)), uniform
+
+
+def _visitors(rng: np.random.Generator, people: int, n: int) -> list[int]:
+    """Who come, in random order."""
+    return [int(each) for each in rng.integers(people, size=n)]
 
 
 def _silent(rounds: int) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from discreet.experiments.experiment import Cell
+from discreet.experiments.source import data_digest
 from discreet.experiments.tasks import TASKS
-from discreet.source import data_digest
 
 Record = Mapping[str, Any]  # what a cell's file holds
 

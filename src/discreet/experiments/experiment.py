@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from discreet.source import data_digest, digest
+from discreet.experiments.source import data_digest, digest
 
 FIRST_SEED = 1000  # the defaults of the learners were tuned on smaller ones
 POINTS = 40  # of a curve
@@ -17,9 +17,7 @@ Keys = tuple[str | int, ...]  # to a value of an experiment: ("learners", 0, "po
 
 
 class ExperimentError(ValueError):
-    """A mistake in an experiment: the path to the value, and a message that says what to do.
-
-    Whoever reads the experiment from a file adds the line.
+    """A mistake in an experiment: where it is, and what to do.
 
     path      keys that lead to the value; none: the whole file
     message   what was expected, and what to do

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
 from discreet.bandits.value import Value
 from discreet.experiments.results import Results
+from discreet.words import budget, fixed, number, places
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")  # Okabe and Ito
 MARKS = "osD^vP"
@@ -53,9 +54,10 @@ def curves(results: Results, environment: str) -> str:
                 floor = mean.clip(min=1e-12) / 10 if above else -np.inf
                 axis.fill_between(n, np.maximum(low, floor), high, color=colour, alpha=0.18, lw=0)
             axis.plot(*blind, ":", color=GREY, label=task.blind)
-            axis.set(xlabel=task.axis, title=_budget(epsilon))
-            if above:
-                axis.set(xscale="log", yscale="log")
+            axis.set(xlabel=task.axis, title=budget(epsilon))
+        if above:
+            for axis in axes:
+                logarithmic(axis, "xy")
         for row_start in range(0, len(epsilons), PANELS):
             axes[row_start].set_ylabel(
                 task.measure if task.logarithmic else f"{task.measure} so far"
@@ -90,7 +92,8 @@ def against_epsilon(results: Results) -> str:
             axis.set(xscale="log", xlabel="epsilon (less hides more)", title=label(name))
             axis.set_xticks(ticks, [f"{e:g}" for e in ticks])
             axis.minorticks_off()
-            logarithmic(axis, here["mean"].min(), here[["mean", "blind"]].max(axis=None))
+            if 0 < 3 * here["mean"].min() < here[["mean", "blind"]].max(axis=None):
+                logarithmic(axis, "y")
         axes[0].set_ylabel(f"{task.measure} at the end")
         legend(figure, axes[0])
         return svg(figure)
@@ -106,19 +109,18 @@ def waterfall(results: Results, learner: str) -> str:
         for axis, name in zip(axes, names, strict=False):
             here = summary[summary["environment"] == name]
             rows = here[here["learner"] == learner].sort_values("epsilon", ascending=False)
-            steps = [(_budget(e), m) for e, m in zip(rows["epsilon"], rows["mean"], strict=True)]
+            steps = [(budget(e), m) for e, m in zip(rows["epsilon"], rows["mean"], strict=True)]
             if reference is not None:
                 plain = here[here["learner"] == reference.title]["mean"].iloc[0]
                 steps.insert(0, ("without\nprivacy", plain))
             top = max((level for _, level in steps), default=1.0)
-            digits = min(max(2 - math.floor(math.log10(top)), 0), 6) if top > 0 else 1
+            digits = places(top)
             before = 0.0
             for place, (_, level) in enumerate(steps):
                 grew = level >= before
                 colour = GREY if place == 0 else COLOURS[1] if grew else COLOURS[2]
                 axis.bar(place, level - before, bottom=before, color=colour, width=0.62)
-                sign = "" if place == 0 else "+" if grew else "\N{MINUS SIGN}"
-                change = f"{sign}{abs(level - before):,.{digits}f}"
+                change = fixed(level - before, digits, "+" if place else "")
                 axis.annotate(change, (place, max(level, before)), (0, 4), ha="center", fontsize=9,
                               textcoords="offset points")  # fmt: skip
                 if place + 1 < len(steps):
@@ -181,10 +183,6 @@ def _mark(results: Results, learner: str) -> str:
     return MARKS[_place(results, learner) % len(MARKS)]
 
 
-def _budget(epsilon: float) -> str:
-    return "no noise" if math.isinf(epsilon) else f"epsilon = {epsilon:g}"
-
-
 def label(title: str) -> str:
     """A title where there is little room: in lines, at most three of them.
 
@@ -193,15 +191,6 @@ def label(title: str) -> str:
     """
     named = title.lstrip("_") or title  # matplotlib leaves labels with a leading _ out
     return "\n".join(textwrap.wrap(named, 40, max_lines=3, placeholder="…"))
-
-
-def number(value: float) -> str:
-    """Three digits, or all of those before the point.
-
-    >>> number(12345.6), number(3.14159), number(0.012345)
-    ('12,346', '3.14', '0.0123')
-    """
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 @contextmanager
@@ -217,15 +206,16 @@ def panels(count: int, *, same_scale: bool = False) -> Iterator[tuple[Any, Seque
         yield figure, list(axes[:count])
 
 
-def logarithmic(axis: Any, low: float, high: float) -> None:
-    """A logarithmic scale whose ticks are plain numbers, where the range is wide enough for one."""
-    if not 0 < 3 * low < high:
-        return
-    axis.set_yscale("log")
-    steps = (1.0,) if high / low > 100 else (1.0, 2.0, 5.0)
-    axis.yaxis.set_major_locator(LogLocator(subs=steps))
-    axis.yaxis.set_major_formatter(lambda value, _: number(value))
-    axis.yaxis.set_minor_formatter(NullFormatter())
+def logarithmic(axis: Any, which: str) -> None:
+    """Logarithmic "x", "y" or "xy" with plain numbers at their ticks; after all is drawn."""
+    for name in which:
+        axis.set(**{f"{name}scale": "log"})
+        ticks = getattr(axis, f"{name}axis")
+        low, high = ticks.get_view_interval()
+        steps = LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0))
+        ticks.set_major_locator(steps if high > 3 * low else MaxNLocator(4))
+        ticks.set_major_formatter(lambda value, _: number(value))
+        ticks.set_minor_formatter(NullFormatter())
 
 
 def legend(figure: Any, *axes: Any) -> None:

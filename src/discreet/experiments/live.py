@@ -17,6 +17,7 @@ from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.runner import Watch
 from discreet.experiments.statistics import interval
 from discreet.experiments.tasks import TASKS, cells_of
+from discreet.words import percent, plus_minus
 
 
 @contextmanager
@@ -48,7 +49,7 @@ def live_table(experiment: Experiment, console: Console) -> Iterator[Watch]:
         yield watch
 
 
-CELL = len("12,345.6 ± 1,234.5  100.0%")
+CELL = len("0.000123 ± 0.000012  100.0%")
 
 
 def _table(
@@ -100,7 +101,5 @@ def _cell(pairs: list[tuple[float, float]]) -> str:
         return "[dim]…[/dim]"
     values, blind = np.array(pairs).T
     mean, half = interval(values)
-    digits = 0 if abs(mean) >= 100 else 1 if abs(mean) >= 1 else 4
-    spread = "" if half != half else f" ± {half:,.{digits}f}"
-    gained = f"  {100 * (1 - mean / blind.mean()):5.1f}%" if blind.mean() > 0 else ""
-    return f"{mean:,.{digits}f}{spread}{gained}"
+    gained = f"  {percent(1 - mean / blind.mean(), 1):>6}" if blind.mean() > 0 else ""
+    return plus_minus(mean, half) + gained

@@ -22,8 +22,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.experiments.cells import Record, write_atomically
 from discreet.experiments.runner import finished
-from discreet.experiments.source_text import source_text
-from discreet.source import digest
+from discreet.experiments.source import digest, source_text
 
 FIRST_SEED = 3000  # the learners' constants were tuned on smaller ones
 Measure = Callable[..., Mapping[str, Any]]  # (seed=..., **parameters) -> numbers by name

@@ -1,17 +1,16 @@
 """Before any data: what error to expect, what privacy costs, how many rows a target needs."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, one_of, positive, within
+from discreet.arrays import Array, finite, integer, positive, within
 from discreet.experiments.regression_simulation import UNSEEN, simulated
-from discreet.experiments.sheet import Files, Sheet
+from discreet.experiments.sheet import COLOURS, Setting, Sheet
 from discreet.regression.information import (
     TRUSTS,
     error_limit,
@@ -19,12 +18,12 @@ from discreet.regression.information import (
     price_of_privacy,
     rows_needed,
 )
+from discreet.words import at_least, fixed, rough
 
 MOST_ROWS = 5000  # of a public sample; more would change nothing but the time
 MOST_COLUMNS = 100  # of a public sample: time grows with their cube, here to about a minute
 POINTS = 11  # of a curve
 LEAST_ROWS = 10  # of a fit
-COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,90 @@ class Question:
     rows: int  # how many private rows there will be
     noise: float  # std of a label around its mean, relative to the label bound
     delta: float  # under central and shuffled trust; local trust is pure
+    target: float | None = None  # an error that is wished for
+
+    trusts: ClassVar[tuple[str, ...]] = TRUSTS
+    axes: ClassVar[tuple[str, str]] = ("rows", "mean absolute error")
+
+    def __post_init__(self) -> None:
+        integer("rows", self.rows, least=LEAST_ROWS)
+        positive("noise", self.noise)
+        if self.target is not None:
+            positive("target", self.target)
+
+    def work(self, settings: Sequence[Setting]) -> int:
+        """Answers, and points of curves with privacy."""
+        return len(settings) + (len(settings) - 1) * POINTS
+
+    def answers(self, settings: Sequence[Setting], tick: Callable[[int], object]) -> "list[Answer]":
+        """An answer for each setting."""
+        found = []
+        for trust, epsilon in settings:
+            found.append(answer(self, trust, epsilon))
+            tick(1)
+        return found
+
+    def sheet(self, answers: "Sequence[Answer]") -> Sheet:
+        """The table."""
+        X = self.covariates
+        what = "as public" if isinstance(X, np.ndarray) else "on a sphere"
+        known = X.shape[1] if isinstance(X, np.ndarray) else X
+        target = self.target
+        needed = () if target is None else ("rows needed",)
+        note = (
+            "error: mean absolute error of a prediction, in units of the label bound, on average "
+            "over fits to stand-ins for the rows. one fit: 19 in 20 have an error in between. "
+            "ratio: to least squares, without privacy. price: of privacy, tr(Sigma W^2)/d, what "
+            "ratio^2 comes to with rows enough. limit: scale below which no private estimator "
+            "gets. "
+            + (f"rows needed: for an error of {target:g}. " if target is not None else "")
+            + f"delta = {self.delta:g} (local: 0)."
+        )
+        return Sheet(
+            title=f"What to expect of {self.rows:,} rows, {known} features {what}, label noise "
+            f"{self.noise:g}",
+            columns=("trust", "epsilon", "error", "one fit", "ratio", "price", "limit", *needed),
+            rows=[line.row for line in answers],
+            lines=[i for i, line in enumerate(answers) if line.trust == "none"],
+            note=note,
+            caption="Error against the number of rows; dashed: the limit. Both axes are "
+            "logarithmic.",
+            question=vars(self),
+            answers=[vars(line) for line in answers],
+        )
+
+    def draw(
+        self, axis: Any, trust: str, answers: "Sequence[Answer]", tick: Callable[[int], object]
+    ) -> None:
+        """Error against the number of rows: least squares, private, and the limit.
+
+        Curves are those of the formula, corrected as fits to the question's rows correct it. None
+        lies below least squares, and none above that of a smaller epsilon.
+        """
+        X = self.covariates
+        known: dict[str, Any] = {"label_noise": self.noise}
+        ends = max(10, self.rows / 30), 30 * self.rows
+        n = np.unique(np.geomspace(*ends, POINTS).astype(int)).tolist()
+        plain = np.array([expected_error(X, k, **known) for k in n])
+        axis.plot(n, plain, color="black", label="without privacy")
+        smaller = np.full(len(n), math.inf)  # error at the epsilon before
+        lines = [line for line in answers if line.trust == trust]
+        for line, colour in zip(lines, COLOURS * len(lines), strict=False):
+            factor = line.error / line.formula
+            private = []
+            limit = []
+            for k in n:
+                formula = expected_error(X, k, line.epsilon, self.delta, trust=trust, **known)
+                private.append(factor * formula)
+                limit.append(error_limit(X, k, line.epsilon, trust=trust, **known))
+                tick(1)
+            smaller = np.minimum(np.maximum(private, plain), smaller)
+            axis.plot(n, smaller, color=colour, label=f"epsilon = {line.epsilon:g}")
+            axis.plot(n, limit, "--", color=colour, linewidth=0.9)
+        axis.plot([], [], "--", color="grey", linewidth=0.9, label="limit (scale)")
+        axis.axvline(self.rows, color="grey", linewidth=0.6)
+        if self.target is not None:
+            axis.axhline(self.target, color="grey", linewidth=0.6)
 
 
 @dataclass(frozen=True)
@@ -52,8 +135,21 @@ class Answer:
     limit: float  # scale of the lower bound
     needed: float | None  # rows for the target, if there is one
 
+    @property
+    def row(self) -> tuple[str, ...]:
+        """As a table shows it."""
+        return (
+            self.trust,
+            "-" if math.isinf(self.epsilon) else f"{self.epsilon:g}",
+            rough(self.error),
+            f"{rough(self.low)}-{rough(self.high)}",
+            *(fixed(x, 2 if x < 10 else 0) for x in (self.error / self.plain, self.price)),
+            rough(self.limit),
+            *([] if self.needed is None else [at_least(self.needed)]),
+        )
 
-def answer(question: Question, trust: str, epsilon: float, target: float | None = None) -> Answer:
+
+def answer(question: Question, trust: str, epsilon: float) -> Answer:
     """What to expect at this trust and epsilon: the mean of fits to stand-ins for the rows.
 
     >>> line = answer(Question(8, 20_000, noise=0.1, delta=1e-6), "central", epsilon=1.0)
@@ -63,6 +159,7 @@ def answer(question: Question, trust: str, epsilon: float, target: float | None 
     X = question.covariates
     n = question.rows
     sigma = question.noise
+    target = question.target
     plain = expected_error(X, n, label_noise=sigma)
     if trust == "none":
         needed = None if target is None else rows_needed(X, target, label_noise=sigma)
@@ -111,47 +208,6 @@ def _needed(question: Question, trust: str, epsilon: float, target: float, facto
     return rows_needed(X, target * formula / error, epsilon, question.delta, **known)
 
 
-def run(
-    question: Question,
-    epsilons: Sequence[float],
-    *,
-    trust: str = "central",
-    target: float | None = None,
-    files: Files,
-) -> None:
-    """Print the table, save the figure and what else is asked for."""
-    integer("rows", question.rows, least=LEAST_ROWS)
-    positive("noise", question.noise)
-    if target is not None:
-        positive("target", target)
-    one_of("trust", trust, (*TRUSTS, "both", "all"))
-    trusts = {"both": ("central", "local"), "all": TRUSTS}.get(trust, (trust,))
-    for epsilon in epsilons:
-        positive("epsilon", epsilon)
-    settings = [("none", math.inf), *((model, e) for model in trusts for e in sorted(epsilons))]
-    files.prepare()
-    with _progress(len(settings) + len(trusts) * len(epsilons) * POINTS) as tick:
-        answers = []
-        for model, e in settings:
-            answers.append(answer(question, model, e, target))
-            tick()
-        factors = {(line.trust, line.epsilon): line.error / line.formula for line in answers}
-        figure(files.figure, question, sorted(epsilons), trusts, target, tick, factors)
-    _sheet(question, answers, target).tell(files)
-
-
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[], object]]:
-    """A bar while forecasts are computed, on a terminal only."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("forecasting", total=total)
-        yield lambda: progress.advance(task)
-
-
 def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
     """Rows of a public .npy or .csv file (a header is skipped), clipped to the bound and scaled.
 
@@ -184,107 +240,3 @@ def read_sample(path: Path, norm_bound: float, *, sets: bool = False) -> Array:
         )
     rows = rows[:: math.ceil(len(rows) / MOST_ROWS)]
     return within("the public sample", rows, norm_bound, norm="l2", clip=True) / norm_bound
-
-
-def _sheet(question: Question, answers: Sequence[Answer], target: float | None) -> Sheet:
-    X = question.covariates
-    what = f"{X} features on a sphere" if isinstance(X, int) else f"{X.shape[1]} features as public"
-    columns = ["trust", "epsilon", "error", "one fit", "ratio", "price", "limit"]
-    if target is not None:
-        columns.append("rows needed")
-    rows = [
-        [
-            line.trust,
-            "-" if math.isinf(line.epsilon) else f"{line.epsilon:g}",
-            f"{line.error:.2g}",
-            f"{line.low:.2g}-{line.high:.2g}",
-            _short(line.error / line.plain),
-            _short(line.price),
-            f"{line.limit:.2g}",
-            *([] if line.needed is None else [_count(line.needed)]),
-        ]
-        for line in answers
-    ]
-    note = (
-        "error: mean absolute error of a prediction, in units of the label bound, on average over "
-        "fits to stand-ins for the rows. one fit: 19 in 20 have an error in between. ratio: to "
-        "least squares, without privacy. price: of privacy, tr(Sigma W^2)/d, what ratio^2 comes to "
-        "with rows enough. limit: scale below which no private estimator gets. "
-        + (f"rows needed: for an error of {target:g}. " if target is not None else "")
-        + f"delta = {question.delta:g} (local: 0)."
-    )
-    return Sheet(
-        title=f"What to expect of {question.rows:,} rows, {what}, label noise {question.noise:g}",
-        columns=columns,
-        rows=rows,
-        lines=[i for i, line in enumerate(answers) if line.trust == "none"],
-        note=note,
-        caption="Error against the number of rows; dashed: the limit. Both axes are logarithmic.",
-        question={**vars(question), "target": target},
-        answers=[vars(line) for line in answers],
-    )
-
-
-def _short(ratio: float) -> str:
-    return f"{ratio:.2f}" if ratio < 10 else f"{ratio:,.0f}"
-
-
-def _count(rows: float) -> str:
-    if math.isinf(rows):
-        return "too many"
-    digits = 10 ** max(math.floor(math.log10(rows)) - 1, 0)  # two significant digits
-    return f"{math.ceil(rows / digits) * digits:,.0f}"
-
-
-def figure(
-    path: Path,
-    question: Question,
-    epsilons: Sequence[float],
-    trusts: Sequence[str],
-    target: float | None = None,
-    tick: Callable[[], object] = lambda: None,
-    factors: Mapping[tuple[str, float], float] | None = None,
-) -> None:
-    """Error against the number of rows: least squares, private, and the limit.
-
-    `factors` correct the formula for a trust and an epsilon, as fits to the question's rows do. No
-    curve lies below least squares, and none above that of a smaller epsilon.
-    """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    X = question.covariates
-    sigma = question.noise
-    n = np.unique(np.geomspace(max(10, question.rows / 30), 30 * question.rows, POINTS).astype(int))
-    picture, axes = plt.subplots(
-        1, len(trusts), figsize=(6.2 * len(trusts), 4.2), constrained_layout=True, squeeze=False
-    )
-    for axis, trust in zip(axes[0], trusts, strict=True):
-        plain = np.array([expected_error(X, int(k), label_noise=sigma) for k in n])
-        axis.loglog(n, plain, color="black", label="without privacy")
-        smaller = np.full(len(n), math.inf)  # error at the epsilon before
-        for epsilon, colour in zip(epsilons, COLOURS * len(epsilons), strict=False):
-            factor = (factors or {}).get((trust, epsilon), 1.0)
-            private = []
-            limit = []
-            for k in map(int, n):
-                formula = expected_error(
-                    X, k, epsilon, question.delta, trust=trust, label_noise=sigma
-                )
-                private.append(factor * formula)
-                limit.append(error_limit(X, k, epsilon, trust=trust, label_noise=sigma))
-                tick()
-            smaller = np.minimum(np.maximum(private, plain), smaller)
-            axis.loglog(n, smaller, color=colour, label=f"epsilon = {epsilon:g}")
-            axis.loglog(n, limit, "--", color=colour, linewidth=0.9)
-        axis.plot([], [], "--", color="grey", linewidth=0.9, label="limit (scale)")
-        axis.axvline(question.rows, color="grey", linewidth=0.6)
-        if target is not None:
-            axis.axhline(target, color="grey", linewidth=0.6)
-        axis.set(xlabel="rows", ylabel="mean absolute error", title=f"{trust} trust")
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False)
-    picture.savefig(path, dpi=110)
-    plt.close(picture)

@@ -17,11 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
+from discreet.audit.pool import process_pool
 from discreet.experiments.cells import Record, read_record, run_cell, write_atomically
 from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.results import Results
+from discreet.experiments.source import digest
 from discreet.experiments.tasks import cells_of, check
-from discreet.processes import process_pool
 
 Watch = Callable[[Cell, Record], object]  # told of every finished cell, old ones first
 
@@ -143,7 +144,7 @@ def _far(
         from discreet.distributed.cluster import results_of
     except ImportError:
         raise ValueError("--cluster needs Dask: pip install 'discreet[distributed]'") from None
-    for cell, record in results_of(partial(_run_far, run), cells, cluster):
+    for cell, record in results_of(partial(_run_far, run), cells, cluster, digest):
         write_atomically(folder / f"{cell.key}.json", json.dumps(record))
         yield cell, record
 

@@ -1,26 +1,22 @@
-"""What a forecast says, for all its readers: a table in the terminal, a page, a file of numbers."""
+"""A forecast from question to readers: a table in the terminal, a picture, a page, numbers."""
 
 import base64
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from discreet import __version__
-from discreet.experiments.markup import (
-    assert_new,
-    figure,
-    page,
-    paragraph,
-    table,
-    versions,
-    write_new,
-)
+from discreet.arrays import one_of, positive
+from discreet.experiments.pages import assert_new, render, write_new
+
+COLOURS = ("#c9a227", "#5b8e7d", "#2f4b7c", "#a05195", "#d45087")  # of budgets
+Setting = tuple[str, float]  # trust and epsilon; ("none", inf) is without privacy
 
 
 @dataclass(frozen=True)
@@ -84,21 +80,13 @@ class Sheet:
 
     def html(self, picture: bytes) -> str:
         """The page; the picture is a PNG."""
-        rows = [
-            (i - 1 in self.lines, *map(escape, row))
-            for i, row in enumerate(self.rows)
-        ]  # fmt: skip
-        data = base64.b64encode(picture).decode()
-        image = f'<img src="data:image/png;base64,{data}" alt="{escape(self.caption)}">'
-        parts = [
-            f"<h1>{escape(self.title)}</h1>",
-            paragraph("A forecast from what is public: no private row was read for it."),
-            table(self.columns, rows, right=range(len(self.columns))),
-            f'<p class="note">{escape(self.note)}</p>',
-            figure(image, self.caption),
-            f"<h2>Made with</h2>{table(('', ''), versions(), right=())}",
-        ]
-        return page(self.title, parts)
+        return render(
+            "forecast.html",
+            title=self.title,
+            sheet=self,
+            lines=[i + 1 for i in self.lines],
+            picture=base64.b64encode(picture).decode(),
+        )
 
     def record(self) -> dict[str, Any]:
         """Plain values; an infinite number is the string "inf"."""
@@ -127,3 +115,83 @@ def plain(item: Any) -> Any:
     if isinstance(item, float) and math.isinf(item):
         return "inf"
     return item
+
+
+class Question(Protocol):
+    """What is forecast, and how its answers are told: of a regression or of a bandit."""
+
+    @property
+    def trusts(self) -> tuple[str, ...]:
+        """From whoever holds the data to nobody."""
+
+    @property
+    def axes(self) -> tuple[str, str]:
+        """What the picture shows."""
+
+    def work(self, settings: Sequence[Setting]) -> int:
+        """How often `answers` and `draw` will tick."""
+
+    def answers(self, settings: Sequence[Setting], tick: Callable[[int], object]) -> Sequence[Any]:
+        """One for each setting."""
+
+    def sheet(self, answers: Sequence[Any]) -> Sheet:
+        """The answers in a table."""
+
+    def draw(
+        self, axis: Any, trust: str, answers: Sequence[Any], tick: Callable[[int], object]
+    ) -> None:
+        """The answers under one trust in a picture; both axes will be logarithmic."""
+
+
+def run(question: Question, epsilons: Sequence[float], *, trust: str | None, files: Files) -> None:
+    """Forecast, print the table, save the figure and what else is asked for."""
+    first, *_, last = question.trusts
+    named = {None: (first,), "both": (first, last), "all": question.trusts}
+    if trust is not None:
+        one_of("trust", trust, (*question.trusts, "both", "all"))
+    trusts = named.get(trust) or (str(trust),)
+    budgets = sorted({positive("epsilon", each) for each in epsilons})
+    settings = [("none", math.inf), *((each, e) for each in trusts for e in budgets)]
+    files.prepare()
+    with _progress(question.work(settings)) as tick:
+        answers = question.answers(settings, tick)
+        draw(files.figure, question, trusts, answers, tick)
+    question.sheet(answers).tell(files)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[int], object]]:
+    """A bar while forecasts are made, on a terminal only."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("forecasting", total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def draw(
+    path: Path,
+    question: Question,
+    trusts: Sequence[str],
+    answers: Sequence[Any],
+    tick: Callable[[int], object] = lambda done: None,
+) -> None:
+    """The picture: a panel for each trust."""
+    from matplotlib.figure import Figure
+
+    from discreet.experiments.figures import logarithmic
+
+    picture = Figure(figsize=(6.2 * len(trusts), 4.2), layout="constrained")
+    axes = picture.subplots(1, len(trusts), squeeze=False, sharey=True)[0]
+    for axis, trust in zip(axes, trusts, strict=True):
+        question.draw(axis, trust, answers, tick)
+        x, y = question.axes
+        axis.set(xlabel=x, ylabel=y, title=f"{trust} trust")
+        axis.label_outer()
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False)
+    for axis in axes:
+        logarithmic(axis, "xy")
+    picture.savefig(path, dpi=110)

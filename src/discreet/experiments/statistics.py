@@ -8,6 +8,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array
+from discreet.words import fixed
 
 COVERED = 0.95  # probability that one more value lies in the interval for it
 
@@ -61,8 +62,8 @@ class Slope(NamedTuple):
     error: float  # its standard error
 
     def __str__(self) -> str:
-        shown = f"{self.value:.2f}" + (f" ± {2 * self.error:.2f}" if self.error > 0.005 else "")
-        return "-" if self.value != self.value else shown.replace("-", "\N{MINUS SIGN}")
+        spread = f" ± {fixed(2 * self.error, 2)}" if self.error > 0.005 else ""
+        return fixed(self.value, 2) + spread
 
 
 def slope(x: Sequence[float], runs: Sequence[Array | float]) -> Slope:

@@ -13,9 +13,9 @@ from discreet.bandits.linear import MANY
 from discreet.environments import WORLDS, World, generators, play, world
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.own import made, needs, offered, own, promise
+from discreet.experiments.source import data_digest
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
-from discreet.source import data_digest
 
 _GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
           "noise", "n_actions", "blocks")  # fmt: skip

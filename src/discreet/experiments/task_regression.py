@@ -21,7 +21,7 @@ HELD_OUT = 0.2  # of a table's rows; as many rows again for a synthetic one, at 
 MOST = 10_000
 FEWEST = 50  # rows to begin a curve with
 _GIVEN = ("epsilon", "delta", "norm_bound", "label_bound", "fit_intercept", "public_X",
-          "bounds_from", "noise", "random_state")  # fmt: skip
+          "noise", "random_state")  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ the bandit for real people. A hold-out plays blindly, and the policy is held aga
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 from discreet.bandits import Holdout, LinearBandit
 from discreet.bandits.predictions import Effect
@@ -14,8 +13,9 @@ from discreet.bandits.value import Interval, Value
 from discreet.environments import generators, play
 from discreet.environments.randhie import randhie_world
 from discreet.experiments import figures
-from discreet.experiments.markup import figure, paragraph, table
+from discreet.experiments.pages import render
 from discreet.privacy import SeededNoise
+from discreet.words import percent
 
 HELD_OUT = 0.05
 SHOWN = 6  # effects
@@ -54,7 +54,7 @@ class Worth:
         clear = self.clear
         learnt = "No effect is clear yet."
         if clear:
-            named = "; ".join(f"{each.name} {_percent(each.effect, '+')}%" for each in clear[:3])
+            named = "; ".join(f"{each.name} {percent(each.effect, 0, '+')}" for each in clear[:3])
             learnt = f"Clearest effects on the chance that a plan suits: {named}."
         return [*sentences, learnt]
 
@@ -66,26 +66,8 @@ class Worth:
 
     def html(self) -> str:
         """A section of a page."""
-        rows = [
-            (
-                False,
-                escape(each.name),
-                f"{each.effect:+.3f}",
-                f"{each.low:+.3f} to {each.high:+.3f}",
-            )
-            for each in self.clear[:SHOWN]
-        ]
-        parts = [
-            "<h2>What it is worth, from released numbers alone</h2>",
-            *map(paragraph, self.sentences),
-            figure(figures.worth(self.values),
-                   "Mean reward under the policy and of the hold-out after each release, with "
-                   "intervals that hold for all releases together."),
-        ]  # fmt: skip
-        if rows:
-            columns = ("what counts", "effect on the chance", "95%")
-            parts.append(table(columns, rows, right=(1, 2)))
-        return "\n".join(parts)
+        picture = figures.worth(self.values)
+        return render("worth.html", worth=self, picture=picture, effects=self.clear[:SHOWN])
 
 
 def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
@@ -107,9 +89,5 @@ def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
 
 
 def _share(interval: Interval) -> str:
-    low, high = _percent(interval.low), _percent(interval.high)
-    return f"{_percent(interval.estimate)}% ({low} to {high}%)"
-
-
-def _percent(part: float, sign: str = "") -> str:
-    return f"{100 * part:{sign}.0f}".replace("-", "\N{MINUS SIGN}")
+    low = percent(interval.low).removesuffix("%")
+    return f"{percent(interval.estimate)} ({low} to {percent(interval.high)})"

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import asdict, dataclass, replace
+from secrets import token_hex
 from typing import Any, Never
 
 import numpy as np
@@ -16,7 +17,8 @@ from discreet.local.state import PublicState
 from discreet.privacy import Crowd, Guarantee, Noise
 from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.noise import source
-from discreet.state.claims import Live
+from discreet.state.claims import Live, resume, taken
+from discreet.state.values import Part
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Promise:
             )
 
 
-class Device:
+class Device(Part):
     """One person's device: it sends at most `contributions` reports, one for each record.
 
     The limits are the person's own: no server sets epsilon, nor delta. What else is not stated is
@@ -107,7 +109,8 @@ class Device:
     report will cost, and answers once in each window.
 
     A device that restarts needs the limits and the number of reports that it has sent: keep
-    `memory()` and pass it on, `Device(state, **memory)`.
+    `memory()` and pass it on, `Device(state, **memory)`. One memory restarts one device, which then
+    takes the place of the one before.
 
     state           what the server published, checked (`PublicState.from_dict`)
     epsilon         of everything that this device will ever send; inf: bare records
@@ -122,6 +125,7 @@ class Device:
     minimum         where reports are shuffled, the least of a planned batch that may be released
     sent            reports sent before
     answered        the last window that was answered, where reports are shuffled
+    run             the name of a device that goes on here, from its memory
     seed            of the public coins: which question is answered. Where reports are shuffled the
                     question is hidden too, and its coin comes from `noise`
     noise           of the reports; None is the operating system's entropy
@@ -152,6 +156,7 @@ class Device:
         minimum: float | None = None,
         sent: int = 0,
         answered: int = -1,
+        run: str = "",
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
@@ -183,31 +188,34 @@ class Device:
         self.promise.check(state)
         self.sent = integer("sent", sent, least=0)
         self.answered = integer("answered", answered, least=-1)
-        self._state = state
+        self._public = state
         self._rng = np.random.default_rng(seed)
         self._noise = source(noise)
         self._live = Live()
+        self._run = run or token_hex(8)
+        if run:
+            resume(run, self._encoded(), self)
 
     @property
     def state(self) -> PublicState:
         """What this device answers to."""
-        return self._state
+        return self._public
 
     @property
     def guarantee(self) -> Guarantee:
         """What the person is promised."""
-        return local_guarantee(self._state, self._noise, sent=self.sent > 0)
+        return local_guarantee(self._public, self._noise, sent=self.sent > 0)
 
     def update(self, state: PublicState) -> None:
         """Follow a newer state, within the limits of this device."""
         _expect_state(state)
         self.promise.check(state)
         with self._live:
-            if state.window < self._state.window:
+            if state.window < self._public.window:
                 raise ValueError(
                     "expected a newer state: window numbers only grow; the state is refused"
                 )
-            self._state = state
+            self._public = state
 
     def answer(self, features: ArrayLike, outcome: float) -> Report:  # (d,)
         """The report of one record."""
@@ -221,6 +229,11 @@ class Device:
 
     def memory(self) -> dict[str, Any]:
         """What a restarted device must be given; plain values."""
+        with self._live.looking():
+            taken(self, self._encoded())
+            return {**self._encoded(), "run": self._run}
+
+    def _encoded(self) -> dict[str, Any]:
         limits = asdict(self.promise)
         del limits["dim"]
         return {**limits, "sent": self.sent, "answered": self.answered}
@@ -230,7 +243,7 @@ class Device:
 
         Counted before it is sent: an interruption costs a report, and never sends two.
         """
-        state = self._state
+        state = self._public
         if self.sent >= self.promise.contributions:
             raise ValueError(f"this device has sent its {self.sent} report(s): no budget is left")
         if state.batch is not None:

@@ -22,6 +22,7 @@ from discreet.local.report import (
 from discreet.local.state import PublicState
 from discreet.privacy import Crowd, Guarantee, Noise, Release
 from discreet.privacy.noise import source
+from discreet.state.claims import Live
 
 UNPROTECTED = (
     "that a report was sent, when, and which question it answers",
@@ -54,6 +55,8 @@ class Server(ABC, Generic[State, Belief]):
     """
 
     def __init__(self, state: State | None, belief: Belief) -> None:
+        if not hasattr(self, "_live"):
+            self._live = Live()
         self.taken = 0  # reports
         self.refused = 0
         self._published = state
@@ -85,23 +88,25 @@ class Server(ABC, Generic[State, Belief]):
 
     def take_many(self, reports: Iterable[Report]) -> int:
         """Add reports; returns how many were left out. What is none is left out alone."""
-        self._expect_single()
-        before = self.refused
-        for report in reports:
-            state = self._published
-            kept = np.empty(0) if state is None else one_answer(report, state)
-            self._add(report, kept, 1)
-        return self.refused - before
+        with self._live:
+            self._expect_single()
+            before = self.refused
+            for report in reports:
+                state = self._published
+                kept = np.empty(0) if state is None else one_answer(report, state)
+                self._add(report, kept, 1)
+            return self.refused - before
 
     def take_answers(self, answers: Iterable[Answers]) -> int:
         """Add what many people answered in this process; returns how many were left out."""
-        self._expect_single()
-        before = self.refused
-        for some in answers:
-            state = self._published
-            kept = np.empty(0) if state is None else possible(some, state)
-            self._add(some, kept, len(some.values))
-        return self.refused - before
+        with self._live:
+            self._expect_single()
+            before = self.refused
+            for some in answers:
+                state = self._published
+                kept = np.empty(0) if state is None else possible(some, state)
+                self._add(some, kept, len(some.values))
+            return self.refused - before
 
     def _add(self, told: Report | Answers, kept: Array, sent: int) -> None:
         if len(kept):
@@ -111,15 +116,16 @@ class Server(ABC, Generic[State, Belief]):
 
     def take_sum(self, window: int, question: str, reports: ReportSum, refused: int) -> int:
         """Add reports that were checked and added up elsewhere; returns how many were left out."""
-        self._expect_single()
-        left_out = reports.count
-        is_open = self._published is not None and window == self._published.window
-        if is_open and question in self._sums:
-            self._sums[question].merge(reports)
-            left_out = 0
-        self.taken += reports.count - left_out
-        self.refused += refused + left_out
-        return refused + left_out
+        with self._live:
+            self._expect_single()
+            left_out = reports.count
+            is_open = self._published is not None and window == self._published.window
+            if is_open and question in self._sums:
+                self._sums[question].merge(reports)
+                left_out = 0
+            self.taken += reports.count - left_out
+            self.refused += refused + left_out
+            return refused + left_out
 
     def aggregate(self, batch: Iterable[Report] | BatchSum) -> bool:
         """Take the shuffled batch of the open window; False if it was dropped.
@@ -128,20 +134,26 @@ class Server(ABC, Generic[State, Belief]):
         minimum of its state the batch is dropped whole and nothing changes but `refused`; so is a
         second one of a window.
         """
-        state = self.ask()
-        if state.batch is None:
-            raise ValueError("reports of this state are not shuffled: use take")
-        if not isinstance(batch, BatchSum):
-            batch = BatchSum.empty(state).plus(batch, state)
-        fits = batch.window == state.window and not self.holds_batch
-        if not fits or batch.count < state.batch.minimum:
-            self.refused += batch.count + batch.refused
-            return False
-        released = (*self._batches, batch_release(state))
-        taken = self.taken + batch.count
-        refused = self.refused + batch.refused
-        self._sums, self._batches, self.taken, self.refused = batch.sums, released, taken, refused
-        return True
+        with self._live:
+            state = self.ask()
+            if state.batch is None:
+                raise ValueError("reports of this state are not shuffled: use take")
+            if not isinstance(batch, BatchSum):
+                batch = BatchSum.empty(state).plus(batch, state)
+            fits = batch.window == state.window and not self.holds_batch
+            if not fits or batch.count < state.batch.minimum:
+                self.refused += batch.count + batch.refused
+                return False
+            released = (*self._batches, batch_release(state))
+            taken = self.taken + batch.count
+            refused = self.refused + batch.refused
+            self._sums, self._batches, self.taken, self.refused = (
+                batch.sums,
+                released,
+                taken,
+                refused,
+            )
+            return True
 
     @property
     def batches(self) -> tuple[Release, ...]:
@@ -155,16 +167,17 @@ class Server(ABC, Generic[State, Belief]):
 
     def close(self) -> State | None:
         """End the window: learn from its sums, and publish the next questions (None: the end)."""
-        if self._published is None:
-            raise ValueError("all windows are closed; read the estimate")
-        belief, state = self._learn()
-        # All or nothing: an interrupted close has learned nothing and can be repeated.
-        self._belief, self._published, self._sums = (
-            belief,
-            state,
-            {} if state is None else empty_sums(state),
-        )
-        return state
+        with self._live:
+            if self._published is None:
+                raise ValueError("all windows are closed; read the estimate")
+            belief, state = self._learn()
+            # All or nothing: an interrupted close has learned nothing and can be repeated.
+            self._belief, self._published, self._sums = (
+                belief,
+                state,
+                {} if state is None else empty_sums(state),
+            )
+            return state
 
     @abstractmethod
     def _learn(self) -> tuple[Belief, State | None]:

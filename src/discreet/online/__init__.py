@@ -1,6 +1,5 @@
 """Online learning with losses, less is better: full information, adversarial and convex bandits."""
 
-from discreet.moved import moved_names
 from discreet.online.adversarial import AdversarialBandit
 from discreet.online.barrier import BarrierBandit
 from discreet.online.doubling import Doubling
@@ -18,11 +17,3 @@ __all__ = [
     "PrivateReduction",
     "ProjectionFreeBandit",
 ]
-
-__getattr__ = moved_names(
-    __name__,
-    {
-        "SparseBandit": "discreet.bandits:SparseBandit",
-        "StreamingFrankWolfe": "discreet.optimization:StreamingFrankWolfe",
-    },
-)

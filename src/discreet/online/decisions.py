@@ -43,7 +43,7 @@ class LossDecision:
 
     def is_sealed_by(self, key: str) -> bool:
         """Whether the learner that has this key made it."""
-        return key == self.__dict__["_key"]
+        return bool(key == self.__dict__["_key"])
 
 
 def seal(key: str, record: dict[str, Any]) -> str:

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Array, integer, integer_or_none, numbers, public_bound, within
 from discreet.domains import Domain
 from discreet.domains.base import as_domain
-from discreet.moved import Renamed
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
@@ -107,8 +106,6 @@ class PrivateLeader(Stateful, ABC):
     def std(self, t: ArrayLike) -> Any:
         """The standard deviation of the privacy noise in each coordinate of the sum of t losses."""
         return self._sums.std(t)
-
-    deviation = Renamed("std")
 
     def decide(self) -> Array:  # (n,)
         """The decision of the coming round; reads nothing but the private sum."""

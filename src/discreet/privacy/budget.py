@@ -125,11 +125,6 @@ class ContributionLimiter(Stateful):
             self._seen[key] = count + 1
             return True
 
-    def remaining(self, user: str | bytes | int) -> int:
-        """How many rounds this person has left."""
-        with self._live:
-            return self.contributions - self._seen.get(self._key(user), 0)
-
     def _validate(self) -> None:
         if not isinstance(self._salt, bytes) or not self._salt:
             raise damaged("salt")

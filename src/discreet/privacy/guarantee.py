@@ -1,9 +1,8 @@
 """The computed promise: machine readable, and in plain words."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import weaknesses
@@ -26,29 +25,6 @@ _RECORDS = {  # what one person contributes: one of it, and what is in it
     "round": "one round: its features and its feedback, whatever they were",
     "row": "one row: its features and its label, whatever they were",
 }
-
-
-class Report(Protocol):
-    """An audit that knows how to write itself down."""
-
-    @property
-    def attack(self) -> str:
-        """The name of the attack; it begins with that of what was attacked."""
-
-    @property
-    def claim(self) -> float:
-        """The epsilon that was attacked, at `delta`."""
-
-    @property
-    def delta(self) -> float:
-        """Of the claim."""
-
-    @property
-    def contributions(self) -> int:
-        """Rounds, rows or reports of one person that the attack replaced."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Lower bound, method, number of runs, confidence, code version."""
 
 
 # What local privacy does not promise where device and learner are simulated together.
@@ -84,7 +60,6 @@ class Guarantee:
     unprotected: tuple[str, ...] = ()  # what is not promised, in words
     reference: str = ""  # where the method comes from
     neighbours: str = "replace-one"  # which data sets are told apart
-    audits: tuple[Mapping[str, Any], ...] = ()  # results of audits
     visits: str = ""  # of a person, that count: "first" or "all"; "" where a record is protected
     record: str = "round"  # what one person contributes: "round" or "row"
     crowd: Crowd | None = None  # what batches are counted on for, under shuffled trust
@@ -158,35 +133,6 @@ class Guarantee:
         found = k * max(shuffled_epsilon(delta / k, *each) for each in distinct)
         return min(pure, found, self.epsilon if delta >= self.delta else math.inf)
 
-    def with_audit(self, report: Report, of: object) -> "Guarantee":
-        """The same promise with one more attack on record.
-
-        `of` is the learner or mechanism that gave this promise. The attack must fit it: its name
-        begins with the class (of "LinearBandit", "linear bandit, ..."), and it was made at the
-        epsilon, delta, trust and contributions promised here.
-        """
-        given = getattr(of, "guarantee", None) or getattr(of, "guarantee_", None)
-        if given is None or replace(self, audits=()) != given:
-            raise ValueError(
-                f"this promise is not that of the {type(of).__name__} given; call "
-                "learner.guarantee.with_audit(report, learner)"
-            )
-        promised = (self.epsilon, self.delta)
-        if (report.claim, report.delta) != promised:
-            raise ValueError(
-                f"the attack was made on epsilon = {report.claim:g}, delta = {report.delta:g}, and "
-                f"epsilon = {self.epsilon:g}, delta = {self.delta:g} is promised; attack that"
-            )
-        if (
-            not is_attack_on(report.attack, type(of).__name__, self.trust)
-            or report.contributions != self.contributions
-        ):
-            raise ValueError(
-                f"the attack {report.attack!r} is not one on {type(of).__name__} under "
-                f"{self.trust} trust with contributions = {self.contributions}; see: discreet audit"
-            )
-        return replace(self, audits=(*self.audits, report.to_dict()))
-
     def to_dict(self) -> dict[str, Any]:
         """A stable, versioned, JSON-ready record of the promise."""
         record = {
@@ -201,7 +147,7 @@ class Guarantee:
             "releases": [release.to_dict() for release in self.releases],
             "unprotected": list(self.unprotected),
             "reference": self.reference,
-            "audits": [dict(audit) for audit in self.audits],
+            "audits": [],  # a dossier shows them
         }
         if self.crowd is not None:
             record["local_epsilon"] = plain(self.local_epsilon)
@@ -217,13 +163,6 @@ class Guarantee:
         parts += [f"WEAK: {weakness}." for weakness in weaknesses(self.epsilon, self.delta)]
         if self.unprotected:
             parts.append("Not protected: " + "; ".join(self.unprotected) + ".")
-        for audit in self.audits:
-            parts.append(
-                f"Attacked {audit['runs']:,} times ({audit['attack']}; {audit['method']}): "
-                f"{audit['verdict']}. The attack proves epsilon of at least "
-                f"{audit['lower_bound']:.3g} at delta = {audit['delta']:g}, with "
-                f"{audit['confidence']:.4g} confidence; that it proves no more proves nothing."
-            )
         return "\n".join(filter(None, [*parts, self._method()]))
 
     def _method(self) -> str:
@@ -304,29 +243,6 @@ def _times(epsilon: float) -> str:
         digits = 1 - math.floor(math.log10(math.expm1(epsilon)))
     rounded = math.ceil(odds * 10.0**digits - 1e-6) / 10.0**digits
     return f"{rounded:.{max(digits, 0)}f} times as likely"
-
-
-def is_attack_on(attack: str, learner: str, trust: str) -> bool:
-    """Whether an attack of this name is one on such a class under such trust.
-
-    >>> is_attack_on("linear bandit sgd", "LinearBandit", "joint")
-    True
-    >>> is_attack_on("ftrl", "FTPL", "central")
-    False
-    >>> is_attack_on("local regression gram report", "PrivateLinearRegression", "local")
-    True
-    """
-    words = "".join(mark for mark in attack.lower() if mark.isalnum())
-    name = learner.lower()
-    names = [name, name.removeprefix("private")]
-    if trust == "local":  # "local regression" is private linear regression under local trust
-        names.append("local" + names[1].removeprefix("linear"))
-    other = {"local": "central", "central": "local", "joint": "local", "shuffled": "central"}[trust]
-    return (
-        words.startswith(tuple(names))
-        and other not in words.removeprefix(name)
-        and ("shuffled" in words) == (trust == "shuffled")
-    )
 
 
 def _costs(group: list[Release]) -> list[tuple[float, float, float]]:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, finite_range, within
-from discreet.moved import Renamed
 from discreet.privacy.channel import Channel, heads, odds_below
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
@@ -176,14 +175,10 @@ class _NumberChannel(Channel):
     def std(self) -> float:
         """The largest root-mean-square error of a report."""
 
-    deviation = Renamed("std")
-
     @property
     def report_bound(self) -> float:
         """The largest distance of a report from the middle."""
         return self._bound * self._half
-
-    reach = Renamed("report_bound")
 
     @property
     def second_moment(self) -> float:

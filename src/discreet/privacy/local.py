@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, within
-from discreet.moved import Renamed
 from discreet.privacy.channel import GRID, Channel
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
@@ -81,16 +80,9 @@ class BallChannel(Channel):
         self.radius = 1 / ((p / q - (1 - p) / (1 - q)) * partial)
 
     @property
-    def high(self) -> float:
-        """The fraction of the sphere that a record makes more likely, for `shuffled_delta`."""
-        return self._inside_q
-
-    @property
     def std(self) -> float:
         """The largest root-mean-square error of a report, per coordinate."""
         return 0.0 if self.off else self.radius / math.sqrt(self.dim)
-
-    deviation = Renamed("std")
 
     def privatize(
         self, V: ArrayLike, noise: Noise | None = None, *, clip: bool = False

@@ -5,11 +5,10 @@
     laplace               exp(-|z|_1 / s),         s = D / epsilon,    D in l1
     k_norm                exp(-|z| / s),           s = D / epsilon,    D in l1, l2 or linf
     select                argmax(score + Gumbel(s)), s = 2 D / epsilon, D for each score
-    generalized_gaussian  exp(-|z|_r^2 / (2 s^2)), D in l_q
 
 The sensitivity is for everything one person contributes. A mechanism that is given a `ledger` asks
 it before any noise is drawn and books its release last, when the value is ready: a draw that failed
-costs nothing. An infinite mu, epsilon or rho means no noise, and the record says so.
+costs nothing. An infinite mu or epsilon means no noise, and the record says so.
 """
 
 import functools
@@ -216,71 +215,6 @@ def select(
     if release.scale == 0:
         return _book(ledger, int(np.argmax(signed)), release)
     return _book(ledger, noise.select(signed, release.scale), release)
-
-
-def generalized_gaussian(
-    value: ArrayLike,
-    *,
-    sensitivity: float,
-    q: float,
-    rho: float,
-    noise: Noise | None = None,
-    ledger: Ledger | None = None,
-    what: str = "vector",
-    scope: str | None = None,
-) -> Released:
-    """`value` + noise of density exp(-|z|_r^2 / (2 s^2)), sensitivity in l_q, q >= 2: rho-zCDP.
-
-    |.|_r^2 / 2 is (r-1)-smooth in |.|_r, so a move of D in l_r costs rho = (r-1) D^2 / (2 s^2);
-    r = max(2, min(q, ln d)), and |x|_r <= d^(1/r - 1/q) |x|_q. At q = 2 this is Gaussian noise.
-    (Bassily, Guzman, Nandi 2021; constants recomputed.)
-
-    >>> from discreet.privacy import SeededNoise
-    >>> _, release = generalized_gaussian([0.0] * 50, sensitivity=1.0, q=math.inf, rho=0.5,
-    ...                                   noise=SeededNoise(0))
-    >>> release.rho, release.norm
-    (0.5, 'l3.91202')
-    """
-    array = finite("value", value)
-    noise = source(noise)
-    sensitivity = positive("sensitivity", sensitivity)
-    rho = positive("rho", rho, allow_inf=True)
-    if not q >= 2:
-        raise ValueError(f"q must be at least 2, got {q!r}; below 2 the l2 norm is the smaller")
-    dim = array.size
-    r = max(2.0, min(q, math.log(dim)))
-    # |x|_r <= d^(1/r - 1/q) |x|_q, because r <= q.
-    sensitivity *= dim ** (1 / r - 1 / q)
-    scale = sensitivity * math.sqrt((r - 1) / (2 * rho))
-    if r == 2:  # Gaussian noise, of mu^2 = 2 rho
-        return gaussian(
-            value,
-            sensitivity=sensitivity,
-            mu=math.sqrt(2 * rho),
-            noise=noise,
-            ledger=ledger,
-            what=what,
-            scope=scope,
-        )
-    release = Release.concentrated(
-        mechanism="generalized gaussian",
-        norm=f"l{r:g}",
-        rho=rho,
-        sensitivity=sensitivity,
-        scale=scale,
-        what=what,
-        sampler=noise.sampler("generalized gaussian"),
-        scope=scope,
-    )
-    _check(ledger, release)
-    if scale == 0:
-        return _book(ledger, array.copy(), release)
-    # Direction by the cone measure, density exp(-|g|^r) normalised; |z|_r^2 ~ 2 s^2 Gamma(d/2).
-    signs = np.where(noise.uniform(dim) < 0.5, -1.0, 1.0)
-    direction = signs * noise.gamma(1 / r, dim) ** (1 / r)
-    direction /= np.sum(np.abs(direction) ** r) ** (1 / r)
-    radius = scale * math.sqrt(2 * noise.gamma(dim / 2, 1)[0])
-    return _book(ledger, array + (radius * direction).reshape(array.shape), release)
 
 
 def k_norm_name(norm: str) -> str:

@@ -62,11 +62,6 @@ def unpublished() -> Iterator[None]:
         _inside.reset(outside)
 
 
-def is_unpublished() -> bool:
-    """Whether this runs inside `unpublished`."""
-    return _inside.get()
-
-
 def observe(kind: str, value: Any, release: Release | None = None) -> None:
     """Tell the observer, if there is one, that this value is published now."""
     if _observer is not None and not _inside.get() and (kind in _kinds or not _kinds):

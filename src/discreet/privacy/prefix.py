@@ -17,7 +17,6 @@ from discreet.arrays import (
     shortened,
     within,
 )
-from discreet.moved import Renamed
 from discreet.privacy.budget import Budget
 from discreet.privacy.calibration import Calibration, Task, best_calibration
 from discreet.privacy.guarantee import Guarantee
@@ -226,8 +225,6 @@ class PrefixSum(Stateful):
             if rounds.ndim
             else float(growth) * self._calibration.unit
         )
-
-    deviation = Renamed("std")
 
     def _config(self) -> dict[str, Any]:
         return {**super()._config(), "mechanism": encode(self._asked)}

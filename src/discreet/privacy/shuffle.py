@@ -19,27 +19,19 @@ part of X becomes the mass a at L - t and b at 1 - L t. Counting the mass min(a,
 was at 0, mass and mean stay what they were, and all of it lay between these two ends: the sum grows
 in convex order, and so does E(.)_+. At the end sum a = sum b = 1/(L + 1), which is the formula.
 
-A channel with two levels (density g L on a fraction q of all reports, g on the rest) has the larger
-blanket w = g: then L - t, -(L t - 1) and -(t - 1) have probabilities g q, g q and g (1 - 2 q). Two
-records whose likely reports overlap, and mixtures (a vector inside the ball), are below that in
-convex order.
-
 Needs    one channel for all, one report each, no report that reacts to others of its batch.
 Gives    the promise for the number of *honest* reports that arrived, against all but the relay.
          Batches of other people cost nothing more, even if their channels depend on this one.
 
 Reference: Balle, Bell, Gascon, Nissim (2019), the privacy blanket; Feldman, McMillan, Talwar
-(2021), the clones, which this is below. Composition: Doroshenko et al. (2022), connect the dots;
-for batches of different sizes `batch_keeps_promise`.
+(2021), the clones, which this is below. Composition: `batch_keeps_promise`.
 """
 
 import functools
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
-from dp_accounting.pld import pld_pmf
 from scipy.stats import binom
 
 from discreet.arrays import Array, integer, positive
@@ -49,22 +41,15 @@ _ROUNDING = 1e-9  # relative, of every delta: far above the error that 40 digits
 _WIDTH = 12.0  # standard deviations of a binomial that are summed; the rest counts in full
 _LARGEST = 25.0  # epsilon_0 of any channel
 _EDGES = 3000  # of the blocks of a binomial with more values than twice that
-_BLOCKS = 60  # of a binomial that only lowers the sum
-_CROWD = 10**5  # beyond it a channel's own blanket brings nothing
-_DOTS = 200  # of the curve delta(epsilon) that is composed, on each side of 0
 _POINTS = 60  # of the curve delta(epsilon) that is compared with a Gaussian one
 _TAIL = 0.1  # of delta, for what no Gaussian covers
 
 
-def shuffled_delta(
-    epsilon: float, local_epsilon: float, n: int, *, high: float | None = None
-) -> float:
+def shuffled_delta(epsilon: float, local_epsilon: float, n: int) -> float:
     """A delta such that one of n shuffled reports is (epsilon, delta)-DP.
 
     local_epsilon  what each report costs by itself
     n              honest reports in the batch
-    high           fraction of all reports that a channel of two levels makes likely
-                   (`BallChannel.high`); None for any channel
 
     >>> round(shuffled_delta(1.0, 5.47, 10_000) * 1e6, 2)
     1.0
@@ -75,73 +60,27 @@ def shuffled_delta(
     n = integer("n", n)
     if epsilon >= local_epsilon:
         return 0.0
-    fraction = None if high is None else _fraction(high)
-    if fraction is None or n > _CROWD:
-        delta = _any_channel(epsilon, local_epsilon, n)
-    else:
-        delta = _two_levels(epsilon, local_epsilon, n, fraction)
-    return min(1.0, delta * (1 + _ROUNDING))
+    return min(1.0, _delta_of_any_channel(epsilon, local_epsilon, n) * (1 + _ROUNDING))
 
 
-def shuffled_epsilon(
-    delta: float, local_epsilon: float, n: int, *, reports: int = 1, high: float | None = None
-) -> float:
-    """An epsilon such that `reports` of one person, each in a batch of n, are (epsilon, delta)-DP.
+def shuffled_epsilon(delta: float, local_epsilon: float, n: int) -> float:
+    """An epsilon such that one of n shuffled reports is (epsilon, delta)-DP.
 
     >>> round(shuffled_epsilon(1e-6, 5.47, 10_000), 2)
     1.0
-    >>> round(shuffled_epsilon(1e-6, 5.47, 10_000, reports=3), 2)  # 3.0 if epsilons were added
-    1.71
     """
     delta = _delta(delta)
     local_epsilon = _local(local_epsilon)
-    reports = integer("reports", reports)
-    if reports == 1:
-        return _smallest(
-            lambda e: shuffled_delta(e, local_epsilon, n, high=high), delta, local_epsilon
-        )
-    pmf = _losses(delta / reports * 1e-3, local_epsilon, integer("n", n), high)
-    composed = pmf.self_compose(reports, tail_mass_truncation=delta * 1e-6)
-    return min(float(composed.get_epsilon_for_delta(delta)), reports * local_epsilon)
-
-
-def largest_local_epsilon(
-    epsilon: float,
-    delta: float,
-    n: int,
-    *,
-    reports: int = 1,
-    high: Callable[[float], float] | None = None,
-) -> float:
-    """The largest epsilon_0 whose reports, shuffled among n, are (epsilon, delta)-DP.
-
-    At least epsilon / reports, which needs no crowd. `high` gives the likely fraction of a channel
-    of two levels for each epsilon_0.
-
-    >>> round(largest_local_epsilon(1.0, 1e-6, 1000), 2)
-    3.27
-    """
-    epsilon = positive("epsilon", epsilon)
-    delta = _delta(delta)
-    least = epsilon / integer("reports", reports)
-
-    def enough(local_epsilon: float) -> bool:
-        fraction = None if high is None else high(local_epsilon)
-        if reports == 1:
-            return shuffled_delta(epsilon, local_epsilon, n, high=fraction) <= delta
-        spent = shuffled_epsilon(delta, local_epsilon, n, reports=reports, high=fraction)
-        return spent <= epsilon
-
-    if least >= _LARGEST or enough(_LARGEST):
-        return max(least, _LARGEST)
-    low, above = least, _LARGEST
-    while above - low > 1e-6 * above:
-        middle = (low + above) / 2
-        if enough(middle):
+    if shuffled_delta(0.0, local_epsilon, n) <= delta:
+        return 0.0
+    low, high = 0.0, local_epsilon
+    while high - low > 1e-9 * local_epsilon:
+        middle = (low + high) / 2
+        if shuffled_delta(middle, local_epsilon, n) > delta:
             low = middle
         else:
-            above = middle
-    return low
+            high = middle
+    return high
 
 
 def batch_keeps_promise(
@@ -206,7 +145,7 @@ def batch_local_epsilon(
     return low
 
 
-def _any_channel(epsilon: float, local_epsilon: float, n: int) -> float:
+def _delta_of_any_channel(epsilon: float, local_epsilon: float, n: int) -> float:
     """The bound at the head of this file: over m = N0 + N1, then over N0 ~ Bin(m, 1/2).
 
     P(m; n) m/n is p P(m - 1; n - 1), and the mean of the rest, E(.)_+ / m, falls with m: it is the
@@ -216,26 +155,7 @@ def _any_channel(epsilon: float, local_epsilon: float, n: int) -> float:
     p = 2 / (1 + math.exp(local_epsilon))
     others, weight, tail = _binomial(n - 1, p)
     m = others + 1
-    inner = _positive_part(epsilon, local_epsilon, m, np.zeros(len(m)))
-    return p * (float(weight @ (inner / m)) + _gains(epsilon, local_epsilon)[0] * tail)
-
-
-def _two_levels(epsilon: float, local_epsilon: float, n: int, q: float) -> float:
-    """The same with NS, which has -(t - 1) each: rounding it down in blocks only raises the sum."""
-    g = 1 / (math.exp(local_epsilon) * q + 1 - q)
-    p = 2 * g * q
-    others, weight, tail = _binomial(n - 1, p)
-    m = others + 1
-    chance = min(1.0, g * (1 - 2 * q) / (1 - p))  # of NS, for a report that is in neither
-    mean = (n - m) * chance
-    std = np.sqrt(mean * (1 - chance))
-    edges = [np.zeros(len(m))]
-    edges += [np.clip(np.floor(mean + z * std), 0, n - m) for z in np.linspace(-8, 8, _BLOCKS)]
-    below = [binom.cdf(edge - 1, n - m, chance) for edge in edges] + [np.ones(len(m))]
-    inner = np.zeros(len(m))
-    for edge, start, end in zip(edges, below[:-1], below[1:], strict=True):
-        penalty = edge * math.expm1(epsilon)
-        inner += (end - start) * _positive_part(epsilon, local_epsilon, m, penalty)
+    inner = _positive_part(epsilon, local_epsilon, m)
     return p * (float(weight @ (inner / m)) + _gains(epsilon, local_epsilon)[0] * tail)
 
 
@@ -260,59 +180,27 @@ def _binomial(n: int, p: float) -> tuple[Array, Array, float]:
     return values, weight, float(binom.cdf(low - 1, n, p) + binom.sf(high, n, p))
 
 
-def _positive_part(epsilon: float, local_epsilon: float, m: Array, penalty: Array) -> Array:
-    """E( a N0 - b (m - N0) - penalty )_+ for N0 ~ Bin(m, 1/2), a = L - t, b = L t - 1.
+def _positive_part(epsilon: float, local_epsilon: float, m: Array) -> Array:
+    """E( a N0 - b (m - N0) )_+ for N0 ~ Bin(m, 1/2), a = L - t, b = L t - 1.
 
     With k the first N0 that counts, de Moivre's  E[N0 - m/2; N0 >= k] = k/2 P(N0 = k)  gives
-    (a + b) k/2 P(N0 = k) - ((b - a) m/2 + penalty) P(N0 >= k), which hardly cancels. Few terms are
-    added up as they are.
+    (a + b) k/2 P(N0 = k) - (b - a) m/2 P(N0 >= k), which hardly cancels. Few terms are added up as
+    they are.
     """
     gain, loss = _gains(epsilon, local_epsilon)
-    first = np.floor((loss * m + penalty) / (gain + loss)) + 1
+    first = np.floor(loss * m / (gain + loss)) + 1
     longest = float(np.max(m - first))
     if longest < 0:
         return np.zeros(len(m))
     if longest <= 64:
         N0 = m - np.arange(longest + 1)[:, None]
-        values = gain * N0 - loss * (m - N0) - penalty
+        values = gain * N0 - loss * (m - N0)
         terms = np.where((values > 0) & (N0 >= 0), values, 0.0) * binom.pmf(N0, m, 0.5)
         return np.asarray(terms.sum(axis=0))
     at, above = binom.pmf(first, m, 0.5), binom.sf(first - 1, m, 0.5)
     drift = (math.exp(local_epsilon) + 1) * math.expm1(epsilon)  # b - a
-    result = (gain + loss) * first / 2 * at - (drift * m / 2 + penalty) * above
+    result = (gain + loss) * first / 2 * at - drift * m / 2 * above
     return np.asarray(np.maximum(result, 0.0))
-
-
-def _losses(tail: float, local_epsilon: float, n: int, high: float | None) -> pld_pmf.PLDPmf:
-    """The privacy loss of one batch, from points of delta(epsilon): between them chords are above.
-
-    delta is convex in t, and delta(-epsilon) = 1 - e^-epsilon (1 - delta(epsilon)), since the worst
-    pair is symmetric. What exceeds the last point is charged in full.
-    """
-    last = _smallest(lambda e: shuffled_delta(e, local_epsilon, n, high=high), tail, local_epsilon)
-    step = last / _DOTS
-    right = np.array(
-        [shuffled_delta(i * step, local_epsilon, n, high=high) for i in range(_DOTS + 1)]
-    )
-    right = np.minimum.accumulate(right)
-    left = 1 - np.exp(-step * np.arange(_DOTS, 0, -1)) * (1 - right[:0:-1])
-    deltas = np.concatenate([left, right])
-    deltas = np.maximum.accumulate(deltas[::-1])[::-1]  # rounding may have lowered one near 1
-    return pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(step, -_DOTS, _DOTS, deltas)
-
-
-def _smallest(delta_of: Callable[[float], float], delta: float, largest: float) -> float:
-    """The smallest epsilon with delta_of(epsilon) <= delta, from above."""
-    if delta_of(0.0) <= delta:
-        return 0.0
-    low, high = 0.0, largest
-    while high - low > 1e-9 * largest:
-        middle = (low + high) / 2
-        if delta_of(middle) > delta:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def _local(local_epsilon: float) -> float:
@@ -325,9 +213,3 @@ def _delta(delta: float) -> float:
     if not 0 < delta < 1:
         raise ValueError(f"delta must lie strictly between 0 and 1, got {delta!r}")
     return float(delta)
-
-
-def _fraction(high: float) -> float:
-    if not 0 < high <= 0.5:
-        raise ValueError(f"high must be a fraction of at most 1/2, got {high!r}")
-    return float(high)

@@ -74,10 +74,6 @@ class SquareRoot:
         """The streaming form, for white noise of std 1 that is to have this scale."""
         return History(scale * self.coefficients)
 
-    def filter(self, dim: int) -> "Filter":
-        """The streaming form with a memory of its own, for white noise of std 1."""
-        return Filter(self.kernel(1.0), dim)
-
 
 @dataclass(frozen=True)
 class Buffered:
@@ -141,10 +137,6 @@ class Buffered:
     def kernel(self, scale: float) -> "Buffers":
         """The streaming form, for white noise of std 1 that is to have this scale."""
         return Buffers(self, scale)
-
-    def filter(self, dim: int) -> "Filter":
-        """The streaming form with a memory of its own, for white noise of std 1."""
-        return Filter(self.kernel(1.0), dim)
 
 
 class Buffers:
@@ -218,29 +210,11 @@ class History:
         return memory, np.asarray(np.fft.irfft(kernel * spectrum, size, axis=0)[t:after])
 
 
-class Filter:
-    """A kernel and its memory: z -> running noise.
-
-    kernel   one step of the filter
-    dim      length of a row
-    """
-
-    def __init__(self, kernel: Buffers | History, dim: int) -> None:
-        self._kernel = kernel
-        self.memory = kernel.memory(dim)
-        self.rounds = 0
-
-    def step(self, z: Array) -> Array:
-        """The running noise after one more z."""
-        self.memory, out = self._kernel.step(self.memory, self.rounds, z)
-        self.rounds += 1
-        return out
-
-    def steps(self, Z: Array) -> Array:  # (n, dim) -> (n, dim)
-        """The running noise after each of n more."""
-        self.memory, out = self._kernel.steps(self.memory, self.rounds, Z)
-        self.rounds += len(Z)
-        return out
+def noise_matrix(design: SquareRoot | Buffered, rounds: int) -> Array:  # (rounds, rounds)
+    """B: the running noise is B z, for white noise z of std 1."""
+    kernel = design.kernel(1.0)
+    _, matrix = kernel.steps(kernel.memory(rounds), 0, np.eye(rounds))
+    return matrix
 
 
 class FilteredSum(Stateful):

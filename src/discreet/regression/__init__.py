@@ -1,6 +1,5 @@
 """Private estimators with the scikit-learn interface."""
 
-from discreet.regression.assumed import UnstatedWarning
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.baselines import OLS, SSP, AdaSSP, DPGradientDescent
 from discreet.regression.glm import PrivateGLM
@@ -28,7 +27,6 @@ __all__ = [
     "PrivateLogisticRegression",
     "PrivateSearchCV",
     "Problem",
-    "UnstatedWarning",
     "error_limit",
     "expected_error",
     "information_matrix",

@@ -5,7 +5,6 @@ never see anything else. scikit-learn itself is not needed.
 """
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,23 +12,14 @@ from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
-from discreet.arrays import (
-    LARGEST_BOUND,
-    SMALLEST_BOUND,
-    Array,
-    in_unit_ball,
-    one_of,
-    public_bound,
-    row_norms,
-)
+from discreet.arrays import Array, in_unit_ball, one_of, public_bound
 from discreet.features import names_of
 from discreet.local.server import SHUFFLED
 from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
-from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.residuals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
-from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
+from discreet.regression.surroundings import leaks_around
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
@@ -93,14 +83,13 @@ class PrivateEstimator(Saveable):
 
     epsilon: float
     delta: float | None
-    norm_bound: float | None
-    label_bound: float | None
+    norm_bound: float
+    label_bound: float
     contributions: int
     trust: str
     method: str
-    fit_intercept: bool | None
+    fit_intercept: bool
     public_X: Any
-    bounds_from: str | None
     noise: Noise | None
     random_state: Any
 
@@ -138,7 +127,9 @@ class PrivateEstimator(Saveable):
         """What method="auto" means, from public quantities only."""
         raise TypeError("an estimator must define _choose")
 
-    def _learned(self, estimate: Estimate, d: int) -> dict[str, Any]:
+    def _learned(
+        self, estimate: Estimate, d: int, scale: float, label_scale: float
+    ) -> dict[str, Any]:
         """The attributes that users read, such as coef_, for d features without the intercept."""
         raise TypeError("an estimator must define _learned")
 
@@ -161,17 +152,20 @@ class PrivateEstimator(Saveable):
         `ledger` counts this fit together with others. A fit for which it has not enough left is
         refused (`BudgetSpent`) before X and y are looked at.
         """
-        self._warn_of_assumptions()
         leaks = leaks_around(stacklevel=2)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         if ledger is None:
-            return self._fit(X, y, Ledger(budget, self._accounting()), (ALONE, *leaks))
-        what = f"a fit of {type(self).__name__}"
-        with ledger.part(budget, self._accounting(), what=what) as part:
-            return self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
+            fitted = self._fit(X, y, Ledger(budget, self._accounting()), (ALONE, *leaks))
+        else:
+            what = f"a fit of {type(self).__name__}"
+            with ledger.part(budget, self._accounting(), what=what) as part:
+                fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
+        remember_names(names_of(X), self)
+        vars(self).update(fitted)
+        return self
 
-    def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> Self:
-        """Compute everything, then change the estimator in one step."""
+    def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:
+        """The attributes of the fitted estimator; a refused fit leaves nothing behind."""
         intercept = bool(self.fit_intercept)
         distributed = is_distributed(X) or is_distributed(y)
         sparse = is_sparse(X)
@@ -180,9 +174,8 @@ class PrivateEstimator(Saveable):
         rows, labels, norm_bound, label_bound = (self._blocks if distributed else self._rows)(X, y)
         d = rows.shape[1] - int(intercept)
         public = None
-        names = names_of(X)
         if self.public_X is not None:
-            refuse_other_names(names_of(self.public_X), names, "public_X: ")
+            refuse_other_names(names_of(self.public_X), names_of(X), "public_X: ")
             public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, intercept)
         available = self._methods()
         name = self.method
@@ -195,29 +188,18 @@ class PrivateEstimator(Saveable):
         problem = Problem(rows, labels, ledger, noise, rng, public, self._crowd(), intercept)
         estimate = available[name](problem)
         promise = self._promise(ledger, (*around, *(IN_A_CLUSTER if distributed else ())))
-        self._scale = norm_bound * math.sqrt(2) if intercept else norm_bound
-        self._label_scale = label_bound
-        found = self._learned(estimate, d)
-        remember_names(names, self)
-        vars(self).update(
-            _estimate=estimate, n_features_in_=d, method_=name, guarantee_=promise, **found
-        )
-        return self
+        scale = norm_bound * math.sqrt(2) if intercept else norm_bound
+        return {
+            "_estimate": estimate,
+            "_scale": scale,
+            "_label_scale": label_bound,
+            "n_features_in_": d,
+            "method_": name,
+            "guarantee_": promise,
+            **self._learned(estimate, d, scale, label_bound),
+        }
 
     # -- inside -----------------------------------------------------------------------------------
-
-    def _warn_of_assumptions(self) -> None:
-        """At every fit, whatever the rows are: a warning that looked at them would be a leak."""
-        bounds = {
-            "norm_bound": (self.norm_bound, "rows longer than 1 are shortened"),
-            "label_bound": (self.label_bound, self._beyond_labels()),
-        }
-        if self.bounds_from is not None:
-            bounds = {}
-        warn_of_assumptions(bounds, self.fit_intercept, stacklevel=3)
-
-    def _beyond_labels(self) -> str:
-        return "labels beyond -1 .. 1 are clipped"
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
@@ -225,7 +207,7 @@ class PrivateEstimator(Saveable):
         labels = self._to_labels()(y)
         if rows.shape[0] != len(labels):
             raise ValueError(f"X has {rows.shape[0]} rows and y has {len(labels)} labels")
-        norm_bound, label_bound = self._bounds(rows, labels)
+        norm_bound, label_bound = self._bounds()
         prepare = self._units(norm_bound, label_bound)
         units, labels = prepare(rows, labels)
         return units, labels, norm_bound, label_bound
@@ -234,13 +216,11 @@ class PrivateEstimator(Saveable):
         """The same in blocks of dask collections: the same checks and clips, block by block."""
         if not (is_distributed(X) and is_distributed(y)):
             raise ValueError("X and y must both be dask collections, or both be in memory")
-        if self.bounds_from is not None:
-            raise ValueError("bounds_from='data' needs rows in memory; state public bounds instead")
         checked_rows(np.zeros((1,) * X.ndim), None)  # the shapes' errors and warnings, without data
         checked_labels(np.zeros((1, *y.shape[1:])))
         from discreet.distributed.rows import open_blocks
 
-        norm_bound, label_bound = self._bounds(np.zeros((1, 1)), np.zeros(1))
+        norm_bound, label_bound = self._bounds()
         d = int(X.shape[1])
         prepare = partial(
             _checked_units, d, self._to_labels(), self._units(norm_bound, label_bound)
@@ -282,7 +262,7 @@ class PrivateEstimator(Saveable):
                 "the number of rows and columns",
                 "whether all values are finite",
                 "public_X, which must be public",
-                *self._read_off(),
+                *self._public(),
                 *around,
                 *(SHUFFLED if self.trust == "shuffled" else ()),
             ),
@@ -291,11 +271,9 @@ class PrivateEstimator(Saveable):
             crowd=self._crowd(),
         )
 
-    def _read_off(self) -> tuple[str, ...]:
-        """Public parameters, or what is read off the data in their place."""
-        if self.bounds_from is None:
-            return ("the public bounds",)
-        return ("THE LARGEST NORM AND LABEL, read off the data without noise",)
+    def _public(self) -> tuple[str, ...]:
+        """Parameters that the promise counts as public."""
+        return ("the public bounds",)
 
     def _randomness(self) -> tuple[Noise, np.random.Generator]:
         state = self.random_state
@@ -308,23 +286,10 @@ class PrivateEstimator(Saveable):
         noise = SeededNoise(int(state)) if self.noise is None else source(self.noise)
         return noise, np.random.default_rng(int(state))
 
-    def _bounds(self, X: Any, y: Array) -> tuple[float, float]:
-        if self.bounds_from is not None:
-            one_of("bounds_from", self.bounds_from, ("data",))
-            warnings.warn(
-                "bounds_from='data' reads the largest norm and label off private data without "
-                "noise: the guarantee does not cover that. State public bounds instead.",
-                PrivacyLeakWarning,
-                stacklevel=5,
-            )
-            in_range = partial(np.clip, a_min=SMALLEST_BOUND, a_max=LARGEST_BOUND)
-            longest = np.max(sparse_norms(X) if is_sparse(X) else row_norms(X, "l2"))
-            return float(in_range(longest)), float(in_range(np.abs(y).max()))
-        given = (
-            ASSUMED if bound is None else bound for bound in (self.norm_bound, self.label_bound)
-        )
-        norm_bound, label_bound = map(public_bound, ("norm_bound", "label_bound"), given)
-        return norm_bound, label_bound
+    def _bounds(self) -> tuple[float, float]:
+        """Those of rows and of labels."""
+        norm_bound = public_bound("norm_bound", self.norm_bound)
+        return norm_bound, public_bound("label_bound", self.label_bound)
 
     def _fitted_rows(self, X: Any) -> Any:
         """Rows to predict for, checked against the fit; sparse ones stay sparse."""
@@ -360,17 +325,14 @@ def unit_labels(y: Array, bound: float) -> Array:
     return np.asarray(np.clip(y, -bound, bound) / bound)
 
 
-def sparse_norms(matrix: Any) -> Array:
-    """The l2 norm of each row of a CSR matrix."""
-    places = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
-    return np.sqrt(np.bincount(places, matrix.data**2, minlength=matrix.shape[0]))
-
-
 def _sparse_in_unit_ball(matrix: Any, bound: float) -> Any:
     """`in_unit_ball` of a CSR matrix: the same numbers, and zeros stay zeros."""
     rows = matrix.copy()
     rows.data = np.clip(rows.data, -1e50 * bound, 1e50 * bound) / bound
-    rows.data /= np.repeat(np.maximum(1.0, sparse_norms(rows)), np.diff(rows.indptr))
+    lengths = np.diff(rows.indptr)
+    places = np.repeat(np.arange(rows.shape[0]), lengths)
+    norms = np.sqrt(np.bincount(places, rows.data**2, minlength=rows.shape[0]))
+    rows.data /= np.repeat(np.maximum(1.0, norms), lengths)
     return rows
 
 

@@ -23,17 +23,16 @@ class _Baseline(PrivateRegressor):
     trust = "central"
     method = "auto"
     public_X = None
-    bounds_from = None
 
     def __init__(
         self,
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        norm_bound: float | None = None,
-        label_bound: float | None = None,
+        norm_bound: float = 1.0,
+        label_bound: float = 1.0,
         contributions: int = 1,
-        fit_intercept: bool | None = None,
+        fit_intercept: bool = False,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
@@ -75,9 +74,9 @@ class OLS(_BySums):
     def __init__(
         self,
         *,
-        norm_bound: float | None = None,
-        label_bound: float | None = None,
-        fit_intercept: bool | None = None,
+        norm_bound: float = 1.0,
+        label_bound: float = 1.0,
+        fit_intercept: bool = False,
     ) -> None:
         super().__init__(
             math.inf, norm_bound=norm_bound, label_bound=label_bound, fit_intercept=fit_intercept
@@ -169,10 +168,10 @@ class DPGradientDescent(_Baseline):
         steps: int = 300,
         gradient_clip: float = 1.0,
         learning_rate: float = 1.8,
-        norm_bound: float | None = None,
-        label_bound: float | None = None,
+        norm_bound: float = 1.0,
+        label_bound: float = 1.0,
         contributions: int = 1,
-        fit_intercept: bool | None = None,
+        fit_intercept: bool = False,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:

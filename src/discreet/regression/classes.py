@@ -4,53 +4,31 @@ Each label is looked up by itself. One array of all of them would have one type 
 person's text among numbers would make text of everybody's labels.
 """
 
-import warnings
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.regression.surroundings import PrivacyLeakWarning
 from discreet.regression.validation import as_vector
 
-NUMBERS = (0, 1)  # where no classes are declared
 ONE_KIND = "classes must be labels of one kind, such as all text"
 FINITE = "y must be finite: it holds NaN or infinity (inf); drop or impute first"
-READ_OFF = "THE SET OF CLASSES, read off the labels without noise"
 
 
-def declared_classes(classes: Sequence[Hashable] | str | None) -> NDArray[Any] | None:
-    """The declared classes in sorted order, as scikit-learn has them; None for "data".
+def declared_classes(classes: Sequence[Hashable]) -> NDArray[Any]:
+    """The declared classes in sorted order, as scikit-learn has them.
 
     >>> declared_classes(["yes", "no"])
     array(['no', 'yes'], dtype='<U3')
     """
-    if isinstance(classes, str):
-        if classes == "data":
-            return None
-        raise ValueError(f'classes must be a list of labels, or "data"; got {classes!r}')
-    given: list[Any] = list(NUMBERS if classes is None else classes)
+    if isinstance(classes, str) or not isinstance(classes, Iterable):
+        raise ValueError(f"classes must be a list of labels; got {classes!r}")
+    given: list[Any] = list(classes)
     found = _different(given)
     if len(found) != len(given) or len(found) < 2 or np.ndim(given) != 1:
         raise ValueError("classes must be at least two labels, each of them once")
-    return found
-
-
-def read_off(y: Any, *, stacklevel: int) -> NDArray[Any]:
-    """The classes that occur in y, which is a leak: it warns."""
-    warnings.warn(
-        "classes='data' reads the set of classes off private labels without noise: the guarantee "
-        "does not cover that. Declare the classes instead.",
-        PrivacyLeakWarning,
-        stacklevel=stacklevel + 1,
-    )
-    found = _different(checked_classes(y))
-    if found.dtype.kind == "f" and (found != np.floor(found)).any():
-        raise ValueError("Unknown label type: continuous; classes are whole numbers or text")
-    if len(found) < 2:
-        raise ValueError("y holds one class, and two are needed; declare them: classes=(...)")
     return found
 
 
@@ -113,11 +91,10 @@ def _plain(label: Any) -> Any:
     return label.item() if getattr(label, "shape", None) in ((), (1,)) else label
 
 
-def _different(labels: list[Any] | NDArray[Any]) -> NDArray[Any]:
+def _different(labels: list[Any]) -> NDArray[Any]:
     """Each label once, in order; they must be of one kind."""
-    array = isinstance(labels, np.ndarray) and labels.dtype != object
     try:
-        found = np.unique(labels if array else np.asarray(list(labels)))
+        found = np.unique(np.asarray(labels))
     except (TypeError, ValueError):
         raise ValueError(ONE_KIND) from None
     if found.dtype.kind in "US" and not all(isinstance(each, str | bytes) for each in labels):

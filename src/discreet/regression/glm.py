@@ -51,10 +51,9 @@ class PrivateGLM(PrivateRegressor):
     epsilon        the privacy loss of the whole fit; inf switches privacy off
     delta          None: 1e-6 for central trust, 0 for local trust
     link           "identity", "logistic", "probit" or "poisson"
-    norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0
-                   for now, and `fit` warns
+    norm_bound     public bound on |x|: longer rows are shortened
     label_bound    public bound on labels: labels beyond are clipped. 1.0 for logistic and probit,
-                   whose labels are 0 and 1; state it too
+                   whose labels are 0 and 1 (1 and 2 would all be 1)
     contributions  the most rows that one person has
     trust          "central" or "local"
     method         central "newton" (the default; Fisher scoring on noisy gradients, of counts
@@ -64,10 +63,8 @@ class PrivateGLM(PrivateRegressor):
                    coef_bound, its noise grows like 1/mu_nu), "sgd" (re-weighted regression 2025,
                    Algorithms 1, 2 and 7); local "sgd" (Algorithms 8 to 10)
     coef_bound     public bound on |theta|, see above
-    fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise. None:
-                   not for now, and `fit` warns that it will be True
+    fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise
     public_X       public covariates in the units of X; only labels are paid for then
-    bounds_from    "data" reads the bounds off the rows without noise, which leaks, and warns
     noise          where noise comes from: SecureNoise() for release; None: OS entropy
     random_state   seeds the order of rows and, without `noise`, the noise: for simulation
 
@@ -90,15 +87,14 @@ class PrivateGLM(PrivateRegressor):
         delta: float | None = None,
         *,
         link: str = "logistic",
-        norm_bound: float | None = None,
-        label_bound: float | None = None,
+        norm_bound: float = 1.0,
+        label_bound: float = 1.0,
         contributions: int = 1,
         trust: str = "central",
         method: str = "auto",
         coef_bound: float | None = None,
-        fit_intercept: bool | None = None,
+        fit_intercept: bool = False,
         public_X: Any = None,
-        bounds_from: str | None = None,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
@@ -113,7 +109,6 @@ class PrivateGLM(PrivateRegressor):
         self.coef_bound = coef_bound
         self.fit_intercept = fit_intercept
         self.public_X = public_X
-        self.bounds_from = bounds_from
         self.noise = noise
         self.random_state = random_state
 
@@ -144,28 +139,21 @@ class PrivateGLM(PrivateRegressor):
         link(self.link)
         return {name: partial(self._solve, solver) for name, solver in METHODS[trust].items()}
 
-    def _beyond_labels(self) -> str:
-        if link(self.link).inverse(1.0) == math.inf:
-            return "labels are taken to be 0 and 1, others are clipped (1 and 2 would all be 1)"
-        return super()._beyond_labels()
-
     def _by_sums(self) -> tuple[str, ...]:
         return ("newton",) if self.trust == "central" else ()
 
     def _choose(self, n: int, d: int, budget: Budget) -> str:
         return "newton" if self.trust == "central" else "sgd"
 
-    def _bounds(self, X: Array, y: Array) -> tuple[float, float]:
-        norm_bound, label_bound = super()._bounds(X, y)
+    def _bounds(self) -> tuple[float, float]:
+        norm_bound, label_bound = super()._bounds()
         kind = link(self.link)
-        if kind.inverse(1.0) == math.inf:  # a probability
-            if self.bounds_from is None and label_bound != 1:
-                raise ValueError(
-                    f"labels of a {kind.name} link lie in [0, 1]; leave label_bound at 1, "
-                    f"got {label_bound!r}"
-                )
-            label_bound = 1.0
-        self._domain = self._radius(kind, norm_bound, label_bound), label_bound
+        if kind.inverse(1.0) == math.inf and label_bound != 1:  # a probability
+            raise ValueError(
+                f"labels of a {kind.name} link lie in [0, 1]; leave label_bound at 1, "
+                f"got {label_bound!r}"
+            )
+        self._radius(kind, norm_bound, label_bound)  # refuse a bad coef_bound before rows are read
         return norm_bound, label_bound
 
     def _radius(self, kind: Link, norm_bound: float, label_bound: float) -> float:
@@ -180,7 +168,8 @@ class PrivateGLM(PrivateRegressor):
         return 2 * radius if self.fit_intercept else radius
 
     def _solve(self, solver: Solver, problem: Problem) -> Estimate:
-        radius, unit = self._domain
+        norm_bound, unit = self._bounds()
+        radius = self._radius(link(self.link), norm_bound, unit)
         estimate = solver(problem, link(self.link).within(radius, unit), radius)
         # `fit` multiplies by the label bound, as linear models need it; here it is in the link.
         covariance = estimate.covariance

@@ -30,24 +30,21 @@ class PrivateLinearRegression(PrivateRegressor):
     Parameters
     epsilon        the privacy loss of the whole fit; inf switches privacy off
     delta          None: 0 for local trust, 1e-6 otherwise
-    norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0
-                   for now, and `fit` warns
-    label_bound    public bound on |y|: labels beyond are clipped; state it too
+    norm_bound     public bound on |x|: longer rows are shortened
+    label_bound    public bound on |y|: labels beyond are clipped
     contributions  the most rows that one person has
     trust          "central": coef_ is private; "local": every report is, before it is sent;
                    "shuffled": such reports, hidden in batches by a relay
     method         central: "information-weighted" (a few stages on all rows), "single-pass" (each
                    row in one stage), "reweighted", "sgd" (dimension-free), "public-covariates"
-                   (needs public_X); local: "information-weighted" (phases), "one-dimensional",
-                   "sgd", "known-covariates" (needs public_X); shuffled: the first and the last of
-                   these; "auto" chooses from the number of
-                   features and from whether public_X is given
+                   (needs public_X); local: "information-weighted" (phases), "sgd",
+                   "known-covariates" (needs public_X); shuffled: the first and the last of these;
+                   "auto" chooses from the number of features and from whether public_X is given
     crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
                    on for
     fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise (see
-                   docs/regression.md). None: not for now, and `fit` warns that it will be True
+                   docs/regression.md)
     public_X       public covariates in the units of X; only labels are paid for then
-    bounds_from    "data" reads both bounds off the rows without noise, which leaks, and warns
     noise          where noise comes from: SecureNoise() for release; None: OS entropy
     random_state   seeds the order of rows and, without `noise`, the noise: for simulation
 
@@ -70,15 +67,14 @@ class PrivateLinearRegression(PrivateRegressor):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        norm_bound: float | None = None,
-        label_bound: float | None = None,
+        norm_bound: float = 1.0,
+        label_bound: float = 1.0,
         contributions: int = 1,
         trust: str = "central",
         crowd: Crowd | None = None,
         method: str = "auto",
-        fit_intercept: bool | None = None,
+        fit_intercept: bool = False,
         public_X: Any = None,
-        bounds_from: str | None = None,
         noise: Noise | None = None,
         random_state: Any = None,
     ) -> None:
@@ -92,7 +88,6 @@ class PrivateLinearRegression(PrivateRegressor):
         self.method = method
         self.fit_intercept = fit_intercept
         self.public_X = public_X
-        self.bounds_from = bounds_from
         self.noise = noise
         self.random_state = random_state
 
@@ -135,7 +130,6 @@ class PrivateLinearRegression(PrivateRegressor):
         if self.trust == "local":
             methods = {
                 "information-weighted": local.information_weighted,
-                "one-dimensional": local.one_dimensional,
                 "sgd": local.descent,
             }
             if known:

@@ -2,15 +2,14 @@
 
 Chen, Li, Rakhlin, Simchi-Levi (2025).
 
-    paper        Algorithms 2, 3       Algorithm 9        Algorithm 1       Algorithm 8
-    here         information_weighted  known_covariates   one_dimensional   descent
+    paper        Algorithms 2, 3       Algorithm 9        Algorithm 8
+    here         information_weighted  known_covariates   descent
 
     paper (8)    theta_(k)   K         N          R                 g_t
     here         theta       batches   per batch  PREDICTION_BOUND  gradients
 
-`one_shot` is the baseline: phi phi^T and phi y through the same channels. Which question a person
-answers is decided by their place in a public random order, never by their data; where reports are
-shuffled, by a private coin.
+Which question a person answers is decided by their place in a public random order, never by their
+data; where reports are shuffled, by a private coin.
 """
 
 import math
@@ -22,12 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.local.report import Answers, BatchSum, ReportSum, pieces, report_many
+from discreet.local.report import Answers, BatchSum, pieces, report_many
 from discreet.local.server import batch_release
-from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
+from discreet.privacy import BallChannel, Release
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
-from discreet.regression.local_server import Server, fitted
+from discreet.regression.local_server import Server
 
 PREDICTION_BOUND = 1.0  # inside a gradient: true predictions are labels' means, within the bound
 MECHANISM = "one report per person through a local channel"
@@ -59,56 +58,6 @@ def known_covariates(problem: Problem) -> Estimate:
     return _run(problem, server)
 
 
-def one_dimensional(problem: Problem) -> Estimate:
-    """theta = E[sign(phi) y] / E|phi|, half of the people each."""
-    d = problem.X.shape[1]
-    budget = problem.budget
-    if d != 1:
-        raise ValueError(f"one_dimensional needs one feature, got {d}; use information_weighted")
-    _book(problem, "phase 1")
-    first, second = _halves(problem)
-    # sign(phi) y lies in [-1, 1] and |phi| in [0, 1]: the channels' intervals.
-    signed = np.sign(problem.X[first, 0]) * problem.y[first]
-    channel = IntervalChannel(budget.epsilon, contributions=budget.contributions)
-    lengths = np.abs(problem.X[second, 0])
-    other = IntervalChannel(budget.epsilon, low=0.0, high=1.0, contributions=budget.contributions)
-    top, bottom = ReportSum(), ReportSum()
-    top.add(channel.privatize(signed, problem.noise, clip=True))
-    bottom.add(other.privatize(lengths, problem.noise, clip=True))
-    if min(top.count, bottom.count) < 2:
-        return Estimate(np.zeros(1), np.eye(1))
-    top_variance = max(float(top.variance), 0.0)  # rounding may leave less than 0 of equal reports
-    bottom_variance = max(float(bottom.variance), 0.0)
-    # Not below its noise: it divides, and so does its square.
-    length = max(float(bottom.mean), math.sqrt(bottom_variance), 1e-150)
-    theta = float(top.mean / length)
-    variance = (top_variance + theta**2 * bottom_variance) / length**2
-    return Estimate(np.array([theta]), np.array([[min(variance, 1.0)]]))
-
-
-def one_shot(problem: Problem) -> Estimate:
-    """Sufficient statistics: half of the people report phi phi^T, half phi y. The baseline."""
-    d = problem.X.shape[1]
-    budget = problem.budget
-    _book(problem, "phase 1")
-    first, second = _halves(problem)
-    k = budget.contributions
-    gram, moment = ReportSum(), ReportSum()
-    matrices = SymmetricChannel(d, budget.epsilon, contributions=k)
-    vectors = BallChannel(d, budget.epsilon, contributions=k)
-    for piece in pieces(len(first), d * d):
-        X = problem.X[first[piece]]  # |phi phi^T|_F = |phi|^2 <= 1
-        gram.add(matrices.privatize(X[:, :, None] * X[:, None, :], problem.noise, clip=True))
-    for piece in pieces(len(second), d):
-        rows = second[piece]
-        products = problem.X[rows] * problem.y[rows, None]  # |phi y| <= 1
-        moment.add(vectors.privatize(products, problem.noise, clip=True))
-    if min(gram.count, moment.count) < 2:
-        return Estimate(np.zeros(d), np.eye(d) / d)
-    posterior = fitted(np.eye(d) / d, gram, moment.mean, moment.variance)
-    return Estimate(posterior.mean, posterior.covariance)
-
-
 def descent(problem: Problem) -> Estimate:
     """Batched gradient steps without projection: the error does not grow with the dimension.
 
@@ -124,7 +73,7 @@ def descent(problem: Problem) -> Estimate:
     K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
     theta = np.zeros(d)
     for k, batch in enumerate(np.array_split(problem.rng.permutation(n), K), start=1):
-        _book(problem, f"batch {k}")
+        book(problem, f"batch {k}")
         total = np.zeros(d)
         # |<phi, theta>| <= |theta|, which the reports before have made public.
         bound = min(PREDICTION_BOUND, float(np.linalg.norm(theta)))
@@ -148,7 +97,7 @@ def _run(problem: Problem, server: Server) -> Estimate:
         if server.phase != booked:
             booked = server.phase
             if server.crowd is None:
-                _book(problem, f"phase {booked + 1}")
+                book(problem, f"phase {booked + 1}")
         people = order[start : start + server.size]
         start += len(people)
         if server.crowd is None:
@@ -200,7 +149,7 @@ def _promised(problem: Problem) -> dict[str, Any]:
     return {**promised, "delta": budget.delta, "crowd": problem.crowd}
 
 
-def _book(problem: Problem, scope: str) -> None:
+def book(problem: Problem, scope: str) -> None:
     """A person is in one scope and reports once there; k rounds of one person run at epsilon/k."""
     budget = problem.budget
     problem.ledger.spend(
@@ -214,8 +163,3 @@ def _book(problem: Problem, scope: str) -> None:
             scope=scope,
         )
     )
-
-
-def _halves(problem: Problem) -> tuple[Rows, Rows]:
-    order = problem.rng.permutation(len(problem.X))
-    return order[: len(order) // 2], order[len(order) // 2 :]

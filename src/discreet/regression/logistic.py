@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from discreet.arrays import Array, public_bound
 from discreet.links import link
 from discreet.privacy import Budget, Noise
-from discreet.regression.assumed import warn_of_assumptions
 from discreet.regression.base import Estimate, PrivateEstimator, Problem, unit_rows
-from discreet.regression.classes import READ_OFF, ToNumbers, declared_classes, read_off
+from discreet.regression.classes import ToNumbers, declared_classes
 from discreet.regression.glm_newton import newton
 from discreet.regression.regressor import normal_quantile, quadratic_forms
 from discreet.regression.rows import without
@@ -36,10 +35,8 @@ class PrivateLogisticRegression(PrivateEstimator):
     Parameters
     epsilon        the privacy loss of the whole fit; inf switches privacy off
     delta          None: 1e-6
-    classes        the labels there may be, of any one kind, such as ("no", "yes"); None: 0 and 1.
-                   "data" reads them off the labels without noise, which leaks, and warns
-    norm_bound     public bound on |x|: longer rows are shortened. State it: None stands for 1.0,
-                   and `fit` warns
+    classes        the labels there may be, of any one kind, such as ("no", "yes")
+    norm_bound     public bound on |x|: longer rows are shortened
     contributions  the most rows that one person has
     coef_bound     public bound on the log-odds between two classes, for each unit of |x|: a prior
                    too (see `PrivateGLM`). None: log-odds of 10 at norm_bound, and as much again in
@@ -69,7 +66,6 @@ class PrivateLogisticRegression(PrivateEstimator):
     trust = "central"
     method = "newton"
     label_bound = 1.0
-    bounds_from = None
 
     classes_: NDArray[Any]
     coef_: Array
@@ -80,8 +76,8 @@ class PrivateLogisticRegression(PrivateEstimator):
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        classes: Sequence[Hashable] | str | None = None,
-        norm_bound: float | None = None,
+        classes: Sequence[Hashable],
+        norm_bound: float = 1.0,
         contributions: int = 1,
         coef_bound: float | None = None,
         fit_intercept: bool = True,
@@ -175,60 +171,47 @@ class PrivateLogisticRegression(PrivateEstimator):
         return "newton"
 
     def _solve(self, problem: Problem) -> Estimate:
-        k = len(self._known)
+        k = len(declared_classes(self.classes))
+        radius = self._radius()
         if k == 2:
-            return newton(problem, link("logistic").within(self._radius), self._radius)
-        return multinomial(problem, k, self._radius)
-
-    def _warn_of_assumptions(self) -> None:
-        unknown = "labels are taken to be 0 and 1, and rows with others are left out"
-        bounds = {
-            "norm_bound": (self.norm_bound, "rows longer than 1 are shortened"),
-            "classes": (self.classes, unknown),
-        }
-        warn_of_assumptions(bounds, self.fit_intercept, stacklevel=3)
-
-    def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
-        declared = declared_classes(self.classes)
-        self._known = read_off(y, stacklevel=4) if declared is None else declared
-        return super()._rows(X, y)
-
-    def _blocks(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
-        declared = declared_classes(self.classes)
-        if declared is None:
-            raise ValueError("classes='data' needs labels in memory; declare the classes instead")
-        self._known = declared
-        return super()._blocks(X, y)
+            return newton(problem, link("logistic").within(radius), radius)
+        return multinomial(problem, k, radius)
 
     def _to_labels(self) -> Callable[[Any], Array]:
-        return ToNumbers(self._known)
+        return ToNumbers(declared_classes(self.classes))
 
     def _units(
         self, norm_bound: float, label_bound: float
     ) -> Callable[[Any, Array], tuple[Array, Array]]:
         return partial(_units, norm_bound, bool(self.fit_intercept))
 
-    def _bounds(self, X: Any, y: Array) -> tuple[float, float]:
-        norm_bound, _ = super()._bounds(X, y)
-        radius = link("logistic").predictor_bound
-        if self.coef_bound is not None:
-            radius = public_bound("coef_bound", self.coef_bound) * norm_bound
-            public_bound("norm_bound * coef_bound", radius)
-        # With an intercept, theta is sqrt(2) [norm_bound coef, b]: see `PrivateGLM`.
-        self._radius = 2 * radius if self.fit_intercept else radius
+    def _bounds(self) -> tuple[float, float]:
+        norm_bound, _ = super()._bounds()
+        self._radius()  # refuse a bad coef_bound before rows are read
         return norm_bound, 1.0
 
-    def _read_off(self) -> tuple[str, ...]:
-        known = READ_OFF if isinstance(self.classes, str) else "the public classes"
-        return (known, *super()._read_off())
+    def _radius(self) -> float:
+        """The largest |theta| for rows in the unit ball."""
+        radius = link("logistic").predictor_bound
+        if self.coef_bound is not None:
+            radius = public_bound("coef_bound", self.coef_bound) * self.norm_bound
+            public_bound("norm_bound * coef_bound", radius)
+        # With an intercept, theta is sqrt(2) [norm_bound coef, b]: see `PrivateGLM`.
+        return 2 * radius if self.fit_intercept else radius
 
-    def _learned(self, estimate: Estimate, d: int) -> dict[str, Any]:
-        k = len(self._known)
+    def _public(self) -> tuple[str, ...]:
+        return ("the public classes", *super()._public())
+
+    def _learned(
+        self, estimate: Estimate, d: int, scale: float, label_scale: float
+    ) -> dict[str, Any]:
+        known = declared_classes(self.classes)
+        k = len(known)
         theta = estimate.theta[:, None]  # (d, 1): log-odds of the second class
         if k > 2:
             theta = estimate.theta.reshape(-1, k - 1) @ SoftmaxScore(k).basis.T  # (d, k)
         last = theta[d] / math.sqrt(2) if self.fit_intercept else np.zeros(theta.shape[1])
-        return {"coef_": theta[:d].T / self._scale, "intercept_": last, "classes_": self._known}
+        return {"coef_": theta[:d].T / scale, "intercept_": last, "classes_": known}
 
     def _probabilities(self, logits: Array) -> Array:
         if logits.ndim == 1:

@@ -57,11 +57,13 @@ class PrivateRegressor(PrivateEstimator):
 
     # -- inside -----------------------------------------------------------------------------------
 
-    def _learned(self, estimate: Estimate, d: int) -> dict[str, Any]:
+    def _learned(
+        self, estimate: Estimate, d: int, scale: float, label_scale: float
+    ) -> dict[str, Any]:
         theta = estimate.theta
-        last = theta[d] * self._label_scale / math.sqrt(2) if self.fit_intercept else 0.0
+        last = theta[d] * label_scale / math.sqrt(2) if self.fit_intercept else 0.0
         return {
-            "coef_": theta[:d] * (self._label_scale / self._scale),
+            "coef_": theta[:d] * (label_scale / scale),
             "intercept_": float(last),
         }
 

@@ -196,7 +196,9 @@ class PrivateSearchCV(Saveable):
         # Rounded towards more noise: epsilon and back must not cost more than is left.
         mu_f = budget.mu * math.sqrt(1 - self.selection) * (1 - 1e-9)
         noise, rng = _randomness(last)
-        n = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        n = _length(X)
+        if n != _length(y):
+            raise ValueError(f"X has {n} rows and y has {_length(y)} labels")
         parts = np.array_split(rng.permutation(n), self._blocks(n, mu_s, budget.contributions))
         with unpublished():
             chosen = [self._vote(X, y, part, candidates, mu_f * n, rng) for part in parts]
@@ -334,6 +336,10 @@ def copied(estimator: Any) -> Any:
         ]
         parameters = {**parameters, "steps": steps}
     return type(estimator)(**parameters)
+
+
+def _length(data: Any) -> int:
+    return int(data.shape[0]) if hasattr(data, "shape") else len(data)
 
 
 def taken(data: Any, places: NDArray[np.int64]) -> Any:

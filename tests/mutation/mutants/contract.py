@@ -334,15 +334,6 @@ MUTANTS = [
     ),
     exactly(
         "regression, local",
-        "PrivateLinearRegression local one-dimensional",
-        Edit(
-            "regression.local:one_dimensional",
-            "top.add(channel.privatize(signed, problem.noise, clip=True))",
-            "top.add(0 * channel.privatize(signed, problem.noise, clip=True) + signed)",
-        ),
-    ),
-    exactly(
-        "regression, local",
         "PrivateLinearRegression local sgd",
         Edit(
             "regression.local:descent",

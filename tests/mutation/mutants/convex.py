@@ -11,6 +11,7 @@ from discreet.optimization.directions import VertexDirection
 from discreet.optimization.frank_wolfe import StreamingFrankWolfe
 from discreet.privacy import Budget, SeededNoise, Tree
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
+from discreet.privacy.toeplitz import noise_matrix
 from mutants.kit import (
     DELTA,
     EPSILON,
@@ -29,7 +30,7 @@ def cost_of_sums(sums: Any, move: Any) -> float:
             return plan.design.depth * length / plan.release.scale
         mu = math.sqrt(plan.design.depth) * length / plan.release.scale
     else:  # sums of A x with noise B z
-        B = plan.design.filter(sums.horizon).steps(np.eye(sums.horizon))
+        B = noise_matrix(plan.design, sums.horizon)
         mu = exact_mu(B, np.full(sums.horizon, length), plan.release.scale)
     return gaussian_epsilon(mu, DELTA)
 

@@ -11,7 +11,6 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.privacy import SeededNoise, mechanisms
-from discreet.privacy.gaussian import zcdp_rho
 
 
 @attack("gaussian", room="mechanisms", kind="gaussian")
@@ -96,24 +95,3 @@ def selection(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Ar
         for _ in range(runs)
     ]
     return np.asarray(np.array(out) == 0, dtype=np.float64)
-
-
-# By 2 million draws of this pair: the test at a false alarm rate of .001 proves .77 of epsilon in
-# the limit, one at the median .72. (Two coins are not the whole output: a Gaussian pair of the
-# full rho would show .79 to .91.)
-@attack("generalised gaussian", room="mechanisms", kind="zcdp", attainable=0.77)
-def generalized_gaussian(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-    """Opposite corners of the linf ball; the score is the exact log-likelihood ratio."""
-    dim = 10
-    corner = np.full(dim, 0.5)
-    values = (-corner, corner)
-    rho = zcdp_rho(claim.epsilon, claim.delta)
-    out = []
-    r = math.log(dim)
-    for _ in range(runs):
-        released = mechanisms.generalized_gaussian(
-            values[neighbour], sensitivity=1.0, q=math.inf, rho=rho, noise=noise
-        )
-        away, near = (np.linalg.norm(released.value - value, ord=r) for value in values)
-        out.append((away**2 - near**2) / (2 * released.release.scale**2))
-    return np.asarray(np.round(out, 9))

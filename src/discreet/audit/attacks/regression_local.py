@@ -15,7 +15,7 @@ from discreet.audit.attack import Claim, attack
 from discreet.audit.attacks.regression import LABELS, Row
 from discreet.local import PublicState, Question, report_many
 from discreet.local.questions import Channel, answer
-from discreet.privacy import BallChannel, IntervalChannel, SeededNoise, SymmetricChannel
+from discreet.privacy import BallChannel, SeededNoise, SymmetricChannel
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.observation import observed, values
 from discreet.regression import PrivateGLM, PrivateLinearRegression
@@ -117,24 +117,6 @@ def _fit(kind: Callable[..., Any], **options: Any) -> Callable[[Claim, SeededNoi
     )
 
 
-SIGNS: tuple[Row, Row] = ((E1[:1], -1.0), (E1[:1], 1.0))
-LENGTHS: tuple[Row, Row] = ((0 * E1[:1], 1.0), (E1[:1], 1.0))
-
-_wiretapped(
-    "local regression one-dimensional",
-    _fit(PrivateLinearRegression, method="one-dimensional"),
-    lambda claim: IntervalChannel(claim.epsilon),
-    SIGNS,
-    [-1.0, 1.0],
-)
-_wiretapped(
-    "local regression one-dimensional, length",
-    _fit(PrivateLinearRegression, method="one-dimensional"),
-    lambda claim: IntervalChannel(claim.epsilon, low=0.0, high=1.0),
-    LENGTHS,
-    [0.0, 1.0],
-    call=1,  # the other half of the people
-)
 _wiretapped(
     "local regression known covariates",
     _fit(PrivateLinearRegression, method="known-covariates", public_X=[[1.0, 0.0], [0.0, 0.5]]),

@@ -13,7 +13,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.privacy import Budget, PrefixSum, SeededNoise, Tree
-from discreet.privacy.toeplitz import Buffered, SquareRoot
+from discreet.privacy.toeplitz import Buffered, SquareRoot, noise_matrix
 from discreet.privacy.tree import TreeSum
 
 T = 24
@@ -39,7 +39,7 @@ def whitening(mechanism: str | Tree, move: Array, horizon: int | None = None) ->
         mixing = np.array([tree.add(np.zeros(columns)) for _ in range(rounds)])
     else:
         filtered = Buffered.fitted(horizon) if mechanism == "blt" else SquareRoot(horizon)
-        mixing = filtered.filter(rounds).steps(np.eye(rounds))
+        mixing = noise_matrix(filtered, rounds)
     return best_weights(mixing, np.cumsum(move))
 
 

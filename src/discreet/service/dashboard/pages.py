@@ -15,7 +15,6 @@ from starlette.routing import Route
 from discreet.service import administration, definitions
 from discreet.service.dashboard import examples, reading
 from discreet.service.dashboard.contexts import probabilities
-from discreet.service.dashboard.forecasting import MOST_PEOPLE, Planner, Question, asked
 from discreet.service.dashboard.learnt import ERRORS
 from discreet.service.dashboard.rendering import environment
 from discreet.service.dashboard.sessions import Session, Sessions, check_form, check_origin
@@ -52,7 +51,6 @@ class Dashboard:
     def __init__(self, server: Server) -> None:
         self.server = server
         self.sessions = Sessions(server)
-        self._planner = Planner()
         self._templates = environment()
 
     def routes(self) -> list[Route]:
@@ -72,7 +70,6 @@ class Dashboard:
             post("/keys/{id}/rotate", self.rotate_key),
             post("/keys/{id}/revoke", self.revoke_key),
             get("/log", self.log),
-            get("/forecast", self.forecast),
             Route("/static/{file}", _static, methods=["GET"]),
         ]
 
@@ -330,31 +327,6 @@ class Dashboard:
         older = found[LOG_PAGE - 1].id if len(found) > LOG_PAGE else None
         return self._page(
             "log.html", session, entries=found[:LOG_PAGE], names=names, older=older, before=before
-        )
-
-    # -- before a bandit is created ----------------------------------------------------------------
-
-    async def forecast(self, request: Request, session: Session) -> Response:
-        """How fast a bandit would learn."""
-        question, wrong = asked(request.query_params)
-        found = None
-        failed = None
-        if request.query_params and not wrong:
-            try:
-                found = await self._planner.answer(question)
-            except Problem as problem:
-                failed = problem
-        return self._page(
-            "forecast.html",
-            session,
-            failed.status if failed else (422 if wrong else 200),
-            question=question,
-            given=request.query_params,
-            limits=Question.LIMITS,
-            wrong=wrong,
-            found=found,
-            failed=failed,
-            most=MOST_PEOPLE,
         )
 
 

@@ -8,9 +8,8 @@ from urllib.parse import quote
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
+from discreet import words
 from discreet.service.dashboard.sessions import HOURS
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def environment() -> Environment:
@@ -23,9 +22,9 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
-        "number": _number,
+        "number": words.number,
         "signed": _signed,
-        "percent": _percent,
+        "percent": lambda value: words.percent(value, 0 if value >= 0.1 or value == 0 else 1),
         "when": _when,
         "iso": _iso,
         "duration": _duration,
@@ -36,34 +35,12 @@ def environment() -> Environment:
     return made
 
 
-def _number(value: float, digits: int = 3) -> str:
-    """Whole numbers with commas, others with so many digits that count, tiny ones by powers.
-
-    >>> _number(20120), _number(0.23671), _number(1e-6), _number(2.5e-7), _number(1e-4)
-    ('20,120', '0.237', '10⁻⁶', '2.5·10⁻⁷', '10⁻⁴')
-    """
-    if value == int(value):
-        return f"{int(value):,}"
-    if 0 < abs(value) < 1e-3:
-        mantissa, exponent = f"{value:.1e}".split("e")
-        mantissa = mantissa.removesuffix(".0")
-        power = "10" + str(int(exponent)).translate(_RAISED)
-        return power if mantissa == "1" else f"{mantissa}·{power}"
-    text = f"{value:,.0f}" if abs(value) >= 10**digits else f"{value:.{digits}g}"
-    return text.replace("-", "\N{MINUS SIGN}")
+def _signed(value: float, places: int = 3) -> str:
+    return words.fixed(value, places, "+")
 
 
 def _pretty(value: Any) -> str:
     return json.dumps(msgspec.to_builtins(value), indent=2, ensure_ascii=False, sort_keys=True)
-
-
-def _signed(value: float, places: int = 3) -> str:
-    text = f"{value:+.{places}f}"
-    return text.replace("-", "\N{MINUS SIGN}")
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.0f}%" if value >= 0.1 or value == 0 else f"{100 * value:.1f}%"
 
 
 def _when(at: float) -> str:
