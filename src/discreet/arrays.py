@@ -56,6 +56,27 @@ def integer(name: str, value: Any, *, least: int = 1) -> int:
     return int(value)
 
 
+def integer_or_none(name: str, value: Any, *, least: int = 1) -> int | None:
+    """`integer`, or None where nothing was asked for."""
+    return None if value is None else integer(name, value, least=least)
+
+
+def finite_range(name: str, ends: Any) -> tuple[float, float]:
+    """Public bounds (low, high), finite and low < high.
+
+    >>> finite_range("reward_range", (1, 0))
+    Traceback (most recent call last):
+    ValueError: reward_range must be finite (low, high) with low < high, got (1, 0)
+    """
+    try:
+        low, high = (float(end) for end in ends)
+    except (TypeError, ValueError, OverflowError):
+        low, high = math.nan, math.nan
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"{name} must be finite (low, high) with low < high, got {ends!r}")
+    return low, high
+
+
 def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     """`value` if it is one of the named choices."""
     if not isinstance(value, str) or value not in choices:
@@ -131,6 +152,31 @@ def in_unit_ball(rows: Array, bound: float, *, norm: str = "l2") -> Array:
     return np.asarray(units)
 
 
+def number(name: str, value: Any) -> float:
+    """One number of a person as a float: unlike `real`, it quotes nothing.
+
+    >>> number("reward", "secret")
+    Traceback (most recent call last):
+    ValueError: reward must be a number
+    """
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be a number") from None
+
+
+def number_within(
+    name: str, value: Any, limits: tuple[float, float], *, slack: float = 0.0
+) -> float:
+    """One number of a person in [low, high]; one beyond by `slack` widths is brought back."""
+    low, high = limits
+    given = number(name, value)
+    forgiven = slack * (high - low)
+    if not low - forgiven <= given <= high + forgiven:  # also if it is NaN
+        raise ValueError(f"{name} must lie in [{low:g}, {high:g}]; rescale it")
+    return min(max(given, low), high)
+
+
 def numbers(name: str, value: ArrayLike) -> Array:
     """`value` as a float64 array."""
     try:
@@ -198,3 +244,26 @@ def _row_or_nan(x: Any, dim: int) -> Array:
     except ValueError:
         row = np.empty(0)
     return row if row.shape == (dim,) else np.full(dim, np.nan)
+
+
+def numbers_or_nan(values: ArrayLike) -> Array:
+    """Numbers that several people brought; what is none becomes NaN alone.
+
+    >>> numbers_or_nan([1, "2", None, 10**400])
+    array([ 1.,  2., nan, nan])
+    """
+    values = real_or_nan(values)
+    if all_numbers(values):
+        return np.array(values, dtype=np.float64)
+    things = np.array(values, dtype=object)
+    each = np.array([_number_or_nan(thing) for thing in things.ravel()], dtype=np.float64)
+    return each.reshape(things.shape)
+
+
+def _number_or_nan(thing: Any) -> float:
+    if isinstance(thing, complex | np.complexfloating):
+        return float(thing.real) if thing.imag == 0 else math.nan
+    try:
+        return number("", thing)
+    except ValueError:
+        return math.nan

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, finite
-from discreet.state import register
+from discreet.state import Stateful, damaged, register
 
 Indices = NDArray[np.intp]
 REFUSED = -1  # the action of a person whose features could not be used
@@ -254,3 +254,38 @@ def _restored(plain: Any) -> RoundSet:
 
 
 register(RoundSet, _summarised, _restored)
+
+
+class Rounds(Stateful):
+    """Counts rounds, and takes the feedback of each of them once: late, in any order, or never.
+
+    A subclass begins with `_begin()`, has "rounds" and "_rewarded" in its `_state`, and adds to
+    `_assert_mine` what else its decisions must fulfil.
+    """
+
+    rounds: int  # decisions made
+    _rewarded: RoundSet  # rounds whose reward or loss has been taken
+    _decision: ClassVar[type[Any]] = Decision
+    _feedback_is: ClassVar[str] = "reward"
+
+    def _begin(self) -> None:
+        self.rounds = 0
+        self._rewarded = RoundSet()
+
+    def _assert_mine(self, decision: Any) -> None:
+        """Refuse what this learner did not decide."""
+        if type(decision) is not self._decision or decision.learner != self._run:
+            raise ValueError("expected a decision that this learner made")
+        if not 0 <= decision.round < self.rounds:
+            raise ValueError("this learner never made that decision; was an old state loaded?")
+
+    def _assert_first(self, t: int) -> None:
+        """Refuse a second reward or loss of round t."""
+        if t in self._rewarded:
+            raise ValueError(f"this decision has had its {self._feedback_is}; each counts once")
+
+    def _validate(self) -> None:
+        if not isinstance(self._rewarded, RoundSet):
+            raise damaged("rewarded")
+        if not 8 * len(self._rewarded.packed()) < self.rounds + 8:
+            raise damaged("rounds")

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 
+from discreet import arrays
 from discreet.bandits import Decision, LinearBandit, edge, estimators, learner
 from discreet.bandits.learner import FOREVER
 from discreet.bandits.window import SENSITIVITY
@@ -252,7 +253,7 @@ def test_learn__a_second_reward_is_refused():
 def test_rewards__what_a_person_brings_is_read_the_same_whatever_others_bring(mine):
     """A span of time was a number or none, by whether another's reward was missing."""
     others = (0.5, 1, None, "x", 1j, np.timedelta64(1, "ms"), [1, 2], 10**400)
-    read = np.array([edge.each_number("rewards", [mine, other, 0.25]) for other in others])
+    read = np.array([arrays.numbers_or_nan([mine, other, 0.25]) for other in others])
     np.testing.assert_array_equal(read[:, 0], np.full(len(others), read[0, 0]))
     assert (read[:, 2] == 0.25).all()
 

@@ -770,7 +770,7 @@ def lost(name, monkeypatch):
     for t in range(busy(name)):
         told(name, learner, asked(name, learner, t), t)
     asked(name, learner, busy(name))
-    learner._taken.add(busy(name))
+    learner._rewarded.add(busy(name))
     return without_names(learner)
 
 

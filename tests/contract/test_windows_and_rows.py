@@ -8,7 +8,7 @@ import pytest
 from discreet.domains import Ball, LpBall
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.losses import MarginLoss
-from discreet.optimization.windows import COUNT, CURVATURE
+from discreet.optimization.windows import COUNT
 from discreet.privacy import SeededNoise
 from discreet.regression.local_server import Server
 
@@ -101,10 +101,10 @@ def test_windows__no_row_is_too_short_to_be_clipped(scale):
         ]
     )
     assert np.hypot(terms[:, 0], terms[:, 1]).max() <= C * (1 + 1e-12)
-    scaled = np.hstack([terms[:, :2], CURVATURE * C / windows._largest * terms[:, 2:-1],
+    scaled = np.hstack([terms[:, :2], C / windows._largest * terms[:, 2:-1],
                         COUNT * C * terms[:, -1:]])  # fmt: skip
     apart = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
-    assert apart <= C * math.sqrt(4 + 2 * CURVATURE**2 + COUNT**2) * (1 + 1e-12)
+    assert apart <= C * math.sqrt(4 + 2 + COUNT**2) * (1 + 1e-12)
 
 
 WRONG = [1e9, -1e9, 1e308, -1e308, math.inf, -math.inf, math.nan, 0.0, 1.0]
@@ -128,10 +128,10 @@ def test_windows__a_loss_with_wrong_bounds_costs_accuracy_and_never_privacy(smoo
     X = [np.zeros(2), np.array([1.0, 0.0]), np.array([0.0, 1.0]), np.array([-0.6, 0.8])]
     terms = np.array([windows.term(x, float(y)) for x in X for y in range(len(WRONG) ** 2)])
     assert np.isfinite(terms).all()
-    scaled = np.hstack([terms[:, :2], CURVATURE * C / windows._largest * terms[:, 2:-1],
+    scaled = np.hstack([terms[:, :2], C / windows._largest * terms[:, 2:-1],
                         COUNT * C * terms[:, -1:]])  # fmt: skip
     apart = np.linalg.norm(scaled[:, None] - scaled[None], axis=2).max()
-    assert apart <= C * math.sqrt(4 + 2 * CURVATURE**2 + COUNT**2) * (1 + 1e-12)
+    assert apart <= C * math.sqrt(4 + 2 + COUNT**2) * (1 + 1e-12)
 
 
 def test_windows__a_loss_without_curvature_takes_running_sums():

@@ -1,18 +1,14 @@
 """On a tiny archive of the same layout: no network."""
 
-import hashlib
 import io
 import tarfile
-import urllib.error
-import urllib.request
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from discreet.environments import evaluate, logged
-from discreet.environments import open_bandit as module
-from discreet.environments.open_bandit import ARCHIVE, ITEMS, open_bandit_log
+from discreet.environments.open_bandit import ITEMS, open_bandit_log
 
 HASHES = ("81ce123cbb5bd8ce818f60fb3586bba5", "03a5648a76832f83c859d46bc06cb64a", "feed")
 
@@ -71,63 +67,6 @@ def test_open_bandit__features_are_of_the_person_and_the_item(tmp_path):
         known = frame["user_feature_0"][person] == HASHES[0]
         assert row[at[f"user_feature_0={HASHES[0]}"]] == pytest.approx(float(known))
         assert row[at["user_feature_0=(other)"]] == pytest.approx(float(not known))
-
-
-@pytest.fixture
-def index(tmp_path, monkeypatch):
-    """A package index in memory that counts what is asked of it, and an empty cache."""
-    content, asked = archive()[0], []
-    links = {
-        "https://index.test/simple/obp/": b'<a href="../../files/obp-0.4.1.tar.gz#sha256=x">a</a>',
-        f"https://index.test/files/{ARCHIVE}": content,
-    }
-
-    def urlopen(url, timeout):
-        asked.append(url)
-        if url not in links:
-            raise urllib.error.URLError("no network")
-        return io.BytesIO(links[url])
-
-    monkeypatch.setattr(urllib.request, "urlopen", urlopen)
-    monkeypatch.setenv("PIP_INDEX_URL", "https://index.test/simple/")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(module, "SHA256", hashlib.sha256(content).hexdigest())
-    return links, asked
-
-
-def test_fetched__once_from_the_index_of_pip_then_from_the_cache(index, tmp_path):
-    _, asked = index
-    assert len(open_bandit_log()) == 60
-    assert len(asked) == 2
-    assert len(open_bandit_log()) == 60
-    assert len(asked) == 2
-    assert [path.name for path in (tmp_path / "discreet").iterdir()] == [ARCHIVE]
-
-
-def test_fetched__another_hash_is_refused_and_not_kept(index, tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "SHA256", "0" * 64)
-    with pytest.raises(OSError, match="unexpected hash"):
-        open_bandit_log()
-    assert not (tmp_path / "discreet" / ARCHIVE).exists()
-    (tmp_path / "discreet").mkdir()
-    (tmp_path / "discreet" / ARCHIVE).write_bytes(b"damaged")
-    with pytest.raises(OSError, match="unexpected hash: delete it"):
-        open_bandit_log()
-
-
-@pytest.mark.parametrize("gone", [0, 1])
-def test_fetched__without_a_network_it_says_what_to_do(index, gone):
-    links, _ = index
-    del links[list(links)[gone]]
-    with pytest.raises(OSError, match="pip download --no-deps"):
-        open_bandit_log()
-
-
-def test_fetched__an_index_without_the_file_says_what_to_do(index):
-    links, _ = index
-    links["https://index.test/simple/obp/"] = b'<a href="obp-0.5.0.tar.gz">a</a>'
-    with pytest.raises(OSError, match="pip download --no-deps"):
-        open_bandit_log()
 
 
 def test_open_bandit__bad_arguments_are_refused(tmp_path):

@@ -195,7 +195,7 @@ def test_central__a_batch_with_missing_losses_is_released_without_them():
     assert 0 not in waiting(bandit)
     before = str(bandit.bandit.state_dict()["state"])
     assert bandit.learn(never[0], 1.0) is False, "too late, and said so"
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         bandit.learn(never[0], 1.0)
     assert str(bandit.bandit.state_dict()["state"]) == before
 
@@ -222,7 +222,7 @@ def test_a_decision_is_learned_once_and_only_by_its_learner(trust):
     bandit.learn(d, 0.5)
     before = str(bandit.state_dict())
     for decision, words in (
-        (d, "already has its loss"),
+        (d, "has had its loss"),
         (make(trust).decide(), "this learner made"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -333,7 +333,7 @@ def test_state__a_saved_learner_has_the_same_future(trust, tmp_path):
         each.learn(waiting, 0.0)
     assert run(again, 500) == run(bandit, 500)
     assert again.guarantee == bandit.guarantee
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         again.learn(waiting, 0.0)
 
 

@@ -202,7 +202,7 @@ def test_a_second_loss_is_refused_and_past_the_horizon_the_centre_stays(trust):
     assert bandit.learn(decisions[0], 0.1) is False
     assert np.array_equal(bandit.decide().choice.centre, centre)
     before = str(bandit.state_dict())
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         bandit.learn(decisions[4], 0.1)
     assert str(bandit.state_dict()) == before
 

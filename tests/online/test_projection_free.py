@@ -361,7 +361,7 @@ def test_a_second_loss_and_a_strange_decision_are_refused_and_change_nothing():
     d, strange = bandit.decide(), other.decide()
     bandit.learn(d, 0.3)
     before = str(bandit.state_dict())
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         bandit.learn(d, 0.3)
     with pytest.raises(ValueError, match="this learner made"):
         bandit.learn(strange, 0.3)
@@ -518,7 +518,7 @@ def test_state__a_damaged_or_older_one_changes_nothing():
 
 DAMAGE = {
     ("rounds",): [-5, "x", None],
-    ("_taken",): [7, {}, None],
+    ("_rewarded",): [7, {}, None],
     ("bandit", "of", "centre"): [np.full(2, math.nan), np.zeros(3), None],
     ("bandit", "of", "_smooth"): [np.full(2, math.inf), np.zeros(7), None],
     ("bandit", "of", "baseline"): [math.nan, "x", None],

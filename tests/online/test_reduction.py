@@ -73,7 +73,7 @@ def test_reduction__a_loss_is_reported_once():
     learner = PrivateReduction(bandit, 1.0, noise=SeededNoise(0))
     d = learner.decide()
     learner.learn(d, 0.5)
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         learner.learn(d, 0.5)
     assert len(bandit.told) == 1
 
@@ -89,7 +89,7 @@ def test_reduction__a_loss_is_spent_even_if_the_bandit_fails():
     d = learner.decide()
     with pytest.raises(RuntimeError):
         learner.learn(d, 0.5)
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         learner.learn(d, 0.5)
 
 
@@ -136,7 +136,7 @@ def test_reduction__a_saved_state_has_the_same_future(tmp_path):
         np.testing.assert_array_equal(a.choice.probabilities, b.choice.probabilities)
         first.learn(a, 0.3)
         second.learn(b, 0.3)
-    with pytest.raises(ValueError, match="already has its loss"):
+    with pytest.raises(ValueError, match="has had its loss"):
         second.learn(waiting, 0.9)
 
 

@@ -24,7 +24,7 @@ from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.regression import local
 from discreet.regression.base import Problem
-from discreet.regression.local_server import Server, _isotonic
+from discreet.regression.local_server import Server
 from papers.local_methods import one_dimensional, one_shot
 
 METHODS = [
@@ -225,16 +225,6 @@ def test_local__the_same_questions_are_asked_wherever_the_server_runs():
         server.close()
     assert person == server.taken == len(X)
     assert np.abs(X @ (server.estimate().theta - theta)).mean() < 0.05
-
-
-@given(st.lists(st.floats(-3, 3), min_size=1, max_size=9))
-def test_local__isotonic_is_the_closest_non_decreasing_sequence(values):
-    fitted = _isotonic(np.array(values))
-    assert (np.diff(fitted) >= -1e-12).all()
-    # Projection onto a cone: the residual is orthogonal to the fit, and no rising step improves it.
-    residual = np.array(values) - fitted
-    assert abs(residual @ fitted) < 1e-9
-    assert (np.cumsum(residual[::-1]) < 1e-9).all()
 
 
 # -- the methods -----------------------------------------------------------------------------------

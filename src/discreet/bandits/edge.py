@@ -1,22 +1,11 @@
 """What callers bring to a contextual bandit, checked once: features of actions, and rewards."""
 
-import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import (
-    Array,
-    all_numbers,
-    finite,
-    integer,
-    numbers,
-    public_bound,
-    real_or_nan,
-    within,
-)
+from discreet.arrays import Array, finite, integer, numbers, public_bound, real_or_nan, within
 from discreet.bandits.value import Holdout
 
 BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
@@ -112,18 +101,3 @@ class Edge:
     def _scaled(self, features: Array) -> Array:
         features = self._expanded(features)
         return features if self.norm_bound == 1 else features / self.norm_bound
-
-
-def each_number(name: str, values: ArrayLike) -> Array:
-    """Numbers, one of each person; what is none becomes NaN alone."""
-    values = real_or_nan(values)
-    if all_numbers(values):
-        return numbers(name, values).copy()
-    return np.array([_number(value) for value in np.ravel(np.asarray(values, dtype=object))])
-
-
-def _number(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan

@@ -8,6 +8,7 @@ Everything that a turn changes is computed first and committed in one step. An i
 leaves the full window as it was, and nothing of it was shown; after it the released sum is gone.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
@@ -15,12 +16,19 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, integer
-from discreet.bandits.edge import BLOCK, FLOAT, Edge, each_number
+from discreet.arrays import (
+    Array,
+    finite_range,
+    integer,
+    integer_or_none,
+    number_within,
+    numbers_or_nan,
+)
+from discreet.bandits.edge import BLOCK, FLOAT, Edge
 from discreet.bandits.visitors import Person, Visitors
-from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, RoundSet
+from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, Rounds
 from discreet.privacy import Guarantee
-from discreet.state import Stateful, damaged
+from discreet.state import damaged
 
 FOREVER = 2**62  # rounds
 LONGEST = 1 + 1e-9  # |row|^2, up to rounding
@@ -37,7 +45,7 @@ class Window(Protocol):
         """`fold` for one row."""
 
 
-class Bandit(Edge, Stateful, ABC):
+class Bandit(Edge, Rounds, ABC):
     """decide and learn, one at a time or many at once; save and load.
 
     `decide` and `learn` are made of steps that a service may take apart: `policy` (immutable,
@@ -74,18 +82,14 @@ class Bandit(Edge, Stateful, ABC):
         seed: int | None,
     ) -> None:
         Edge.__init__(self, dim, norm_bound)
-        self.horizon = None if horizon is None else integer("horizon", horizon)
-        low, high = (float(end) for end in reward_range)
-        if not -np.inf < low < high < np.inf:
-            raise ValueError(f"reward_range must be (low, high), got {reward_range!r}")
-        self.reward_range = (low, high)
+        self.horizon = integer_or_none("horizon", horizon)
+        self.reward_range = low, high = finite_range("reward_range", reward_range)
         self.clip = bool(clip)
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._rng = np.random.default_rng(self.seed)
-        self.rounds = 0  # decisions made
+        self._begin()
         self._end = 0  # decisions made when the open window is full
-        self._rewarded = RoundSet()
         self.window = None
 
     # -- what a subclass does ---------------------------------------------------------------------
@@ -237,21 +241,10 @@ class Bandit(Edge, Stateful, ABC):
         """
         self._assert_mine(decision)
         t = decision.round
-        try:
-            value = float(reward)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("reward must be a number") from None
-        low, high = self.reward_range
-        if self.clip:
-            value = min(max(value, low), high) if value == value else value
-        if not low <= value <= high:
-            raise ValueError(
-                f"reward must lie in [{low:g}, {high:g}]; rescale it, widen reward_range, "
-                "or ask for clip=True"
-            )
+        slack = math.inf if self.clip else 0.0
+        value = number_within("reward", reward, self.reward_range, slack=slack)
         with self._live:
-            if t in self._rewarded:
-                raise ValueError("this decision has had its reward; each counts once")
+            self._assert_first(t)
             visitors = self.visitors
             if visitors is not None or person is not None:
                 hashed = self._protecting_people(person is not None).pseudonym(person)  # type: ignore[arg-type]
@@ -280,11 +273,9 @@ class Bandit(Edge, Stateful, ABC):
         return self.visitors
 
     def _assert_mine(self, decision: Decision) -> None:
-        """Refuse what this learner did not decide."""
-        if type(decision) is not Decision or decision.learner != self._run:
-            raise ValueError("expected a decision that this learner made")
+        super()._assert_mine(decision)
         row = decision.row
-        if not 0 <= decision.round < self.rounds or row.shape != self._row_shape:
+        if row.shape != self._row_shape:
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")
@@ -303,7 +294,7 @@ class Bandit(Edge, Stateful, ABC):
         later. Past the horizon rewards are taken and do not count, as with `learn`; so are those of
         `people` (with unit="person") who have had one counted.
         """
-        values = each_number("rewards", rewards)
+        values = numbers_or_nan(rewards)
         if values.shape != (len(decisions),):
             raise ValueError(f"expected {len(decisions)} rewards, got shape {values.shape}")
         if people is not None and len(people) != len(values):
@@ -368,6 +359,7 @@ class Bandit(Edge, Stateful, ABC):
     # -- saving -----------------------------------------------------------------------------------
 
     def _validate(self) -> None:
+        super()._validate()
         if not 0 <= self.rounds <= self._end:
             raise damaged("rounds")
 

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, integer, positive
+from discreet.arrays import Array, integer, integer_or_none, positive
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
 from discreet.least_squares import (
     Posterior,
@@ -144,7 +144,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         prior = PRIOR if crowd is None else SHUFFLED_PRIOR
         weight = _gram_variance(public) * prior * d**2
         super().__init__(public, _Belief(np.zeros(d), np.eye(d) / d, np.eye(d) / d, weight))
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self._rng = np.random.default_rng(self.seed)
 
     @property

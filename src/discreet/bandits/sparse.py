@@ -20,14 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers, one_of, positive
+from discreet.arrays import (
+    Array,
+    integer,
+    integer_or_none,
+    number_within,
+    numbers,
+    one_of,
+    positive,
+)
 from discreet.bandits.sparse_vertices import VertexArms
-from discreet.decisions import Decision, RoundSet
+from discreet.decisions import Decision, Rounds
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
+from discreet.privacy.guarantee import beyond
 from discreet.privacy.noise import source
-from discreet.state import Stateful, damaged
+from discreet.state import damaged
 
 METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
 REWARDS = {"identity": (-1.0, 1.0), "logistic": (0.0, 1.0)}
@@ -42,7 +51,7 @@ UNPROTECTED = (
 )
 
 
-class SparseBandit(Stateful):
+class SparseBandit(Rounds):
     """Chooses one of K arms for each person; rewards, more is better. Noise grows with log(dim).
 
     The expected reward of arm i is nu(<x, theta_i>), nu = `link`: the context x has entries in
@@ -95,7 +104,7 @@ class SparseBandit(Stateful):
     (0, 'joint')
     """
 
-    _state = ("rounds", "_taken", "_advanced", "_first", "_arms", "_rng")
+    _state = ("rounds", "_rewarded", "_advanced", "_first", "_arms", "_rng")
 
     def __init__(
         self,
@@ -143,10 +152,9 @@ class SparseBandit(Stateful):
             if residual_bound is None
             else positive("residual_bound", residual_bound)
         )
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
-        self.rounds = 0  # decisions made
-        self._taken = RoundSet()
+        self._begin()
         self._advanced = 0  # rounds whose end the arms have seen
         self._first: Array | None = None  # (arms, dim), the forced-sample estimates
         self._rng = np.random.default_rng(self.seed)
@@ -175,13 +183,10 @@ class SparseBandit(Stateful):
     @property
     def guarantee(self) -> Guarantee:
         """The promise over the whole life, with what has been released so far."""
-        promise = self._arms.guarantee
-        k = self.contributions
-        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
         return replace(
-            promise,
+            self._arms.guarantee,
             trust="joint",
-            unprotected=(*UNPROTECTED, *((limit,) if k > 1 else ())),
+            unprotected=(*UNPROTECTED, *beyond(self.contributions)),
             reference="Han, Liang, Liang, Wang, Yao and Zhang (2022), Algorithm 3",
         )
 
@@ -217,16 +222,11 @@ class SparseBandit(Stateful):
         ValueError and changes nothing.
         """
         with self._live:
-            self._check(decision)
-            try:
-                number = float(reward)
-            except (TypeError, ValueError, OverflowError):
-                raise ValueError("reward must be a number") from None
-            low, high = self.reward_range
-            if not low <= number <= high:
-                raise ValueError(f"reward must lie in [{low:g}, {high:g}]; rescale it")
-            self._taken.add(decision.round)  # from here on it is never counted again
-            return self._arms.take(decision.action, decision.row, number)
+            self._assert_mine(decision)
+            self._assert_first(decision.round)
+            value = number_within("reward", reward, self.reward_range)
+            self._rewarded.add(decision.round)  # from here on it is never counted again
+            return self._arms.take(decision.action, decision.row, value)
 
     def decision(self, record: dict[str, Any]) -> Decision:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
@@ -235,14 +235,10 @@ class SparseBandit(Stateful):
         except ValueError:
             raise ValueError("not a decision record of such a learner; use to_dict()") from None
 
-    def _check(self, decision: Decision) -> None:
-        if not isinstance(decision, Decision) or decision.learner != self._run:
-            raise ValueError("expected a decision that this learner made")
-        mine = 0 <= decision.round < self.rounds and 0 <= decision.action < self.n_arms
-        if not mine or decision.row.shape != (self.dim,):
+    def _assert_mine(self, decision: Decision) -> None:
+        super()._assert_mine(decision)
+        if not 0 <= decision.action < self.n_arms or decision.row.shape != (self.dim,):
             raise ValueError("this learner never made that decision; was an old state loaded?")
-        if decision.round in self._taken:
-            raise ValueError("this decision has had its reward; each counts once")
         if not float(np.maximum.reduce(np.abs(decision.row))) <= 1:
             raise ValueError("this decision record is damaged: its context is out of bounds")
 
@@ -286,10 +282,7 @@ class SparseBandit(Stateful):
         return min(worst, BOUND * max(1.0, math.sqrt(chance / privacy)))
 
     def _validate(self) -> None:
-        if not isinstance(self._taken, RoundSet):
-            raise damaged("taken")
-        if not 8 * len(self._taken.packed()) < self.rounds + 8:
-            raise damaged("rounds")
+        super()._validate()
         if not isinstance(self._rng, np.random.Generator):
             raise damaged("rng")
         if not 0 <= self._advanced <= min(self.rounds, self.horizon):

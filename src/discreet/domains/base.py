@@ -3,8 +3,8 @@
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,8 @@ from discreet.domains.conditional_gradient import nearest_point
 from discreet.domains.described import Described
 from discreet.domains.hull import AffineHull, InnerBall, inner_ball
 
-_SLACK = 1e-9  # rounding that `contains` forgives
+D = TypeVar("D")
+SLACK = 1e-9  # rounding that `contains` forgives
 _FAR = 1e-6  # the same where the distance comes from conditional gradient
 
 
@@ -100,7 +101,7 @@ class Domain(Described, ABC):
         if y.shape != (self.dim,) or not np.isfinite(y).all():
             return False
         if self.projects:
-            return bool(np.abs(self.project(y) - y).max() <= _SLACK)
+            return bool(np.abs(self.project(y) - y).max() <= SLACK)
         start = self.linear_minimizer(-y)
         found = nearest_point(self, y, start, gap=_FAR**2 / 4, max_calls=200 + 20 * self.dim)
         return bool(np.linalg.norm(found.point - y) <= _FAR)
@@ -161,6 +162,25 @@ class SolidDomain(Domain):
     def affine_hull(self) -> AffineHull:
         """All of R^n."""
         return AffineHull(np.zeros(self.dim), np.eye(self.dim))
+
+
+def row_by_row(method: Callable[[D, Array], Array]) -> Callable[[D, Array], Array]:
+    """Lets a method of one row (n,) take many, (..., n) -> (..., n): one after the other."""
+
+    @functools.wraps(method)
+    def each(domain: D, rows: Array) -> Array:
+        if rows.ndim == 1:
+            return method(domain, rows)
+        return np.array([each(domain, row) for row in rows]).reshape(rows.shape)
+
+    return each
+
+
+def as_domain(domain: Any) -> Domain:
+    """The argument of a learner, if it is a domain."""
+    if not isinstance(domain, Domain):
+        raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
+    return domain
 
 
 def power(p: float) -> float:

@@ -10,10 +10,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array
-from discreet.domains.base import Domain, node_name, power
+from discreet.domains.base import SLACK, Domain, node_name, power, row_by_row
 from discreet.domains.hull import AffineHull
-
-_SLACK = 1e-9
 
 
 class FlowPolytope(Domain):
@@ -64,10 +62,9 @@ class FlowPolytope(Domain):
         )
         self._nodes = len(names)
 
+    @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
         """A shortest path, edges relaxed in topological order; weights of any sign."""
-        if g.ndim > 1:
-            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         weights = g.tolist()
         source, node = self._ends
         distance = [math.inf] * self._nodes
@@ -112,7 +109,7 @@ class FlowPolytope(Domain):
     def inner_radius(self) -> float:
         """The distance to the nearest side x_e = 0 within the hull; 0 for a single path."""
         slopes = np.linalg.norm(self.affine_hull.basis, axis=1)
-        moves = slopes > _SLACK
+        moves = slopes > SLACK
         if not moves.any():
             return 0.0
         return float((self.interior_point[moves] / slopes[moves]).min())
@@ -133,7 +130,7 @@ class FlowPolytope(Domain):
         excess = self._conservation @ y[self.live]
         excess[0] -= 1.0
         dead = np.abs(y[~self.live]).max(initial=0.0)
-        return bool(max(np.abs(excess).max(), dead, -y.min()) <= _SLACK)
+        return bool(max(np.abs(excess).max(), dead, -y.min()) <= SLACK)
 
     @functools.cached_property
     def _conservation(self) -> Any:  # a sparse matrix; linprog's types know dense ones only

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer
-from discreet.domains.base import Domain, power
+from discreet.domains.base import Domain, power, row_by_row
 from discreet.domains.hull import AffineHull, InnerBall, submodular_inner_ball
 from discreet.domains.matroids import Graphic, Matroid, Oracle, Partition, Uniform, covering
 
@@ -82,10 +82,9 @@ class MatroidPolytope(Domain):
             raise ValueError("the graph is not connected and has no spanning tree; add edges")
         return polytope
 
+    @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
         """Greedy from the least weight up; independent sets stop before weight zero."""
-        if g.ndim > 1:
-            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         order = np.argsort(g, kind="stable")
         if not self.bases:
             order = order[: np.count_nonzero(g < 0)]
@@ -160,10 +159,9 @@ class BasePolytope(Domain):
         self._whole = frozenset(range(self.dim))
         self._spot_check()
 
+    @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
         """Greedy: elements of small weight first, each as much as f allows."""
-        if g.ndim > 1:
-            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         best = np.zeros(self.dim)
         taken: set[int] = set()
         before = 0.0

@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, integer, positive
-from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power
+from discreet.domains.base import AxisVertices, LpShape, SolidDomain, power, row_by_row
 
 
 class LpBall(SolidDomain):
@@ -52,10 +52,9 @@ class LpBall(SolidDomain):
         weights = (size / np.where(top > 0, top, 1.0)) ** (1 / (self.p - 1))
         return np.asarray(signs * weights / np.maximum(_norm(weights, self.p)[..., None], 1e-300))
 
+    @row_by_row
     def project(self, y: Array) -> Array:
         """Soft threshold (p = 1), scale (p = 2), clip (p = inf); else two nested root searches."""
-        if y.ndim > 1:
-            return np.array([self.project(row) for row in y]).reshape(y.shape)
         if math.isinf(self.p):
             return np.clip(y, -self.radius, self.radius)
         size = np.abs(y) / self.radius
@@ -63,7 +62,7 @@ class LpBall(SolidDomain):
         if length <= 1:
             return y.copy()
         if self.p == 1:
-            near = soft_threshold(size)
+            near = onto_simplex(size)
         else:
             near = size / length if self.p == 2 else _shrink(size, self.p)
         return np.asarray(np.copysign(near * self.radius, y))
@@ -78,11 +77,13 @@ def _norm(size: Array, p: float) -> Array:  # (..., n), not negative -> (...)
     return np.asarray(top[..., 0] * ((size / top) ** p).sum(axis=-1) ** (1 / p))
 
 
-def soft_threshold(size: Array) -> Array:
-    """max(size - tau, 0) of sum one (Held, Wolfe, Crowder 1974)."""
-    falling = -np.sort(-size)
-    taus = (np.cumsum(falling) - 1) / np.arange(1, len(size) + 1)
-    return np.asarray(np.maximum(size - taus[np.count_nonzero(falling > taus) - 1], 0.0))
+def onto_simplex(y: Array) -> Array:  # (..., n) -> (..., n)
+    """The nearest probability vector: max(y - tau, 0) of sum one (Held, Wolfe, Crowder 1974)."""
+    y = y - y.max(axis=-1, keepdims=True)  # moves tau alone, and keeps the digits
+    falling = -np.sort(-y, axis=-1)
+    taus = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, y.shape[-1] + 1)
+    last = (falling > taus).sum(axis=-1, keepdims=True) - 1
+    return np.maximum(y - np.take_along_axis(taus, last, axis=-1), 0.0)
 
 
 def _shrink(size: Array, p: float) -> Array:

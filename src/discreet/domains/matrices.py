@@ -8,11 +8,10 @@ import scipy
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, positive
-from discreet.domains.base import Domain, SolidDomain, power
+from discreet.domains.base import SLACK, Domain, SolidDomain, power, row_by_row
 from discreet.domains.hull import AffineHull, sum_zero_basis
-from discreet.domains.lp import soft_threshold
+from discreet.domains.lp import onto_simplex
 
-_SLACK = 1e-9
 _SMALL = 24  # sides up to this: a whole decomposition is faster than Lanczos
 
 
@@ -39,10 +38,9 @@ class TraceNormBall(SolidDomain):
         self.regularizer_range = self.radius**2 / 2
         self._start = np.random.default_rng(0).standard_normal(side)  # fixed: no coins here
 
+    @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
         """-radius u v' of the largest singular value, by Lanczos; the centre where g is zero."""
-        if g.ndim > 1:
-            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         size = float(np.abs(g).max())
         if size == 0:
             return np.zeros(self.dim)
@@ -53,15 +51,14 @@ class TraceNormBall(SolidDomain):
             u, _, vt = scipy.sparse.linalg.svds(G, k=1, v0=self._start)
         return np.asarray(-self.radius * np.outer(u[:, 0], vt[0])).ravel()
 
+    @row_by_row
     def project(self, y: Array) -> Array:
         """Singular values to the l1 ball."""
-        if y.ndim > 1:
-            return np.array([self.project(row) for row in y]).reshape(y.shape)
         Y = y.reshape(self.rows, self.columns) / self.radius
         u, values, vt = np.linalg.svd(Y, full_matrices=False)
         if values.sum() <= 1:
             return y.copy()
-        return np.asarray(self.radius * (u * soft_threshold(values)) @ vt).ravel()
+        return np.asarray(self.radius * (u * onto_simplex(values)) @ vt).ravel()
 
     def diameter(self, p: float = 2.0) -> float:
         """2 radius max(1, dim^(1/p - 1/2)), exact; norms of the entries."""
@@ -89,10 +86,9 @@ class BirkhoffPolytope(Domain):
         # the side x_ij = 0 is 1/n away, and a unit direction of the hull moves x_ij by <= 1 - 1/n
         self.inner_radius = 1 / (self.side - 1)
 
+    @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
         """The best assignment."""
-        if g.ndim > 1:
-            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         best = np.zeros((self.side, self.side))
         best[scipy.optimize.linear_sum_assignment(g.reshape(best.shape))] = 1.0
         return best.ravel()
@@ -114,4 +110,4 @@ class BirkhoffPolytope(Domain):
             return False
         matrix = y.reshape(self.side, self.side)
         sums = np.concatenate([matrix.sum(axis=0), matrix.sum(axis=1)])
-        return bool(max(np.abs(sums - 1).max(), -y.min()) <= _SLACK)
+        return bool(max(np.abs(sums - 1).max(), -y.min()) <= SLACK)

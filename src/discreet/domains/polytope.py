@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite
 from discreet.domains.barriers import LogBarrier
-from discreet.domains.base import SolidDomain, power
+from discreet.domains.base import SolidDomain, power, row_by_row
 
 
 class Polytope(SolidDomain):
@@ -48,17 +48,15 @@ class Polytope(SolidDomain):
         self.regularizer_range = float(far @ far) / 2
         self.barrier = LogBarrier(self.A, self.b, self.interior_point)
 
+    @row_by_row
     def linear_minimizer(self, g: Array) -> Array:
         """A vertex of least <g, x>."""
-        if g.ndim > 1:
-            return np.array([self.linear_minimizer(row) for row in g]).reshape(g.shape)
         size = float(np.abs(g).max())  # tolerances of HiGHS are absolute
         return self._solve(g / size if size > 0 else g, self.A)
 
+    @row_by_row
     def project(self, y: Array) -> Array:
         """The nearest point; more passes mend the rounding of one that comes from far away."""
-        if y.ndim > 1:
-            return np.array([self.project(row) for row in y]).reshape(y.shape)
         for _ in range(3):
             y = self._nearer(y)
         return y

@@ -10,6 +10,7 @@ from discreet.arrays import Array, integer
 from discreet.domains.barriers import BallBarrier, CubeBarrier, LogBarrier
 from discreet.domains.base import AxisVertices, Domain, LpShape, SolidDomain, power
 from discreet.domains.hull import AffineHull, sum_zero_basis
+from discreet.domains.lp import onto_simplex
 
 
 class Simplex(Domain):
@@ -49,12 +50,8 @@ class Simplex(Domain):
         return np.asarray(best[..., None] == np.arange(self.dim), dtype=np.float64)
 
     def project(self, y: Array) -> Array:
-        """max(y - tau, 0) with tau such that the entries sum to one (Held, Wolfe, Crowder 1974)."""
-        y = y - y.max(axis=-1, keepdims=True)  # moves tau alone, and keeps the digits
-        falling = -np.sort(-y, axis=-1)
-        taus = (np.cumsum(falling, axis=-1) - 1) / np.arange(1, self.dim + 1)
-        last = (falling > taus).sum(axis=-1, keepdims=True) - 1
-        return np.maximum(y - np.take_along_axis(taus, last, axis=-1), 0.0)
+        """Subtract what makes the sum one, and cut at zero."""
+        return onto_simplex(y)
 
     def leader(self, total: Array, rate: Any) -> Array:
         """argmin <total, x> + sum x log x/rate: softmax(-rate total)."""

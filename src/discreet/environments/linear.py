@@ -1,16 +1,17 @@
-"""Worlds in which the expected reward of an action is linear in its features."""
+"""Worlds in which the expected reward of an action is linear in its features, or nu of that."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from discreet.arrays import Array, integer, one_of
-from discreet.environments.people import Draw, People
+from discreet.environments.people import Draw, People, generator
+from discreet.links import link as link_of
 
 
 @dataclass(frozen=True)
 class LinearWorld:
-    """Features, and rewards of mean <phi, theta> in [-1, 1]: Gaussian noise, +-1 or 0/1.
+    """Features, and rewards of mean nu(<phi, theta>): Gaussian noise, +-1 or 0/1.
 
     >>> world = linear_world("sphere", dim=5, seed=0)
     >>> people = world.people(3, np.random.default_rng(1))
@@ -24,6 +25,7 @@ class LinearWorld:
     n_actions: int  # actions of each person
     distribution: str = "gaussian"  # "gaussian" (cut to [-1, 1]), "sign" or "zero-one"
     noise: float = 0.1  # standard deviation of a Gaussian reward
+    link: str = "identity"  # nu, by name
 
     @property
     def dim(self) -> int:
@@ -38,7 +40,7 @@ class LinearWorld:
     def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
         """n people; every round is alike."""
         features = self.contexts(n, rng)
-        means = features @ self.theta
+        means = np.asarray(link_of(self.link).mean(features @ self.theta))
         return People(features, means, self.distribution, self.noise, self.reward_range)
 
 
@@ -63,7 +65,7 @@ def linear_world(
     one_of("name", name, NAMES)
     d = integer("dim", dim, least=2)
     A = integer("actions", actions, least=2)
-    rng = np.random.default_rng([seed, 0x776F726C])
+    rng = generator(seed, b"worl")
     theta = sphere((d,), rng)
     if name == "short":
         return LinearWorld(name, theta, lambda n, r: 0.1 * sphere((n, A, d), r), A, noise=noise)

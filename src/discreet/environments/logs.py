@@ -10,12 +10,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite
+from discreet.arrays import Array, finite, finite_range
 from discreet.environments.tables import (
     Declared,
     FeatureTable,
     action_numbers,
-    bounds,
     declared,
     picked,
     read_table,
@@ -56,7 +55,7 @@ class Log:
 
     def __post_init__(self) -> None:
         n = len(self.features)
-        low, high = bounds(self.reward_range)
+        low, high = finite_range("reward_range", self.reward_range)
         if not len(self.actions) == len(self.rewards) == len(self.propensities) == n > 0:
             raise ValueError("features, actions, rewards and propensities must be of one length")
         if self.actions.dtype.kind not in "iu" or not self._are_actions():
@@ -120,10 +119,8 @@ def logged_table(
         chances = finite(f"column {propensity!r}", picked(columns, [propensity])[propensity])
     else:
         chances = np.full(len(taken), float(propensity))
-    low, high = bounds(reward_range)
-    return Log(
-        name, features, taken, np.clip(earned, low, high), chances, len(phi.actions), (low, high)
-    )
+    limits = finite_range("reward_range", reward_range)
+    return Log(name, features, taken, np.clip(earned, *limits), chances, len(phi.actions), limits)
 
 
 def distributions(name: str, values: ArrayLike, n: int, actions: int) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, integer, one_of
+from discreet.environments.people import generator
 
 NAMES = ("gap", "shifting", "walk", "coins", "killer")
 
@@ -33,7 +34,7 @@ def expert_losses(
     n = integer("n", n, least=2)
     if not 0 <= gap <= 0.5:
         raise ValueError(f"gap must lie in [0, 1/2], got {gap!r}")
-    rng = np.random.default_rng([integer("seed", seed, least=0), 0x6C6F7373])
+    rng = generator(seed, b"loss")
     if name == "killer":
         return _killer(T, n)
     means = np.full((1, n), 0.5)

@@ -2,23 +2,18 @@
 
 10,000 decisions for each of two policies (uniform "random", and "bts": Bernoulli Thompson
 sampling) and three campaigns ("men": 34 items, "women": 46, "all": 80), one week of November 2019.
-The files are inside the source package obp 0.4.1 on PyPI (1.2 MB), fetched on first use from the
-index that pip is set up for, checked by its hash and kept in the user's cache; none of its code is
-run.
+The files are inside the source package obp 0.4.1 on PyPI (1.2 MB), which you fetch with
+
+    pip download --no-deps --no-binary :all: obp==0.4.1
+
+and name as `archive`; none of its code is run.
 
 Saito, Aihara, Matsutani and Narita (2021), Open Bandit Dataset and Pipeline, NeurIPS Datasets and
 Benchmarks. obp is under the Apache licence 2.0; see the publisher for terms of the data.
 """
 
-import hashlib
 import os
-import re
-import subprocess
-import sys
 import tarfile
-import urllib.parse
-import urllib.request
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -31,7 +26,6 @@ from discreet.features import Category, FeatureMap, Number
 
 ITEMS = {"men": 34, "women": 46, "all": 80}
 ARCHIVE = "obp-0.4.1.tar.gz"
-SHA256 = "4be96fae9ba4f7a0cff3e313209e767c466f1b940bbc203c4238cc23f1241d15"
 
 # The publisher hashed the values of these columns; which ones there are is public.
 _CONTEXT = {
@@ -52,17 +46,17 @@ _ITEM = {"item_feature_0": Number(-2, 5)}
 
 
 def open_bandit_log(
-    policy: str = "random", campaign: str = "men", *, archive: str | os.PathLike[str] | None = None
+    policy: str = "random", campaign: str = "men", *, archive: str | os.PathLike[str]
 ) -> Log:
     """10,000 logged decisions: an item was shown, reward 1 for a click (about 1 in 200).
 
     Features are those of person and place times (1, the item's number `item_feature_0`), 20 in
-    all. `archive` is a copy of the source package that you have, read as it is; without it the
-    package is fetched once. Propensities of all items are known for "random" only.
+    all. `archive` is the source package, read as it is. Propensities of all items are known for
+    "random" only.
     """
     one_of("policy", policy, ("random", "bts"))
     one_of("campaign", campaign, tuple(ITEMS))
-    frame, items = _tables(Path(archive) if archive else fetched(), policy, campaign)
+    frame, items = _tables(archive, policy, campaign)
     if len(items) != ITEMS[campaign]:
         raise ValueError(f"{campaign!r} has {ITEMS[campaign]} items, the archive {len(items)}")
     numbers = items.sort_values("item_id")["item_feature_0"].tolist()
@@ -80,55 +74,7 @@ def open_bandit_log(
     )
 
 
-def cache_directory() -> Path:
-    """$XDG_CACHE_HOME/discreet, or ~/.cache/discreet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "discreet"
-
-
-def fetched() -> Path:
-    """The source package in the cache; fetched and checked if it is not there."""
-    path = cache_directory() / ARCHIVE
-    if not path.exists():
-        content = _download(_index())
-        if hashlib.sha256(content).hexdigest() != SHA256:
-            raise OSError(f"{ARCHIVE} from the package index has an unexpected hash: not kept")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f"{ARCHIVE}.{os.getpid()}")
-        part.write_bytes(content)
-        part.replace(path)  # whole or not at all
-    elif hashlib.sha256(path.read_bytes()).hexdigest() != SHA256:
-        raise OSError(f"{path} has an unexpected hash: delete it, it will be fetched again")
-    return path
-
-
-def _index() -> str:
-    """The package index that pip would ask."""
-    if "PIP_INDEX_URL" in os.environ:
-        return os.environ["PIP_INDEX_URL"]
-    asked = subprocess.run(
-        [sys.executable, "-m", "pip", "config", "get", "global.index-url"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    return asked.stdout.strip() if asked.returncode == 0 else "https://pypi.org/simple"
-
-
-def _download(index: str) -> bytes:
-    page = index.rstrip("/") + "/obp/"
-    try:
-        with urllib.request.urlopen(page, timeout=30) as answer:
-            links = re.findall(r'href="([^"#]*)', answer.read().decode())
-        (link,) = [each for each in links if each.endswith("/" + ARCHIVE)][:1]
-        with urllib.request.urlopen(urllib.parse.urljoin(page, link), timeout=60) as answer:
-            return bytes(answer.read())
-    except (OSError, ValueError) as error:
-        raise OSError(
-            f"the Open Bandit data could not be fetched from the package index "
-            f"({type(error).__name__}); on a machine with a network run `pip download --no-deps "
-            f"--no-binary :all: obp==0.4.1` and put {ARCHIVE} into {cache_directory()}"
-        ) from None
-
-
-def _tables(archive: Path, policy: str, campaign: str) -> tuple[Any, Any]:
+def _tables(archive: str | os.PathLike[str], policy: str, campaign: str) -> tuple[Any, Any]:
     """The decisions and the items, read inside the archive; nothing is unpacked to disk."""
     folder = f"/obp/dataset/obd/{policy}/{campaign}/"
     with tarfile.open(archive) as tar:

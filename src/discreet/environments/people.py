@@ -16,10 +16,16 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, one_of
+from discreet.arrays import Array, integer, one_of
 
 Draw = Callable[[int, np.random.Generator], Array]  # n -> features (n, actions, dim)
 DISTRIBUTIONS = ("gaussian", "sign", "zero-one", "known")
+
+
+def generator(seed: int, purpose: bytes) -> np.random.Generator:
+    """The stream of a seed for one purpose: worlds of the same seed have nothing in common."""
+    tag = int.from_bytes(purpose, "big")
+    return np.random.default_rng([integer("seed", seed, least=0), tag])
 
 
 @dataclass(frozen=True)

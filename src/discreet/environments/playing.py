@@ -91,7 +91,6 @@ def play(
     >>> played.regret.shape, bool(np.ptp(played.regret) == 0)
     ((100,), True)
     """
-    step = _play_window if hasattr(learner, "decide_many") else _play_one
     regret = np.empty(rounds)
     uniform = np.empty(rounds)
     block = max(1, NUMBERS // (world.n_actions * world.dim))
@@ -106,7 +105,7 @@ def play(
         end = start + len(people)
         done = start
         while done < end:
-            missed = step(learner, people, done - start, reward_rng, clock, who)
+            missed = _step(learner, people, done - start, reward_rng, clock, who)
             n = len(missed)
             regret[done : done + n] = missed
             done += n
@@ -114,7 +113,7 @@ def play(
     return Played(regret, uniform)
 
 
-def _play_window(
+def _step(
     learner: Any,
     people: People,
     first: int,
@@ -122,44 +121,22 @@ def _play_window(
     clock: Callable[[str], object],
     who: Who | None,
 ) -> Array:
-    """Those from `first` on who come before the next release; the regret of each."""
+    """Those from `first` on who come before the next release, or one person; their regret."""
     clock("environment")
-    people = people[first : first + learner.rounds_until_release]
+    windowed = hasattr(learner, "decide_many")
+    some = people[first : first + (learner.rounds_until_release if windowed else 1)]
     clock("learner")
-    decisions = learner.decide_many(people.features)
+    decided = learner.decide_many(some.features) if windowed else learner.decide(some.features[0])
     clock("environment")
-    missed = people.regret(decisions.action)
-    rewards = people.rewards(decisions.action, rng)
+    actions = np.atleast_1d(decided.action)
+    missed = some.regret(actions)
+    rewards = some.rewards(actions, rng)
     clock("learner")
-    if who is None:
-        learner.learn_many(decisions, rewards)
+    named = () if who is None else (who(len(some)),)
+    if windowed:
+        learner.learn_many(decided, rewards, *named)
     else:
-        learner.learn_many(decisions, rewards, people=who(len(people)))
-    clock("runner")
-    return missed
-
-
-def _play_one(
-    learner: Any,
-    people: People,
-    first: int,
-    rng: np.random.Generator,
-    clock: Callable[[str], object],
-    who: Who | None,
-) -> Array:
-    """The person at `first`; the regret."""
-    clock("environment")
-    person = people[first : first + 1]
-    clock("learner")
-    decision = learner.decide(person.features[0])
-    clock("environment")
-    missed = person.regret([decision.action])
-    (reward,) = person.rewards([decision.action], rng)
-    clock("learner")
-    if who is None:
-        learner.learn(decision, float(reward))
-    else:
-        learner.learn(decision, float(reward), *who(1))
+        learner.learn(decided, float(rewards[0]), *(each[0] for each in named))
     clock("runner")
     return missed
 

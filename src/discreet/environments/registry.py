@@ -89,7 +89,7 @@ _LOGS = (
     About("randhie", randhie_log, "a member of a health insurance in a year", "5 insurance plans",
           "1 if visits to a doctor fit the health", "20,190", "statsmodels", _RAND, "datasets"),
     About("open-bandit", open_bandit_log, "a visit to a fashion shop", "34, 46 or 80 items",
-          "1 for a click", "10,000 for each of 6 logs", "obp 0.4.1 (its source package, fetched)",
+          "1 for a click", "10,000 for each of 6 logs", "obp 0.4.1 (its source package)",
           "Apache 2.0 (package). Saito et al. (2021), NeurIPS Datasets and Benchmarks", "datasets"),
     About("table", logged_table, "a row of your CSV or Parquet file", "yours",
           "a column", "yours", "you", "yours", "datasets"),

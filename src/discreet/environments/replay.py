@@ -7,24 +7,15 @@ distributed as in a live run. Not private: the log is read raw, and so is the me
 """
 
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from discreet.arrays import Array, integer
+from discreet.arrays import Array
 from discreet.environments.logs import Log
-
-
-class Learner(Protocol):
-    """What decides and learns, one person after the other; a decision has an `action`."""
-
-    def decide(self, features: Array, /) -> Any:  # (actions, dim)
-        """The next decision."""
-
-    def learn(self, decision: Any, reward: float, /) -> None:
-        """Its reward."""
+from discreet.environments.people import generator
+from discreet.environments.playing import Learner
 
 
 @dataclass(frozen=True)
@@ -67,7 +58,7 @@ def replay(learner: Learner, log: Log, *, seed: int) -> Replay:
     >>> replay(Second(), log, seed=0).kept
     array([1, 2])
     """
-    draws = np.random.default_rng([integer("seed", seed, least=0), 0x7265706C]).random(len(log))
+    draws = generator(seed, b"repl").random(len(log))
     floor = float(log.propensities.min())
     admitted = draws * log.propensities < floor
     kept = []

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Array, integer, one_of, positive
 from discreet.environments.linear import LinearWorld, sphere
-from discreet.environments.people import Draw, People
-from discreet.links import link as link_of
+from discreet.environments.people import Draw, People, generator
 
 
 def sparse_world(
@@ -27,7 +26,7 @@ def sparse_world(
     A = _actions(actions)
     if s > d:
         raise ValueError(f"nonzero must be at most dim, got {s} of {d}")
-    rng = np.random.default_rng([integer("seed", seed, least=0), 0x73706172])
+    rng = generator(seed, b"spar")
     theta = np.zeros(d)
     theta[rng.choice(d, size=s, replace=False)] = rng.choice([-1.0, 1.0], size=s) / math.sqrt(s)
     return LinearWorld("sparse", theta, lambda n, r: sphere((n, A, d), r), A, noise=noise)
@@ -49,7 +48,7 @@ def gap_world(
     A = _actions(actions)
     if not 0 < gap <= 1:
         raise ValueError(f"gap must lie in (0, 1], got {gap!r}")
-    theta = sphere((d,), np.random.default_rng([integer("seed", seed, least=0), 0x67617020]))
+    theta = sphere((d,), generator(seed, b"gap "))
 
     def draw(n: int, rng: np.random.Generator) -> Array:
         means = rng.uniform(-0.5, 0.5 - gap, (n, A))
@@ -63,45 +62,26 @@ def gap_world(
     return LinearWorld("gap", theta, draw, A, noise=noise)
 
 
-@dataclass(frozen=True)
-class GLMWorld:
-    """Rewards 0 or 1 with mean nu(<phi, theta>), nu the link.
+def glm_world(
+    link: str = "logistic", dim: int = 5, *, scale: float = 3.0, actions: int = 10, seed: int
+) -> LinearWorld:
+    """Rewards 0 or 1 of mean nu(<phi, theta>), nu the link; features uniform on the sphere.
+
+    `scale` is the length of theta: how far nu is from linear.
 
     >>> world = glm_world("logistic", dim=4, scale=3.0, seed=0)
     >>> people = world.people(1000, np.random.default_rng(0))
     >>> bool(people.means.min() > 0.04), bool(people.means.max() < 0.96)     # 1 / (1 + exp(+-3))
     (True, True)
     """
-
-    name: str  # for tables
-    link: str  # nu, by name
-    theta: Array  # (d,), of length `scale`
-    contexts: Draw  # draws what people are offered
-    n_actions: int  # actions of each person
-    reward_range: tuple[float, float] = (0.0, 1.0)  # bounds of a reward
-
-    @property
-    def dim(self) -> int:
-        """Of the features."""
-        return len(self.theta)
-
-    def people(self, n: int, rng: np.random.Generator, start: int = 0) -> People:
-        """n people; every round is alike."""
-        features = self.contexts(n, rng)
-        means = np.asarray(link_of(self.link).mean(features @ self.theta))
-        return People(features, means, "zero-one", reward_range=self.reward_range)
-
-
-def glm_world(
-    link: str = "logistic", dim: int = 5, *, scale: float = 3.0, actions: int = 10, seed: int
-) -> GLMWorld:
-    """Features uniform on the sphere; `scale` is the length of theta: how far nu is from linear."""
     one_of("link", link, ("logistic", "probit"))
     d = integer("dim", dim, least=2)
     A = _actions(actions)
-    rng = np.random.default_rng([integer("seed", seed, least=0), 0x676C6D20])
+    rng = generator(seed, b"glm ")
     theta = positive("scale", scale) * sphere((d,), rng)
-    return GLMWorld(link, link, theta, lambda n, r: sphere((n, A, d), r), A)
+    return LinearWorld(
+        link, theta, lambda n, r: sphere((n, A, d), r), A, distribution="zero-one", link=link
+    )
 
 
 @dataclass(frozen=True)

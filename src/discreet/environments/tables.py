@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite
+from discreet.arrays import Array, finite, finite_range
 from discreet.environments.packages import package
 from discreet.environments.people import People
 from discreet.features import Category, FeatureMap, Number
@@ -120,7 +120,8 @@ def table_world(
         return TableWorld(name, features, means)
     each = picked(columns, (rewards or {}).values())
     means = np.column_stack([finite("rewards", each[(rewards or {})[a]]) for a in phi.actions])
-    return TableWorld(name, features, np.clip(means, *bounds(reward_range)), bounds(reward_range))
+    limits = finite_range("reward_range", reward_range)
+    return TableWorld(name, features, np.clip(means, *limits), limits)
 
 
 def read_table(table: Any) -> Any:
@@ -170,14 +171,6 @@ def action_numbers(
             f"every row of {column!r} must be one of the declared actions (1 is not '1')"
         )
     return np.array(places, dtype=np.intp)
-
-
-def bounds(reward_range: tuple[float, float]) -> tuple[float, float]:
-    """Finite, low < high."""
-    low, high = (float(end) for end in reward_range)
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(f"reward_range must be finite, low < high; got {reward_range!r}")
-    return low, high
 
 
 def _declared(column: str, each: Declared) -> Number | Category:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, finite_range
 from discreet.environments.tables import read_table
 from discreet.experiments.experiment import suggestion
 
@@ -37,12 +37,7 @@ def regression_table(
 
 def _scaled(key: str, column: str, series: Any, bounds: Any, clip: bool) -> Array:
     key = "label_range" if key == "label" else key
-    try:
-        low, high = (float(end) for end in bounds)
-    except (TypeError, ValueError):
-        low, high = 0.0, 0.0
-    if not -np.inf < low < high < np.inf:
-        raise ValueError(f"{key}: the public bounds of {column!r} must be [low, high], low < high")
+    low, high = finite_range(f"{key}: the public range of {column!r}", bounds)
     try:
         values = series.to_numpy(dtype=np.float64)
     except (TypeError, ValueError):

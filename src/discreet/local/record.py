@@ -4,38 +4,16 @@ An exception or a missing report would tell something about the record, so nothi
 what a number is. Only a wrong shape does, and shapes are public.
 """
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, real_or_nan
+from discreet.arrays import Array, numbers_or_nan
 from discreet.privacy.portable import dot
-
-
-def numbers(value: ArrayLike) -> Array:
-    """`value` as floats; what is no number is NaN."""
-    value = real_or_nan(value)
-    try:
-        return np.array(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        things = np.array(value, dtype=object)
-        flat = [_number(thing) for thing in things.ravel()]
-        return np.array(flat, dtype=np.float64).reshape(things.shape)
-
-
-def _number(thing: Any) -> float:
-    if isinstance(thing, complex | np.complexfloating):
-        return float("nan") if thing.imag else float(thing.real)
-    try:
-        return float(thing)
-    except (TypeError, ValueError, OverflowError):
-        return float("nan")
 
 
 def scaled_rows(features: ArrayLike, dim: int, bound: float) -> Array:  # (n, dim) -> (n, dim)
     """Rows in units of `bound`: longer ones are shortened to 1, those not finite become 0."""
-    rows = numbers(features)
+    rows = numbers_or_nan(features)
     if rows.ndim != 2 or rows.shape[1] != dim or len(rows) == 0:
         raise ValueError(f"features must have shape (n, {dim}), got {rows.shape}")
     with np.errstate(all="ignore"):
@@ -49,7 +27,7 @@ def scaled_rows(features: ArrayLike, dim: int, bound: float) -> Array:  # (n, di
 
 def scaled_outcomes(outcomes: ArrayLike, limits: tuple[float, float]) -> Array:  # (n,)
     """Outcomes clipped to `limits`, in units of the larger; those not finite are NaN."""
-    values = numbers(outcomes)
+    values = numbers_or_nan(outcomes)
     low, high = limits
     clipped = np.clip(values, low, high) / max(abs(low), abs(high))
     return np.where(np.isfinite(values), clipped, np.nan)

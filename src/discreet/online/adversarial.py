@@ -18,17 +18,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, one_of, positive
+from discreet.arrays import Array, finite, integer, integer_or_none, one_of, positive
 from discreet.online.decisions import ArmDecision
 from discreet.online.feedback import Feedback, ShuffledReports
-from discreet.online.reduction import PrivateBandit, batch_size, reduced
+from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
 from discreet.privacy import BinaryChannel, Budget, Crowd, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
 
 # Tuned at N = 10 and 60, gap 0.1, T = 10^5 and 10^6, epsilon = 1, on seeds of no table. Without the
 # first rounds' delay single large estimates can end exploration for good.
-RATE = {"local": 4.0, "shuffled": 4.0, "central": 6.0}
+RATE, CENTRAL_RATE = 4.0, 6.0  # the regret bound has 2
 EXPLORE = 0.1  # in units of rate times N times the largest report
 DELAY = 400  # times N: the rate begins as if so many rounds had been, at most a tenth of all
 SHUFFLED = 2.0  # times sqrt(horizon): rounds of a shuffled batch
@@ -38,19 +38,13 @@ BATCH = 2 * math.sqrt(8)
 
 
 @value
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Arm:
     """An arm, and the probabilities it was drawn with."""
 
     action: int  # the arm played
     probabilities: Array  # (arms,)
     sign: ClassVar[int] = 1  # its loss enters a batch as it is
-
-    def __init__(self, action: int, probabilities: Array) -> None:
-        # Past the frozen __setattr__, which takes five times as long.
-        own = self.__dict__
-        own["action"] = action
-        own["probabilities"] = probabilities
 
 
 class Exp2(Stateful):
@@ -265,7 +259,8 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         noise: Noise | None = None,
     ) -> None:
         self.n_arms = integer("n_arms", n_arms, least=2)
-        shuffled = one_of("trust", trust, tuple(RATE)) == "shuffled"
+        self.trust = one_of("trust", trust, ("local", "shuffled", "central"))
+        shuffled = trust == "shuffled"
         if not shuffled and (delta or crowd is not None):
             raise ValueError("delta and crowd belong to trust='shuffled'; the others are pure")
         if shuffled and seed is not None:
@@ -277,42 +272,37 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         self.budget = Budget(epsilon, self.delta, contributions)
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
-        self.trust = trust
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         horizon = integer("horizon", horizon)
-        channel = BinaryChannel(epsilon, low=0.0, high=1.0, contributions=contributions)
-        stream = self.noise.spawn(1)[0]
-        feedback: Feedback
-        if self.crowd is not None:
+        if shuffled:
             self.batch_size = min(horizon, math.ceil(SHUFFLED * math.sqrt(horizon)))
-            feedback = ShuffledReports(
-                n_arms, self.batch_size, horizon, self.budget, self.crowd, stream
-            )
-            channel = feedback.channel
         else:
             self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
-            feedback = reduced(trust, channel, self.batch_size, horizon, stream)
-        if trust != "central":
-            moment = channel.second_moment  # of what the learner is fed, minus 1/2
-            largest = channel.report_bound
-        else:
-            scale = contributions / (self.batch_size * self.epsilon)
-            moment = 1 / 4 + 2 * scale**2
-            largest = 1 / 2 + 2 * scale
+        feedback, moment, largest = self._reduced(horizon)
         updates = horizon if shuffled else math.ceil(horizon / self.batch_size)
         # The regret bound has rate 2/sqrt(t) for estimates whose second moment is 1/p.
         plain = Tsallis(
             n_arms,
-            rate=RATE[trust] / math.sqrt(4 * moment),
+            rate=(CENTRAL_RATE if trust == "central" else RATE) / math.sqrt(4 * moment),
             explore=EXPLORE * n_arms * largest,
             delay=min(DELAY * n_arms, updates / 10),
             losses=self.batch_size if shuffled else 1,
             seed=0 if shuffled else self.seed,  # its coins are not used there
         )
-        super().__init__(
-            plain,
-            feedback,
-            horizon,
-            (0.0, 1.0),
-        )
+        super().__init__(plain, feedback, horizon, (0.0, 1.0))
+
+    def _reduced(self, horizon: int) -> tuple[Feedback, float, float]:
+        """The feedback; the second moment and the size of what it tells, less 1/2."""
+        stream = self.noise.spawn(1)[0]
+        if self.crowd is not None:
+            told = ShuffledReports(
+                self.n_arms, self.batch_size, horizon, self.budget, self.crowd, stream
+            )
+            return told, told.channel.second_moment, told.channel.report_bound
+        channel = BinaryChannel(self.epsilon, low=0.0, high=1.0, contributions=self.contributions)
+        feedback = reduced(self.trust, channel, self.batch_size, horizon, stream)
+        if self.trust == "local":
+            return feedback, channel.second_moment, channel.report_bound
+        scale = mean_noise(1.0, self.batch_size, self.budget)
+        return feedback, 1 / 4 + 2 * scale**2, 1 / 2 + 2 * scale

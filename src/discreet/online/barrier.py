@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array, finite, integer, positive, public_bound
+from discreet.arrays import Array, finite, integer, integer_or_none, positive, public_bound
 from discreet.domains import Barrier, Domain
+from discreet.domains.base import as_domain
 from discreet.online.decisions import PointDecision
-from discreet.online.reduction import PrivateBandit, batch_size, reduced
+from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
 from discreet.privacy import BinaryChannel, Budget, Noise
 from discreet.privacy.noise import source
 from discreet.state import Stateful, damaged, value
@@ -38,7 +39,7 @@ BATCH = 32.0
 
 
 @value
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class SignedPoint:
     """A point centre + sign step, and what turns its loss into an estimate of the loss vector."""
 
@@ -47,15 +48,6 @@ class SignedPoint:
     step: Array  # (m,)
     weights: Array  # (m,)
     sign: int  # +1 or -1, equally likely
-
-    def __init__(self, point: Array, centre: Array, step: Array, weights: Array, sign: int) -> None:
-        # Past the frozen __setattr__, which takes five times as long.
-        own = self.__dict__
-        own["point"] = point
-        own["centre"] = centre
-        own["step"] = step
-        own["weights"] = weights
-        own["sign"] = sign
 
 
 class Scrible(Stateful):
@@ -180,7 +172,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         self.contributions = self.budget.contributions
         self.trust = trust
         self.loss_bound = public_bound("loss_bound", loss_bound)
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         horizon = integer("horizon", horizon)
         self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
@@ -192,7 +184,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         else:
             # For losses whose mean along the step is small. One that an adversary keeps aligned
             # with the step has a mean up to `bound`: there the rate is larger than Theorem 4.5's.
-            scale = 2 * bound * contributions / (self.batch_size * self.epsilon)
+            scale = mean_noise(2 * bound, self.batch_size, self.budget)
             moment = bound**2 / self.batch_size + 2 * scale**2
             largest = bound / math.sqrt(self.batch_size) + 2 * scale
         updates = math.ceil(horizon / self.batch_size)
@@ -211,11 +203,10 @@ class BarrierBandit(PrivateBandit[PointDecision]):
 
 def barrier_of(domain: Domain) -> Barrier:
     """The domain's barrier, or a ValueError that says what is missing."""
-    if not isinstance(domain, Domain):
-        raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-    if domain.barrier is None:
+    barrier = as_domain(domain).barrier
+    if barrier is None:
         raise ValueError(
             f"domain must have a barrier (discreet.domains.Barrier), and {domain!r} has none; "
             "ProjectionFreeBandit takes any domain"
         )
-    return domain.barrier
+    return barrier

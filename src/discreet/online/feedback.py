@@ -17,7 +17,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.online.decisions import LossDecision
 from discreet.privacy import BinaryChannel, Budget, Crowd, Guarantee, Noise
-from discreet.privacy.guarantee import ONE_PROCESS
+from discreet.privacy.guarantee import ONE_PROCESS, beyond
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
@@ -101,12 +101,11 @@ class Reports(Feedback):
         if taken and not self.channel.off:
             self.channel.draws_from(self._noise)
         promise = self.channel.guarantee
-        k = self.channel.contributions
-        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
+        several = beyond(self.channel.contributions)
         return replace(
             promise,
             releases=promise.releases if taken else (),
-            unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE, *((limit,) if k > 1 else ())),
+            unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE, *several),
             reference="Agarwal and Singh (2017), Algorithm 4, noise on the scalar loss",
         )
 
@@ -169,8 +168,6 @@ class ShuffledReports(Feedback):
 
     def guarantee(self, *, taken: bool) -> Guarantee:
         """(epsilon, delta) against everybody but the relay."""
-        k = self.budget.contributions
-        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
         release = Release.shuffled(
             what=f"one batch of {self.size} reports, planned; a round is in one batch",
             mechanism=self.channel.mechanism,
@@ -183,7 +180,7 @@ class ShuffledReports(Feedback):
             epsilon=self.budget.epsilon,
             delta=self.budget.delta,
             trust="shuffled",
-            contributions=k,
+            contributions=self.budget.contributions,
             releases=(release,) if self._batches else (),
             unprotected=(
                 *UNPROTECTED,
@@ -191,7 +188,7 @@ class ShuffledReports(Feedback):
                 "which arm a person played, and anything beyond epsilon_0 against whoever sees it",
                 "several rounds of one person in one batch",
                 RESUMED_TWICE,
-                *((limit,) if k > 1 else ()),
+                *beyond(self.budget.contributions),
             ),
             reference="Agarwal and Singh (2017), Algorithm 4; Balle et al. (2019), numerically",
             crowd=self.crowd,
@@ -213,7 +210,7 @@ class ShuffledReports(Feedback):
 
 
 @value
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, slots=True)
 class Batch:
     """Rounds that share one choice."""
 
@@ -221,14 +218,6 @@ class Batch:
     choice: Any  # of the learner, for all its rounds
     total: float  # noise + sum of sign (loss - middle)
     count: int = 0  # losses that have come
-
-    def __init__(self, index: int, choice: Any, total: float, count: int = 0) -> None:
-        # Past the frozen __setattr__, which takes five times as long.
-        own = self.__dict__
-        own["index"] = index
-        own["choice"] = choice
-        own["total"] = total
-        own["count"] = count
 
     def plus(self, term: float) -> "Batch":
         """With one more loss."""

@@ -12,8 +12,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers, public_bound, rows_or_nan, within
+from discreet.arrays import (
+    Array,
+    integer,
+    integer_or_none,
+    numbers,
+    public_bound,
+    rows_or_nan,
+    within,
+)
 from discreet.domains import Domain
+from discreet.domains.base import as_domain
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
@@ -51,9 +60,7 @@ class PrivateLeader(Stateful, ABC):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-        self.domain = domain
+        self.domain = as_domain(domain)
         self.horizon = integer("horizon", horizon)
         self.budget = Budget(epsilon, delta, contributions)
         self.epsilon = self.budget.epsilon
@@ -61,7 +68,7 @@ class PrivateLeader(Stateful, ABC):
         self.contributions = self.budget.contributions
         self.loss_bound = public_bound("loss_bound", loss_bound)
         self.mechanism = mechanism
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         b = self.loss_bound
         box = domain.loss_set == "box"

@@ -26,13 +26,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.arrays import Array, integer, one_of, positive
+from discreet.arrays import Array, finite_range, integer, integer_or_none, one_of, positive
 from discreet.domains import Domain
+from discreet.domains.base import as_domain
 from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent, Steps
 from discreet.privacy import Budget, Guarantee, Noise, PrefixSum, SeededNoise
+from discreet.privacy.guarantee import beyond
 from discreet.privacy.noise import source
 from discreet.state import damaged, value
 
@@ -125,8 +127,6 @@ class GradientSums(Feedback):
     def guarantee(self, *, taken: bool) -> Guarantee:
         """That of the running sums: points are post-processing of them and of coins."""
         promise = self.sums.guarantee
-        k = self.contributions
-        limit = f"people in more than {k} rounds (whoever calls must enforce that limit)"
         filtered = self.sums.mechanism != "tree"
         stolen = (
             "anything, against whoever sees a stolen state"
@@ -137,8 +137,8 @@ class GradientSums(Feedback):
         twice = "anything, against whoever sees a state resumed twice: the same noise in both"
         return replace(
             promise,
-            contributions=k,
-            unprotected=(*UNPROTECTED, stolen, twice, *((limit,) if k > 1 else ())),
+            contributions=self.contributions,
+            unprotected=(*UNPROTECTED, stolen, twice, *beyond(self.contributions)),
             reference=f"Ene, Nguyen and Vladu (2021), Algorithm 1; {promise.reference}",
         )
 
@@ -231,9 +231,7 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be one of discreet.domains, got {domain!r}")
-        self.domain = domain
+        self.domain = as_domain(domain)
         self.budget = Budget(epsilon, delta, contributions)
         self.epsilon = self.budget.epsilon
         self.delta = self.budget.delta
@@ -241,12 +239,10 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         self.lipschitz = positive("lipschitz", lipschitz)
         self.shrink = bool(shrink)
         self.directions = one_of("directions", directions, ("independent", "frames"))
-        self.seed = None if seed is None else integer("seed", seed, least=0)
+        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         T = integer("horizon", horizon)
-        low, high = (float(bound) for bound in loss_range)
-        if not -math.inf < low < high < math.inf:
-            raise ValueError(f"loss_range must be finite and increasing, got {loss_range!r}")
+        low, high = finite_range("loss_range", loss_range)
         n = domain.affine_hull.basis.shape[1]
         D = domain.diameter()
         M = high - low

@@ -12,20 +12,20 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 import hmac
 import math
 from secrets import token_hex
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
-from discreet.arrays import one_of
-from discreet.decisions import RoundSet
+from discreet.arrays import number_within, one_of
+from discreet.decisions import Rounds
 from discreet.online.decisions import LossDecision, seal
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.noise import source
-from discreet.state import Stateful, damaged
+from discreet.state import damaged
 
 Made = TypeVar("Made", bound=LossDecision)
 
 
-class PrivateBandit(Stateful, Generic[Made]):
+class PrivateBandit(Rounds, Generic[Made]):
     """decide and learn: a bandit that hears of losses through a private feedback only.
 
     bandit       the learner that is not private
@@ -34,8 +34,9 @@ class PrivateBandit(Stateful, Generic[Made]):
     loss_range   public bounds of a loss
     """
 
-    _state = ("rounds", "_taken", "bandit", "_feedback", "_key")
-    _decision: type[Made]
+    _state = ("rounds", "_rewarded", "bandit", "_feedback", "_key")
+    _feedback_is = "loss"
+    _decision: ClassVar[type[Any]]
 
     def __init__(
         self,
@@ -47,10 +48,9 @@ class PrivateBandit(Stateful, Generic[Made]):
         self.bandit = bandit
         self.horizon = horizon
         self.loss_range = loss_range
-        self.rounds = 0  # decisions made
-        self._taken = RoundSet()
         self._feedback = feedback
         self._key = token_hex(32)  # of the seals of decision records
+        self._begin()
 
     @property
     def learning(self) -> bool:
@@ -60,7 +60,7 @@ class PrivateBandit(Stateful, Generic[Made]):
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._feedback.guarantee(taken=bool(self._taken.packed().any()))
+        return self._feedback.guarantee(taken=bool(self._rewarded.packed().any()))
 
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
@@ -68,7 +68,8 @@ class PrivateBandit(Stateful, Generic[Made]):
             t = self.rounds
             choice = self._feedback.choose(self.bandit, t)
             self.rounds = t + 1
-            return self._decision(t, self._run, choice, self._key)
+            made: Made = self._decision(t, self._run, choice, self._key)
+            return made
 
     def learn(self, decision: Made, loss: float) -> bool:
         """Take the loss of a decision: any time later, in any order, once; it may never come.
@@ -78,15 +79,17 @@ class PrivateBandit(Stateful, Generic[Made]):
         learner raises ValueError and changes nothing.
         """
         with self._live:
-            self._check(decision)
-            number = self._number(loss)
+            self._assert_mine(decision)
+            self._assert_first(decision.round)
+            # Rounding of <l, x> at the border is forgiven.
+            value = number_within("loss", loss, self.loss_range, slack=1e-9)
             t = decision.round
             horizon = self.horizon
             if horizon is not None and (t >= horizon or self.rounds > horizon):
-                self._taken.add(t)
+                self._rewarded.add(t)
                 return False
-            report = self._feedback.report(number)  # may fail: nothing has changed
-            self._taken.add(t)  # from here on it is never told again
+            report = self._feedback.report(value)  # may fail: nothing has changed
+            self._rewarded.add(t)  # from here on it is never told again
             return self._feedback.accept(self.bandit, decision, report)
 
     def decision(self, record: dict[str, Any]) -> Made:
@@ -100,40 +103,24 @@ class PrivateBandit(Stateful, Generic[Made]):
             if not hmac.compare_digest(stated, seal(self._key, record).encode()):
                 raise ValueError("changed, or made elsewhere")
             t, learner = record["round"], record["learner"]
-            return self._decision(t, learner, self.bandit.choice(record), self._key)
+            made: Made = self._decision(t, learner, self.bandit.choice(record), self._key)
+            return made
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             raise ValueError(
                 "not a decision record of this learner, or changed since; use to_dict()"
             ) from None
 
-    def _check(self, decision: Made) -> None:
-        mine = isinstance(decision, self._decision) and decision.is_sealed_by(self._key)
-        if not mine or decision.learner != self._run:
+    def _assert_mine(self, decision: Made) -> None:
+        super()._assert_mine(decision)
+        if not decision.is_sealed_by(self._key):
             raise ValueError("expected a decision that this learner made")
-        if not 0 <= decision.round < self.rounds:
-            raise ValueError("this learner never made that decision; was an old state loaded?")
-        if decision.round in self._taken:
-            raise ValueError("this decision already has its loss; each counts once")
-
-    def _number(self, loss: float) -> float:
-        """The loss as a float in the range; rounding of <l, x> at the border is forgiven."""
-        try:
-            number = float(loss)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("loss must be a number") from None
-        low, high = self.loss_range
-        slack = 1e-9 * (high - low)
-        if not low - slack <= number <= high + slack:
-            raise ValueError(f"loss must lie in [{low:g}, {high:g}]; rescale it")
-        return min(max(number, low), high)
 
     def _validate(self) -> None:
-        if not isinstance(self._taken, RoundSet) or not isinstance(self._feedback, Feedback):
-            raise damaged("taken")
+        super()._validate()
+        if not isinstance(self._feedback, Feedback):
+            raise damaged("feedback")
         if not isinstance(self._key, str) or len(self._key) != 64:
             raise damaged("key")
-        if not 8 * len(self._taken.packed()) < self.rounds + 8:
-            raise damaged("rounds")
 
 
 class PrivateReduction(PrivateBandit[LossDecision]):
@@ -191,6 +178,11 @@ def batch_size(rounds: float, horizon: int, budget: Budget, trust: str) -> int:
     if trust == "local":
         return 1
     return min(horizon, max(1, math.ceil(rounds * budget.contributions / budget.epsilon)))
+
+
+def mean_noise(width: float, size: int, budget: Budget) -> float:
+    """The scale of the noise in the mean of a batch of losses in a range of this width."""
+    return width * budget.contributions / (size * budget.epsilon)
 
 
 def reduced(

@@ -303,4 +303,4 @@ def _harmonic(n: int) -> float:
     """H_n, rounded up."""
     if n <= 1000:
         return math.fsum(1 / k for k in range(1, n + 1)) * (1 + 1e-15)
-    return math.log(n) + 0.5772156649015329 + 1 / (2 * n)
+    return math.log(n) + np.euler_gamma + 1 / (2 * n)

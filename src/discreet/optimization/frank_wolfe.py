@@ -316,14 +316,14 @@ class StreamingFrankWolfe(Stateful):
 
     def _moment(self, x: Array, y: float, t: int) -> Array:
         """g_t, no longer than `bound`."""
-        if self.problem.margin:
-            slope = self.problem.margin.slope
-            now = float(x.dot(self._path))
-            before = float(x.dot(self._before))
-            g = x * ((t + 1) * slope(now, y) - t * slope(before, y))
-        else:
-            gradient = self.problem.gradient
-            with np.errstate(over="ignore", invalid="ignore"):  # `clipped` makes zeros of them
+        with np.errstate(over="ignore", invalid="ignore"):  # `clipped` makes zeros of them
+            if self.problem.margin:
+                slope = self.problem.margin.slope
+                now = float(x.dot(self._path))
+                before = float(x.dot(self._before))
+                g = x * ((t + 1) * slope(now, y) - t * slope(before, y))
+            else:
+                gradient = self.problem.gradient
                 g = (t + 1) * gradient(self._path, x, y) - t * gradient(self._before, x, y)
-        # Never longer than bound, whatever the row and the label: two of them are 2 bound apart.
-        return clipped(g, self._bound, self._norm)
+            # Never longer than bound, whatever the row and the label: two are 2 bound apart.
+            return clipped(g, self._bound, self._norm)

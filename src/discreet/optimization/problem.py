@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, finite, numbers, positive, public_bound
+from discreet.arrays import Array, finite, number, numbers, positive, public_bound
 from discreet.domains import Domain
+from discreet.domains.base import as_domain
 from discreet.optimization.losses import Loss, MarginLoss, named_loss
-
-LEAST = 5e-324  # the smallest number above 0
 
 
 class Problem:
@@ -26,9 +25,7 @@ class Problem:
     """
 
     def __init__(self, domain: Domain, loss: str | Loss, label_bound: float) -> None:
-        if not isinstance(domain, Domain):
-            raise ValueError(f"domain must be a discreet.domains.Domain, got {domain!r}")
-        self.domain = domain
+        self.domain = as_domain(domain)
         self.dim = domain.dim
         self.label_bound = public_bound("label_bound", label_bound)
         self.p, self.radius = _norm_of(domain)
@@ -64,10 +61,7 @@ class Problem:
 
     def label(self, y: Any) -> float:
         """One label, clipped to the public range."""
-        try:
-            label = float(y)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("y must be one number") from None
+        label = number("y", y)
         if not math.isfinite(label):
             raise ValueError("y must be finite: it is NaN or infinity; drop or impute first")
         return min(max(label, self.labels[0]), self.labels[1])
@@ -92,7 +86,7 @@ def norm(x: Array, q: float) -> float:
     top = float(np.maximum.reduce(size))
     if math.isinf(q) or not top < math.inf:
         return top
-    top = max(top, LEAST)  # zeros take the same way, and come out as 0
+    top = max(top, math.ulp(0.0))  # zeros take the same way, and come out as 0
     size = size / top  # else powers of small entries vanish: 0.4^1001 is 0
     return top * math.pow(float((size ** (q - 1)).dot(size)), 1 / q)  # size^(q-1): fast for q = 3
 

@@ -29,7 +29,7 @@ from discreet.arrays import Array
 from discreet.domains import Domain
 from discreet.links import link as link_named
 from discreet.optimization.problem import Problem
-from discreet.optimization.sparse_windows import WindowArms
+from discreet.optimization.sparse_windows import GROWTH, WindowArms
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.mechanisms import gaussian, symmetric_to_vector, vector_to_symmetric
@@ -45,8 +45,7 @@ FIRST = 30  # the first window is at most so small a part of the horizon
 START = 0.3  # the first bound, in units of a typical gradient
 LEAST = 1 / 16  # the least bound, in units of the first
 SHORTENED = 0.4  # fraction of gradients that may be shortened
-CURVATURE = 1.0  # weight of the curvatures in a release, in units of the bound,
-COUNT = 0.25  # and of the count
+COUNT = 0.25  # weight of the count in a release; gradients and curvatures have 1
 GROWS = 3.0  # the variance of theta, from one window to the next
 FLATTEST = 0.5  # least curvature of a direction, in units of the mean
 UNPROTECTED = (
@@ -171,8 +170,8 @@ class DenseWindows(Stateful):
         # A replaced row moves the gradients' sum by 2 bound, that of the curvatures (terms a a^T
         # with |a a^T| <= largest) by sqrt(2) largest, and the count by 1; k rows of a person, also
         # if they are in one window, by k times that.
-        turn = CURVATURE * C / self._largest
-        moved = C * math.sqrt(4 + 2 * CURVATURE**2 + COUNT**2) * self.budget.contributions
+        turn = C / self._largest
+        moved = C * math.sqrt(4 + 2 + COUNT**2) * self.budget.contributions
         matrix = symmetric_to_vector(self._sums[n:-1].reshape(n, n))
         released, release = gaussian(
             np.concatenate([self._sums[:n], turn * matrix, COUNT * C * self._sums[-1:]]),
@@ -194,7 +193,7 @@ class DenseWindows(Stateful):
         n = len(self._theta)
         C = self.bound
         noise = self._ledger.releases[-1].scale
-        unit = self._margin.smoothness / (CURVATURE * C / self._largest)
+        unit = self._margin.smoothness / (C / self._largest)
         total = released[:n]
         curvature = vector_to_symmetric(released[n:-1]) * unit
         count = float(released[-1]) / (COUNT * C)
@@ -283,7 +282,7 @@ class SparseWindows(Stateful):
             radius=problem.radius,
             noise=noise,
             domain=problem.domain,
-            ends=window_ends(horizon, problem.dim, budget.mu, 1.5),
+            ends=window_ends(horizon, problem.dim, budget.mu, GROWTH),
         )
 
     @property

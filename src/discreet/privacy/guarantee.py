@@ -34,6 +34,14 @@ ONE_PROCESS = (
 )
 
 
+def beyond(contributions: int, record: str = "round") -> tuple[str, ...]:
+    """Who is not protected where one person may contribute several records."""
+    if contributions == 1:
+        return ()
+    more = f"people in more than {contributions} {record}s"
+    return (f"{more} (whoever calls must enforce that limit)",)
+
+
 @value
 @dataclass(frozen=True, slots=True)
 class Guarantee:

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, within
+from discreet.arrays import Array, finite, finite_range, within
 from discreet.privacy.channel import Channel, heads, odds_below
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
@@ -164,9 +164,7 @@ class _NumberChannel(Channel):
 
     def __init__(self, epsilon: float, low: float, high: float, contributions: int) -> None:
         super().__init__(epsilon, contributions)
-        if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ValueError(f"expected finite low < high, got low={low!r}, high={high!r}")
-        self.low, self.high = float(low), float(high)
+        self.low, self.high = finite_range("the range of numbers", (low, high))
         self._middle = self.low / 2 + self.high / 2
         self._half = self.high / 2 - self.low / 2
         self._response = _Response.of(self.report_epsilon)

@@ -31,7 +31,7 @@ from typing import Any, Self
 from discreet.arrays import one_of
 from discreet.privacy.budget import Budget
 from discreet.privacy.crowd import Crowd
-from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.guarantee import Guarantee, beyond
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged, value
 
@@ -252,17 +252,13 @@ class Ledger(Stateful):
         crowd: Crowd | None = None,
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
-        k = self.budget.contributions
-        if k > 1:
-            limit = f"people in more than {k} {record}s (whoever calls must enforce that limit)"
-            unprotected = (*unprotected, limit)
         return Guarantee(
             epsilon=self.budget.epsilon,
             delta=0.0 if self.accounting == "pure" else self.budget.delta,
             contributions=self.budget.contributions,
             trust=trust,
             releases=self.releases,
-            unprotected=unprotected,
+            unprotected=(*unprotected, *beyond(self.budget.contributions, record)),
             reference=reference,
             neighbours="replace-one-person" if visits else "replace-one",
             visits=visits,

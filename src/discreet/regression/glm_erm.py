@@ -19,6 +19,7 @@ import numpy as np
 from discreet.arrays import Array, row_norms
 from discreet.least_squares import Posterior, power, symmetrised
 from discreet.links import BoundedLink
+from discreet.privacy.gaussian import bisected
 from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
@@ -176,12 +177,12 @@ def project(w: Array, W: Array, radius: float) -> Array:
         return w
     values, vectors = np.linalg.eigh(W)
     a = vectors.T @ w
-    low, high = -80.0, 80.0
-    for _ in range(100):
-        middle = (low + high) / 2
-        inside = np.linalg.norm(values * a / (1 + math.exp(middle) * values**2)) <= radius
-        low, high = (low, middle) if inside else (middle, high)
-    return np.asarray(vectors @ (a / (1 + math.exp(high) * values**2)))
+
+    def outside(log_c: float) -> bool:
+        return bool(np.linalg.norm(values * a / (1 + math.exp(log_c) * values**2)) > radius)
+
+    _, log_c = bisected(outside, -80.0, 80.0)
+    return np.asarray(vectors @ (a / (1 + math.exp(log_c) * values**2)))
 
 
 def _kappa(W: Array, gamma: float) -> float:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array, integer, positive
 from discreet.least_squares import (
@@ -260,7 +261,7 @@ class Server(LocalServer[PublicState, _Belief]):
             return 1.0, False
         levels = np.append(LEVELS, 2.0)  # no residual is larger: nobody needs to report that
         means = np.array([float(reports.mean) for reports in sums])
-        fractions = _isotonic(np.append(means, 1.0))
+        fractions = scipy.optimize.isotonic_regression(np.append(means, 1.0)).x
         rising = np.minimum(fractions, 1.0) + 1e-9 * np.arange(len(fractions))
         std = float(np.exp(np.interp(0.683, rising, np.log(levels))))
         far = (TAIL * std <= LEVELS) & (LEVELS < 1)
@@ -335,18 +336,3 @@ def _pooled(grams: ReportSum, before: ReportSum | None) -> ReportSum:
         if reports is not None and reports.count:
             both.merge(reports)
     return both
-
-
-def _isotonic(values: Array) -> Array:
-    """The closest non-decreasing sequence: the largest over starts of the least mean over ends."""
-    n = len(values)
-    sums = np.concatenate([[0.0], np.cumsum(values)])
-    return np.array(
-        [
-            max(
-                min((sums[b] - sums[a]) / (b - a) for b in range(i + 1, n + 1))
-                for a in range(i + 1)
-            )
-            for i in range(n)
-        ]
-    )

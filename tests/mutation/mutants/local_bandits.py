@@ -132,9 +132,9 @@ MUTANTS = [
         reports_of_one_reward,
         (
             Edit(
-                "bandits.learner:Bandit._assert_not_older",
-                "or not self._rewarded <= resumed._rewarded",
-                "",
+                "decisions:Rounds._assert_not_older",
+                "if not self._rewarded <= resumed._rewarded:",
+                "if False:",
             ),
         ),
     ),

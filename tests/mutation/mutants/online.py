@@ -129,8 +129,8 @@ MUTANTS = [
         a_report_repeated,
         (
             Edit(
-                "online.reduction:PrivateBandit._assert_not_older",
-                "if not self._taken <= resumed._taken:",
+                "decisions:Rounds._assert_not_older",
+                "if not self._rewarded <= resumed._rewarded:",
                 "if False:",
             ),
         ),
@@ -158,7 +158,7 @@ MUTANTS = [
         (
             Edit(
                 "online.reduction:PrivateBandit.learn",
-                "self._taken.add(t)  # from here",
+                "self._rewarded.add(t)  # from here",
                 "pass  # from here",
             ),
         ),

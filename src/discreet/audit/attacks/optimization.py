@@ -21,7 +21,7 @@ from discreet.audit.transcript import likelihood_ratio
 from discreet.domains import Cube, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.optimization.windows import COUNT, CURVATURE
+from discreet.optimization.windows import COUNT
 from discreet.privacy import Noise, SeededNoise, Tree
 from discreet.privacy.gaussian import zcdp_epsilon
 from discreet.privacy.observation import observed, values
@@ -244,7 +244,7 @@ _vertices("streaming frank-wolfe p=1, one choice of four", 5, 4)
 
 
 # In one dimension the curvature of a row moves by the largest, in more by sqrt(2) times that.
-_ONE_WAY = math.sqrt((4 + CURVATURE**2 + COUNT**2) / (4 + 2 * CURVATURE**2 + COUNT**2))
+_ONE_WAY = math.sqrt((4 + 1 + COUNT**2) / (4 + 2 + COUNT**2))
 
 
 def _windows(name: str, rows: int) -> None:

@@ -23,6 +23,7 @@ from discreet.bandits.policies import Greedy, Ucb, Uniform
 from discreet.decisions import Policy
 from discreet.local.report import pieces
 from discreet.privacy import BallChannel, Guarantee, Noise, SymmetricChannel
+from discreet.privacy.guarantee import beyond
 from discreet.privacy.noise import source
 from discreet.state import Stateful, value
 
@@ -125,16 +126,13 @@ class _LocalBaseline(Bandit):
         """What each person is promised, whatever happens to the reports."""
         (release,) = self._vectors.guarantee.releases
         made = replace(release, sampler=self.noise.sampler(release.mechanism))
-        k = self.contributions
-        limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
-        unprotected = (*UNPROTECTED, RESUMED_TWICE)
         return Guarantee(
             epsilon=self.epsilon,
             delta=0.0,
             trust="local",
-            contributions=k,
+            contributions=self.contributions,
             releases=(made,) if (self.window or self).sums.reports else (),
-            unprotected=unprotected if k == 1 else (*unprotected, limit),
+            unprotected=(*UNPROTECTED, RESUMED_TWICE, *beyond(self.contributions)),
             reference=self.reference,
         )
 
