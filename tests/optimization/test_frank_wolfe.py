@@ -516,8 +516,8 @@ def test_rows__beyond_the_bounds_are_shortened_and_labels_clipped(domain):
         ([0.1, 0.2, 0.3], 0.0, "shape"),
         (["a", "b"], 0.0, "numbers"),
         ([0.5, 0.5], math.nan, "finite"),
-        ([0.5, 0.5], None, "one number"),
-        ([0.5, 0.5], 10**400, "one number"),
+        ([0.5, 0.5], None, "a number"),
+        ([0.5, 0.5], 10**400, "a number"),
     ],
 )
 @pytest.mark.parametrize("domain", [LpBall(1, 2), Ball(2)], ids=str)

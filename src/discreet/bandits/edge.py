@@ -7,11 +7,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, all_numbers, finite, integer, numbers, public_bound, within
+from discreet.arrays import (
+    Array,
+    all_numbers,
+    finite,
+    integer,
+    number,
+    numbers,
+    public_bound,
+    within,
+)
 from discreet.bandits.value import Holdout
 
 BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
-FLOAT = np.dtype(np.float64)
 
 
 class Edge:
@@ -113,6 +121,6 @@ def each_number(name: str, values: ArrayLike) -> Array:
 
 def _number(value: Any) -> float:
     try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
+        return number("a reward", value)
+    except ValueError:
         return math.nan

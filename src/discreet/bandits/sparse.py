@@ -20,9 +20,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, integer, numbers, one_of, positive
+from discreet.arrays import Array, integer, number, numbers, one_of, positive
 from discreet.bandits.sparse_vertices import VertexArms
-from discreet.decisions import Decision, RoundSet
+from discreet.decisions import Decision, RoundSet, is_row
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
@@ -219,15 +219,12 @@ class SparseBandit(Stateful):
         """
         with self._lock:
             self._check(decision)
-            try:
-                number = float(reward)
-            except (TypeError, ValueError, OverflowError):
-                raise ValueError("reward must be a number") from None
+            value = number("reward", reward)
             low, high = self.reward_range
-            if not low <= number <= high:
+            if not low <= value <= high:
                 raise ValueError(f"reward must lie in [{low:g}, {high:g}]; rescale it")
             self._taken.add(decision.round)  # from here on it is never counted again
-            return self._arms.take(decision.action, decision.row, number)
+            return self._arms.take(decision.action, decision.row, value)
 
     def decision(self, record: dict[str, Any]) -> Decision:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
@@ -239,8 +236,10 @@ class SparseBandit(Stateful):
     def _check(self, decision: Decision) -> None:
         if not isinstance(decision, Decision) or decision.learner != self._run:
             raise ValueError("expected a decision that this learner made")
-        mine = 0 <= decision.round < self.rounds and 0 <= decision.action < self.n_arms
-        if not mine or decision.row.shape != (self.dim,):
+        t = decision.round
+        arm = decision.action
+        integers = type(t) is int and type(arm) is int and is_row(decision.row, self.dim)
+        if not integers or not (0 <= t < self.rounds and 0 <= arm < self.n_arms):
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if decision.round in self._taken:
             raise ValueError("this decision has had its reward; each counts once")

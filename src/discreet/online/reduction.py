@@ -12,7 +12,7 @@ one noisy mean of their losses (Asi, Raman, Talwar 2025).
 import math
 from typing import Any, Generic, Self, TypeVar
 
-from discreet.arrays import one_of
+from discreet.arrays import number, one_of
 from discreet.decisions import RoundSet
 from discreet.online.decisions import LossDecision
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
@@ -72,19 +72,26 @@ class PrivateBandit(Stateful, Generic[Made]):
 
         Returns whether it counted: not past the horizon, and under central trust not if it is too
         late for its batch. A second loss, one outside the range, NaN, or a decision of another
-        learner raises ValueError and changes nothing.
+        learner raises ValueError and changes nothing. If the bandit inside raises when it is told a
+        report (local trust), call again: it is told the same report, and nothing is drawn anew.
         """
         with self._lock:
             self._check(decision)
-            number = self._number(loss)
+            value = self._number(loss)
             t = decision.round
             horizon = self.horizon
             if horizon is not None and (t >= horizon or self.rounds > horizon):
                 self._taken.add(t)
                 return False
-            report = self._feedback.report(number)  # may fail: nothing has changed
-            self._taken.add(t)  # from here on it is never told again
-            return self._feedback.accept(self.bandit, decision, report)
+            report = self._feedback.held(t)
+            if report is None:
+                report = self._feedback.report(value)  # may fail: nothing has changed
+                self._taken.add(t)  # from here on it is never told again
+            try:
+                return self._feedback.accept(self.bandit, decision, report)
+            except Exception:
+                self._feedback.hold(t, report)
+                raise
 
     def decision(self, record: dict[str, Any]) -> Made:
         """The decision that `to_dict` described; a damaged record raises ValueError."""
@@ -100,22 +107,19 @@ class PrivateBandit(Stateful, Generic[Made]):
     def _check(self, decision: Made) -> None:
         if not isinstance(decision, self._decision) or decision.learner != self._run:
             raise ValueError("expected a decision that this learner made")
-        if not 0 <= decision.round < self.rounds:
+        if type(decision.round) is not int or not 0 <= decision.round < self.rounds:
             raise ValueError("this learner never made that decision; was an old state loaded?")
-        if decision.round in self._taken:
+        if decision.round in self._taken and not self._feedback.holds(decision.round):
             raise ValueError("this decision already has its loss; each counts once")
 
     def _number(self, loss: float) -> float:
         """The loss as a float in the range; rounding of <l, x> at the border is forgiven."""
-        try:
-            number = float(loss)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("loss must be a number") from None
+        value = loss if type(loss) is float else number("loss", loss)
         low, high = self.loss_range
         slack = 1e-9 * (high - low)
-        if not low - slack <= number <= high + slack:
+        if not low - slack <= value <= high + slack:
             raise ValueError(f"loss must lie in [{low:g}, {high:g}]; rescale it")
-        return min(max(number, low), high)
+        return min(max(value, low), high)
 
     def _assert_not_older(self, resumed: Self) -> None:
         super()._assert_not_older(resumed)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from discreet.arrays import Array, finite, numbers, positive, public_bound
+from discreet.arrays import Array, finite, number, numbers, positive, public_bound
 from discreet.domains import Domain
 from discreet.optimization.losses import Loss, MarginLoss, named_loss
 
@@ -64,10 +64,7 @@ class Problem:
 
     def label(self, y: Any) -> float:
         """One label, clipped to the public range."""
-        try:
-            label = float(y)
-        except (TypeError, ValueError, OverflowError):
-            raise ValueError("y must be one number") from None
+        label = y if type(y) is float else number("y", y)
         if not math.isfinite(label):
             raise ValueError("y must be finite: it is NaN or infinity; drop or impute first")
         return min(max(label, self.labels[0]), self.labels[1])

@@ -183,11 +183,8 @@ class Held:
     visit_key: bytes = b""  # of the open window's people, where each window counts anew
 
     def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
-        """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
-        low, high = self.definition.reward.range
-        assert self.learner.window is not None
-        held = self.learner.held_out(np.asarray(rounds))
-        self.learner.window.fold(rows, rewards / max(abs(low), abs(high)), held)
+        """Add rewarded rows of tokens, in units of the norm bound, to the open noisy sum."""
+        self.learner._fold(rows, rewards / self.learner._scale, np.asarray(rounds))
 
 
 def held(row: Any, noise: Noise) -> Held | local.LocalHeld:
@@ -211,10 +208,10 @@ def refresh(connection: Connection, vault: Vault, held: Held | local.LocalHeld, 
     if held.version != row.version:
         held.learner = _loaded(connection, held.definition, row.name, held.learner.noise)
     sealed = connection.execute(_SUM, here).scalar_one()
-    if sealed is not None and held.learner.window is not None:
+    if sealed is not None and held.learner._window is not None:
         content = vault.open(row.name, row.epoch, sequence, bytes(sealed))
         held.visit_key, total = _unpacked(held.definition, content)
-        held.learner.window.total.value = total  # type: ignore[attr-defined]
+        held.learner._window.total._value = total  # type: ignore[attr-defined]
     held.version, held.sequence, held.key = found
 
 
@@ -271,14 +268,14 @@ def create(
 def turn(connection: Connection, vault: Vault, held: Held, row: Any) -> None:
     """Close the full window and open the next one, under the bandit's row lock."""
     learner = held.learner
-    window = learner.window
+    before = len(learner.totals)
     learner.advance(row.window_end - learner.rounds)
     learner.turn()
     now = time.time()
     release = {
         "window": row.window,
         "rounds": row.window_end - row.window_start,
-        **(window.published() if window is not None else {}),  # type: ignore[attr-defined]
+        **{k: v for each in learner.totals[before:] for k, v in each.published().items()},
         "at": now,
     }
     closed = {"sum": None, "release": json.dumps(release), "closed": now}
@@ -357,10 +354,10 @@ def _loaded(
 def _public_state(learner: LinearBandit) -> bytes:
     """The learner's state without the open sum: everything else in it is public."""
     state = learner.state_dict()
-    window = state["state"]["window"]
+    window = state["state"]["_window"]
     if window is not None:
         total = window["of"]["total"]["of"]
-        total["value"] = np.zeros_like(total["value"])
+        total["_value"] = np.zeros_like(total["_value"])
     return to_bytes(state)
 
 
@@ -399,7 +396,7 @@ def _store(connection: Connection, vault: Vault, held: Held, number: int) -> Non
 
 def _packed(held: Held) -> bytes:
     """What is private of an open window: the key of its people, and its noisy sum."""
-    total = held.learner.window.total.value  # type: ignore[union-attr]
+    total = held.learner._window.total._value  # type: ignore[union-attr]
     return held.visit_key + np.asarray(total, dtype="<f8").tobytes()
 
 

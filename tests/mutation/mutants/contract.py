@@ -13,7 +13,7 @@ from registry import PRIVATE
 from mutants.kit import Edit, Leak, Mutant
 
 _FOLDED = (
-    "window = self.window\n"
+    "window = self._window\n"
     "        if window is None or (visitors is not None and not visitors.admit_hash(hashed)):\n"
     "            return False\n"
     "        if self.holdout is None:\n"
@@ -203,7 +203,15 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit poisson, own context",
     ),
-    exactly("LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.descent:gaussian")),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit sgd squarecb",
+        Edit(
+            "bandits.descent:DescentWindow.close",
+            "released = self.total.publish(self.average)",
+            "self.total.publish(self.average)\n    released = self.average",
+        ),
+    ),
     planted(
         "LinearBandit, local",
         "LinearBandit local thompson",
