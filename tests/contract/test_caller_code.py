@@ -15,7 +15,7 @@ from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 
 
-class Failure(Exception):
+class Failure(Exception):  # noqa: N818 - it is the caller's
     """What the caller's code raises."""
 
 

@@ -328,12 +328,13 @@ class Batches(Feedback):
         index = t // self.size
         if t % self.size:
             return bandit.again(self._batch(index).choice)
-        if self._start is None or self._start[0] != index:  # before the bandit, which may fail
+        start = self._start
+        if start is None or start[0] != index:  # before the bandit, which may fail
             scale = self.release.scale
             drawn = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0
             ledger = self._ledger if self._ledger.releases else self._ledger.including(self.release)
-            self._commit(_start=(index, drawn), _ledger=ledger)
-        start = self._start[1]
+            start = (index, drawn)
+            self._commit(_start=start, _ledger=ledger)
         self._release(
             bandit,
             tuple(
@@ -342,7 +343,7 @@ class Batches(Feedback):
                 if batch.count == self.size or index - batch.index > self.patience
             ),
         )
-        batch = Batch(index, bandit.decide(), start)
+        batch = Batch(index, bandit.decide(), start[1])
         others = tuple(each for each in self._open if each.index != index)
         self._commit(_open=(*others, batch), _start=None)
         return batch.choice

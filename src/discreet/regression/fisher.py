@@ -143,7 +143,6 @@ def scoring(problem: Problem, score: Score, radius: float) -> Estimate:
     """
     n, d = problem.X.shape
     size = d * score.entries
-    assert_spans(problem.public_X)
     prior = np.eye(size) * (d / radius**2)
     theta = np.zeros(size)
     stages = list[Stage]()
@@ -252,10 +251,8 @@ def _combined(stages: list[Stage], size: float) -> Posterior:
     return combined
 
 
-def assert_spans(public_X: Array | None) -> None:
+def _assert_spans(public_X: Array) -> None:
     """Refuse public rows that say nothing about some direction, before anything is released."""
-    if public_X is None:
-        return
     values = np.linalg.eigvalsh(public_X.T @ public_X)
     if not values[0] > LEAST_SPREAD * values[-1]:
         raise ValueError(
@@ -269,6 +266,7 @@ def first_weighting(problem: Problem) -> Weighting:
     d = problem.X.shape[1]
     if problem.public_X is None:
         return Weighting(Whitening.identity(d), 1.0)
+    _assert_spans(problem.public_X)
     return weighting_of(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
 
 

@@ -131,7 +131,7 @@ class _Batch(Stateful, ABC):
             scope=scope,
         )
         self._commit(_told=(*self._told, mean), _ledger=self._ledger.including(release))
-        return mean
+        return np.asarray(mean)
 
 
 class NoisySFW(_Batch):
