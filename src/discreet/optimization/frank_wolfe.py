@@ -325,6 +325,6 @@ class StreamingFrankWolfe(Stateful):
             gradient = self.problem.gradient
             with np.errstate(over="ignore", invalid="ignore"):  # `clipped` makes zeros of them
                 g = (t + 1) * gradient(self._path, x, y) - t * gradient(self._before, x, y)
-                return clipped(g, self._bound, self._norm)
+                g = clipped(g, self._bound, self._norm)
         # Never longer than bound, whatever the row and the label: two of them are 2 bound apart.
         return clipped(g, self._bound, self._norm)

@@ -125,7 +125,7 @@ class NoisySum(Stateful):
             term = finite("a term", term)
             if term.shape != (self.dim,):
                 raise ValueError(f"a term must have shape ({self.dim},), got {term.shape}")
-        return self._value + (to_lattice(term, self._spacing) if self._spacing else term)
+        return (to_lattice(term, self._spacing) if self._spacing else term) + self._value
 
     def _begun(self) -> bool:
         return self._used or self._published

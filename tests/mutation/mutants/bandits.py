@@ -139,7 +139,8 @@ def releases_of_one_window() -> float:
             with contextlib.suppress(MemoryError):
                 learner.decide(E1)
             shown.add(learner.theta.tobytes())
-            learner.learn(decisions[each], 1.0)
+            with contextlib.suppress(MemoryError):
+                learner.learn(decisions[each], 1.0)
     finally:
         estimator.open = original
     learner.decide(E1)
