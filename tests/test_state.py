@@ -13,9 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.ownership import StateInUse
 from discreet.privacy import Budget, Noise, PrefixSum, SecureNoise, SeededNoise, SystemNoise
-from discreet.state import Stateful, damaged, decode, encode, load_state, save_state, value
+from discreet.state import (
+    Stateful,
+    StateInUse,
+    damaged,
+    decode,
+    encode,
+    load_state,
+    save_state,
+    value,
+)
 
 
 @value
@@ -48,12 +56,13 @@ class Walk(Stateful):
         self._seen = np.zeros(0, dtype=bool)
 
     def step(self) -> None:
-        move = self._rng.standard_normal(self.dim)
-        self._part.total = self._part.total + move
-        self._point = Place(float(move[0]), self.rounds)
-        self._path = (*self._path, self._point)
-        self._seen = np.append(self._seen, True)
-        self.rounds += 1
+        with self._live:
+            move = self._rng.standard_normal(self.dim)
+            self._part.total = self._part.total + move
+            self._point = Place(float(move[0]), self.rounds)
+            self._path = (*self._path, self._point)
+            self._seen = np.append(self._seen, True)
+            self.rounds += 1
 
     def _validate(self) -> None:
         if len(self._seen) != self.rounds:
@@ -68,10 +77,9 @@ def walked(rounds: int, dim: int = 3) -> Walk:
 
 
 def test_a_state_resumes_to_the_same_future(tmp_path):
-    walk = walked(4)
-    walk.save(tmp_path / "walk")
+    walk = walked(5)
+    walked(4).save(tmp_path / "walk")
     resumed = Walk.load(tmp_path / "walk")
-    walk.step()
     resumed.step()
     assert resumed.rounds == 5
     assert resumed._path == walk._path
@@ -142,13 +150,10 @@ def test_a_file_of_version_0_2_is_refused_with_what_to_do(tmp_path):
     ],
 )
 def test_a_damaged_state_is_refused_and_changes_nothing(harm):
-    walk = walked(2)
-    before = walk.state_dict()
-    walk.step()
-    state = walk.state_dict()
+    state = walked(3).state_dict()
     harm(state["state"])
     target = Walk(3, seed=1)
-    target.load_state_dict(before)
+    before = target.state_dict()
     with pytest.raises(ValueError, match="damaged"):
         target.load_state_dict(state)
     assert str(target.state_dict()) == str(before)
@@ -174,8 +179,8 @@ def test_a_file_is_for_its_owner_only_and_leaves_nothing_beside_it(tmp_path):
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     walk = walked(1)
     walk.save(tmp_path / "walk")
-    before = (tmp_path / "walk").read_bytes()
     walk.step()
+    before = (tmp_path / "walk").read_bytes()
 
     def full(*_: object, **__: object) -> None:
         raise OSError("no space left on device")
@@ -251,7 +256,8 @@ class Roll(Stateful):
         self._streams = tuple(self.noise.spawn(2))
 
     def roll(self) -> list[float]:
-        self.rounds += 1
+        with self._live:
+            self.rounds += 1
         return [float(stream.normal(1)[0]) for stream in self._streams]
 
 
@@ -265,13 +271,15 @@ class Own(SystemNoise):
 def test_seeded_noise_stands_in_a_state_with_its_position(tmp_path):
     roll = Roll(noise=SeededNoise(3))
     roll.roll()
-    roll.save(tmp_path / "roll")
-    assert Roll.load(tmp_path / "roll").roll() == roll.roll()
-    other = Roll(noise=SeededNoise(4))  # seeds are no part of the configuration: kinds are
-    other.load_state_dict(load_state(tmp_path / "roll"))
-    assert other.rounds == 1
+    state = roll.state_dict()
     with pytest.raises(ValueError, match="Roll: noise"):
-        Roll().load_state_dict(roll.state_dict())
+        Roll().load_state_dict(state)
+    other = Roll(noise=SeededNoise(4))  # seeds are no part of the configuration: kinds are
+    other.load_state_dict(state)
+    assert other.rounds == 1
+    whole = Roll(noise=SeededNoise(3))
+    whole.roll()
+    assert other.roll() == whole.roll()
 
 
 def test_other_noise_stands_in_a_state_as_its_kind_only(tmp_path):
@@ -323,13 +331,12 @@ def test_files__a_second_process_is_refused_until_the_first_is_done_with_it(tmp_
     path = tmp_path / "sums"
     sums = PrefixSum(10, 1, Budget(1.0), sensitivity=1.0)
     sums.save(path)
-    again = PrefixSum.load(path)  # the same process may
     for verb in ("load", "save"):
         _, error = _other(verb, path).communicate("", timeout=60)
         assert re.search(rf"in use by (process {os.getpid()}|another process)\b", error)
         assert "resumed only once" in error
         sums.save(path)  # a new file, locked as the old one was
-    del sums, again
+    del sums
     gc.collect()
     owner = _other("load", path)
     assert owner.stdout.readline() == "owner\n"

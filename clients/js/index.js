@@ -1,5 +1,5 @@
 // discreet-client: decisions of a server, and devices that report in private. See README.md.
-import { best, chances, check, longest, offered, report, unit, words } from "./law.js";
+import { best, chances, check, crowdOf, longest, offered, report, unit, words } from "./law.js";
 import { base64, digest, seal, toHex } from "./sealing.js";
 
 const TRIES = 5;
@@ -136,7 +136,9 @@ export class Device {
   constructor(url, bandit, options = {}) {
     const { epsilon, contributions = 1, total = epsilon, storage, onRefused } = options;
     const { relay, person, delta = 0, localEpsilon = 8 } = options;
-    if (!(epsilon > 0 && epsilon < Infinity)) throw new RangeError("epsilon: a positive number");
+    // The person's own promise: no server sets it, and there is no default.
+    if (!(typeof epsilon === "number" && epsilon > 0 && epsilon < Infinity))
+      throw new RangeError("epsilon: state a positive, finite number, of all that this device will ever send");
     if (!(Number.isInteger(contributions) && contributions > 0))
       throw new RangeError("contributions: a positive integer");
     this.#url = url;
@@ -195,10 +197,9 @@ export class Device {
         );
       if (bounds !== own.bounds) throw new RangeError("this device was promised other bounds");
       if (policy.batch) {
-        // What the first policy counts on, as far as rounding tells; a report counts on itself.
-        const { size, honest, minimum } = policy.batch;
-        own.crowd ??= [(honest + 1) / size, (minimum - 1) / size];
-        if (honest > Math.max(1, own.crowd[0] * size) || minimum < own.crowd[1] * size)
+        const [honest, minimum] = crowdOf(policy.batch);
+        own.counted ??= [honest, minimum]; // as they were said first, whatever the size of that batch
+        if (honest > own.counted[0] || minimum < own.counted[1])
           throw new RangeError("this device was promised another crowd");
       }
     });

@@ -61,6 +61,36 @@ export function log(x) {
   );
 }
 
+const POWERS = [
+  4.13813679705723846039e-8, -1.6533902205465251539e-6, 6.61375632143793436117e-5,
+  -2.77777777770155933842e-3, 1.66666666666666019037e-1,
+];
+
+/** The exponential of a number from -700 to 700. */
+export function exp(x) {
+  const k = Math.floor(x * 1.442695040888963387 + 0.5);
+  const high = x - k * 6.9314718036912381649e-1;
+  const low = k * 1.90821492927058770002e-10;
+  const r = high - low;
+  const t = r * r;
+  const c = r - t * POWERS.reduce((sum, term) => term + t * sum);
+  view.setFloat64(0, 0);
+  view.setUint32(0, (1023 + k) << 20);
+  return (1 - (low - (r * c) / (2 - c) - high)) * view.getFloat64(0);
+}
+
+/** Of a number that is not negative. */
+function tanh(r) {
+  const x = exp(-r);
+  return ((1 - x) * (1 + x)) / (1 + x * x);
+}
+
+/** Of a number that is not negative. */
+function sech(r) {
+  const x = exp(-r);
+  return (2 * x) / (1 + x * x);
+}
+
 /** To the nearest integer, halves to even; for sizes up to 2^52. */
 const rint = (x) => (x < 0 ? x - COINS + COINS : x + COINS - COINS);
 const clip = (x, low, high) => Math.min(Math.max(x, low), high);
@@ -83,37 +113,107 @@ function normals(next, dim) {
   return made.slice(0, dim);
 }
 
-/** One coordinate of a uniform direction, on the cap or on the rest, and the length across it. */
-function cosine(next, dim, cap, inside) {
-  const a = (dim - 3) / 2;
-  const low = inside ? cap : 0;
-  const spread = a > 0 ? Math.sqrt(low * low + 4 / (2 * a + 1)) : 0;
-  const s = Math.min((low + spread) / 2, (low + 1) / 2);
-  const atS = (1 - s) * (1 + s);
-  const rate = (2 * a * s) / atS;
-  for (;;) {
-    const [first, second, third] = [next(), next(), next()];
-    let t, across, accepted;
-    if (dim === 2) {
-      const x = 2 * unit(first) - 1;
-      const y = 2 * unit(second) - 1;
-      const square = x * x + y * y;
-      accepted = square < 1 && square > 0;
-      t = x / Math.sqrt(square);
-      across = Math.abs(y) / Math.sqrt(square);
-    } else {
-      t = a ? low - log(unit(first)) / rate : low + (1 - low) * unit(first);
-      const rest = (1 - t) * (1 + t);
-      accepted = t < 1 && (!a || log(unit(second)) <= a * log(rest / atS) + rate * (t - s));
-      across = Math.sqrt(rest);
-      if (!inside && third < COINS / 2) t = -t;
-    }
-    if (accepted && t >= cap === inside) return [t, across];
+// -- a table of one coordinate t of a uniform direction, at nodes r = artanh t ----------------------
+
+const NODES = 2 ** 11;
+const DEPTH = 80;
+const GAUSS = [[0.33998104358485626, 0.6521451548625461], [0.8611363115940526, 0.34785484513745385]];
+const tables = new Map();
+
+/** Of a dimension: nodes, their tails and densities, and the pieces between them; made once. */
+function sphere(dim) {
+  if (!tables.has(dim)) tables.set(dim, tableOf(dim));
+  return tables.get(dim);
+}
+
+function tableOf(dim) {
+  const n = dim - 1;
+  const far = exp(DEPTH / n);
+  const furthest = log(far + Math.sqrt((far - 1) * (far + 1)));
+  const cell = furthest / NODES;
+  const half = cell / 2;
+  const power = (r) => exp(n * log(sech(r)));
+  const r = Array.from({ length: NODES + 1 }, (_, i) => i * cell);
+  const density = r.map(power);
+  const tail = new Array(NODES + 1);
+  tail[NODES] = density[NODES] / (n * tanh(r[NODES]));
+  for (let i = NODES - 1; i >= 0; i--) {
+    const middle = (i + 0.5) * cell;
+    let sum = 0;
+    for (const [place, weight] of GAUSS)
+      sum += weight * (power(middle - half * place) + power(middle + half * place));
+    tail[i] = tail[i + 1] + half * sum;
   }
+  const whole = 2 * tail[0];
+  for (let i = 0; i <= NODES; i++) {
+    tail[i] /= whole;
+    density[i] /= whole;
+  }
+  const where = tail.map((m) => log(m / (1 - m)));
+  const slope = tail.map((m, i) => -((m * (1 - m)) / density[i]));
+  const curvature = tail.map((m, i) => slope[i] * (n * tanh(r[i]) * slope[i] + (1 - 2 * m)));
+  const pieces = where.slice(1).map((_, end) => {
+    const start = end + 1; // r falls where the tail rises
+    const width = where[end] - where[start];
+    const [d0, d1] = [slope[start] * width, slope[end] * width];
+    const [c0, c1] = [curvature[start] * width * width, curvature[end] * width * width];
+    const step = r[end] - r[start];
+    return [
+      r[start],
+      d0,
+      0.5 * c0,
+      10 * step - 6 * d0 - 4 * d1 - 1.5 * c0 + 0.5 * c1,
+      -15 * step + 8 * d0 + 7 * d1 + 1.5 * c0 - c1,
+      6 * step - 3 * d0 - 3 * d1 - 0.5 * c0 + 0.5 * c1,
+    ];
+  });
+  return { r, tail, density, where: where.reverse(), pieces: pieces.reverse() };
+}
+
+/** r >= 0 with P(artanh t >= r) = tail, for tails up to 1/2: the same work for each. */
+function quantile({ where, pieces }, tail) {
+  const x = log(tail / (1 - tail));
+  let piece = 0;
+  for (let step = NODES / 2; step >= 1; step /= 2) piece += step * (x >= where[piece + step]);
+  const s = clip((x - where[piece]) / (where[piece + 1] - where[piece]), 0, 1);
+  const a = pieces[piece];
+  return a[0] + s * (a[1] + s * (a[2] + s * (a[3] + s * (a[4] + s * a[5]))));
+}
+
+/** What a report of this epsilon is drawn by: the device's own, whatever a server states. */
+export function thresholds(dim, epsilon) {
+  const least = Math.min(epsilon, 25);
+  const each = Math.max(least - 4e-15 * (1 + exp(least)), least / 2);
+  let [node, cap, q] = [0, 0, 0.5];
+  if (dim > 1) {
+    const { r, tail, density } = sphere(dim);
+    const other = exp(-each);
+    node = best(density.map((f, i) => f / (tail[i] + (1 - tail[i]) * other)));
+    cap = tanh(r[node]);
+    q = tail[node];
+  }
+  const spent = each - Math.min(1e-9, each / 2);
+  const likely = COINS - Math.ceil(COINS / (1 + exp(spent) * (q / (1 - q))));
+  return { node, cap, likely };
+}
+
+/**
+ * One coordinate t of a uniform direction, on the cap from a node on or on the rest, and
+ * sqrt(1 - t^2). By inversion of one word: nothing is tried and refused, so time tells nothing.
+ */
+function cosine(next, dim, node, inside) {
+  const table = sphere(dim);
+  const q = table.tail[node];
+  const tail = (inside ? q : 1 - q) * unit(next()); // above t, or below it
+  const near = tail > 0.5;
+  const drawn = quantile(table, near ? 1 - tail : tail);
+  const r = Math.max(drawn, inside ? table.r[node] : 0);
+  const along = tanh(r);
+  return [inside || near ? along : -along, sech(r)];
 }
 
 /** BallChannel: a vector no longer than 1 becomes a point of a sphere, in steps of 2^-20. */
-function ball(next, row, { cap, likely }) {
+function ball(next, row, { node, likely }) {
   const [sign, coin] = [next(), next()];
   const largest = largestOf(row);
   let direction = row.map((x) => x / (largest || 1));
@@ -125,7 +225,7 @@ function ball(next, row, { cap, likely }) {
     const end = largest ? (coin < likely ? 1 : -1) * direction[0] : units[0] < 0 ? -1 : 1;
     return [rint(end * CELLS)];
   }
-  let [along, across] = cosine(next, row.length, cap, coin < likely);
+  let [along, across] = cosine(next, row.length, node, coin < likely);
   if (!largest) [along, across] = [0, 1];
   for (let turn = 0; turn < 2; turn++) {
     const part = dot(units, direction);
@@ -168,6 +268,8 @@ function scaled(row, bound) {
 
 // A joint answer: what it tells of a record, and how much of its squared length each part has.
 const PARTS = [["gram", 0.3], ["moment", 0.65], ["square", 0.05]];
+
+const KINDS = ["gram", "moment", "square", "joint"];
 
 /** Numbers of an answer in `d` columns. */
 const entries = (kind, d) =>
@@ -223,15 +325,23 @@ export function longest({ theta, questions }, tag) {
 export function privatized(policy, question, row, reward, next) {
   let values = answer(policy, question, scaled(row, 1), reward);
   if (!values.every(Number.isFinite)) values = values.map(() => 0);
-  const thresholds = policy.channels[question.kind];
   return question.kind === "square"
-    ? number(next, values[0], thresholds)
-    : ball(next, values, thresholds);
+    ? number(next, values[0], policy.channels.square)
+    : ball(next, values, thresholds(values.length, policy.epsilon / policy.contributions));
 }
 
 // -- deciding --------------------------------------------------------------------------------------
 
 export const best = (values) => values.indexOf(Math.max(...values));
+
+/** Of anything that a context holds, also of what no number can be made of. */
+function numeric(value) {
+  try {
+    return Number(value ?? NaN);
+  } catch {
+    return NaN; // a symbol, say: an error would tell of it
+  }
+}
 
 /** Names and rows of what may be chosen: parts of an action times (1, columns of the context). */
 export function offered(policy, context, wanted) {
@@ -239,14 +349,14 @@ export function offered(policy, context, wanted) {
   if (!columns) {
     if (!Array.isArray(context) || !context.every((row) => row?.length === policy.theta.length))
       throw new TypeError(`expected rows of ${policy.theta.length} features, one for each action`);
-    return [context.map((_, i) => i), context.map((row) => scaled([...row].map(Number), policy.norm_bound))];
+    return [context.map((_, i) => i), context.map((row) => scaled([...row].map(numeric), policy.norm_bound))];
   }
   const row = [1];
   for (const { name, number, category, other } of columns) {
     const value = context?.[name];
     if (number) {
       const [low, high] = number;
-      const x = Math.min(Math.max(Number(value ?? NaN), low), high);
+      const x = Math.min(Math.max(numeric(value), low), high);
       row.push(Number.isNaN(x) ? 0 : 2 * ((x - low) / (high - low)) - 1); // no number: the middle
     } else {
       const place = category.indexOf(value);
@@ -280,53 +390,35 @@ export function chances({ window, policy, theta, root, draws, exploring }, rows)
 
 // -- what a device checks before it sees a record ------------------------------------------------
 
-/** P(t >= cap) for one coordinate of a uniform direction: series of positive terms. */
-export function fraction(dim, cap) {
-  if (dim === 1 || cap === 0) return 0.5;
-  const rest = (1 - cap) * (1 + cap);
-  let whole = dim % 2 ? 2 : Math.PI; // twice the integral of (1 - t^2)^((dim - 3)/2) from 0 to 1
-  for (let m = dim % 2 ? 5 : 4; m <= dim; m += 2) whole *= (m - 3) / (m - 2);
-  let term = dim % 2 ? cap : cap * Math.sqrt(rest);
-  for (let i = 1; i < dim - 1; i += 2) term *= rest;
-  // From 0 to cap, else from cap to 1: the series that converges fast.
-  const near = cap * cap * dim < 4 && cap * cap <= 0.5;
-  if (!near) term /= dim - 1;
-  let sum = 0;
-  for (let k = 0; term > sum * 1e-18; k++) {
-    if (k === 1e6) return NaN;
-    sum += term;
-    term *= near ? (cap * cap * (dim + 2 * k)) / (2 * k + 3) : (rest * (dim + 2 * k)) / (dim + 2 * k + 1);
-  }
-  return near ? 0.5 - sum / whole : sum / whole;
-}
-
 const fail = (what) => {
   throw new RangeError(`this device refuses the policy: ${what}`);
 };
 const within = (x, low, high) => typeof x === "number" && x >= low && x <= high;
 const integer = (x, low, high) => Number.isInteger(x) && x >= low && x <= high;
-const list = (x, n, test) => Array.isArray(x) && x.length === n && x.every(test);
+// Array.from: `every` passes over the holes of a sparse array.
+const list = (x, n, test) => Array.isArray(x) && x.length === n && Array.from(x).every(test);
+const named = (x) => typeof x === "string" && x.length > 0 && x.length <= 40;
+const different = (names) => new Set(names).size === names.length;
 const bounded = (x) => within(x, -LARGEST, LARGEST);
 const size = (x) => within(x, -1e100, 1e100);
 
-function lossOf(kind, dim, c) {
-  if (!integer(c?.likely, 1, COINS - 1)) return Infinity;
-  const odds = c.likely / (COINS - c.likely);
+/** Whether a stated channel is the device's own, or costs no more than `most`. */
+function sound(kind, dim, stated, most) {
   if (kind !== "square") {
-    if (!within(c.cap, 0, 1 - 1e-9)) return Infinity;
-    const q = fraction(entries(kind, dim), c.cap);
-    return Math.abs(log(odds * ((1 - q) / q)));
+    const own = thresholds(entries(kind, dim), most);
+    return stated?.cap === own.cap && stated?.likely === own.likely;
   }
-  if (c.likely <= COINS / 2 || !integer(c.mixture, 0, COINS)) return Infinity;
-  if (!c.mixture) return log(odds);
-  if (!integer(c.plateau, 1, 2 * CELLS) || !integer(c.inside, 1, COINS - 1)) return Infinity;
-  const others = 2 * CELLS + 1 - c.plateau;
+  const { likely, mixture, plateau, inside } = stated ?? {};
+  if (!integer(likely, COINS / 2 + 1, COINS - 1) || !integer(mixture, 0, COINS)) return false;
+  const odds = log(likely / (COINS - likely));
+  if (!mixture) return odds <= most;
+  if (!integer(plateau, 1, 2 * CELLS) || !integer(inside, 1, COINS - 1)) return false;
+  const others = 2 * CELLS + 1 - plateau;
   const ratio = (a, n, b, m) => log(((a / b) * Math.ceil(COINS / n)) / Math.floor(COINS / m));
-  return Math.max(
-    log(odds),
-    ratio(c.inside, c.plateau, COINS - c.inside, others),
-    ratio(COINS - c.inside, others, c.inside, c.plateau)
-  );
+  const losses = [
+    odds, ratio(inside, plateau, COINS - inside, others), ratio(COINS - inside, others, inside, plateau),
+  ];
+  return Math.max(...losses) <= most;
 }
 
 /** log n! */
@@ -367,6 +459,15 @@ export function shuffledDelta(epsilon, each, n) {
   return p * sum;
 }
 
+/**
+ * The fractions of every batch that are counted on to be honest, and to arrive, as they were said; of
+ * a policy that does not say them, those that are certain.
+ */
+export const crowdOf = ({ size: planned, minimum, honest, honest_fraction, minimum_fraction }) => [
+  honest_fraction ?? (honest > 1 ? honest : 1e-9) / planned,
+  minimum_fraction ?? minimum / planned,
+];
+
 /** The most that a report may cost by itself where it hides in a batch: computed, not believed. */
 function hidden({ epsilon, batch }, { epsilon: most, contributions, delta, localEpsilon }) {
   const { size: planned, minimum, honest } = batch;
@@ -374,17 +475,30 @@ function hidden({ epsilon, batch }, { epsilon: most, contributions, delta, local
   if (contributions !== 1) fail("reports are shuffled: this client sends one, so state contributions 1");
   if (!within(batch.epsilon, 1e-10, most) || !within(batch.delta, 1e-300, delta)) fail("it asks for more epsilon");
   if (!integer(planned, 1, 1e9) || !integer(minimum, 1, planned) || !integer(honest, 1, minimum)) fail("batch");
+  const [counted, least] = crowdOf(batch);
+  if (!within(least, 0, 1) || !(counted > 0 && counted <= least)) fail("batch");
+  const slack = 1e-12 * planned;
+  if (honest > Math.max(1, counted * planned + slack) || minimum < least * planned - slack) fail("batch");
   if (!within(epsilon, 1e-10, localEpsilon)) fail("its reports cost more by themselves");
   if (!(shuffledDelta(most, epsilon, honest) <= delta * (1 + 1e-6))) fail("its batch is too small to hide in");
   return localEpsilon;
 }
 
-/** Refuse a policy that asks for more than `promise`, or holds numbers no server needs. */
+/** Refuse, with a RangeError, a policy that asks for more than `promise`, or is none. */
 export function check(policy, promise) {
-  const { epsilon, contributions: k, theta, questions, features, outcome_range: range } = policy;
-  const d = theta?.length;
+  try {
+    return checked(policy, promise);
+  } catch (error) {
+    if (error instanceof RangeError) throw error;
+    return fail("it is damaged");
+  }
+}
+
+function checked(policy, promise) {
+  const { epsilon, contributions: k, theta, questions, outcome_range: range } = policy;
+  const d = theta.length;
   if (policy.format !== 1) fail("expected format 1; update this client");
-  if (!integer(d, 1, 512) || !theta.every(bounded)) fail("theta");
+  if (!integer(d, 1, 512) || !list(theta, d, bounded)) fail("theta");
   if (!integer(k, 1, promise.contributions)) fail("it asks for more contributions");
   const most = policy.batch ? hidden(policy, promise) : promise.epsilon;
   if (!within(epsilon, 1e-10, most)) fail("it asks for more epsilon");
@@ -393,27 +507,38 @@ export function check(policy, promise) {
     if (!list(policy[name], d, (line) => list(line, d, bounded))) fail(name);
   if (!(largestOf(policy.whitening.flat()) >= 1 / LARGEST)) fail("whitening");
   const draws = policy.draws;
-  if (!integer(draws?.length, 1, 4096) || !draws.every((line) => list(line, d, bounded))) fail("draws");
+  if (!integer(draws.length, 1, 4096) || !list(draws, draws.length, (line) => list(line, d, bounded))) fail("draws");
   if (!within(policy.exploring, 0, 0.99) || !integer(policy.window, 0, 2 ** 31)) fail("exploring");
   if (!["thompson", "ucb", "greedy"].includes(policy.policy)) fail("another rule");
   if (!list(range, 2, size) || !(range[0] < range[1])) fail("range");
   if (!within(Math.max(-range[0], range[1]), 1e-100, 1e100)) fail("range");
   if (!within(policy.norm_bound, 1e-100, 1e100)) fail("norm_bound");
-  if (!integer(questions?.length, 1, 64)) fail("questions");
-  let sum = 0;
-  for (const { name, kind, clip: edge, fraction: part } of questions) {
-    if (typeof name !== "string" || !entries(kind, 1)) fail("questions");
-    if (!within(edge, 1e-6, LARGEST) || !within(part, 0, 1)) fail("questions");
-    if (!(lossOf(kind, d, policy.channels?.[kind]) <= epsilon / k)) fail("a channel breaks its promise");
-    sum += part;
-  }
+  if (!integer(questions.length, 1, 64) || !list(questions, questions.length, askable)) fail("questions");
+  if (!different(questions.map(({ name }) => name))) fail("questions");
+  for (const { kind } of questions)
+    if (!sound(kind, d, policy.channels[kind], epsilon / k)) fail("a channel is not this device's");
+  const sum = questions.reduce((total, { fraction }) => total + fraction, 0);
   if (!(Math.abs(sum - 1) <= 1e-6)) fail("questions");
-  if (!features) fail("features");
-  const { columns, actions } = features;
-  if (!columns) return policy;
-  const width = columns.reduce((n, c) => n + (c.category ? c.category.length + !!c.other : 1), 1);
-  for (const { number: bounds } of columns)
-    if (bounds && !(list(bounds, 2, size) && bounds[0] < bounds[1])) fail("features");
-  if (!actions.every(({ parts }) => list(parts, d / width, bounded))) fail("features");
+  checkFeatures(policy.features, d);
   return policy;
+}
+
+const askable = ({ name, kind, clip: edge, fraction }) =>
+  named(name) && KINDS.includes(kind) && within(edge, 1e-6, LARGEST) && within(fraction, 0, 1);
+
+function checkFeatures({ columns, actions, dim }, d) {
+  if (columns === undefined) {
+    if (dim !== d) fail("features");
+    return;
+  }
+  const declared = ({ name, number, category }) =>
+    typeof name === "string" &&
+    (number === undefined) !== (category === undefined) &&
+    (number ? list(number, 2, size) && number[0] < number[1] : category.length > 0 && different(category));
+  if (!list(columns, columns.length, declared)) fail("features");
+  if (!different(columns.map(({ name }) => name))) fail("features");
+  const width = columns.reduce((n, c) => n + (c.category ? c.category.length + !!c.other : 1), 1);
+  const offers = ({ name, parts }) => typeof name === "string" && list(parts, d / width, bounded);
+  if (!(actions.length > 0) || !list(actions, actions.length, offers)) fail("features");
+  if (!different(actions.map(({ name }) => name))) fail("features");
 }

@@ -18,7 +18,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, one_of
-from discreet.parameters import Parameters
+from discreet.state.fitted import Parameters
 
 
 class Number:

@@ -11,8 +11,9 @@ import discreet.regression  # noqa: F401
 from discreet.bandits import LocalServer
 from discreet.bandits.local import bandit_guarantee
 from discreet.privacy import Guarantee
-from discreet.regression.saving import MODELS, is_missing
-from discreet.state import load_state, resumed
+from discreet.state import load_state
+from discreet.state.fitted import MODELS, is_missing
+from discreet.state.live import to_look_at
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,9 @@ def read_saved(path: str | os.PathLike[str], **given: Any) -> Saved:
         unknown = {name: None for name, each in config.items() if is_missing(each)}
         item = MODELS[kind]._resumed(state, {**unknown, **given})
     else:
-        item = resumed(state, given)
+        item = to_look_at(state, given)
     shown = config | {name: _named(each) for name, each in given.items()}
     return Saved(item, kind, str(state.get("version")), str(state.get("run", "")), shown)
-
-
-def saved_guarantee(path: str | os.PathLike[str], **given: Any) -> Guarantee:
-    """What the object promises whose file this is; see `read_saved`."""
-    return read_saved(path, **given).guarantee
 
 
 def promise_of(item: Any) -> Guarantee:

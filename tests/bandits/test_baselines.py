@@ -221,12 +221,14 @@ def test_ucb__keeps_its_promise_when_the_gram_matrix_is_known_but_for_noise():
 )
 @pytest.mark.parametrize("stop", [0, 1, 157])
 def test_baselines__resume_to_the_same_future(make, stop, tmp_path):
-    X, whole = contexts(T), make()
+    X, whole, stopped = contexts(T), make(), make()
     waiting = play(whole, X[:stop], by=50) and whole.decide(X[stop])
-    whole.save(tmp_path / "state.npz")
-    resumed = type(whole).load(tmp_path / "state.npz")
     if waiting:
         whole.learn(waiting, 0.5)
+    waiting = play(stopped, X[:stop], by=50) and stopped.decide(X[stop])
+    stopped.save(tmp_path / "state.npz")
+    resumed = type(whole).load(tmp_path / "state.npz")
+    if waiting:
         resumed.learn(waiting, 0.5)
     assert play(resumed, X[stop:], by=7) == play(whole, X[stop:], by=7)
     assert resumed.guarantee == whole.guarantee

@@ -46,9 +46,9 @@ def test_baselines__decide_many_is_many_times_decide(kind):
 
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_baselines__saving_and_loading_changes_no_future(kind, tmp_path):
-    bandit = make(kind)
-    play(bandit, 300)
-    bandit.save(tmp_path / "state.npz")
+    bandit, stopped = make(kind), make(kind)
+    assert play(bandit, 300) == play(stopped, 300)
+    stopped.save(tmp_path / "state.npz")
     again = kind.load(tmp_path / "state.npz")
     assert play(bandit, 500, 5) == play(again, 500, 5)
 

@@ -102,7 +102,8 @@ def test_blocks__a_row_across_blocks_is_as_private_as_any():
 
 def test_blocks__are_resumed(tmp_path):
     bandit, _ = played(300, blocks=PHI.block_of)
-    bandit.save(tmp_path / "state.npz")
+    stopped, _ = played(300, blocks=PHI.block_of)
+    stopped.save(tmp_path / "state.npz")
     resumed = LinearBandit.load(tmp_path / "state.npz")
     assert resumed.blocks == PHI.block_of
     for each in (bandit, resumed):

@@ -16,7 +16,7 @@ from discreet.bandits.local import bandit_guarantee, own_seed
 from discreet.bandits.local_protocol import FRACTIONS, questions
 from discreet.bandits.policies import Thompson
 from discreet.environments.linear import linear_world
-from discreet.local import Report, report_many
+from discreet.local import Answers, Report, report_many
 from discreet.local.questions import answer as answer_to
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
@@ -117,7 +117,9 @@ def test_local__reports_have_the_mean_that_the_server_solves_for():
 
 
 def test_local__a_device_reports_a_round_once_and_at_most_k_rounds():
-    device = Device(PublicPolicy.start(3, 1.0, contributions=2), seed=0, noise=SeededNoise(0))
+    device = Device(
+        PublicPolicy.start(3, 1.0, contributions=2), epsilon=1.0, seed=0, noise=SeededNoise(0)
+    )
     first, second, third = (device.decide(ACTIONS) for _ in range(3))
     device.report(second, 0.1)
     with pytest.raises(ValueError, match="not been reported"):
@@ -128,7 +130,7 @@ def test_local__a_device_reports_a_round_once_and_at_most_k_rounds():
 
 
 def test_local__a_device_keeps_its_promise_whatever_the_server_publishes():
-    device = Device(PublicPolicy.start(3, 1.0), seed=0)
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, seed=0)
     rng = np.random.default_rng(0)
     with pytest.raises(ValueError, match="epsilon=1"):
         device.update(late_policy(3, rng, epsilon=50.0))
@@ -140,14 +142,14 @@ def test_local__a_device_keeps_its_promise_whatever_the_server_publishes():
 
 
 def test_local__a_late_reward_answers_the_question_that_is_open():
-    device = Device(PublicPolicy.start(3, 1.0), seed=0, noise=SeededNoise(0))
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, seed=0, noise=SeededNoise(0))
     decision = device.decide(ACTIONS)
     device.update(late_policy(3, np.random.default_rng(0)))
     assert device.report(decision, 0.5).window == 7
 
 
 def test_local__features_of_a_wrong_shape_are_refused_without_quoting_them():
-    device = Device(PublicPolicy.start(3, 1.0), seed=0)
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, seed=0)
     for features in ([0.125, 0.5, 0.5], [[0.125, 0.5]], [[0.125], [0.5, 0.5]], []):
         with pytest.raises(ValueError, match="shape") as caught:
             device.decide(features)
@@ -177,7 +179,8 @@ def test_local__policies_and_reports_survive_json(epsilon):
     sent = [list(report_many(rows, rewards, p, coins, SeededNoise(5))) for p in (policy, again)]
     assert [report.question for report in sent[0]] == ["gram", "scale", "moment"]
     for report, other in zip(*sent, strict=True):
-        back = Report.from_dict(json.loads(json.dumps(other.to_dict(), allow_nan=False)))
+        told = Report(other.window, other.question, other.values)
+        back = Report.from_dict(json.loads(json.dumps(told.to_dict(), allow_nan=False)))
         assert (back.window, back.question) == (7, report.question)
         assert (back.values == report.values).all()
     assert again.outcome_range == (0.0, 1.0)
@@ -220,6 +223,41 @@ def test_local__the_server_takes_reports_and_nothing_else():
     assert server.taken == 0
 
 
+def test_local__whatever_is_sent_counts_once_or_not_at_all_and_alone():
+    """1e9j entered a sum, and one report of 10^5 answers counted as 100,000 people."""
+    server = LocalServer(3, epsilon=1.0, seed=0)
+    radius = server.policy.channels["moment"].radius
+    fine = radius * np.eye(3)[:1]
+    swung = fine + 0j
+    swung[0, 1] = 1e9j
+    odd = [
+        Report(0, "moment", swung),
+        Report(0, "moment", fine + 0j),
+        Report(0, "moment", fine.astype(object)),
+        Report(0, "moment", np.full((1, 3), 10**400, dtype=object)),
+        Report(0, "moment", np.full((1, 3), "7")),
+        Report(0, "moment", np.repeat(fine, 100_000, axis=0)),
+        Report(0, "moment", fine[:0]),
+        Report(0, "moment", fine[0]),
+        Report(0, "moment", np.array(radius)),
+        Report(0, "moment", np.ma.masked_array(fine, mask=True)),
+        Report(0, "moment", fine.tolist()),
+        Report(np.array([0, 0]), "moment", fine),
+        Report(False, "moment", fine),
+        Report(0, ["moment"], fine),
+        Answers(0, "moment", fine),
+        None,
+        fine,
+        "report",
+    ]
+    assert server.take_many([Report(0, "moment", fine), *odd, Report(0, "moment", fine)]) == len(
+        odd
+    )
+    assert (server.taken, server.refused) == (2, len(odd))
+    assert server._sums["moment"].total.dtype == np.float64
+    np.testing.assert_array_equal(server._sums["moment"].total, 2 * fine[0])
+
+
 def test_local__late_and_impossible_reports_are_left_out_alone():
     server = LocalServer(3, epsilon=1.0, seed=0)
     radius = server.policy.channels["moment"].radius
@@ -227,7 +265,7 @@ def test_local__late_and_impossible_reports_are_left_out_alone():
     assert server.take(Report(0, "moment", fine))
     assert not server.take(Report(1, "moment", fine))
     assert not server.take(Report(0, "moment", np.zeros((1, 2))))
-    assert server.take_many([Report(0, "moment", np.vstack([fine, 2 * fine, np.nan * fine]))]) == 2
+    assert server.take_many([Report(0, "moment", x * fine) for x in (1, 2, np.nan)]) == 2
     assert not server.take(Report(0, "scale", np.array([50.0])))
     assert not server.take(Report(0, "gram", 50 * np.eye(3)[None]))
     assert not server.take(Report(0, "moment", ACTIONS[:1]))  # a bare record
@@ -245,7 +283,7 @@ def test_local__no_honest_report_is_refused(epsilon):
     reports = report_many(
         rows, rng.uniform(-1, 1, 3000), server.policy, rng.random(3000), SeededNoise(0)
     )
-    assert server.take_many(reports) == 0
+    assert server.take_answers(reports) == 0
     assert server.taken == 3000
 
 
@@ -307,9 +345,9 @@ def test_local__decide_many_is_many_times_decide_across_windows(kind):
 
 
 def test_local__saving_and_loading_changes_no_future(tmp_path):
-    learner = bandit()
-    play(learner, 300)
-    learner.save(tmp_path / "state.npz")
+    learner, stopped = bandit(), bandit()
+    assert play(learner, 300) == play(stopped, 300)
+    stopped.save(tmp_path / "state.npz")
     again = LinearBandit.load(tmp_path / "state.npz")
     assert play(learner, 700, seed=5) == play(again, 700, seed=5)
     assert (learner._estimator.server.policy.theta == again._estimator.server.policy.theta).all()
@@ -432,7 +470,7 @@ def test_local_server__refuses_what_no_device_sends():
 
 
 def test_device__counts_the_reports_it_sent_before_a_restart():
-    device = Device(PublicPolicy.start(3, 1.0), sent=1, noise=SeededNoise(0))
+    device = Device(PublicPolicy.start(3, 1.0), epsilon=1.0, sent=1, noise=SeededNoise(0))
     decision = device.decide(ACTIONS)
     with pytest.raises(ValueError, match="no budget is left"):
         device.report(decision, 0.5)

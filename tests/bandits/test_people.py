@@ -358,13 +358,13 @@ def test_visitors__are_resumed(tmp_path, visits):
     first, second = bandit.decide_many(contexts(2))
     bandit.learn(first, 0.5, person="ada")
     bandit.save(tmp_path / "state")
-    resumed = LinearBandit.load(tmp_path / "state")
-    assert resumed.learn(second, 0.5, person="ada") is False
-    assert resumed.visits == visits
     state = bandit.state_dict()
     state["state"]["visitors"] = None
     with pytest.raises(ValueError, match="damaged"):
         make(visits).load_state_dict(state)
+    resumed = LinearBandit.load(tmp_path / "state")
+    assert resumed.learn(second, 0.5, person="ada") is False
+    assert resumed.visits == visits
 
 
 def test_steps__a_service_admits_folds_and_turns():

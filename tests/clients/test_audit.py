@@ -57,11 +57,9 @@ def test_audit__javascript_keeps_the_promise_and_uses_it(tmp_path, kind, records
 
 
 def test_audit__a_coin_for_twice_the_epsilon_is_caught(tmp_path):
-    """A device that takes the server's word for its thresholds sends twice what was promised."""
+    """A device that takes the server's word for its epsilon sends twice what was promised."""
     policy = document("moment")
-    path = draw(
-        tmp_path, policy | {"channels": document("moment", 2 * EPSILON)["channels"]}, broken="trust"
-    )
+    path = draw(tmp_path, document("moment", 2 * EPSILON), broken="trust")
     content = json.loads(path.read_text())
     path.write_text(json.dumps(content | {"policy": policy}))
     assert audit_reports(path).sure.verdict == "BROKEN"

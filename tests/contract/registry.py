@@ -462,7 +462,9 @@ class Devices(Family):
     def steps(self, data: list[Any], delay: int) -> list[Step]:
         def report(t: int, session: Session) -> None:
             pair = session.subject
-            device = Device(pair.policy, seed=t, noise=pair.noise)
+            device = Device(
+                pair.policy, epsilon=pair.epsilon, delta=pair.delta, seed=t, noise=pair.noise
+            )
             decision = device.decide(data[t][0])
             pair.take(device.report(decision, data[t][1]))
 
@@ -486,7 +488,9 @@ class Batches(Devices):
     def steps(self, data: list[Any], delay: int) -> list[Step]:
         def report(t: int, session: Session) -> None:
             pair = session.subject
-            device = Device(pair.policy, seed=t, noise=pair.noise)
+            device = Device(
+                pair.policy, epsilon=pair.epsilon, delta=pair.delta, seed=t, noise=pair.noise
+            )
             waiting = session.decisions.setdefault(t // 20, {})
             waiting[t] = device.report(device.decide(data[t][0]), data[t][1])
 

@@ -327,13 +327,15 @@ def test_bandit__a_record_through_json_counts_once(make):
 @every
 @pytest.mark.parametrize("stop", [0, 1, 150])
 def test_bandit__resumes_to_the_same_future(make, stop, tmp_path):
-    X, whole = contexts(), make()
-    play(whole, X[:stop])
-    waiting = whole.decide(X[stop])
-    whole.save(tmp_path / "state.npz")
+    X, whole, stopped = contexts(), make(), make()
+    for learner in (whole, stopped):
+        play(learner, X[:stop])
+        waiting = learner.decide(X[stop])
+        if learner is whole:
+            learner.learn(waiting, 0.5)
+    stopped.save(tmp_path / "state.npz")
     resumed = type(whole).load(tmp_path / "state.npz")
-    for learner in (whole, resumed):
-        learner.learn(waiting, 0.5)
+    resumed.learn(waiting, 0.5)
     assert play(resumed, X[stop + 1 :]) == play(whole, X[stop + 1 :])
     assert resumed.guarantee == whole.guarantee
     assert_same(resumed, whole)

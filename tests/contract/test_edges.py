@@ -38,12 +38,9 @@ class Stop(BaseException):
 def test_sparse_bandit__refuses_a_state_from_before_a_release_in_an_interrupted_decide(monkeypatch):
     bandit = SparseBandit(2, 3, 60, 1.0, 1e-6, forced=4, seed=0, noise=SeededNoise(0))
     x = np.array([1.0, 0.0, 0.5])
-    while bandit._arms.window == 0:
-        before = bandit.state_dict()
-        window = bandit._arms.window
+    for _ in range(bandit._arms.ends[0]):  # the next decision is the first to see a release
         bandit.learn(bandit.decide(x), 0.5)
-        if bandit._arms.window > window:
-            break
+    before = bandit.state_dict()
     # Interrupted after the arms have published, before the round counts.
     fresh = SparseBandit(2, 3, 60, 1.0, 1e-6, forced=4, seed=0, noise=SeededNoise(0))
     fresh.load_state_dict(before)
@@ -116,17 +113,17 @@ def test_gradient_window__what_bounds_a_row_never_comes_from_a_state():
     bandit.learn(bandit.decide(np.eye(3)), 0.5)
     state = bandit.state_dict()
     assert not {"limits", "step", "budget"} & set(state["state"]["_window"]["of"])
+    quiet = bandit.state_dict()
+    quiet["state"]["_window"]["of"]["total"]["of"]["sensitivity"] /= 2
+    with pytest.raises(ValueError, match="damaged"):
+        make().load_state_dict(quiet)
+    harmed = bandit.state_dict()
     resumed = make()
     resumed.load_state_dict(state)
     assert (resumed._window.step, resumed._window.limits) == (
         bandit._window.step,
         bandit._window.limits,
     )
-    quiet = bandit.state_dict()
-    quiet["state"]["_window"]["of"]["total"]["of"]["sensitivity"] /= 2
-    with pytest.raises(ValueError, match="damaged"):
-        make().load_state_dict(quiet)
-    harmed = bandit.state_dict()
     harmed["state"]["_estimator"]["of"]["limits"] = {"@": "tuple", "of": [0.0, 0.01]}
     with pytest.raises(ValueError, match="damaged"):
         make().load_state_dict(harmed)

@@ -287,6 +287,74 @@ def test_bandit__resumes_from_a_file_as_if_never_stopped(make, tmp_path):
     assert loaded.guarantee == whole.guarantee
 
 
+@pytest.fixture(autouse=True)
+def one_key(monkeypatch):
+    """States of the same rounds are the same: only their keys are drawn by the system."""
+    monkeypatch.setattr("discreet.online.reduction.token_hex", lambda n: "ab" * n)
+
+
+@bandits
+def test_bandit__a_record_that_was_changed_or_made_elsewhere_is_refused(make, monkeypatch):
+    """Estimates divide by what a record says: one forged record moved an arm from .957 to .0074."""
+    monkeypatch.undo()
+    learner, other = make(), make()
+    play(learner, 5)
+    play(other, 5)
+    decision = learner.decide()
+    record = json.loads(json.dumps(decision.to_dict()))
+    before = plain_state(learner)
+
+    def changes():
+        for name, told in record.items():
+            if isinstance(told, list):
+                yield {name: [0.5 * x for x in told]}
+                yield {name: told[::-1]}
+                yield {name: [1.0, *told[1:]]}
+                yield {name: np.array(told, dtype=complex) * 1j}
+            elif isinstance(told, (int, float)):
+                yield from ({name: told + 1}, {name: -told - 1}, {name: 10**400})
+            else:
+                yield from ({name: ""}, {name: None}, {name: told[::-1]}, {name: 7})
+
+    tried = 0
+    for change in [*changes(), *({name: None} for name in record)]:
+        forged = {**record, **change}
+        if json.dumps(forged, default=str) == json.dumps(record):
+            continue  # a list of equal numbers, turned
+        tried += 1
+        with pytest.raises(ValueError, match="record"):
+            learner.decision(forged)
+        with pytest.raises(ValueError, match="record"):
+            learner.decision({name: told for name, told in record.items() if name not in change})
+    assert tried > 8
+    with pytest.raises(ValueError, match="record"):
+        other.decision(record)
+    with pytest.raises(ValueError, match="record"):
+        other.decision({**record, "learner": other._run})
+    handmade = type(decision)(decision.round, decision.learner, decision.choice)
+    with pytest.raises(ValueError, match="this learner made"):
+        learner.learn(handmade, value(decision))
+    assert plain_state(learner) == before
+    learner.learn(learner.decision(record), value(decision))
+
+
+@bandits
+def test_bandit__a_record_outlives_the_process(make, tmp_path):
+    learner = make()
+    play(learner, 5)
+    decision = learner.decide()
+    record = json.loads(json.dumps(decision.to_dict()))
+    learner.save(tmp_path / "bandit.npz")
+    loaded = type(learner).load(tmp_path / "bandit.npz")
+    loaded.learn(loaded.decision(record), value(decision))
+    with pytest.raises(ValueError, match="once"):
+        loaded.learn(loaded.decision(record), value(decision))
+
+
+def plain_state(learner):
+    return str(learner.state_dict()["state"])
+
+
 @bandits
 def test_bandit__a_decision_travels_as_json_and_counts_once(make):
     learner, twin = make(), make()

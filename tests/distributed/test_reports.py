@@ -9,7 +9,7 @@ from pyarrow import parquet
 
 from discreet.bandits import LocalServer
 from discreet.distributed.reports import add_up, report_blocks
-from discreet.local import Report, report_many, take_files
+from discreet.local import Answers, report_many, take_files
 from discreet.privacy import SeededNoise
 from discreet.regression.local_server import Server
 
@@ -90,7 +90,7 @@ def test_server__takes_files_as_it_takes_reports(tmp_path, number):
     paths = []
     for seed, suffix in enumerate((".npy", ".npz", ".parquet")):
         values = reports_of(memory, number, 400, seed)
-        memory.take(Report(0, name_of(memory, number), values))
+        memory.take_answers([Answers(0, name_of(memory, number), values)])
         paths.append(save(tmp_path / f"{seed}{suffix}", values))
     assert take(files, number, paths) == 0
     assert files._sums[name_of(files, number)].count == 1200
@@ -107,8 +107,8 @@ def test_server__a_whole_round_from_files_gives_the_same_estimate(tmp_path):
     for round_number in range(2):
         for number, question in enumerate(memory.ask().questions):
             people = round(question.fraction * memory.size)
-            values = reports_of(memory, number, people, 10 * round_number + number)
-            memory.take(Report(round_number, question.name, values))
+            values = reports_of(memory, number, people, 30 + 10 * round_number + number)
+            memory.take_answers([Answers(round_number, question.name, values)])
             path = save(tmp_path / f"{round_number}-{number}.npy", values)
             assert take(files, number, [path]) == 0
             assert question == files.ask().questions[number]
@@ -173,7 +173,7 @@ def test_bandit__takes_files_as_it_takes_reports(client, tmp_path, far):
         raw = np.zeros((500, *shape)) + 0.3 / max(1, int(np.prod(shape)))
         values = channels[question].privatize(raw, SeededNoise(int(rng.integers(9))))
         values[7] = 99.0  # no device sends that
-        memory.take(Report(0, question, values))
+        memory.take_answers([Answers(0, question, values)])
         path = save(tmp_path / f"{question}.npy", values)
         left = take_files(files, question, [path], window=0, client=client if far else None)
         assert left == 1

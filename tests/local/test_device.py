@@ -18,7 +18,7 @@ from discreet.bandits.local_protocol import questions
 from discreet.local import PublicState, Question
 from discreet.local.questions import KINDS, LARGEST, SMALLEST_CLIP, answer
 from discreet.local.record import scaled_outcomes, scaled_rows
-from discreet.privacy import SeededNoise
+from discreet.privacy import Crowd, SeededNoise
 
 D = 3
 RECORDS = (([0.6, 0.8, 0.0], 1.0), ([0.0, 0.0, 0.0], -1.0))
@@ -57,9 +57,8 @@ def start(room, state=None, **limits):
     make, device = ROOMS[room]
     if room == "bandits" and "outcome_range" in limits:
         limits["reward_range"] = limits.pop("outcome_range")
-    return device(
-        make() if state is None else state, **{"seed": 0, "noise": SeededNoise(0)} | limits
-    )
+    limits = {"epsilon": 1.0, "seed": 0, "noise": SeededNoise(0)} | limits
+    return device(make() if state is None else state, **limits)
 
 
 def send(device, features, outcome):
@@ -227,14 +226,39 @@ def test_device__refuses_a_first_state_beyond_what_the_person_stated(room, name)
 def test_device__sends_bare_records_only_if_the_person_says_so(room):
     """epsilon=inf of a server's state sent the bare record before devices had limits."""
     off = ROOMS[room][0](math.inf)
-    with pytest.raises(ValueError, match="bare records"):
-        start(room, off)
     with pytest.raises(ValueError, match="epsilon=5"):
         start(room, off, epsilon=5.0)
     assert send(start(room, off, epsilon=math.inf), *RECORDS[0]).values.size
     device = start(room)
     with pytest.raises(ValueError, match="epsilon=1"):
         device.update(off)
+
+
+@both_rooms
+def test_device__no_server_sets_its_epsilon(room):
+    """The first state's 1e300 was taken for what the person had promised."""
+    make, device = ROOMS[room]
+    for epsilon in (1.0, 1e3, 1e300, math.inf):
+        with pytest.raises(TypeError, match="'epsilon'"):
+            device(make(epsilon))
+        for said in (None, math.nan, 0.0, -1.0, "much"):
+            with pytest.raises(ValueError, match="epsilon must be"):
+                device(make(epsilon), epsilon=said)
+    with pytest.raises(ValueError, match="epsilon=1 in all"):
+        device(make(1e300), epsilon=1.0)
+
+
+@both_rooms
+def test_device__no_server_sets_its_delta(room):
+    make, device = ROOMS[room]
+    batch = Crowd().batch(20_000, 1.0, 1e-3)
+    state = make(batch.report_epsilon(1), batch=batch)
+    with pytest.raises(ValueError, match="state delta"):
+        device(state, epsilon=1.0)
+    with pytest.raises(ValueError, match="delta=1e-06 in all"):
+        device(state, epsilon=1.0, delta=1e-6)
+    again = device(state, **device(state, epsilon=1.0, delta=1e-3).memory())
+    assert (again.promise.epsilon, again.promise.delta) == (1.0, 1e-3)
 
 
 @both_rooms
@@ -262,11 +286,11 @@ def test_device__windows_count_up(room):
 def test_device__what_is_no_state_is_refused(room):
     for wrong in (None, {}, ROOMS[room][0]().to_dict()):
         with pytest.raises(TypeError, match="from_dict"):
-            ROOMS[room][1](wrong)
+            ROOMS[room][1](wrong, epsilon=1.0)
         with pytest.raises(TypeError, match="from_dict"):
             start(room).update(wrong)
     with pytest.raises(TypeError, match="PublicPolicy"):
-        bandits.Device(regression_state())
+        bandits.Device(regression_state(), epsilon=1.0)
 
 
 # -- counting --------------------------------------------------------------------------------------
@@ -326,7 +350,7 @@ def test_device__counts_before_it_sends(room, n):
 
 
 def test_device__one_decision_is_reported_once_by_any_number_of_threads():
-    device = bandits.Device(bandit_state(contributions=50), seed=0)
+    device = bandits.Device(bandit_state(contributions=50), epsilon=1.0, seed=0)
     decision, reports = device.decide([RECORDS[0][0]]), []
 
     def work():
@@ -399,7 +423,7 @@ def test_device__answers_every_record_with_exactly_one_possible_report(room, dat
     for _ in range(2):
         features = data.draw(st.lists(entries, min_size=state.dim, max_size=state.dim))
         outcome = data.draw(entries)
-        device = ROOMS[room][1](state, seed=seed, noise=SeededNoise(seed))
+        device = start(room, state, epsilon=state.epsilon, seed=seed, noise=SeededNoise(seed))
         report = send(device, features, outcome)
         assert report.values.shape == (1, *state.shape(report.question))
         assert np.isfinite(report.values).all()

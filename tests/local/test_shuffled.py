@@ -10,7 +10,15 @@ import pytest
 from discreet.audit.attacks.shuffled import Counts
 from discreet.bandits import Device as BanditDevice
 from discreet.bandits import LinearBandit, LocalServer, PublicPolicy
-from discreet.local import Device, PublicState, Question, Report, report_many, shuffled
+from discreet.local import (
+    BatchSum,
+    Device,
+    PublicState,
+    Question,
+    Report,
+    report_many,
+    shuffled,
+)
 from discreet.local.questions import PARTS, answer
 from discreet.privacy import Budget, Crowd, Ledger, Release, SeededNoise
 from discreet.privacy.shuffle import batch_local_epsilon, largest_local_epsilon, shuffled_delta
@@ -66,7 +74,9 @@ def test_joint__parts_are_the_answers_to_the_three_questions():
 
 def test_device__computes_the_bound_and_refuses_an_epsilon_0_that_is_a_percent_too_large():
     state = stated()
-    assert Device(state, noise=SeededNoise(0)).answer([0.6, 0.8], 0.5).values.shape == (1, 6)
+    assert Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0)).answer(
+        [0.6, 0.8], 0.5
+    ).values.shape == (1, 6)
     for factor, fits in ((0.99, True), (1.01, False)):
         other = replace(state, epsilon=factor * state.epsilon)
         if fits:
@@ -87,14 +97,14 @@ def test_device__computes_the_bound_and_refuses_an_epsilon_0_that_is_a_percent_t
 )
 def test_device__keeps_to_its_own_limits_whatever_a_newer_state_says(change, words):
     state = stated()
-    device = Device(state)
+    device = Device(state, epsilon=1.0, delta=1e-6)
     with pytest.raises(ValueError, match=words):
         device.update(replace(state, window=1, batch=replace(state.batch, **change)))
     assert device.state is state
 
 
 def test_device__a_cap_on_single_reports_holds_in_any_crowd():
-    device = Device(stated(), local_epsilon=4.0)
+    device = Device(stated(), epsilon=1.0, delta=1e-6, local_epsilon=4.0)
     larger = replace(stated(10**6), window=1)
     assert larger.epsilon > 4
     with pytest.raises(ValueError, match="epsilon=4 by themselves"):
@@ -104,14 +114,14 @@ def test_device__a_cap_on_single_reports_holds_in_any_crowd():
 def test_device__refuses_a_state_of_the_other_trust():
     local = PublicState.start(2, 1.0, (QUESTION,))
     with pytest.raises(ValueError, match="other trust"):
-        Device(stated()).update(replace(local, window=1))
+        Device(stated(), epsilon=1.0, delta=1e-6).update(replace(local, window=1))
     with pytest.raises(ValueError, match="other trust"):
-        Device(local).update(replace(stated(), window=1))
+        Device(local, epsilon=1.0).update(replace(stated(), window=1))
 
 
 def test_device__answers_once_in_a_window_also_after_a_restart():
     state = stated(k=3)
-    device = Device(state, noise=SeededNoise(0))
+    device = Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
     device.answer([1.0, 0.0], 0.5)
     for again in (device, Device(state, **device.memory())):
         with pytest.raises(ValueError, match="answered in this window"):
@@ -123,7 +133,7 @@ def test_device__answers_once_in_a_window_also_after_a_restart():
 
 def test_device__a_state_for_one_report_is_refused_where_three_were_promised():
     with pytest.raises(ValueError, match="too small"):
-        Device(stated(k=1), contributions=3)
+        Device(stated(k=1), epsilon=1.0, delta=1e-6, contributions=3)
 
 
 ASKED = tuple(Question(f"scale {i}", "within", 2.0**-i, 1 / 7) for i in range(7))
@@ -132,7 +142,7 @@ ASKED = tuple(Question(f"scale {i}", "within", 2.0**-i, 1 / 7) for i in range(7)
 def questions_of(seeds, batch, seed_of_noise=None):
     """What devices with these seeds answer; each has noise of its own unless one is stated."""
     state = replace(stated(), questions=ASKED, batch=batch)
-    limits = {} if batch else {"epsilon": math.inf}
+    limits = {"epsilon": 1.0, "delta": 1e-6} if batch else {"epsilon": math.inf}
     told = []
     for i, seed in enumerate(seeds):
         noise = SeededNoise(i if seed_of_noise is None else seed_of_noise)
@@ -155,7 +165,9 @@ def test_device__where_reports_are_shuffled_every_record_draws_as_many_coins():
     places = set()
     for features, outcome in (([0.6, 0.8], 1.0), ([0.0, 0.0], -1.0), ([math.nan, 1.0], math.inf)):
         noise = SeededNoise(3)
-        report = Device(state, seed=0, noise=noise).answer(features, outcome)
+        report = Device(state, epsilon=1.0, delta=1e-6, seed=0, noise=noise).answer(
+            features, outcome
+        )
         places.add((report.question, noise.state()))
     assert len(places) == 1
 
@@ -164,7 +176,7 @@ def test_device__where_reports_are_shuffled_every_record_draws_as_many_coins():
 def test_device__a_promise_may_not_count_on_more_than_at_first_also_after_a_restart(crowd):
     """Crowd(1, 1) after Crowd(.8, .5) raised epsilon_0 from 5.47 to 6.16, and was accepted."""
     state = stated(20_000)
-    device = Device(state)
+    device = Device(state, epsilon=1.0, delta=1e-6)
     batch = crowd.batch(20_000, 1.0, 1e-6)
     larger = replace(state, window=1, batch=batch, epsilon=batch.report_epsilon(1))
     with pytest.raises(ValueError, match="promised a crowd"):
@@ -173,7 +185,7 @@ def test_device__a_promise_may_not_count_on_more_than_at_first_also_after_a_rest
     with pytest.raises(ValueError, match="promised a crowd"):
         Device(larger, **device.memory())
     with pytest.raises(ValueError, match="promised a crowd"):
-        Device(larger, honest=0.5, minimum=0.8)
+        Device(larger, epsilon=1.0, delta=1e-6, honest=0.5, minimum=0.8)
     careful = Crowd(0.9, 0.4).batch(20_000, 1.0, 1e-6)
     device.update(replace(state, window=1, batch=careful, epsilon=careful.report_epsilon(1)))
 
@@ -186,9 +198,54 @@ def test_device__follows_one_crowd_through_batches_of_all_sizes(crowd):
             batches = [crowd.batch(n, 1.0, 1e-6) for n in (first, size)]
             states = [replace(stated(), window=i, epsilon=0.5, batch=b)
                       for i, b in enumerate(batches)]  # fmt: skip
-            device = Device(states[0], local_epsilon=8.0)
+            device = Device(states[0], epsilon=1.0, delta=1e-6)
             device.update(states[1])
-            Device(states[1], honest=crowd.honest, minimum=crowd.minimum)
+            Device(states[1], epsilon=1.0, delta=1e-6, honest=crowd.honest, minimum=crowd.minimum)
+
+
+@pytest.mark.parametrize("first", [1, 2, 3, 7])
+@pytest.mark.parametrize("stored", [False, True], ids=["said", "stored before it was said"])
+def test_device__a_small_first_batch_allows_no_larger_crowd_later(first, stored):
+    """Of a batch of 1, .5 is 1: a later batch of 20,000 that counted on all cost 1.689, not 1."""
+    batch = Crowd(0.8, 0.5).batch(first, 1.0, 1e-6)
+    record = replace(stated(), epsilon=batch.report_epsilon(1), batch=batch).to_dict()
+    if stored:
+        del record["batch"]["honest_fraction"], record["batch"]["minimum_fraction"]
+    device = Device(PublicState.from_dict(record), epsilon=1.0, delta=1e-6)
+    for crowd in (Crowd(1.0, 1.0), Crowd(0.8, 0.51), Crowd(0.79, 0.5)):
+        batch = crowd.batch(20_000, 1.0, 1e-6)
+        later = replace(stated(), window=1, epsilon=batch.report_epsilon(1), batch=batch)
+        with pytest.raises(ValueError, match="promised a crowd"):
+            device.update(later)
+        with pytest.raises(ValueError, match="promised a crowd"):
+            Device(later, **device.memory())
+
+
+def test_batch__numbers_that_are_not_those_of_its_fractions_are_refused():
+    batch = Crowd(0.8, 0.5).batch(20_000, 1.0, 1e-6)
+    record = replace(stated(), epsilon=0.5, batch=batch).to_dict()
+    for change in (
+        {"honest": 10_001},
+        {"minimum": 15_999},
+        {"honest_fraction": 0.4},
+        {"honest_fraction": 0.9},
+        {"honest_fraction": 0.0},
+        {"minimum_fraction": 0.9},
+        {"minimum_fraction": 1.1},
+        {"minimum_fraction": "most"},
+    ):
+        with pytest.raises(ValueError, match="fraction"):
+            PublicState.from_dict({**record, "batch": {**record["batch"], **change}})
+
+
+def test_server__a_state_that_was_stored_without_fractions_has_its_own():
+    server = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(0.9, 0.35), seed=0)
+    state = server.state_dict()
+    batch = state["state"]["_published"]["of"]["batch"]["of"]
+    del batch["honest_fraction"], batch["minimum_fraction"]
+    again = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(0.9, 0.35), seed=0)
+    again.load_state_dict(state)
+    assert again.policy.batch == server.policy.batch
 
 
 class Overtaken:
@@ -215,10 +272,10 @@ def test_device__answers_the_state_that_it_has_counted_for(room):
     each = batch.report_epsilon(2)
     if room == "bandits":
         state = PublicPolicy.start(2, 2 * each, contributions=2, batch=batch)
-        device = BanditDevice(state, noise=SeededNoise(0))
+        device = BanditDevice(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
     else:
         state = stated(k=2)
-        device = Device(state, noise=SeededNoise(0))
+        device = Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
 
     def send():
         if room == "bandits":
@@ -226,7 +283,7 @@ def test_device__answers_the_state_that_it_has_counted_for(room):
         return device.answer([0.6, 0.8], 0.5)
 
     decisions = [device.decide([[0.6, 0.8]]) for _ in range(2)] if room == "bandits" else []
-    device._lock = Overtaken(lambda: device.update(replace(state, window=1)))
+    device._live = Overtaken(lambda: device.update(replace(state, window=1)))
     assert send().window == 0
     assert device.state.window == 1
     assert (send().window, device.answered) == (1, 1)
@@ -264,7 +321,8 @@ def test_state__its_batch_survives_json_and_damage_is_refused():
 def batch_of(server, n, seed=0):
     X, y = people(n, server.dim, seed)
     reports = report_many(X, y, server.ask(), np.zeros(n), SeededNoise(seed))
-    return [shuffled(each, SeededNoise(seed + 1)) for each in reports]
+    (answers,) = (shuffled(each, SeededNoise(seed + 1)) for each in reports)
+    return BatchSum.empty(server.ask()).plus_answers([answers], server.ask())
 
 
 def served(**more):
@@ -293,8 +351,13 @@ def test_server__takes_one_batch_for_a_window_and_no_single_report():
     assert server.aggregate(batch)
     assert not server.aggregate(batch)
     assert server.taken == server.size(0)
-    with pytest.raises(ValueError, match="in batches"):
-        server.take(batch[0])
+    for take, told in (
+        (server.take, Report(0, "joint", np.zeros((1, 6)))),
+        (server.take_many, []),
+        (server.take_answers, []),
+    ):
+        with pytest.raises(ValueError, match="in batches"):
+            take(told)
     policy = server.close()
     assert server.aggregate(batch) is False  # of the window before
     assert policy.window == 1
@@ -302,18 +365,32 @@ def test_server__takes_one_batch_for_a_window_and_no_single_report():
 
 def test_server__reports_that_no_device_sends_do_not_fill_a_batch():
     server = served()
-    (good,) = batch_of(server, server.policy.batch.minimum - 1)
-    bad = Report(0, "joint", np.zeros((50, 6)))
-    assert server.aggregate([good, bad]) is False
+    good = batch_of(server, server.policy.batch.minimum - 1)
+    bad = [Report(0, "joint", np.zeros((1, 6)))] * 50
+    assert server.aggregate(good.plus(bad, server.policy)) is False
+
+
+def test_server__what_is_no_report_does_not_fail_a_batch_nor_fill_it():
+    """One object that was no report raised, and everybody's batch was lost."""
+    server = served()
+    least = server.policy.batch.minimum
+    radius = server.policy.channels["joint"].radius
+    fine = radius * np.eye(6)[:1]
+    many = Report(0, "joint", np.repeat(fine, 1000, axis=0))
+    odd = [None, fine, many, Report(0, "joint", fine + 0j), Report(0, "joint", [10**400] * 6)]
+    assert server.aggregate([Report(0, "joint", fine)] * (least - 1) + odd) is False
+    assert server.aggregate([Report(0, "joint", fine)] * least + odd) is True
+    assert (server.taken, server.refused) == (least, least - 1 + 2 * len(odd))
 
 
 def test_server__order_within_a_batch_changes_nothing():
     pair = []
     for turned in (False, True):
         server = served()
-        (report,) = batch_of(server, server.size(0))
-        values = report.values[::-1] if turned else report.values
-        server.aggregate([Report(0, "joint", values)])
+        X, y = people(server.size(0))
+        (some,) = report_many(X, y, server.ask(), np.zeros(len(X)), SeededNoise(0))
+        values = some.values[::-1] if turned else some.values
+        server.aggregate(Report(0, "joint", each[None]) for each in values)
         pair.append(server.close().theta)
     np.testing.assert_allclose(*pair, rtol=1e-9)
 

@@ -142,10 +142,13 @@ def test_prefix__user_level_noise_is_below_k_times(mechanism):
 @pytest.mark.parametrize("stop", [0, 1, 29])
 def test_prefix__resumes_to_the_same_future(mechanism, budget, stop, tmp_path):
     X = rows(60, 2)
-    whole = PrefixSum(60, 2, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(8))
-    whole.add_many(X[:stop])
-    whole.save(tmp_path / "sums.npz")
-    expected = whole.add_many(X[stop:])
+    whole, stopped = (
+        PrefixSum(60, 2, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(8))
+        for _ in range(2)
+    )
+    expected = whole.add_many(X)[stop:]
+    stopped.add_many(X[:stop])
+    stopped.save(tmp_path / "sums.npz")
     resumed = PrefixSum.load(tmp_path / "sums.npz")
     assert resumed.rounds == stop
     actual = np.array([resumed.add(x) for x in X[stop:]])

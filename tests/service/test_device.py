@@ -82,6 +82,14 @@ def test_device__remembers_what_it_sent_and_promised(server, made):
         made(epsilon=9.0)
 
 
+def test_device__no_policy_sets_its_epsilon(server, made):
+    server.client().create("ads", LOCAL)
+    with pytest.raises(ValueError, match="state epsilon"):
+        made()
+    made(epsilon=8.0)
+    assert made().sent == 0  # the memory holds it
+
+
 def test_device__refuses_what_its_person_does_not_allow(server, relay, made):
     start(server, relay, SHUFFLED)
     for number, limits in enumerate(

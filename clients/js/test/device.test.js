@@ -157,6 +157,8 @@ const question = (change) => {
   Object.assign(policy.questions[0], change);
   return policy;
 };
+const named = (columns) =>
+  seven({ features: { columns, actions: [{ name: "a", parts: [1] }] } });
 const LIKELY = honest().channels.moment.likely;
 const HOSTILE = {
   "more epsilon": seven({ epsilon: 1.001 }),
@@ -195,6 +197,24 @@ const HOSTILE = {
   "a tiny cap for the Gram": { ...honest(2), channels: { ...honest(2).channels, gram: { cap: 1 - 1e-7, likely: 2 ** 51 } } },
   "a cap beyond the sphere": channel("moment", { cap: 1 }),
   "a cap that is no number": channel("gram", { cap: "0" }),
+  "a cap at the end of the sphere, which took long to find": channel("moment", { cap: 1 - 1e-9, likely: 1 }),
+  "a coin that lies": channel("moment", { likely: 2 ** 52 - LIKELY }),
+  "a response that lies": channel("square", { likely: 2 ** 52 - honest().channels.square.likely }),
+  "a question of a million characters": question({ name: "m".repeat(10 ** 6) }),
+  "a question without a name": question({ name: "" }),
+  "two questions of one name": question({ name: honest().questions[1].name }),
+  "a question of every object": question({ kind: "constructor" }),
+  "a question that is none": seven({ questions: [null] }),
+  "rows of another length": seven({ features: { dim: 7 } }),
+  "columns that are none": seven({ features: { columns: [null], actions: [{ name: "a", parts: [1, 1, 1] }] } }),
+  "a column without a name": named([{ number: [0, 1] }]),
+  "a column of nothing": named([{ name: "age" }]),
+  "a column without categories": named([{ name: "age", category: [] }, { name: "b", number: [0, 1] }]),
+  "a column that is two": named([{ name: "age", number: [0, 1], category: ["a"] }]),
+  "two columns of one name": named([{ name: "age", number: [0, 1] }, { name: "age", number: [0, 1] }]),
+  "a range of a column reversed": named([{ name: "age", number: [1, 0] }]),
+  "no actions": seven({ features: { columns: [{ name: "age", category: ["a", "b"] }], actions: [] } }),
+  "actions left out": seven({ features: { columns: [{ name: "age", category: ["a", "b"] }] } }),
   "a response that tells more": channel("square", { likely: 2 ** 52 - 1 }),
   "a mixture beyond its coins": channel("square", { mixture: 2 ** 53 }),
   "a plateau that tells more": channel("square", { mixture: 2 ** 51, plateau: 1, inside: 2 ** 51 }),
@@ -210,13 +230,61 @@ for (const [name, policy] of Object.entries(HOSTILE))
     assert.equal(posts(seen).length, 0);
   });
 
-test("the cap's part of the sphere is right in the dimensions where it has a formula", () => {
-  for (const cap of [0.1, 0.5, 0.9, 0.99, 1 - 1e-4, 1 - 1e-6, 1 - 1e-9]) {
-    const angle = 2 * Math.asin(Math.sqrt((1 - cap) / 2));
-    const near = (found, wanted) => assert.ok(Math.abs(found / wanted - 1) < 1e-7, `${cap}: ${found}, ${wanted}`);
-    near(law.fraction(2, cap), angle / Math.PI);
-    near(law.fraction(3, cap), (1 - cap) / 2);
+test("a report takes as many words on the cap as on the rest, and for every record", () => {
+  // A word of 52 bits for each try told by its time what was tried: 45 ms on one side, .01 on the other.
+  for (const dim of [1, 2, 3, 4, 7]) {
+    const policy = honest(dim);
+    const asked = policy.questions.find(({ kind }) => kind === "moment");
+    for (let seed = 0; seed < 40; seed++) {
+      const counts = new Set();
+      for (const coin of [0, 2 ** 52 - 1])
+        for (const size of [0, 1e-300, 0.5, 1]) {
+          let state = seed * 7919 + 1;
+          let words = 0;
+          const next = () => {
+            words += 1;
+            state = (state * 48271) % 2147483647;
+            return words === 2 ? coin : state * 2 ** 21; // the second word: on the cap, or on the rest
+          };
+          law.privatized(policy, asked, Array.from({ length: dim }, () => size / dim), 0.7, next);
+          counts.add(words);
+        }
+      assert.equal(counts.size, 1);
+    }
   }
+});
+
+test("what JSON cannot say is refused with the same error: holes, symbols, nothing at all", () => {
+  const holes = (n) => Object.assign(new Array(n), { 0: 0 });
+  const symbol = Symbol("x");
+  const odd = [
+    undefined, null, symbol, 7, "policy", [], {},
+    ...["theta", "whitening", "root", "draws", "outcome_range", "questions"].map((name) => seven({ [name]: holes(3) })),
+    seven({ draws: [holes(3)] }),
+    seven({ whitening: [holes(3), holes(3), holes(3)] }),
+    ...Object.keys(honest()).filter((name) => !["epoch", "version"].includes(name)).flatMap((name) =>
+      [symbol, undefined, null, { length: 3 }].map((value) => seven({ [name]: value }))),
+    ...Object.keys(honest().questions[0]).map((name) => question({ [name]: symbol })),
+    named([{ name: symbol, category: ["a", "b"] }]),
+  ];
+  for (const policy of odd)
+    assert.throws(() => law.check(policy, { ...PROMISE, delta: 1e-6, localEpsilon: 8 }), RangeError);
+});
+
+test("a context holds anything: what is no number counts as the middle", () => {
+  const features = { columns: [{ name: "age", number: [0, 10] }], actions: [{ name: "a", parts: [1, 1] }] };
+  const policy = { ...honest(4), features };
+  const middle = JSON.stringify(law.offered(policy, { age: 5 }));
+  for (const age of [Symbol("x"), undefined, NaN, "old", {}, Object.create(null)])
+    assert.equal(JSON.stringify(law.offered(policy, { age })), middle);
+  assert.doesNotThrow(() => law.offered(honest(), [[Symbol("x"), 1, 2]]));
+});
+
+test("a device needs the person's epsilon: no server sets it", async (t) => {
+  const { url } = await serve(t, fair());
+  for (const epsilon of [undefined, null, NaN, Infinity, 0, -1, "1", {}])
+    assert.throws(() => new Device(url, "ads", { epsilon, storage: storage(t).kept }), /epsilon: state a positive/);
+  assert.throws(() => new Device(url, "ads"), /epsilon: state a positive/);
 });
 
 test("honest policies of every dimension and epsilon pass the same checks", () => {
@@ -244,32 +312,61 @@ test("a server that asks for more later is refused, and so is a page that promis
   assert.equal(await device.report(decision, 1), "counted");
 });
 
-/** A shuffled policy whose batch counts on `honest` and `minimum` of 20,000 reports. */
-function crowded(honestReports, minimum, size = 20000) {
+/** A shuffled policy whose batches count on these fractions. */
+function crowded(honestFraction, minimumFraction, size = 20000) {
   const vectors = JSON.parse(readFileSync(new URL("./vectors.json", import.meta.url)));
   const found = vectors.policies.find((each) => each.batch && each.theta.length === 3);
-  // Log odds of 3.9 on the half sphere: any of these batches is large enough to hide that.
-  const channels = { joint: { cap: 0, likely: Math.floor(2 ** 52 * 0.98) } };
-  const batch = { ...found.batch, size, minimum, honest: honestReports };
-  return { ...found, batch, channels, epsilon: 4, contributions: 1, epoch: "e", version: 1 };
+  // A report costs 1, as it may alone: any of these batches hides that.
+  const { cap, likely } = law.thresholds(10, 1);
+  const batch = {
+    ...found.batch, size,
+    minimum: Math.ceil(minimumFraction * size), honest: Math.max(1, Math.floor(honestFraction * size)),
+    minimum_fraction: minimumFraction, honest_fraction: honestFraction,
+  };
+  return { ...found, batch, channels: { joint: { cap, likely } }, epsilon: 1, contributions: 1, epoch: "e", version: 1 };
 }
 
-test("a server that counts on a more honest crowd later is refused, also after a restart", async (t) => {
-  const { kept } = storage(t);
-  let policy = crowded(10000, 16000);
-  const { url } = await serve(t, () => [200, policy]);
-  const options = { epsilon: 1, delta: 1e-6, relay: url, storage: kept };
-  const device = new Device(url, "ads", options);
-  await device.policy();
-  for (const [honest, minimum] of [[20000, 20000], [10002, 16000], [10000, 15998]]) {
-    policy = crowded(honest, minimum);
-    for (const each of [device, new Device(url, "ads", options)])
-      await assert.rejects(each.policy(), /another crowd/);
-    await new Device(url, "ads", { ...options, storage: storage(t).kept }).policy(); // as a first one
-  }
-  for (const each of [crowded(9000, 18000), crowded(5000, 8001, 10001), crowded(10000, 16000)]) {
-    policy = each; // fewer honest ones, another size with its rounding, the first
+for (const first of [20000, 1, 2, 3])
+  test(`a server that counts on a more honest crowd later is refused: a first batch of ${first}`, async (t) => {
+    const { kept } = storage(t);
+    let policy = crowded(0.5, 0.8, first);
+    const { url } = await serve(t, () => [200, policy]);
+    const options = { epsilon: 1, delta: 1e-6, relay: url, storage: kept };
+    const device = new Device(url, "ads", options);
     await device.policy();
+    for (const [honest, minimum] of [[1, 1], [0.5001, 0.8], [0.5, 0.7999]]) {
+      policy = crowded(honest, minimum);
+      for (const each of [device, new Device(url, "ads", options)])
+        await assert.rejects(each.policy(), /another crowd/);
+      await new Device(url, "ads", { ...options, storage: storage(t).kept }).policy(); // as a first one
+    }
+    for (const each of [crowded(0.45, 0.9), crowded(0.5, 0.8, 10001), crowded(0.5, 0.8, 1), crowded(0.5, 0.8)]) {
+      policy = each; // fewer honest ones, other sizes with their rounding, the first
+      await device.policy();
+    }
+  });
+
+test("a policy that does not say its fractions is held to those that are certain", async (t) => {
+  let policy = crowded(0.5, 0.8, 1);
+  delete policy.batch.honest_fraction;
+  delete policy.batch.minimum_fraction;
+  const { url } = await serve(t, () => [200, policy]);
+  const device = new Device(url, "ads", { epsilon: 1, delta: 1e-6, relay: url, storage: storage(t).kept });
+  await device.policy();
+  policy = crowded(1, 1);
+  await assert.rejects(device.policy(), /another crowd/);
+});
+
+test("numbers of a batch that are not those of its fractions are refused", () => {
+  const promise = { epsilon: 1, contributions: 1, delta: 1e-6, localEpsilon: 8 };
+  law.check(crowded(0.5, 0.8), promise);
+  for (const change of [
+    { honest: 10001 }, { minimum: 15999 }, { honest_fraction: 0.4 }, { honest_fraction: 0.9 },
+    { honest_fraction: 0 }, { minimum_fraction: 0.9 }, { minimum_fraction: 1.1 }, { minimum_fraction: "x" },
+  ]) {
+    const policy = crowded(0.5, 0.8);
+    Object.assign(policy.batch, change);
+    assert.throws(() => law.check(policy, promise), RangeError);
   }
 });
 

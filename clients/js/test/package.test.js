@@ -8,8 +8,8 @@ import { bundled, COPIES } from "../build.js";
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 
-test("the module has at most 8 kB gzipped", () => {
-  assert.ok(gzipSync(readFileSync(here("../discreet-client.js")), { level: 9 }).length <= 8000);
+test("the module has at most 9 kB gzipped", () => {
+  assert.ok(gzipSync(readFileSync(here("../discreet-client.js")), { level: 9 }).length <= 9000);
 });
 
 test("what is shipped is what the sources say, in npm's package and in the service", async () => {

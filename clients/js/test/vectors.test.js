@@ -16,3 +16,9 @@ test("another word gives another report: the comparison can fail", () => {
   for (const each of changed.reports) each.words[0] = 2 ** 52 - 1 - each.words[0];
   assert.ok(differences(law, changed).length > 100);
 });
+
+test("the device computes the same channels as Python", () => {
+  const local = vectors.policies.filter(({ batch }) => !batch);
+  assert.equal(local.length, 20);
+  for (const policy of local) law.check(policy, policy);
+});

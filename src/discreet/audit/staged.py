@@ -16,7 +16,7 @@ def staged(learner: T, changes: dict[str, Any]) -> T:
 
     Noise goes on where it is.
     """
-    state = learner.state_dict()
+    state = learner._stored()
     for path, value in changes.items():
         *parents, name = path.split(".")
         place = state["state"]
@@ -26,7 +26,7 @@ def staged(learner: T, changes: dict[str, Any]) -> T:
             raise KeyError(f"there is no {path} in the state of a {type(learner).__name__}")
         place[name] = encode(value)
     _unplaced(state["state"])
-    learner.load_state_dict(state)
+    learner._restore(state)
     return learner
 
 

@@ -132,7 +132,7 @@ class DescentWindow(EstimatorWindow):
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """A step for each row, up to the length of the window."""
-        with self._lock:
+        with self._live:
             self._fold(rows, rewards)
 
     def _fold(self, rows: Array, rewards: Array) -> None:

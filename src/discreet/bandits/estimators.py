@@ -372,7 +372,7 @@ class WeightedWindow(EstimatorWindow):
         """`fold` for one row, which is not held out."""
         entries = self._entries
         one, other = self._terms
-        with self._lock:  # buffers are shared
+        with self._live:  # buffers are shared
             self._write(row, reward)
             # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
             # scipy.linalg takes 80 milliseconds to import.)

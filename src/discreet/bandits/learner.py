@@ -12,7 +12,7 @@ call, with the same released value: nothing more enters a sum that is out.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -154,19 +154,22 @@ class Bandit(Edge, Stateful, ABC):
 
         The first turn opens the first window. Past the horizon none opens and the policy stays.
         """
-        with self._lock:
+        with self._live:
             if self.rounds < self._end:
                 raise ValueError(
                     f"the window has {self._end - self.rounds} decisions to go; turn when it is "
                     "full, so that its end depends on nobody's data"
                 )
-            size = self._next()
-            end = FOREVER if size is None else self.rounds + size
-            self._commit(_end=end, **self._turned(size))
+            self._turn()
+
+    def _turn(self) -> None:
+        size = self._next()
+        end = FOREVER if size is None else self.rounds + size
+        self._commit(_end=end, **self._turned(size))
 
     def advance(self, rounds: int) -> None:
         """Count decisions that were made elsewhere with `policy`, up to the end of the window."""
-        with self._lock:
+        with self._live:
             if not 0 <= integer("rounds", rounds, least=0) <= self._end - self.rounds:
                 raise ValueError(f"the window has {self._end - self.rounds} decisions to go")
             self.rounds += rounds
@@ -174,9 +177,9 @@ class Bandit(Edge, Stateful, ABC):
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
         offered = self._offered(np.array(numbers("features", features), order="C"))
-        with self._lock:
+        with self._live:
             if self.rounds >= self._end:
-                self.turn()
+                self._turn()
             t, policy = self.rounds, self.policy
             coin = self._rng.random() if self.holdout is None else self._coin(t)
             action = policy.choose_one(offered, coin)
@@ -196,11 +199,11 @@ class Bandit(Edge, Stateful, ABC):
         actions = np.zeros(n, dtype=np.intp)
         policies: list[tuple[int, Policy]] = []
         done = 0
-        with self._lock:
+        with self._live:
             rounds = self.rounds + np.arange(n, dtype=np.int64)
             while done < n:
                 if self.rounds >= self._end:
-                    self.turn()
+                    self._turn()
                 t, policy = self.rounds, self.policy
                 end = min(n, done + BLOCK, done + self._end - t)
                 coins = self._coins(t, end - done)
@@ -269,7 +272,7 @@ class Bandit(Edge, Stateful, ABC):
                 f"reward must lie in [{low:g}, {high:g}]; rescale it, widen reward_range, "
                 "or ask for clip=True"
             )
-        with self._lock:
+        with self._live:
             if t in self._rewarded:
                 raise ValueError("this decision has had its reward; each counts once")
             self._finish_turn()
@@ -290,7 +293,7 @@ class Bandit(Edge, Stateful, ABC):
     def _finish_turn(self) -> None:
         """End a turn that was interrupted after its release."""
         if getattr(self._window, "released", False):
-            self.turn()
+            self._turn()
 
     def _fold_checked(self, rows: ArrayLike, rewards: ArrayLike, held: ArrayLike | None) -> None:
         """`OpenWindow.fold`."""
@@ -311,7 +314,7 @@ class Bandit(Edge, Stateful, ABC):
             raise ValueError("`held` says which rounds were held out, where there is a hold-out")
         if apart is not None and (apart.dtype != np.bool_ or apart.shape != y.shape):
             raise ValueError(f"`held` must be {len(y)} booleans: held_out(rounds)")
-        with self._lock:
+        with self._live:
             self._finish_turn()
             if self._window is None:
                 raise ValueError("no window is open: turn() opens one, up to the horizon")
@@ -368,7 +371,7 @@ class Bandit(Edge, Stateful, ABC):
         low, high = self.reward_range
         if self.clip:
             values = np.clip(values, low, high)
-        with self._lock:
+        with self._live:
             self._finish_turn()
             rounds, rows, fine = self._records(decisions)
             fine &= (values >= low) & (values <= high)
@@ -420,17 +423,6 @@ class Bandit(Edge, Stateful, ABC):
         return rounds, rows, mine
 
     # -- saving -----------------------------------------------------------------------------------
-
-    def _begun(self) -> bool:
-        return self._end > 0
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if resumed._end < self._end or not self._rewarded <= resumed._rewarded:
-            raise ValueError(
-                "the state is older than this learner: it lacks a release or a reward that was "
-                "taken since, and to take it a second time would cost twice"
-            )
 
     def _validate(self) -> None:
         if not 0 <= self.rounds <= self._end:

@@ -8,6 +8,7 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
     here    window           belief.mean    belief.root      policy
 """
 
+import secrets
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -36,9 +37,9 @@ from discreet.features import FeatureMap
 from discreet.least_squares.blocks import SHARED
 from discreet.links import LINKS
 from discreet.links import link as link_named
-from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise
+from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
-from discreet.state import damaged
+from discreet.state import StateInUse, damaged
 
 ESTIMATORS = ("auto", "information-weighted", "sgd")
 DEFAULTS = {  # policies
@@ -453,12 +454,25 @@ class LinearBandit(Bandit):
         For a learner restored from an old state: its window may have been released since, and going
         on with it would use its noise twice.
         """
-        with self._lock:
+        with self._live:
             self._finish_turn()
             if self._window is not None:
                 size = self._next()
                 end = FOREVER if size is None else self.rounds + size
                 self._commit(_end=end, **self._discarded(size))
+
+    def _take_over(self) -> None:
+        """With new noise, coins and name: decisions of the old name have no reward here."""
+        if self.visits is not None:
+            raise StateInUse(
+                "whoever resumed this file last has gone on without saving, and has ended: people "
+                "whose rewards have counted since would count again. Begin anew, with what is left "
+                "of their budget"
+            )
+        if isinstance(self.noise, SeededNoise):
+            self.noise = SeededNoise(secrets.randbits(64))
+        self._rng = np.random.default_rng()
+        self.discard()
 
     def _discarded(self, size: int | None) -> dict[str, Any]:
         """What the dropped window has booked was never shown, and is gone.

@@ -21,7 +21,7 @@ from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
 from discreet.bandits.policies import Stage
 from discreet.decisions import Policy
-from discreet.local import Report, local_guarantee, report_many
+from discreet.local import Answers, Report, local_guarantee, report_many
 from discreet.local.report import BatchSum
 from discreet.local.server import SHUFFLED
 from discreet.local.server import UNPROTECTED as REPORTS
@@ -122,9 +122,9 @@ class LocalReports(Stateful, Estimator):
 
     def report(self, rows: Array, rewards: Array, noise: Noise) -> None:
         """Each person answers one question, through a channel."""
-        self.server.take_many(self.answers(rows, rewards, noise))
+        self.server.take_answers(self.answers(rows, rewards, noise))
 
-    def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Report]:
+    def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Answers]:
         """What these people send. Where there is one question nobody needs a coin.
 
         Where reports are shuffled there is one, the joint question: the coins of `seed`, which may
@@ -177,8 +177,8 @@ class BatchWindow(LocalWindow):
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers the one question."""
-        reports = self.estimator.answers(rows, rewards, self.noise)
-        self._commit(batch=self.batch.plus(reports, self.estimator.server.policy))
+        answers = self.estimator.answers(rows, rewards, self.noise)
+        self._commit(batch=self.batch.plus_answers(answers, self.estimator.server.policy))
 
     def close(self, belief: Point) -> tuple[Point, None]:
         """The server takes the batch, if it is large enough, and publishes the next policy."""

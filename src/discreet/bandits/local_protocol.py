@@ -19,7 +19,7 @@ from discreet.local import Device as LocalDevice
 from discreet.local import PublicState, Question, Report
 from discreet.local.record import scaled_rows
 from discreet.local.state import bounded
-from discreet.privacy import Noise
+from discreet.privacy import Crowd, Noise
 from discreet.state import value
 
 POLICIES = ("ucb", "thompson", "greedy")
@@ -120,7 +120,7 @@ class Device(LocalDevice):
     are not finite count as 0.
 
     policy          what the server published, checked (`PublicPolicy.from_dict`)
-    epsilon         of everything that this device will ever send
+    epsilon         of everything that this device will ever send; inf: bare records
     contributions   the most reports
     norm_bound      features are shortened to this Euclidean norm
     reward_range    rewards are clipped to it
@@ -147,12 +147,12 @@ class Device(LocalDevice):
         self,
         policy: PublicPolicy,
         *,
-        epsilon: float | None = None,
+        epsilon: float,
         contributions: int | None = None,
         norm_bound: float | None = None,
         reward_range: tuple[float, float] | None = None,
-        delta: float | None = None,
-        local_epsilon: float | None = None,
+        delta: float = 0.0,
+        local_epsilon: float = Crowd.local_epsilon,
         honest: float | None = None,
         minimum: float | None = None,
         sent: int = 0,
@@ -194,7 +194,7 @@ class Device(LocalDevice):
         offered = scaled_rows(features, self.promise.dim, self.promise.norm_bound)
         rule = self.policy.rule
         action = int(rule.choose(offered[None], self._rng.random(1))[0])
-        with self._lock:
+        with self._live:
             number = self._rounds
             self._pending.add(number)
             self._rounds += 1
@@ -205,7 +205,7 @@ class Device(LocalDevice):
         row = np.array(decision.row)
         if row.shape != (self.promise.dim,) or np.shape(reward) != ():
             raise ValueError(f"expected features of shape ({self.promise.dim},) and one reward")
-        with self._lock:
+        with self._live:
             if decision.learner != self._name or decision.round not in self._pending:
                 raise ValueError("expected a decision of this device that has not been reported")
             state = self._count()

@@ -18,7 +18,7 @@ direction certain that nobody shows any more, and a wrong action would stay.
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from discreet.least_squares import (
 from discreet.local import ReportSum, Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.privacy import BallChannel, Crowd, Release
+from discreet.privacy.crowd import PlannedBatch
 from discreet.state import Stateful, damaged, encode, value
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
@@ -329,16 +330,6 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             "seed": self.seed,
         }
 
-    def _begun(self) -> bool:
-        return self.policy.window > 0 or self.taken > 0
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        if (resumed.policy.window, resumed.taken) < (self.policy.window, self.taken):
-            raise ValueError(
-                "the state is older than this server: it lacks reports that were taken since, and "
-                "their devices must not answer again"
-            )
-
     def _validate(self) -> None:
         public = self._published
         if not isinstance(public, PublicPolicy) or public.dim != self.dim:
@@ -349,8 +340,18 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             raise damaged("the server's batches")
         size = 0 if public.batch is None else public.batch.size
         expected = self._cost(size, public.contributions)
-        if (public.epsilon, public.batch) != (expected["epsilon"], expected.get("batch")):
+        batch = expected.get("batch")
+        if (public.epsilon, _numbers(public.batch)) != (expected["epsilon"], _numbers(batch)):
             raise damaged("the server's promise")
+        if public.batch != batch:  # stored earlier: the fractions are this server's own
+            self._published = replace(public, batch=batch)
+
+
+def _numbers(batch: PlannedBatch | None) -> PlannedBatch | None:
+    """A batch by its numbers alone."""
+    if batch is None:
+        return None
+    return replace(batch, minimum_fraction=math.nan, honest_fraction=math.nan)
 
 
 def _gram_variance(public: PublicPolicy) -> float:

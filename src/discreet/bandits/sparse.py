@@ -15,7 +15,7 @@ a time, each window with the whole budget. method="every-round" is the paper's s
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -95,7 +95,6 @@ class SparseBandit(Stateful):
     (0, 'joint')
     """
 
-    _monotone = ("rounds", "_advanced")
     _state = ("rounds", "_taken", "_advanced", "_first", "_arms", "_rng")
 
     def __init__(
@@ -198,7 +197,7 @@ class SparseBandit(Stateful):
         row = np.clip(row, -1.0, 1.0)  # a copy; NaN stays
         if math.isnan(float(np.add.reduce(row))):
             raise ValueError("x must be finite: it holds NaN; drop or impute first")
-        with self._lock:
+        with self._live:
             self._advance()
             t = self.rounds
             coin = self._rng.random()
@@ -217,7 +216,7 @@ class SparseBandit(Stateful):
         A second one, one outside the range, NaN, or a decision of another learner raises
         ValueError and changes nothing.
         """
-        with self._lock:
+        with self._live:
             self._check(decision)
             value = number("reward", reward)
             low, high = self.reward_range
@@ -284,14 +283,6 @@ class SparseBandit(Stateful):
             return worst
         chance, privacy = self._needs()
         return min(worst, BOUND * max(1.0, math.sqrt(chance / privacy)))
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if not self._taken <= resumed._taken:
-            raise ValueError(
-                "the state is older than this learner: it lacks rewards that were taken, and "
-                "counting them again would cost twice"
-            )
 
     def _validate(self) -> None:
         if not isinstance(self._taken, RoundSet):

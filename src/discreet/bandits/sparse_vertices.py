@@ -27,7 +27,6 @@ class VertexArm(Stateful):
     direction   chooses the vertex, in private
     """
 
-    _monotone = ("_steps",)
     _state = ("direction", "theta", "_before", "_steps", "_new")
 
     def __init__(self, direction: VertexDirection) -> None:

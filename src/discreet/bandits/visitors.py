@@ -72,18 +72,11 @@ class Visitors(Stateful):
 
     def admit_hash(self, hashed: bytes) -> bool:
         """`admit`, by what `pseudonym` says."""
-        with self._lock:
+        with self._live:
             known = self._seen.known
             before = len(known)
             known.add(hashed)
             return len(known) > before
-
-    def _begun(self) -> bool:
-        return bool(self._seen.known)
-
-    def _assert_not_older(self, resumed: "Visitors") -> None:
-        """Nobody is readmitted by an older state."""
-        resumed._seen.known |= self._seen.known
 
     def _validate(self) -> None:
         if not isinstance(self._key, bytes) or not self._key:

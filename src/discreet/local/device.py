@@ -1,7 +1,6 @@
 """A person's device: it answers in private, and no server can make it say more than it promised."""
 
 import math
-import threading
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Never
 
@@ -14,9 +13,10 @@ from discreet.local.record import scaled_outcomes, scaled_rows
 from discreet.local.report import Report
 from discreet.local.server import local_guarantee
 from discreet.local.state import PublicState
-from discreet.privacy import Guarantee, Noise
+from discreet.privacy import Crowd, Guarantee, Noise
 from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.noise import source
+from discreet.state.claims import Live
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Promise:
 
     With a delta reports are shuffled: (epsilon, delta) is promised against everybody but the relay,
     and `local_epsilon` is the most that one report costs by itself. That promise counts on others:
-    `honest` and `minimum` are what it was first said to count on, and it may not count on more.
+    `honest` and `minimum` are what it was first said to count on, as fractions of a batch of any
+    size, and it may not count on more.
     """
 
     dim: int  # of a feature row
@@ -74,11 +75,8 @@ class Promise:
             raise ValueError(
                 f"this device was promised contributions={self.contributions} at most, not more"
             )
-        # A report may always count on itself: no batch is planned with fewer honest ones.
-        if not (
-            batch.honest <= max(1.0, self.honest * batch.size)
-            and batch.minimum >= self.minimum * batch.size
-        ):
+        # As they are said, not as a batch of some size rounds them: the numbers follow.
+        if not (batch.honest_fraction <= self.honest and batch.minimum_fraction >= self.minimum):
             raise ValueError(
                 "this device was promised a crowd of which fewer need to be honest, or more need "
                 "to arrive; the state is refused"
@@ -103,16 +101,16 @@ class Promise:
 class Device:
     """One person's device: it sends at most `contributions` reports, one for each record.
 
-    The limits are the person's own. Whatever is not stated is taken from the first state, where
-    epsilon must be finite: only a person can say epsilon=inf. A state beyond the limits is refused,
-    by `update` too, before any record is seen. Where reports are shuffled, the device computes from
-    the stated batch what its report will cost, and answers once in each window.
+    The limits are the person's own: no server sets epsilon, nor delta. What else is not stated is
+    taken from the first state. A state beyond the limits is refused, by `update` too, before any
+    record is seen. Where reports are shuffled, the device computes from the stated batch what its
+    report will cost, and answers once in each window.
 
     A device that restarts needs the limits and the number of reports that it has sent: keep
     `memory()` and pass it on, `Device(state, **memory)`.
 
     state           what the server published, checked (`PublicState.from_dict`)
-    epsilon         of everything that this device will ever send
+    epsilon         of everything that this device will ever send; inf: bare records
     contributions   the most reports
     norm_bound      features are shortened to this Euclidean norm
     outcome_range   labels or rewards are clipped to it
@@ -144,12 +142,12 @@ class Device:
         self,
         state: PublicState,
         *,
-        epsilon: float | None = None,
+        epsilon: float,
         contributions: int | None = None,
         norm_bound: float | None = None,
         outcome_range: tuple[float, float] | None = None,
-        delta: float | None = None,
-        local_epsilon: float | None = None,
+        delta: float = 0.0,
+        local_epsilon: float = Crowd.local_epsilon,
         honest: float | None = None,
         minimum: float | None = None,
         sent: int = 0,
@@ -158,29 +156,22 @@ class Device:
         noise: Noise | None = None,
     ) -> None:
         _expect_state(state)
-        asked = state.epsilon if state.batch is None else state.batch.epsilon
-        if epsilon is None and math.isinf(asked):
-            raise ValueError(
-                "this state asks for bare records (epsilon is infinite): refused, unless the "
-                "person says epsilon=math.inf"
-            )
         batch = state.batch
-        if batch is not None and delta is None:
-            delta = batch.delta
-        if batch is not None and local_epsilon is None:
-            local_epsilon = batch.local_epsilon
+        if batch is not None and delta == 0:
+            raise ValueError(
+                "reports of this state are shuffled: state delta too, the person's own limit"
+            )
         if batch is not None and honest is None:
             honest = batch.honest_fraction
         if batch is not None and minimum is None:
             minimum = batch.minimum_fraction
-        stated = asked if epsilon is None else epsilon
         bound = state.norm_bound if norm_bound is None else norm_bound
         low, high = state.outcome_range if outcome_range is None else outcome_range
         self.promise = Promise(
             dim=state.dim,
-            epsilon=positive("epsilon", stated, allow_inf=True),
-            delta=_fraction("delta", delta or 0.0),
-            local_epsilon=positive("local_epsilon", local_epsilon or stated, allow_inf=True),
+            epsilon=positive("epsilon", epsilon, allow_inf=True),
+            delta=_fraction("delta", delta),
+            local_epsilon=positive("local_epsilon", local_epsilon),
             contributions=integer(
                 "contributions", state.contributions if contributions is None else contributions
             ),
@@ -195,7 +186,7 @@ class Device:
         self._state = state
         self._rng = np.random.default_rng(seed)
         self._noise = source(noise)
-        self._lock = threading.Lock()
+        self._live = Live()
 
     @property
     def state(self) -> PublicState:
@@ -211,7 +202,7 @@ class Device:
         """Follow a newer state, within the limits of this device."""
         _expect_state(state)
         self.promise.check(state)
-        with self._lock:
+        with self._live:
             if state.window < self._state.window:
                 raise ValueError(
                     "expected a newer state: window numbers only grow; the state is refused"
@@ -222,7 +213,7 @@ class Device:
         """The report of one record."""
         if np.shape(features) != (self.promise.dim,) or np.shape(outcome) != ():
             raise ValueError(f"expected features of shape ({self.promise.dim},) and one outcome")
-        with self._lock:
+        with self._live:
             state = self._count()
         row = scaled_rows(np.reshape(np.array(features), (1, -1)), self.promise.dim,
                           self.promise.norm_bound)  # fmt: skip

@@ -17,7 +17,7 @@ MEMORY = 2**20  # numbers of one piece of work
 
 @dataclass(frozen=True)
 class Report:
-    """Answers of n people to one question of a window, each private: (n, *shape of an answer).
+    """What a device sends: one private answer to one question of a window.
 
     >>> Report.from_dict(Report(0, "moment", np.ones((1, 2))).to_dict()).question
     'moment'
@@ -25,12 +25,7 @@ class Report:
 
     window: int  # in which it was asked
     question: str  # its name
-    values: Array = field(repr=False)  # (n, ...), one answer each
-
-    @property
-    def size(self) -> int:
-        """How many answers it holds."""
-        return len(self.values) if self.values.ndim else 1
+    values: Array = field(repr=False)  # (1, *shape of an answer)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
@@ -48,9 +43,22 @@ class Report:
         return cls(integer("window", window, least=0), question, finite("values", values))
 
 
+@dataclass(frozen=True)
+class Answers:
+    """Answers of n people to one question, where devices and server are one process: simulations.
+
+    A device sends a `Report`, and a server that takes reports takes no answers for one: one sender
+    would count n times. They have a door of their own, `Server.take_answers`.
+    """
+
+    window: int  # in which it was asked
+    question: str  # its name
+    values: Array = field(repr=False)  # (n, *shape of an answer), each private
+
+
 def report_many(
     rows: Array, outcomes: Array, state: PublicState, coins: Array, noise: Noise
-) -> Iterator[Report]:  # (n, d), (n,), one coin each
+) -> Iterator[Answers]:  # (n, d), (n,), one coin each
     """What n people send, one answer each, epsilon-DP before anyone sees it.
 
     `coins` say who answers which question. Where reports are shuffled among several questions they
@@ -67,13 +75,13 @@ def report_many(
             some = people[piece]
             values = answer(rows[some], outcomes[some], question, state.theta, state.whitening)
             private = channel.send(values, noise)
-            yield Report(state.window, question.name, private)
+            yield Answers(state.window, question.name, private)
 
 
-def shuffled(report: Report, noise: Noise) -> Report:
+def shuffled(answers: Answers, noise: Noise) -> Answers:
     """A batch as a relay forwards it, for simulations: answers in an order that says nothing."""
-    order = np.argsort(noise.uniform(report.size), kind="stable")
-    return Report(report.window, report.question, report.values[order])
+    order = np.argsort(noise.uniform(len(answers.values)), kind="stable")
+    return Answers(answers.window, answers.question, answers.values[order])
 
 
 def pieces(n: int, width: int) -> list[slice]:
@@ -142,19 +150,30 @@ class BatchSum:
         return cls(state.window, empty_sums(state))
 
     def plus(self, reports: Iterable[Report], state: PublicState) -> "BatchSum":
-        """With these reports; those that no device sends in this window are left out alone."""
-        after = BatchSum(self.window, empty_sums(state), self.count, self.refused)
-        for total, kept in self.sums.items():
-            after.sums[total].merge(kept)
+        """With these reports; what no device sends in this window is left out alone."""
+        after = self._copy(state)
         for report in reports:
-            if not isinstance(report, Report) or not isinstance(report.values, np.ndarray):
-                raise TypeError(f"a batch holds reports, never a {type(report).__name__}")
-            values = possible(report, state)
-            if len(values):
-                add_reports(after.sums, report.question, values, state)
-            after.count += len(values)
-            after.refused += report.size - len(values)
+            after._add(report, one_answer(report, state), 1, state)
         return after
+
+    def plus_answers(self, answers: Iterable[Answers], state: PublicState) -> "BatchSum":
+        """With what many people answered in this process."""
+        after = self._copy(state)
+        for some in answers:
+            after._add(some, possible(some, state), len(some.values), state)
+        return after
+
+    def _copy(self, state: PublicState) -> "BatchSum":
+        copy = BatchSum(self.window, empty_sums(state), self.count, self.refused)
+        for total, kept in self.sums.items():
+            copy.sums[total].merge(kept)
+        return copy
+
+    def _add(self, told: Report | Answers, kept: Array, sent: int, state: PublicState) -> None:
+        if len(kept):
+            add_reports(self.sums, told.question, kept, state)
+        self.count += len(kept)
+        self.refused += sent - len(kept)
 
 
 def empty_sums(state: PublicState) -> dict[str, ReportSum]:
@@ -162,14 +181,28 @@ def empty_sums(state: PublicState) -> dict[str, ReportSum]:
     return {total: ReportSum() for question in state.questions for total in question.totals}
 
 
-def possible(report: Report, state: PublicState) -> Array:
-    """The values of a report that a device could have sent to this state."""
-    question = state.question(report.question)
-    if report.window != state.window or question is None or report.values.ndim == 0:
+def one_answer(report: object, state: PublicState) -> Array:
+    """The one answer of a report that a device could have sent to this state; else none.
+
+    Whatever somebody sends: a report of many answers would count as many people.
+    """
+    values = report.values if isinstance(report, Report) else None
+    if type(values) is not np.ndarray or values.shape[:1] != (1,):
         return np.empty(0)
-    if report.values.shape[1:] != question.shape(state.dim):
+    assert isinstance(report, Report)
+    return possible(report, state)
+
+
+def possible(told: Report | Answers, state: PublicState) -> Array:
+    """The values that devices could have sent to this state: real numbers, in the right shape."""
+    values = told.values
+    asked = isinstance(told.question, str) and type(told.window) is int
+    question = state.question(told.question) if asked else None
+    if question is None or told.window != state.window or values.dtype != np.float64:
         return np.empty(0)
-    return np.asarray(report.values[state.channels[question.name].possible(report.values)])
+    if values.ndim == 0 or values.shape[1:] != question.shape(state.dim):
+        return np.empty(0)
+    return np.asarray(values[state.channels[question.name].possible(values)])
 
 
 def add_reports(sums: dict[str, ReportSum], name: str, values: Array, state: PublicState) -> None:

@@ -7,13 +7,16 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from discreet.arrays import Array
 from discreet.local.questions import Channel
 from discreet.local.report import (
+    Answers,
     BatchSum,
     Report,
     ReportSum,
     add_reports,
     empty_sums,
+    one_answer,
     possible,
 )
 from discreet.local.state import PublicState
@@ -75,24 +78,36 @@ class Server(ABC, Generic[State, Belief]):
         return self._published
 
     def take(self, report: Report) -> bool:
-        """Add reports; False if any was left out."""
-        self._expect_single()
+        """Add a device's report: one answer. False if it was left out."""
         if not isinstance(report, Report) or not isinstance(report.values, np.ndarray):
             raise TypeError(f"the server takes a Report, never a {type(report).__name__}")
-        n = report.size
-        kept = np.empty(0) if self._published is None else possible(report, self._published)
-        if len(kept):
-            add_reports(self._sums, report.question, kept, self.ask())
-        self.taken += len(kept)
-        self.refused += n - len(kept)
-        return len(kept) == n
+        return self.take_many([report]) == 0
 
     def take_many(self, reports: Iterable[Report]) -> int:
-        """Add reports; returns how many values were left out."""
+        """Add reports; returns how many were left out. What is none is left out alone."""
+        self._expect_single()
         before = self.refused
         for report in reports:
-            self.take(report)
+            state = self._published
+            kept = np.empty(0) if state is None else one_answer(report, state)
+            self._add(report, kept, 1)
         return self.refused - before
+
+    def take_answers(self, answers: Iterable[Answers]) -> int:
+        """Add what many people answered in this process; returns how many were left out."""
+        self._expect_single()
+        before = self.refused
+        for some in answers:
+            state = self._published
+            kept = np.empty(0) if state is None else possible(some, state)
+            self._add(some, kept, len(some.values))
+        return self.refused - before
+
+    def _add(self, told: Report | Answers, kept: Array, sent: int) -> None:
+        if len(kept):
+            add_reports(self._sums, told.question, kept, self.ask())
+        self.taken += len(kept)
+        self.refused += sent - len(kept)
 
     def take_sum(self, window: int, question: str, reports: ReportSum, refused: int) -> int:
         """Add reports that were checked and added up elsewhere; returns how many were left out."""
@@ -109,8 +124,9 @@ class Server(ABC, Generic[State, Belief]):
     def aggregate(self, batch: Iterable[Report] | BatchSum) -> bool:
         """Take the shuffled batch of the open window; False if it was dropped.
 
-        Reports that no device sends do not count. With fewer than the minimum of its state the
-        batch is dropped whole and nothing changes but `refused`; so is a second one of a window.
+        Reports that no device sends do not count, nor does what is no report. With fewer than the
+        minimum of its state the batch is dropped whole and nothing changes but `refused`; so is a
+        second one of a window.
         """
         state = self.ask()
         if state.batch is None:

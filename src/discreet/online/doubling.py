@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, numbers
+from discreet.online.decisions import LossDecision
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
@@ -45,7 +46,6 @@ class Doubling(Stateful):
     ['restart 0', 'restart 1', 'restart 2', 'restart 3', 'restart 4']
     """
 
-    _monotone = ("rounds", "_restarts")
     _state = (
         "_made_with", "_restarts", "_before", "_delta", "_past", "_earlier", "_learner", "_maker"
     )  # fmt: skip
@@ -93,7 +93,7 @@ class Doubling(Stateful):
 
     def decide(self, *features: Any) -> Any:
         """The decision of the learner at work."""
-        with self._lock:
+        with self._live:
             self._turn()
             return self._learner.decide(*features)
 
@@ -104,7 +104,7 @@ class Doubling(Stateful):
         own. A bandit decision belongs to the learner that made it: after a restart it no longer
         counts.
         """
-        with self._lock:
+        with self._live:
             maker = getattr(feedback[0], "learner", None) if feedback else None
             if maker is None:
                 self._turn()
@@ -113,13 +113,16 @@ class Doubling(Stateful):
             return bool(self._learner.learn(*feedback))
 
     def decision(self, record: dict[str, Any]) -> Any:
-        """The decision that `to_dict` described."""
+        """The decision that `to_dict` described; that of an earlier restart counts no more."""
+        maker = record.get("learner") if isinstance(record, dict) else None
+        if maker in self._earlier:
+            return LossDecision(record.get("round", 0), str(maker), None)
         return self._learner.decision(record)
 
     def run(self, losses: ArrayLike) -> Array:  # (m, n) -> (m, n)
         """The decisions of m rounds whose losses are known: the same as m times decide, learn."""
         rows = numbers("losses", losses)
-        with self._lock:
+        with self._live:
             self._turn()
             check = getattr(self._learner, "check", None)
             if check is not None:
@@ -199,11 +202,6 @@ class Doubling(Stateful):
         for restart in range(like._restarts + 1, restarts + 1):
             there._learner = like._made(restart)
         return super()._decoded(plain, there)
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if resumed._restarts == self._restarts:
-            self._learner._assert_not_older(resumed._learner)
 
     def _validate(self) -> None:
         if self._before != self.first * (2**self._restarts - 1):

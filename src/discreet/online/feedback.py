@@ -159,7 +159,6 @@ class ShuffledReports(Feedback):
     noise     where the coins of arms and reports come from
     """
 
-    _monotone = ("_index",)
     _state = ("_noise", "_index", "_sums", "_count", "_told", "_batches")
 
     def __init__(
@@ -283,7 +282,6 @@ class Batches(Feedback):
     noise        where the noise comes from
     """
 
-    _monotone = ("_told",)
     _state = ("_noise", "_open", "_due", "_told", "_start", "_ledger")
 
     def __init__(

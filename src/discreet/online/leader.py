@@ -139,8 +139,11 @@ class PrivateLeader(Stateful, ABC):
 
     def decide(self) -> Array:  # (n,)
         """The decision of the coming round; reads nothing but the private sum."""
-        with self._lock:
-            return self._leader(self._sums.estimate, self._sums.rounds + 1)
+        with self._live:
+            return self._decide()
+
+    def _decide(self) -> Array:
+        return self._leader(self._sums.estimate, self._sums.rounds + 1)
 
     def learn(self, loss: ArrayLike) -> bool:  # (n,)
         """Take the loss vector of one round; whether it counted, that is within the horizon.
@@ -148,7 +151,7 @@ class PrivateLeader(Stateful, ABC):
         A bad one raises ValueError and changes nothing. A loss has counted if and only if `rounds`
         has grown, also if a call was interrupted.
         """
-        with self._lock:
+        with self._live:
             if not self.learning:
                 self._checked(loss, 1)
                 return False
@@ -168,7 +171,7 @@ class PrivateLeader(Stateful, ABC):
         """
         rows = self._checked(losses, 2)
         decisions = np.empty_like(rows)
-        with self._lock:
+        with self._live:
             run = self._unfinished
             if run is None or not run.resumes(rows, self._sums.rounds):
                 run = Run.begin(rows, self._sums.rounds)
@@ -183,7 +186,7 @@ class PrivateLeader(Stateful, ABC):
                 t = run.first + start + 1 + np.arange(len(block))[:, None]
                 decisions[start : start + len(block)] = self._leader(run.totals[start // _BLOCK], t)
             if end < len(rows):  # past the horizon
-                decisions[end:] = self.decide()
+                decisions[end:] = self._decide()
             self._unfinished = None
         return decisions
 

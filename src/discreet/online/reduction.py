@@ -9,12 +9,14 @@ Central trust waits instead: `Batches` holds one choice for several rounds and g
 one noisy mean of their losses (Asi, Raman, Talwar 2025).
 """
 
+import hmac
 import math
-from typing import Any, Generic, Self, TypeVar
+from secrets import token_hex
+from typing import Any, Generic, TypeVar
 
 from discreet.arrays import number, one_of
 from discreet.decisions import RoundSet
-from discreet.online.decisions import LossDecision
+from discreet.online.decisions import LossDecision, seal
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
 from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
 from discreet.privacy.noise import source
@@ -32,7 +34,7 @@ class PrivateBandit(Stateful, Generic[Made]):
     loss_range   public bounds of a loss
     """
 
-    _state = ("rounds", "_taken", "bandit", "_feedback")
+    _state = ("rounds", "_taken", "bandit", "_feedback", "_key")
     _decision: type[Made]
 
     def __init__(
@@ -48,6 +50,7 @@ class PrivateBandit(Stateful, Generic[Made]):
         self.rounds = 0  # decisions made
         self._taken = RoundSet()
         self._feedback = feedback
+        self._key = token_hex(32)  # of the seals of decision records
 
     @property
     def learning(self) -> bool:
@@ -61,11 +64,11 @@ class PrivateBandit(Stateful, Generic[Made]):
 
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
-        with self._lock:
+        with self._live:
             t = self.rounds
             choice = self._feedback.choose(self.bandit, t)
             self.rounds = t + 1
-            return self._decision(t, self._run, choice)
+            return self._decision(t, self._run, choice, self._key)
 
     def learn(self, decision: Made, loss: float) -> bool:
         """Take the loss of a decision: any time later, in any order, once; it may never come.
@@ -75,7 +78,7 @@ class PrivateBandit(Stateful, Generic[Made]):
         learner raises ValueError and changes nothing. If the bandit inside raises when it is told a
         report (local trust), call again: it is told the same report, and nothing is drawn anew.
         """
-        with self._lock:
+        with self._live:
             self._check(decision)
             value = self._number(loss)
             t = decision.round
@@ -94,18 +97,25 @@ class PrivateBandit(Stateful, Generic[Made]):
                 raise
 
     def decision(self, record: dict[str, Any]) -> Made:
-        """The decision that `to_dict` described; a damaged record raises ValueError."""
+        """The decision of this learner that `to_dict` wrote; whatever else raises ValueError.
+
+        A choice says what an estimate is made of (probabilities, directions): one that was forged
+        could move the learner by any amount, so a record counts only with this learner's seal.
+        """
         try:
-            t = record["round"]
-            learner = record["learner"]
-            if isinstance(t, bool) or not isinstance(t, int) or t < 0:
-                raise ValueError("a round is an integer")
-            return self._decision(t, str(learner), self.bandit.choice(record))
-        except (KeyError, TypeError, ValueError):
-            raise ValueError("not a decision record of such a learner; use to_dict()") from None
+            stated = str(record["seal"]).encode()
+            if not hmac.compare_digest(stated, seal(self._key, record).encode()):
+                raise ValueError("changed, or made elsewhere")
+            t, learner = record["round"], record["learner"]
+            return self._decision(t, learner, self.bandit.choice(record), self._key)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            raise ValueError(
+                "not a decision record of this learner, or changed since; use to_dict()"
+            ) from None
 
     def _check(self, decision: Made) -> None:
-        if not isinstance(decision, self._decision) or decision.learner != self._run:
+        mine = isinstance(decision, self._decision) and decision.is_sealed_by(self._key)
+        if not mine or decision.learner != self._run:
             raise ValueError("expected a decision that this learner made")
         if type(decision.round) is not int or not 0 <= decision.round < self.rounds:
             raise ValueError("this learner never made that decision; was an old state loaded?")
@@ -121,17 +131,11 @@ class PrivateBandit(Stateful, Generic[Made]):
             raise ValueError(f"loss must lie in [{low:g}, {high:g}]; rescale it")
         return min(max(value, low), high)
 
-    def _assert_not_older(self, resumed: Self) -> None:
-        super()._assert_not_older(resumed)
-        if not self._taken <= resumed._taken:
-            raise ValueError(
-                "the state is older than this learner: it lacks losses that were taken, and "
-                "telling them again would cost twice"
-            )
-
     def _validate(self) -> None:
         if not isinstance(self._taken, RoundSet) or not isinstance(self._feedback, Feedback):
             raise damaged("taken")
+        if not isinstance(self._key, str) or len(self._key) != 64:
+            raise damaged("key")
         if not 8 * len(self._taken.packed()) < self.rounds + 8:
             raise damaged("rounds")
 

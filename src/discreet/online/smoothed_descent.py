@@ -73,7 +73,6 @@ class SmoothedDescent(Stateful):
     seed         of the directions: as many numbers for each batch, whatever happens
     """
 
-    _monotone = ("batch",)
     _state = (
         "batch",
         "centre",

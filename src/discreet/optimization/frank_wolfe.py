@@ -144,7 +144,7 @@ class StreamingFrankWolfe(Stateful):
     @property
     def theta(self) -> Array:  # (n,)
         """The released parameter."""
-        with self._lock:
+        with self._live:
             self._follow()
             if isinstance(self._direction, WINDOWS):
                 return self._direction.theta
@@ -174,7 +174,7 @@ class StreamingFrankWolfe(Stateful):
         None where nothing tells: without windows, at p = 1 and before the first release. Many mean
         that the bound, not the data, may have the say (skewed label noise is then biased).
         """
-        with self._lock:
+        with self._live:
             self._follow()
             windows = self._direction
             if isinstance(windows, DenseWindows) and windows.window > 0:
@@ -197,7 +197,7 @@ class StreamingFrankWolfe(Stateful):
 
         A bad one raises ValueError and changes nothing. A call that fails has not counted its row.
         """
-        with self._lock:
+        with self._live:
             row = self.problem.row(x)
             label = self.problem.label(y)
             if not self.learning:

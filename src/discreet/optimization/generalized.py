@@ -143,7 +143,7 @@ class GeneralizedGaussianSum(Stateful):
 
     def add(self, x: Array) -> Array:
         """Take in one round; returns the private estimate of the sum so far."""
-        with self._lock:
+        with self._live:
             estimate = self._sum.add(x).copy()
             observe("sum", estimate, self._ledger.releases[0])
             return estimate

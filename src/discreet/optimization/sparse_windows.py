@@ -96,7 +96,6 @@ class WindowArms(Stateful):
     ends      rounds at which windows end; None: the forced rounds, then windows that grow
     """
 
-    _monotone = ("window",)
     _growing = frozenset({"_told", "_chosen"})
     _state = (
         "window",

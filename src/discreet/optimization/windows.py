@@ -71,7 +71,6 @@ class DenseWindows(Stateful):
     noise     where the noise comes from
     """
 
-    _monotone = ("rounds", "window")
     _growing = frozenset({"_told"})
     _state = (
         "rounds",

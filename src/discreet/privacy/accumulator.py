@@ -1,7 +1,6 @@
 """A sum that holds its noise from the start: what a thief finds in memory is already private."""
 
 import math
-from typing import Self
 
 import numpy as np
 
@@ -60,7 +59,6 @@ class NoisySum(Stateful):
         "_published",
         "_spacing",
     )
-    _used = False  # whether terms were added here, since it was made or resumed
 
     def __init__(
         self,
@@ -98,7 +96,7 @@ class NoisySum(Stateful):
 
     def add(self, term: Array) -> None:  # (dim,)
         """Add one term, or the sum of several; refused once the sum was published."""
-        with self._lock:
+        with self._live:
             if self._published:
                 raise ValueError(
                     "this sum was published: another value with the same noise would give the "
@@ -112,7 +110,7 @@ class NoisySum(Stateful):
 
         Asked again, it is the same value.
         """
-        with self._lock:
+        with self._live:
             if not self._published:
                 value = self._value if last is None else self._plus(last)
                 self._commit(_value=value, _published=True)
@@ -126,10 +124,3 @@ class NoisySum(Stateful):
             if term.shape != (self.dim,):
                 raise ValueError(f"a term must have shape ({self.dim},), got {term.shape}")
         return (to_lattice(term, self._spacing) if self._spacing else term) + self._value
-
-    def _begun(self) -> bool:
-        return self._used or self._published
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        # A state does not say how many terms it holds: a thief could tell who was there.
-        raise ValueError("this NoisySum holds terms already; load the state into a new one")

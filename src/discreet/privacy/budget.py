@@ -6,7 +6,6 @@ import secrets
 import unicodedata
 import warnings
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -119,7 +118,7 @@ class ContributionLimiter(Stateful):
 
     def admit(self, user: str | bytes | int) -> bool:
         """Whether this person may take part once more; if so, the round is counted."""
-        with self._lock:
+        with self._live:
             key = self._key(user)
             count = self._seen.get(key, 0)
             if count >= self.contributions:
@@ -129,16 +128,8 @@ class ContributionLimiter(Stateful):
 
     def remaining(self, user: str | bytes | int) -> int:
         """How many rounds this person has left."""
-        with self._lock:
+        with self._live:
             return self.contributions - self._seen.get(self._key(user), 0)
-
-    def _begun(self) -> bool:
-        return bool(self._seen)
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        """Nobody is readmitted by an older state: the larger count of each person stays."""
-        for key, count in self._seen.items():
-            resumed._seen[key] = max(count, resumed._seen.get(key, 0))
 
     def _validate(self) -> None:
         if not isinstance(self._salt, bytes) or not self._salt:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from discreet.arrays import integer, positive
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.noise import Noise, source
-from discreet.privacy.portable import COINS
+from discreet.privacy.portable import COINS, exp
 from discreet.privacy.release import Release
 
 # The last bits of a float report show how it was computed, and so whose it is. Reports on a sphere
@@ -21,7 +21,7 @@ _SMALLEST = 1e-10  # below, a report is 10^10 times as wide as what it reports
 
 def _spendable(epsilon: float) -> float:
     epsilon = min(epsilon, _LARGEST)
-    return max(epsilon - 4e-15 * (1 + math.exp(epsilon)), epsilon / 2)
+    return max(epsilon - 4e-15 * (1 + float(exp(epsilon))), epsilon / 2)
 
 
 def odds_below(epsilon: float) -> Fraction:

@@ -5,11 +5,11 @@ the same epsilon_0, once. `privacy/shuffle.py` proves what that is worth.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from discreet.arrays import integer, positive, real
-from discreet.state import value
+from discreet.state import register, value
 
 LARGEST_BATCH = 10**9  # reports
 
@@ -53,20 +53,28 @@ class Crowd:
             epsilon=epsilon,
             delta=delta,
             local_epsilon=self.local_epsilon,
+            minimum_fraction=self.minimum,
+            honest_fraction=self.honest,
         )
 
 
-@value
 @dataclass(frozen=True)
 class PlannedBatch:
     """What a public state says about the crowd that a report will hide in.
 
-    size            planned reports
-    minimum         fewer are not released
-    honest          reports that the promise counts on
-    epsilon         promised against everybody but the relay, for all reports of one person
-    delta           of that promise
-    local_epsilon   the most that a report may cost by itself, in any window
+    size               planned reports
+    minimum            fewer are not released
+    honest             reports that the promise counts on
+    epsilon            promised against everybody but the relay, for all reports of one person
+    delta              of that promise
+    local_epsilon      the most that a report may cost by itself, in any window
+    minimum_fraction   `Crowd.minimum` as it was said: what a device holds later batches to. NaN: a
+                       state that was stored earlier does not say it; the largest that is certain
+    honest_fraction    `Crowd.honest` as it was said; NaN: the smallest that is certain
+
+    >>> batch = Crowd(0.8, 0.5).batch(1, 1.0, 1e-6)
+    >>> batch.honest, batch.honest_fraction
+    (1, 0.5)
     """
 
     size: int
@@ -75,6 +83,8 @@ class PlannedBatch:
     epsilon: float
     delta: float
     local_epsilon: float
+    minimum_fraction: float = math.nan
+    honest_fraction: float = math.nan
 
     def __post_init__(self) -> None:
         for name in ("size", "minimum", "honest"):
@@ -90,6 +100,27 @@ class PlannedBatch:
             raise ValueError("delta must lie strictly between 0 and 1 under shuffled trust")
         if not self.local_epsilon <= 25:
             raise ValueError("local_epsilon must be at most 25")
+        self._check_fractions()
+
+    def _check_fractions(self) -> None:
+        """The numbers must be those of the fractions, up to rounding."""
+        # One honest report may be the rounding of any fraction below 2 / size.
+        certain = {
+            "minimum_fraction": self.minimum / self.size,
+            "honest_fraction": (self.honest if self.honest > 1 else 1 / LARGEST_BATCH) / self.size,
+        }
+        for name, least in certain.items():
+            said = real(name, getattr(self, name))
+            object.__setattr__(self, name, least if math.isnan(said) else said)
+        if not 0 < self.honest_fraction <= self.minimum_fraction <= 1:
+            raise ValueError("expected 0 < honest_fraction <= minimum_fraction <= 1")
+        # A report may always count on itself.
+        counted = max(1.0, self.honest_fraction * self.size * (1 + 1e-12))
+        if not (
+            self.honest <= counted
+            and self.minimum >= self.minimum_fraction * self.size * (1 - 1e-12)
+        ):
+            raise ValueError("minimum and honest are not those of the stated fractions of the size")
 
     @property
     def off(self) -> bool:
@@ -98,22 +129,8 @@ class PlannedBatch:
 
     @property
     def crowd(self) -> Crowd:
-        """What batches of such a learner are counted on for, from this one."""
-        return Crowd(self.minimum / self.size, self.honest / self.size, self.local_epsilon)
-
-    @property
-    def honest_fraction(self) -> float:
-        """The most of a planned batch that a crowd with this batch counts on: numbers are rounded.
-
-        >>> Crowd(0.8, 0.5).batch(101, 1.0, 1e-6).honest_fraction == 51 / 101
-        True
-        """
-        return min(1.0, (self.honest + 1) / self.size)
-
-    @property
-    def minimum_fraction(self) -> float:
-        """The least of a planned batch that a crowd with this batch releases."""
-        return (self.minimum - 1) / self.size
+        """What batches of such a learner are counted on for, as it was said."""
+        return Crowd(self.minimum_fraction, self.honest_fraction, self.local_epsilon)
 
     def report_epsilon(self, contributions: int) -> float:
         """The epsilon_0 of each report: the largest that keeps the promise."""
@@ -141,6 +158,10 @@ class PlannedBatch:
         return report_epsilon <= self.local_epsilon and _keeps(
             self.epsilon, self.delta, report_epsilon, self.honest, contributions
         )
+
+
+# Not @value: states that were stored earlier lack the fractions.
+register(PlannedBatch, asdict, lambda plain: PlannedBatch(**plain))
 
 
 @lru_cache(maxsize=4096)

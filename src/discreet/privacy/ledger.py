@@ -82,6 +82,9 @@ class Ledger(Stateful):
     Traceback (most recent call last):
     discreet.privacy.ledger.BudgetSpent: releasing 'half' would cost 1.5 times the budget ...
 
+    A ledger that was saved or loaded writes each booking to its file at once, so that no crash can
+    forget one.
+
     A `with` block closes the ledger at its end: what was promised then is final.
 
     >>> with Ledger(Budget(1.0, 1e-6)) as ledger:
@@ -114,7 +117,7 @@ class Ledger(Stateful):
 
     def _close(self) -> tuple[Release, ...]:
         """Nothing is released under it any more; what was."""
-        with self._lock:
+        with self._live:
             self._closed = True
             return self.releases
 
@@ -134,9 +137,9 @@ class Ledger(Stateful):
 
     def spend(self, release: Release) -> Release:
         """Book a release that is about to be made, or raise `BudgetSpent` and change nothing."""
-        with self._lock:
+        with self._live:
             self._refuse_if_closed()
-            self._account = self._after(self._account, release)
+            self._book(self._after(self._account, release))
         return release
 
     @contextmanager
@@ -190,12 +193,18 @@ class Ledger(Stateful):
 
     def _exchange(self, reserved: Release, kept: list[Release]) -> None:
         """Book `kept` in place of what was set aside: it costs no more."""
-        with self._lock:
+        with self._live:
             releases = [r for r in self._account.releases if r is not reserved] + kept
             account = Account()
             for release in releases:
                 account = account.plus(release, self._cost(release))
-            self._account = account
+            self._book(account)
+
+    def _book(self, account: Account) -> None:
+        """Also in the file, if there is one: what is released later must be booked there before."""
+        self._account = account
+        if self._live.file is not None:
+            self._save(self._live.file.path)
 
     def including(self, *releases: Release) -> Self:
         """A new ledger with these releases booked too, or `BudgetSpent`; this one is unchanged.
@@ -260,16 +269,6 @@ class Ledger(Stateful):
             record=record,
             crowd=crowd,
         )
-
-    def _begun(self) -> bool:
-        return bool(self.releases)
-
-    def _assert_not_older(self, resumed: Self) -> None:
-        if resumed.releases[: len(self.releases)] != self.releases:
-            raise ValueError(
-                "the state lacks releases that this ledger has booked and that cannot be undone; "
-                "load it into a new Ledger only if those releases were never published"
-            )
 
     def _validate(self) -> None:
         """Costs are computed again from the releases: no state can claim to have spent less."""

@@ -8,24 +8,22 @@ rather than splitting epsilon.
 """
 
 import math
-from fractions import Fraction
 
 import numpy as np
-import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, within
 from discreet.moved import Renamed
-from discreet.privacy.channel import GRID, Channel, heads, odds_below
+from discreet.privacy.channel import GRID, Channel
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.interval import BinaryChannel, IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
-from discreet.privacy.portable import COINS, CapCosine, dot, draw_coins, normals
+from discreet.privacy.portable import COINS, dot, draw_coins, exp, normals, sphere, tanh
 
-# A device in another language checks that cap and coin keep the promise; it computes the cap's part
-# of the sphere by a series, within 1e-10. So this much of epsilon is not spent (or a hundredth).
+# What the rounding of the coin and of the table of a sphere may cost is below this much of epsilon,
+# which is not spent (or half of it).
 CHECKED = 1e-9
 
 __all__ = ["BallChannel", "BinaryChannel", "IntervalChannel", "SymmetricChannel"]
@@ -64,29 +62,23 @@ class BallChannel(Channel):
         if self.off:
             self.cap, self.radius = 0.0, 1.0
             return
-        caps = np.zeros(1)
-        if self.dim > 1:  # P(u >= cap) ~ exp(-d cap^2 / 2) is never best far below e^-epsilon
-            widest = math.sqrt(2 * (self.report_epsilon + 5) / self.dim)
-            caps = np.linspace(0.0, min(1.0, widest), 4001)[:-1]
-        q = self._fraction(caps)
-        # One coordinate u of a uniform direction has
-        # E[u; u >= cap] = Gamma(d/2) (1 - cap^2)^((d-1)/2) / (2 sqrt(pi) Gamma((d+1)/2)).
-        constant = math.exp(
-            scipy.special.gammaln(self.dim / 2) - scipy.special.gammaln((self.dim + 1) / 2)
-        )
-        partial = constant * (1 - caps**2) ** ((self.dim - 1) / 2) / (2 * math.sqrt(math.pi))
-        # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon).
-        other = math.exp(-self.report_epsilon)
-        best = int(np.argmax(partial / (q + (1 - q) * other)))
-        self.cap = float(caps[best])
-        self._inside_q = inside = float(q[best])
+        self.cap, self._inside_q, partial = 0.0, 0.5, 0.5
+        if self.dim > 1:
+            # m = (p/q - (1-p)/(1-q)) E[u; u >= cap] with p = q / (q + (1-q) e^-epsilon), and
+            # E[u; u >= cap] is the density of artanh u over d - 1.
+            table = sphere(self.dim)
+            other = float(exp(-self.report_epsilon))
+            means = table.density / (table.tail + (1.0 - table.tail) * other)
+            self._node = int(np.argmax(means))
+            self.cap = float(tanh(table.r[self._node : self._node + 1])[0])
+            self._inside_q = float(table.tail[self._node])
+            partial = float(table.density[self._node]) / (self.dim - 1)
         # p (1 - q) / ((1 - p) q) <= e^epsilon: p is rounded down to coins.
-        odds = odds_below(self.report_epsilon - min(CHECKED, self.report_epsilon / 100))
-        self._likely = heads(odds * Fraction(inside) / (1 - Fraction(inside)))
-        self._inside_p = self._likely / COINS
-        mean = (self._inside_p / inside - (1 - self._inside_p) / (1 - inside)) * partial[best]
-        self.radius = float(1 / mean)
-        self._cosine = None if self.dim == 1 else CapCosine(self.dim, self.cap)
+        spent = self.report_epsilon - min(CHECKED, self.report_epsilon / 2)
+        q = self._inside_q
+        self._likely = COINS - math.ceil(COINS / (1.0 + float(exp(spent)) * (q / (1.0 - q))))
+        p = self._inside_p = self._likely / COINS
+        self.radius = 1 / ((p / q - (1 - p) / (1 - q)) * partial)
 
     @property
     def high(self) -> float:
@@ -138,11 +130,11 @@ class BallChannel(Channel):
         away = np.where(sign < (1.0 + largest * norms) * (COINS / 2), 1.0, -1.0)
         direction *= (away / np.where(zero, 1.0, norms))[:, None]
         units = normals(noise, len(rows), self.dim)
-        if self._cosine is None:  # in one dimension there are two values
+        if self.dim == 1:  # in one dimension there are two values
             along = np.where(inside < self._likely, 1.0, -1.0)
             ends = np.where(zero[:, None], np.where(units < 0, -1.0, 1.0), along[:, None])
             return _on_grid(np.where(zero[:, None], ends, ends * direction))
-        along, across = self._cosine.draw(inside < self._likely, noise)
+        along, across = sphere(self.dim).draw(inside < self._likely, self._node, noise)
         # No direction: the normalised normal vector is the uniform report.
         along[zero], across[zero] = 0.0, 1.0
         # Complete a unit vector by the normal vector's part across the direction.
@@ -184,12 +176,6 @@ class BallChannel(Channel):
         if rows.ndim == 0 or rows.shape[-1] != self.dim:
             raise ValueError(f"{name} must have rows of length {self.dim}, got shape {rows.shape}")
         return within(name, rows.reshape(-1, self.dim), 1.0, norm="l2", clip=clip)
-
-    def _fraction(self, caps: Array) -> Array:
-        """P(u >= cap) for one coordinate u of a uniform direction."""
-        if self.dim == 1:
-            return np.full(caps.shape, 0.5)
-        return np.asarray(0.5 * scipy.special.betainc((self.dim - 1) / 2, 0.5, 1 - caps**2))
 
 
 def _on_grid(units: Array) -> NDArray[np.int64]:

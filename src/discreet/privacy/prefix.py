@@ -178,7 +178,7 @@ class PrefixSum(Stateful):
 
     def add(self, x: ArrayLike) -> Array:
         """Take in one round; returns the private estimate of the sum so far."""
-        with self._lock:
+        with self._live:
             self._room(1)
             row = self._checked([x] if isinstance(x, (int, float)) else x)
             estimate = self._sum.add(row).copy()
@@ -202,7 +202,7 @@ class PrefixSum(Stateful):
                 "sensitivity no row can stand in for a bad one: use `accepts` first"
             )
         rows = shortened(np.where(fine[:, None], rows, 0.0), self.bound, self.norm)
-        with self._lock:
+        with self._live:
             self._room(len(rows))
             estimates = self._sum.add_many(to_lattice(rows, self._calibration.spacing))
             observe("sum", estimates, self._calibration.release)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -24,13 +24,11 @@ from discreet.arrays import (
 )
 from discreet.features import names_of
 from discreet.local.server import SHUFFLED
-from discreet.parameters import Parameters
 from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.noise import source
 from discreet.regression.assumed import ASSUMED, warn_of_assumptions
 from discreet.regression.residuals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
-from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import PrivacyLeakWarning, leaks_around
 from discreet.regression.validation import (
     checked_labels,
@@ -40,6 +38,7 @@ from discreet.regression.validation import (
     remember_names,
 )
 from discreet.state import value as saved_value
+from discreet.state.fitted import Saveable
 
 IN_A_CLUSTER = (  # what stays unprotected where rows are in blocks of a dask collection
     "rows and sums without noise inside the cluster",
@@ -85,7 +84,7 @@ class Problem:
         return self.ledger.budget
 
 
-class PrivateEstimator(Parameters, Saveable):
+class PrivateEstimator(Saveable):
     """fit, get_params, set_params; subclasses say which methods there are and what is predicted.
 
     `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is
@@ -109,6 +108,17 @@ class PrivateEstimator(Parameters, Saveable):
     n_features_in_: int
     method_: str
     _estimate: Estimate
+    _fitted: ClassVar[tuple[str, ...]] = (
+        "coef_",
+        "intercept_",
+        "guarantee_",
+        "method_",
+        "n_features_in_",
+        "feature_names_in_",
+        "_estimate",
+        "_scale",
+        "_label_scale",
+    )
     _scale: float  # what coefficients were divided by: rows were, to fit the unit ball
     _label_scale: float
 

@@ -82,6 +82,8 @@ class PrivateGLM(PrivateRegressor):
     (1.0, 1e-06)
     """
 
+    _fitted = (*PrivateRegressor._fitted, "_domain")
+
     def __init__(
         self,
         epsilon: float = 1.0,

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array
-from discreet.local.report import Report, ReportSum, pieces, report_many
+from discreet.local.report import Answers, BatchSum, ReportSum, pieces, report_many
 from discreet.local.server import batch_release
 from discreet.privacy import BallChannel, IntervalChannel, Release, SymmetricChannel
 from discreet.regression.base import Estimate, Problem
@@ -154,8 +154,7 @@ def _run(problem: Problem, server: Server) -> Estimate:
         if server.crowd is None:
             # Their place in the order is the public coin: as many as each question wants.
             coins = (np.arange(len(people)) + 0.5) / max(len(people), 1)
-            for report in _reports(problem, server, people, coins):
-                server.take(report)
+            server.take_answers(_answers(problem, server, people, coins))
         else:
             _shuffled(problem, server, people)
         server.close()
@@ -172,10 +171,12 @@ def _shuffled(problem: Problem, server: Server, people: Rows) -> None:
         replace(batch_release(server.ask()), sampler=problem.noise.sampler(MECHANISM))
     )
     coins = problem.noise.uniform(len(people))
-    server.aggregate(_reports(problem, server, people, coins))
+    state = server.ask()
+    answers = _answers(problem, server, people, coins)
+    server.aggregate(BatchSum.empty(state).plus_answers(answers, state))
 
 
-def _reports(problem: Problem, server: Server, people: Rows, coins: Array) -> Iterator[Report]:
+def _answers(problem: Problem, server: Server, people: Rows, coins: Array) -> Iterator[Answers]:
     for piece in pieces(len(people), server.dim):
         rows = people[piece]
         X, y = problem.X[rows], problem.y[rows]

@@ -14,7 +14,7 @@ from discreet.privacy.noise import source
 
 def report(
     X: ArrayLike, y: ArrayLike, state: room.PublicState, noise: Noise | None = None
-) -> room.Report:
+) -> room.Answers:
     """What devices send to the first question of a state; deprecated, use `discreet.local.Device`.
 
     It keeps no promise and counts nothing.

@@ -64,6 +64,8 @@ class PrivateLogisticRegression(PrivateEstimator):
     (1.0, 1e-06)
     """
 
+    _fitted = (*PrivateEstimator._fitted, "classes_", "_known", "_radius")
+
     trust = "central"
     method = "newton"
     label_bound = 1.0

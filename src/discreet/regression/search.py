@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, integer
-from discreet.parameters import Parameters
 from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.mechanisms import gaussian
@@ -39,9 +38,9 @@ from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.classes import ToNumbers
 from discreet.regression.rows import is_distributed, is_sparse
-from discreet.regression.saving import Saveable
 from discreet.regression.surroundings import leaks_around
 from discreet.regression.validation import not_fitted
+from discreet.state.fitted import Saveable
 
 Scoring = Callable[[Any, Any, Any], float]
 FOLDS = 2  # of a block: each is predicted by a fit to the other
@@ -51,7 +50,7 @@ PLAIN_BLOCKS = 10  # without noise
 LEAST_PROBABILITY = 1e-6  # of a class, in the score
 
 
-class PrivateSearchCV(Parameters, Saveable):
+class PrivateSearchCV(Saveable):
     """A search over parameters with one budget: that of the estimator it is given.
 
     Requires   an estimator of this package under central trust, or a pipeline that ends in one; the
@@ -78,6 +77,15 @@ class PrivateSearchCV(Parameters, Saveable):
     >>> search.best_params_, round(search.guarantee_.epsilon_at(1e-6), 6)
     ({'label_bound': 1.0}, 1.0)
     """
+
+    _fitted = (
+        "best_estimator_",
+        "best_params_",
+        "best_index_",
+        "candidates_",
+        "votes_",
+        "guarantee_",
+    )
 
     best_estimator_: Any
     best_params_: dict[str, Any]

@@ -22,12 +22,12 @@ from numpy.typing import ArrayLike
 
 from discreet.bandits import Device, PublicPolicy
 from discreet.decisions import Decision
-from discreet.ownership import own
 from discreet.privacy import Noise
 from discreet.service import sealing
 from discreet.service.client import Client, ServiceError, path_of
 from discreet.service.sealing import Terms
 from discreet.state import load_state, save_state
+from discreet.state.files import own
 
 AGREEMENTS = 3  # tries to find server and relay of one mind
 PAUSE = 0.2  # seconds between them; doubles
@@ -52,8 +52,9 @@ class RemoteDevice:
     local_epsilon  where reports are shuffled, the most that one of them costs by itself
     noise          of the reports; None is the operating system's entropy
 
-    Limits that are not stated are taken from the first policy, as `discreet.bandits.Device` does;
-    afterwards those in the memory hold, and others are refused.
+    The first time epsilon must be stated, and delta where reports are shuffled. Other limits are
+    then taken from the policy, as `discreet.bandits.Device` does; afterwards those in the memory
+    hold, and others are refused.
     """
 
     def __init__(
@@ -86,6 +87,8 @@ class RemoteDevice:
         pinned = kept.get("device", {})
         if any(pinned.get(name, value) != value for name, value in limits.items()):
             raise ValueError("this device promised other limits before; its memory holds them")
+        if "epsilon" not in {**limits, **pinned}:
+            raise ValueError("state epsilon, of everything that this device will ever send")
         self._person = person or kept.get("person") or secrets.token_hex(16)
         self._waiting: list[dict[str, Any]] = kept.get("waiting", [])
         try:

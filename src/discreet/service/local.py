@@ -23,7 +23,8 @@ from sqlalchemy.engine import Connection
 
 from discreet.bandits import LocalServer
 from discreet.bandits.local import bandit_guarantee
-from discreet.local import Report
+from discreet.local import Answers
+from discreet.local.report import BatchSum
 from discreet.privacy import Guarantee
 from discreet.privacy.interval import RESPONSE
 from discreet.service import definitions, offers, sealing
@@ -66,11 +67,11 @@ class LocalHeld:
         """What a report must name: the policy that it answers."""
         return f"{self.epoch}-{self.version}"
 
-    def read(self, question: str, codes: Sequence[list[int]]) -> tuple[list[int], Report]:
+    def read(self, question: str, codes: Sequence[list[int]]) -> tuple[list[int], Answers]:
         """Answers to a question: the places of those that a device could have sent, and these."""
         policy = self.server.policy
         shape = policy.shape(question)
-        nothing = Report(policy.window, question, np.empty(0))
+        nothing = Answers(policy.window, question, np.empty(0))
         if shape is None:
             return [], nothing
         wanted = sealing.entries(shape)
@@ -86,19 +87,20 @@ class LocalHeld:
         values = channel.decode(integers if shape else integers[:, 0])
         sound = channel.possible(values)
         kept = [place for place, good in zip(places, sound, strict=True) if good]
-        return kept, Report(policy.window, question, values[sound])
+        return kept, Answers(policy.window, question, values[sound])
 
     @property
     def is_shuffled(self) -> bool:
         """Whether reports count in the batches of a relay only."""
         return self.server.crowd is not None
 
-    def take_batch(self, reports: list[Report]) -> None:
-        """Add a batch to the sums in memory; they are sound, and enough."""
+    def take(self, answers: list[Answers]) -> None:
+        """Add what `read` found to the sums in memory; under shuffled trust it is a whole batch."""
         if self.is_shuffled:
-            self.server.aggregate(reports)
+            policy = self.server.policy
+            self.server.aggregate(BatchSum.empty(policy).plus_answers(answers, policy))
         else:
-            self.server.take_many(reports)
+            self.server.take_answers(answers)
 
     def counts(self) -> ReportCounts:
         """How many reports came: they are private already."""
@@ -232,7 +234,7 @@ def save(connection: Connection, held: LocalHeld, row: Any, counted: int) -> Non
 
 def turn(connection: Connection, held: LocalHeld, row: Any) -> None:
     """Close the full window, learn from its sums, publish the next policy."""
-    state = held.server.state_dict()["state"]
+    state = held.server._stored()["state"]
     sums = {name: each["of"] for name, each in state["_sums"].items()}
     now = time.time()
     release = {
@@ -287,7 +289,7 @@ def _opened(server: LocalServer, epoch: str, number: int, start: int) -> dict[st
         "next_round": start,
         "returned": "[]",
         "learning": True,
-        "learner": to_bytes(server.state_dict()),
+        "learner": to_bytes(server._stored()),
     }
 
 
@@ -323,7 +325,7 @@ def _store(
 
 
 def _open_part(server: LocalServer) -> bytes:
-    state = server.state_dict()["state"]
+    state = server._stored()["state"]
     return to_bytes({name: state[name] for name in _OPEN})
 
 
@@ -339,7 +341,7 @@ def _loaded(connection: Connection, definition: Definition, row: Any) -> LocalSe
     state = from_bytes(bytes(stored))
     state["state"] |= from_bytes(bytes(sums))
     server = definitions.local_server(definition)
-    server.load_state_dict(state)
+    server._restore(state)
     return server
 
 

@@ -320,12 +320,14 @@ class DeviceFeatures(msgspec.Struct):
 class PlannedBatch(msgspec.Struct):
     """The crowd that a report will hide in, under shuffled trust.
 
-    size            planned reports
-    minimum         fewer are not released
-    honest          reports that the promise counts on
-    epsilon         promised against everybody but the relay
-    delta           of that promise
-    local_epsilon   the most that a report may cost by itself
+    size               planned reports
+    minimum            fewer are not released
+    honest             reports that the promise counts on
+    epsilon            promised against everybody but the relay
+    delta              of that promise
+    local_epsilon      the most that a report may cost by itself
+    minimum_fraction   of every planned batch, fewer are not released
+    honest_fraction    of every planned batch, the promise counts on
     """
 
     size: int
@@ -334,6 +336,8 @@ class PlannedBatch(msgspec.Struct):
     epsilon: Price
     delta: float
     local_epsilon: Price
+    minimum_fraction: float | UnsetType = UNSET
+    honest_fraction: float | UnsetType = UNSET
 
 
 class DevicePolicyReply(msgspec.Struct):

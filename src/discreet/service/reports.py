@@ -18,7 +18,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.local import Report
+from discreet.local import Answers
 from discreet.service import administration, local, sealing
 from discreet.service import store as tables
 from discreet.service.administration import LocalPolicy
@@ -223,11 +223,11 @@ class _Taking:
         if item.id in self._known:
             return DUPLICATE
         self._changed = True
-        sound, report = self.held.read(item.question, [item.values])
+        sound, answers = self.held.read(item.question, [item.values])
         if not sound:
             self.held.refuse()
             return INVALID
-        self.held.server.take(report)
+        self.held.take([answers])
         self._known.add(item.id)
         self._new.append(item.id)
         self.turn_if_full()
@@ -236,23 +236,23 @@ class _Taking:
     def whole(self, items: Sequence[Item | None], minimum: int) -> str:
         """Count a batch, if it has enough sound reports; the window ends with it, not inside it."""
         self.load([item.id for item in items if item is not None])
-        answers: dict[str, dict[bytes, list[int]]] = {}
+        answered: dict[str, dict[bytes, list[int]]] = {}
         for item in items:
             if item is None or self.is_closed(item.policy) or item.id in self._known:
                 continue
             self._known.add(item.id)
-            answers.setdefault(item.question, {})[item.id] = item.values
+            answered.setdefault(item.question, {})[item.id] = item.values
         sound: list[bytes] = []
-        reports: list[Report] = []
-        for question, given in answers.items():
+        told: list[Answers] = []
+        for question, given in answered.items():
             ids = list(given)
-            places, report = self.held.read(question, list(given.values()))
+            places, answers = self.held.read(question, list(given.values()))
             sound += [ids[place] for place in places]
-            reports += [report] if places else []
+            told += [answers] if places else []
         if len(sound) < minimum:
             return SMALL
         self.held.refuse(len(items) - len(sound))
-        self.held.take_batch(reports)
+        self.held.take(told)
         self._new += sound
         self._changed = True
         self.turn_if_full()

@@ -347,13 +347,13 @@ def _loaded(
     table = tables.bandits
     stored = connection.execute(sa.select(table.c.learner).where(table.c.name == name)).scalar_one()
     learner = definitions.learner(definition, noise)
-    learner.load_state_dict(from_bytes(bytes(stored)))
+    learner._restore(from_bytes(bytes(stored)))
     return learner
 
 
 def _public_state(learner: LinearBandit) -> bytes:
     """The learner's state without the open sum: everything else in it is public."""
-    state = learner.state_dict()
+    state = learner._stored()
     window = state["state"]["_window"]
     if window is not None:
         total = window["of"]["total"]["of"]

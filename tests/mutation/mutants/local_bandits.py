@@ -65,7 +65,9 @@ def reports_after_a_hostile_state() -> float:
 
     def run(neighbour: int, seed: int) -> float:
         try:
-            device = Device(PublicPolicy.from_dict(record), seed=seed, noise=SeededNoise(seed))
+            device = Device(
+                PublicPolicy.from_dict(record), epsilon=1.0, seed=seed, noise=SeededNoise(seed)
+            )
             report = device.report(device.decide(row * neighbour), 1.0)
             channel = device.policy.channels[report.question]
             return float(channel.possible(report.values).all())
@@ -78,7 +80,7 @@ def reports_after_a_hostile_state() -> float:
 
 def epsilon_sent() -> float:
     """The most epsilon of one report after a server raised it; the person was promised 1."""
-    device = Device(PublicPolicy.start(DIM, 1.0), seed=0, noise=SeededNoise(0))
+    device = Device(PublicPolicy.start(DIM, 1.0), epsilon=1.0, seed=0, noise=SeededNoise(0))
     with contextlib.suppress(ValueError):
         device.update(PublicPolicy.start(DIM, 9.0))
     question = device.report(device.decide(E1), 1.0).question
@@ -96,7 +98,7 @@ def reports_after_an_interruption() -> float:
 
     policy = PublicPolicy.start(DIM, 1.0)
     question = replace(policy.question("moment"), fraction=1.0)
-    device = Device(replace(policy, questions=(question,)), seed=0, noise=Wire(0))
+    device = Device(replace(policy, questions=(question,)), epsilon=1.0, seed=0, noise=Wire(0))
     for _ in range(5):
         try:
             device.answer(E1[0], 1.0)

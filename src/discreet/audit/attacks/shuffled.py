@@ -22,7 +22,7 @@ from scipy.stats import binom
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
 from discreet.bandits.local_server import LocalServer
-from discreet.local import Device, PublicState, Question, Report, report_many, shuffled
+from discreet.local import Answers, Device, PublicState, Question, report_many, shuffled
 from discreet.local.questions import answer
 from discreet.local.report import pieces
 from discreet.online import AdversarialBandit
@@ -87,7 +87,7 @@ def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     best = Counts(channel.report_epsilon, len(records)).best(claim.delta, runs)
     scores = np.empty((runs, 4))
     for run in range(runs):
-        sent = Report(0, "within", channel.privatize(records, noise))
+        sent = Answers(0, "within", channel.privatize(records, noise))
         seen = shuffled(sent, noise).values
         said_yes = int(np.sum(seen > 0.5))
         scores[run] = said_yes >= best, said_yes, seen[0], seen[-1]
@@ -116,7 +116,7 @@ def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array
         told = report_many(people, np.tile(rewards, many), state, np.zeros(many * n), noise)
         every = np.concatenate([each.values for each in told]).reshape(many, n, channel.dim)
         for sent in every:
-            seen = shuffled(Report(0, "joint", sent), noise).values
+            seen = shuffled(Answers(0, "joint", sent), noise).values
             # Those who answer zero report uniformly, against which log_density is.
             ratio = [channel.log_density(seen, v) for v in pair]
             place = ratio[1] - ratio[0]

@@ -82,7 +82,7 @@ class _Batch(Stateful, ABC):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:  # (n, dim), (n,)
         """Learn from all rows, once."""
         rows, labels = self._data(X, y)
-        with self._lock:
+        with self._live:
             here = self._digest(rows, labels)
             if self._ledger.releases and not (self._told and here == self._of):
                 raise ValueError(

@@ -85,7 +85,7 @@ class LocalMD(Stateful):
     @property
     def theta(self) -> Array:
         """The average of the iterates so far."""
-        with self._lock:
+        with self._live:
             self._follow()
             return self._mean.copy()
 
@@ -104,7 +104,7 @@ class LocalMD(Stateful):
 
     def learn(self, x: ArrayLike, y: float) -> bool:  # (n,), a label
         """Take one row; only its report is kept. Whether it counted; a call that fails has not."""
-        with self._lock:
+        with self._live:
             row = self.problem.row(x)
             label = self.problem.label(y)
             if not self.learning:

@@ -1,0 +1,552 @@
+"""One live copy: every class that holds noise or an account, through every way to a second one.
+
+The walk reads the registry: a new class is in it by being registered.
+"""
+
+import copy
+import gc
+import multiprocessing
+import os
+import pickle
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from registry import REGISTRY, Session
+
+import discreet
+from discreet.bandits import Device, LocalServer
+from discreet.bandits.local_protocol import PublicPolicy
+from discreet.bandits.visitors import Visitors
+from discreet.online.adversarial import Exp2
+from discreet.privacy import (
+    Budget,
+    ContributionLimiter,
+    Ledger,
+    PrefixSum,
+    SecureNoise,
+    SeededNoise,
+)
+from discreet.privacy.accumulator import NoisySum
+from discreet.privacy.release import Release
+from discreet.saved import read_saved
+from discreet.state import SecondCopy, Stateful, StateInUse
+from discreet.state.values import PARTS, fingerprint
+
+LIBRARY = str(Path(discreet.__file__).parent)
+GIVEN: dict[str, Callable[[Any], dict[str, Any]]] = {  # arguments that no file can hold
+    "Doubling FTRL": lambda made: {"make_learner": REGISTRY["Doubling FTRL"].make().make_learner},
+    "PrivateReduction": lambda made: {"bandit": Exp2(3, rate=0.1, explore=0.2, seed=1)},
+}
+
+
+@dataclass(frozen=True)
+class Life:
+    """A live object, and its acts one after the other."""
+
+    name: str
+    make: Callable[[], Any]
+    acts: Callable[[], list[Callable[[Session], None]]]
+
+    def begun(self) -> Session:
+        """A session after half of its acts."""
+        session = Session(self.make())
+        acts = self.acts()
+        for act in acts[: len(acts) // 2]:
+            act(session)
+        return session
+
+    def goes_on(self, session: Session, acts: int = 2) -> None:
+        """The next acts."""
+        every = self.acts()
+        for act in every[len(every) // 2 :][:acts]:
+            act(session)
+
+    def like(self, session: Session, subject: Any) -> Session:
+        """The same session with another copy of its object."""
+        other = Session(subject)
+        other.decisions = dict(session.decisions)
+        return other
+
+    def loaded(self, session: Session, path: Path) -> Any:
+        """What `load` makes of a file."""
+        given = GIVEN.get(self.name, lambda made: {})(session.subject)
+        return type(session.subject).load(path, **given)
+
+
+def _registered() -> Iterator[Life]:
+    for entry in REGISTRY.values():
+        if issubclass(entry.of, Stateful) and entry.of is not LocalServer:  # see below
+
+            def acts(entry: Any = entry) -> list[Any]:
+                steps = entry.steps(entry.data(0))
+                return [step for kind, _, step in steps if kind != "read"]
+
+            yield Life(entry.name, entry.make, acts)
+
+
+def _release(name: str) -> Release:
+    return Release.gaussian(sensitivity=0.01, scale=1.0, what=name, sampler="float, test")
+
+
+def _reported(server: LocalServer, t: int) -> None:
+    device = Device(server.policy, epsilon=1.0, seed=t, noise=SeededNoise(t))
+    server.take(device.report(device.decide(np.eye(2)), 0.5))
+
+
+def _others() -> Iterator[Life]:
+    def each(act: Callable[[Any, int], Any]) -> Callable[[], list[Any]]:
+        return lambda: [lambda session, t=t: act(session.subject, t) for t in range(8)]
+
+    yield Life(
+        "Ledger",
+        lambda: Ledger(Budget(1.0, 1e-6)),
+        each(lambda ledger, t: ledger.spend(_release(f"{t}"))),
+    )
+    yield Life(
+        "ContributionLimiter",
+        lambda: ContributionLimiter(1, salt=b"salt"),
+        each(lambda limiter, t: limiter.admit(f"person {t}")),
+    )
+    yield Life("LocalServer", lambda: LocalServer(2, 1.0, seed=0), each(_reported))
+    yield Life(
+        "PrefixSum exact",
+        lambda: PrefixSum(9, 2, Budget(1.0, 1e-6), sensitivity=1.0, noise=SecureNoise()),
+        each(lambda sums, t: sums.add([0.1, 0.2])),
+    )
+    yield Life("Visitors", Visitors, each(lambda visitors, t: visitors.admit(f"person {t}")))
+    yield Life(
+        "NoisySum",
+        lambda: NoisySum(2, sensitivity=1.0, mu=1.0, noise=SeededNoise(0)),
+        each(lambda total, t: total.add(np.array([0.5, -0.5]))),
+    )
+
+
+LIVES = {life.name: life for life in (*_registered(), *_others())}
+every = pytest.mark.parametrize("life", LIVES.values(), ids=LIVES)
+
+
+def content(subject: Any) -> bytes:
+    """All that a state holds; taking it is no act."""
+    return fingerprint(subject._encoded())
+
+
+def assert_refused(life: Life, session: Session, tmp_path: Path) -> None:
+    """It cannot act, nor be saved, nor be copied, and nothing changes."""
+    before = content(session.subject)
+    for act in (
+        lambda: life.goes_on(session),
+        session.subject.state_dict,
+        lambda: session.subject.save(tmp_path / "refused"),
+    ):
+        with pytest.raises(SecondCopy):
+            act()
+    assert content(session.subject) == before
+    assert not (tmp_path / "refused").exists()
+
+
+def test_walk__has_every_live_class():
+    """Those that are not in it are parts, and live inside an object that is."""
+    found: set[str] = set()
+
+    def walk(item: Any) -> None:
+        if isinstance(item, Stateful):
+            found.update(cls.__name__ for cls in type(item).__mro__ if issubclass(cls, Stateful))
+            for name in item._state:
+                walk(getattr(item, name, None))
+        elif isinstance(item, (tuple, list)):
+            for each in item:
+                walk(each)
+
+    for life in LIVES.values():
+        walk(life.begun().subject)
+    ours = {name for name, cls in PARTS.items() if cls.__module__.startswith("discreet.")}
+    assert ours <= found
+
+
+# -- another process -------------------------------------------------------------------------------
+
+
+def in_a_fork(work: Callable[[], None]) -> str:
+    """What goes wrong in a child; empty if nothing does."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:  # no test runner must go on here
+        try:
+            work()
+            said = ""
+        except BaseException as error:
+            said = f"{type(error).__name__}: {error}"
+        os.write(writing, said.encode()[:4000])
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        said = answer.read()
+    os.waitpid(child, 0)
+    return said
+
+
+@every
+def test_fork__the_child_is_refused_and_the_parent_goes_on(life, tmp_path):
+    session = life.begun()
+    assert in_a_fork(lambda: assert_refused(life, session, tmp_path)) == ""
+    state = session.subject.state_dict()
+
+    def resumed_in_the_child() -> None:
+        with pytest.raises(StateInUse, match="forked from"):
+            life.make().load_state_dict(state)
+
+    assert in_a_fork(resumed_in_the_child) == ""
+    before = content(session.subject)
+    life.goes_on(session)
+    assert content(session.subject) != before
+
+
+def test_fork__one_in_a_thread_that_holds_the_lock_does_not_hang():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with ledger._live:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    said = in_a_fork(lambda: ledger.spend(_release("a")))  # type: ignore[arg-type]
+    done.set()
+    thread.join()
+    assert said.startswith("SecondCopy: this object belongs to the process")
+
+
+def test_fork__a_child_may_load_what_its_parent_has_let_go(tmp_path):
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.save(tmp_path / "ledger")
+
+    def load() -> None:
+        with pytest.raises(StateInUse, match="in use by"):
+            Ledger.load(tmp_path / "ledger")
+
+    assert in_a_fork(load) == ""
+    del ledger
+    gc.collect()
+    assert in_a_fork(lambda: Ledger.load(tmp_path / "ledger").spend(_release("a"))) == ""  # type: ignore[arg-type, return-value]
+
+
+def test_fork__the_default_pool_is_refused_too():
+    ledger = Ledger(Budget(1.0, 1e-6))
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        _GLOBAL.append(ledger)
+        try:
+            assert pool.apply(_spend_global) == "nothing"  # forked before the ledger was there
+            with multiprocessing.get_context("fork").Pool(1) as later:
+                assert later.apply(_spend_global) == "SecondCopy"
+        finally:
+            _GLOBAL.clear()
+
+
+_GLOBAL: list[Ledger] = []
+
+
+def _spend_global() -> str:
+    if not _GLOBAL:
+        return "nothing"
+    try:
+        _GLOBAL[0].spend(_release("a"))
+    except RuntimeError as error:
+        return type(error).__name__
+    return "spent"
+
+
+@every
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_copies_and_pickles__are_refused(life, way):
+    """So is an argument of a process that is spawned: it is pickled."""
+    with pytest.raises(TypeError, match=r"cannot be copied|would report twice"):
+        way(life.make())
+
+
+# -- one state, several lives ----------------------------------------------------------------------
+
+
+@every
+def test_state_dict__is_resumed_once_and_the_creator_retires(life, tmp_path):
+    session = life.begun()
+    state = session.subject.state_dict()
+    heir = life.make()
+    heir.load_state_dict(state)
+    with pytest.raises(StateInUse):
+        life.make().load_state_dict(state)
+    assert_refused(life, session, tmp_path)
+    resumed = life.like(session, heir)
+    life.goes_on(resumed)
+    with pytest.raises(ValueError, match=r"older|another"):
+        heir.load_state_dict(state)
+    with pytest.raises(StateInUse):
+        life.make().load_state_dict(state)
+    del heir, resumed  # also when nobody is left who could act
+    gc.collect()
+    with pytest.raises(StateInUse):
+        life.make().load_state_dict(state)
+
+
+@every
+def test_state_dict__is_void_once_its_creator_has_gone_on(life):
+    session = life.begun()
+    state = session.subject.state_dict()
+    life.goes_on(session)
+    with pytest.raises(StateInUse, match="older"):
+        life.make().load_state_dict(state)
+    with pytest.raises(ValueError, match="older"):
+        session.subject.load_state_dict(state)
+    later = session.subject.state_dict()
+    del session
+    gc.collect()
+    with pytest.raises(StateInUse, match="older"):
+        life.make().load_state_dict(state)
+    life.make().load_state_dict(later)
+
+
+@every
+def test_file__is_loaded_once_and_the_creator_retires(life, tmp_path):
+    session = life.begun()
+    path = tmp_path / "state"
+    session.subject.save(path)
+    resumed = life.like(session, life.loaded(session, path))
+    assert_refused(life, session, tmp_path)
+    with pytest.raises(SecondCopy):  # an older save
+        session.subject.save(path)
+    with pytest.raises(StateInUse):
+        life.loaded(session, path)
+    before = content(resumed.subject)
+    life.goes_on(resumed)
+    assert content(resumed.subject) != before
+    if not isinstance(resumed.subject, Ledger):  # its file has every booking
+        with pytest.raises(StateInUse):
+            life.loaded(session, path)
+    resumed.subject.save(path)
+    newest = life.loaded(session, path)
+    assert content(newest) == content(resumed.subject)
+
+
+@every
+def test_file__is_marked_before_its_owner_goes_on(life, tmp_path):
+    """Two owners in sequence, with nothing saved between: the second finds no noise of the first.
+
+    A ledger books in its file; a bandit discards its open window; others are refused.
+    """
+    session = life.begun()
+    path = tmp_path / "state"
+    session.subject.save(path)
+    before = content(session.subject)
+    life.goes_on(session)
+    subject = session.subject
+    if type(subject).__name__ in ("LinearBandit",) and getattr(subject, "visits", None) is None:
+        noise = _sums(subject)
+        del session, subject
+        gc.collect()
+        heir = type(life.make()).load(path)
+        assert not noise & _sums(heir)
+    elif isinstance(subject, Ledger):
+        booked = subject.releases
+        del session, subject
+        gc.collect()
+        assert Ledger.load(path).releases == booked
+    else:
+        kind = type(subject)
+        given = GIVEN.get(life.name, lambda made: {})(subject)
+        assert content(subject) != before
+        del session, subject
+        gc.collect()
+        with pytest.raises(StateInUse, match="without saving"):
+            kind.load(path, **given)
+
+
+def _sums(bandit: Any) -> set[float]:
+    """The numbers of an open noisy sum."""
+    total = getattr(bandit.window, "total", None)
+    return set() if total is None else set(total.value.tolist())
+
+
+@every
+def test_file__that_was_only_looked_at_can_be_resumed(life, tmp_path):
+    session = life.begun()
+    path = tmp_path / "state"
+    session.subject.save(path)
+    given = GIVEN.get(life.name, lambda made: {})(session.subject)
+    seen = read_saved(path, **given).item
+    assert_refused(life, life.like(session, seen), tmp_path)
+    before = content(session.subject)
+    life.goes_on(session)  # its owner does not mind
+    assert content(session.subject) != before
+
+
+@every
+def test_file__a_second_name_leaves_one_that_may_be_resumed(life, tmp_path):
+    session = life.begun()
+    session.subject.save(tmp_path / "first")
+    session.subject.save(tmp_path / "second")
+    given = GIVEN.get(life.name, lambda made: {})(session.subject)
+    kind = type(session.subject)
+    del session
+    gc.collect()
+    if kind.__name__ != "LinearBandit":
+        with pytest.raises(StateInUse, match="without saving"):
+            kind.load(tmp_path / "first", **given)
+    kind.load(tmp_path / "second", **given)
+
+
+def test_file__an_older_copy_that_was_put_back_is_refused(tmp_path):
+    path = tmp_path / "ledger"
+    ledger = Ledger(Budget(1.0, 1e-6))
+    ledger.save(path)
+    empty = path.read_bytes()
+    ledger.spend(_release("a"))
+    path.write_bytes(empty)
+    with pytest.raises(StateInUse):  # it was written by a hand that the ledger does not know
+        ledger.spend(_release("b"))
+    del ledger
+    gc.collect()
+    with pytest.raises(StateInUse, match="older"):
+        Ledger.load(path)
+
+
+def test_ledgers__three_of_one_file_are_one(tmp_path):
+    path = tmp_path / "ledger"
+    Ledger(Budget(1.0, 1e-6)).save(path)
+    gc.collect()
+    one = Ledger.load(path)
+    for _ in range(2):
+        with pytest.raises(StateInUse):
+            Ledger.load(path)
+    one.spend(_release("a"))
+    del one
+    gc.collect()
+    assert [release.what for release in Ledger.load(path).releases] == ["a"]
+
+
+# -- nested calls ----------------------------------------------------------------------------------
+
+
+@contextmanager
+def injected(line: int, work: Callable[[], None]) -> Iterator[list[int]]:
+    """Run `work` before a line of the library, once, in the middle of a call; counts the lines."""
+    count = [0]
+
+    def local(frame: Any, event: str, _: Any) -> Any:
+        if event == "line":
+            count[0] += 1
+            if count[0] == line:
+                sys.settrace(None)
+                work()
+                sys.settrace(called)
+        return local
+
+    def called(frame: Any, event: str, _: Any) -> Any:
+        return local if frame.f_code.co_filename.startswith(LIBRARY) else None
+
+    before = sys.gettrace()
+    sys.settrace(called)
+    try:
+        yield count
+    finally:
+        sys.settrace(before)
+
+
+@every
+def test_nested__a_call_inside_a_call_is_refused_or_comes_before_it(life, monkeypatch):
+    """At some thirty lines: what it leads to is one of three undisturbed orders."""
+    monkeypatch.setattr(secrets, "token_bytes", lambda n: bytes(range(n)))
+    monkeypatch.setattr(secrets, "token_hex", lambda n: "0" * 2 * n)
+    acts = life.acts()
+    outer, *rest = acts[len(acts) // 2 :]
+    inner = rest[0] if rest else outer
+
+    def order(*steps: Callable[[Session], None]) -> bytes | None:
+        session = life.begun()
+        try:
+            for step in steps:
+                step(session)
+        except (KeyError, ValueError):
+            return None  # not in that order
+        return content(session.subject)
+
+    alone, after, before = order(outer), order(outer, inner), order(inner, outer)
+    line, lines, refused = 1, 2, 0
+    while line <= lines:
+        session = life.begun()
+        ran: list[Any] = []
+
+        def again(session: Session = session, ran: list[Any] = ran) -> None:
+            try:
+                inner(session)
+                ran.append(None)
+            except (SecondCopy, KeyError, ValueError) as error:
+                ran.append(type(error))
+
+        with injected(line, again) as count:
+            outer(session)
+        lines = max(lines, count[0])
+        allowed = {after, before} if ran == [None] else {alone}
+        assert content(session.subject) in allowed, f"line {line} of {lines}"
+        refused += ran == [SecondCopy]
+        line += max(1, lines // 30)
+    assert refused > 0
+
+
+# -- devices ---------------------------------------------------------------------------------------
+
+
+def device(**more: Any) -> Device:
+    policy = PublicPolicy.start(2, 1.0)
+    return Device(policy, epsilon=1.0, seed=0, noise=SeededNoise(0), **more)
+
+
+def test_device__a_fork_and_a_nested_call_send_nothing():
+    one = device()
+    decision = one.decide(np.eye(2))
+    said = in_a_fork(lambda: one.report(decision, 0.5))  # type: ignore[arg-type, return-value]
+    assert said.startswith("SecondCopy")
+    sent = []
+    for line in range(1, 40):
+        one = device()
+        decision = one.decide(np.eye(2))
+        inner: list[Any] = []
+
+        def nested(one: Device = one, decision: Any = decision, inner: list[Any] = inner) -> None:
+            with suppress(SecondCopy, ValueError):
+                inner.append(one.report(decision, 0.5))
+
+        with suppress(ValueError), injected(line, nested):
+            inner.append(one.report(decision, 0.5))
+        sent.append(len(inner))
+        assert one.sent == 1
+    assert set(sent) == {1}
+
+
+def test_device__a_memory_restarts_one_device():
+    one = device()
+    memory = one.memory()
+    policy = PublicPolicy.start(2, 1.0)
+    Device(policy, **memory, noise=SeededNoise(1))
+    with pytest.raises(StateInUse):
+        Device(policy, **memory, noise=SeededNoise(1))
+    with pytest.raises(SecondCopy):
+        one.report(one.decide(np.eye(2)), 0.5)
+
+
+def test_server__a_fork_is_refused():
+    server = LocalServer(2, 1.0, seed=0)
+    sender = device()
+    report = sender.report(sender.decide(np.eye(2)), 0.5)
+    assert in_a_fork(lambda: server.take(report)).startswith("SecondCopy")  # type: ignore[arg-type, return-value]
+    assert in_a_fork(server.close).startswith("SecondCopy")  # type: ignore[arg-type]
+    assert server.take(report)
