@@ -35,9 +35,9 @@ def open_without_gram_noise(self, belief, size, noise, share=None):
     window = opened(self, belief, size, noise, share)
     n = len(belief.mean)
     first, second, _ = upper_triangle(n + 2)
-    value = np.array(window.total.value)
+    value = np.array(window.total._value)
     value[: len(first)][(first < n) & (second < n)] = 0.0
-    window.total.value = value
+    window.total._value = value
     return window
 
 

@@ -1,6 +1,7 @@
 """Checks at the edge. Messages say what was expected and what to do; they never quote data."""
 
 import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -153,16 +154,23 @@ def in_unit_ball(rows: Array, bound: float, *, norm: str = "l2") -> Array:
 
 
 def number(name: str, value: Any) -> float:
-    """One number of a person as a float: unlike `real`, it quotes nothing.
+    """One number of a person's as a float; the message does not quote it.
 
-    >>> number("reward", "secret")
+    Neither text nor a complex number is one, whatever `float` would make of it.
+
+    >>> number("reward", np.int8(1)), number("reward", np.array(0.5))
+    (1.0, 0.5)
+    >>> number("reward", np.complex128(0.5 + 9j))
     Traceback (most recent call last):
     ValueError: reward must be a number
     """
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name} must be a number") from None
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value[()]
+    real_kind = not isinstance(value, np.generic) or value.dtype.kind in "biuf"
+    if real_kind and not isinstance(value, (str, bytes, complex)) and np.shape(value) == ():
+        with suppress(TypeError, ValueError, OverflowError):
+            return float(value)
+    raise ValueError(f"{name} must be a number")
 
 
 def number_within(
@@ -178,11 +186,16 @@ def number_within(
 
 
 def numbers(name: str, value: ArrayLike) -> Array:
-    """`value` as a float64 array."""
+    """`value` as a float64 array: before any bound is looked at, because integers overflow."""
     try:
         array = np.asarray(value)
-        if array.dtype.kind in "biufO":
-            return np.asarray(array, dtype=np.float64)
+        kind = array.dtype.kind
+        if kind in "biuf":
+            with np.errstate(over="ignore"):  # longer floats become infinite
+                return np.asarray(array, dtype=np.float64)
+        if kind == "O":
+            found = [each if type(each) is float else number(name, each) for each in array.flat]
+            return np.array(found, dtype=np.float64).reshape(array.shape)
         raise TypeError
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{name} must be numbers, but they do not convert to floats") from None

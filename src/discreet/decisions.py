@@ -13,6 +13,16 @@ from discreet.state import Stateful, damaged, register
 
 Indices = NDArray[np.intp]
 REFUSED = -1  # the action of a person whose features could not be used
+FLOAT = np.dtype(np.float64)
+
+
+def is_row(row: object, dim: int) -> bool:
+    """Whether this is a row as learners make them.
+
+    Floats, before any bound is looked at: squares of small integers overflow, and what overflows
+    is within any bound.
+    """
+    return type(row) is np.ndarray and row.dtype == FLOAT and row.shape == (dim,)
 
 
 class Policy(Protocol):
@@ -141,6 +151,17 @@ class Decisions:
 
     def __iter__(self) -> Iterator[Decision]:
         return (self[i] for i in range(len(self)))
+
+    def is_sound(self, dim: int) -> bool:
+        """Whether these are arrays as `decide_many` makes them: hand-made ones may be anything."""
+        n = len(self.action)
+        integers = (np.asarray(self.round), np.asarray(self.action))
+        return (
+            all(each.shape == (n,) and each.dtype.kind == "i" for each in integers)
+            and type(self.rows) is np.ndarray
+            and self.rows.dtype == FLOAT
+            and self.rows.shape == (n, dim)
+        )
 
     @cached_property
     def probability(self) -> Array:  # (n,)
@@ -276,7 +297,7 @@ class Rounds(Stateful):
         """Refuse what this learner did not decide."""
         if type(decision) is not self._decision or decision.learner != self._run:
             raise ValueError("expected a decision that this learner made")
-        if not 0 <= decision.round < self.rounds:
+        if type(decision.round) is not int or not 0 <= decision.round < self.rounds:
             raise ValueError("this learner never made that decision; was an old state loaded?")
 
     def _assert_first(self, t: int) -> None:

@@ -61,7 +61,7 @@ def test_continual__four_sums_show_the_whole_change(name):
 def test_linear_bandit__near_is_the_move_over_the_sensitivity():
     learner = joint_bandit(ATTACKS["linear bandit"].claim, noise_of(0, 0))
     learner.decide(E1)
-    view = learner.window.transform
+    view = learner._window.transform
     opposite = np.linalg.norm(canary_term(view, 1.0) - canary_term(view, -1.0)) / SENSITIVITY
     assert opposite == pytest.approx(ATTACKS["linear bandit"].attainable, abs=0.005)
     moved = math.sqrt(2) * np.linalg.norm(canary_term(view, 1.0)) / SENSITIVITY

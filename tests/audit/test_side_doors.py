@@ -235,7 +235,7 @@ def test_learn__the_window_of_the_bandit_does_clip():
     learner = LinearBandit(2, 60, 30.0, seed=0, noise=SeededNoise(0))
     for _ in range(30):
         learner.learn(learner.decide([[0.6, 0.8]]), 0.5)
-    view = learner.window.transform
+    view = learner._window.transform
     assert view.clip < 0.5 * view.residual_bound  # else no residual would be beyond it
 
 

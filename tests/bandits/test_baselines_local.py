@@ -62,7 +62,7 @@ def test_baselines__the_promise_is_that_of_the_channel(kind, k):
     promise = bandit.guarantee
     assert (promise.trust, promise.epsilon, promise.delta) == ("local", 2.0, 0.0)
     assert promise.epsilon_at(0.0) == pytest.approx(2.0)
-    assert bandit.window.vectors.report_epsilon * k == pytest.approx(2.0)
+    assert bandit._window.vectors.report_epsilon * k == pytest.approx(2.0)
 
 
 class Watched:
@@ -83,7 +83,7 @@ def opened(kind, theta=None, epsilon=4.0):
     bandit = make(kind, epsilon=epsilon)
     bandit.turn()
     if theta is not None:
-        bandit.window.theta = theta
+        bandit._window.theta = theta
     return bandit
 
 
@@ -91,10 +91,10 @@ def opened(kind, theta=None, epsilon=4.0):
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_baselines__what_enters_the_channel_has_norm_at_most_one_and_reaches_it(kind, length):
     bandit = opened(kind, np.array([length, 0.0, 0.0]))
-    bandit.window.vectors = Watched(bandit.window.vectors)
+    bandit._window.vectors = Watched(bandit._window.vectors)
     rows = np.repeat([[1.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], 4, axis=0)
     bandit.window.fold(rows, np.tile([1.0, 1.0, -1.0, -1.0], 3))
-    assert 0.99 < bandit.window.vectors.longest <= 1.0  # without clipping
+    assert 0.99 < bandit._window.vectors.longest <= 1.0  # without clipping
 
 
 def test_baselines__without_privacy_linucb_solves_the_normal_equations():

@@ -60,7 +60,7 @@ def test_feature_map__block_of_names_the_action_of_each_weight():
 def test_blocks__cost_nothing_and_change_nothing_of_what_is_released():
     plain, apart = (played(40, blocks=labels)[0] for labels in (None, PHI.block_of))
     assert plain.guarantee.releases == apart.guarantee.releases
-    assert np.array_equal(plain.window.total.value, apart.window.total.value)
+    assert np.array_equal(plain._window.total._value, apart._window.total._value)
 
 
 def test_blocks__without_noise_the_first_release_teaches_the_same():
@@ -77,7 +77,7 @@ def test_blocks__products_across_them_are_0_in_the_belief():
     bandit, _ = played(3000, blocks=PHI.block_of)
     label = np.array(PHI.block_of)
     across = label[:, None] != label
-    M = bandit.window.transform.whitening[: PHI.dim, : PHI.dim]
+    M = bandit._window.transform.whitening[: PHI.dim, : PHI.dim]
     assert (M[across] == 0).all()
     assert (bandit.belief.proof[: PHI.dim, : PHI.dim][across] == 0).all()
 
@@ -96,7 +96,7 @@ def test_blocks__a_row_across_blocks_is_as_private_as_any():
     for labels in (None, PHI.block_of):
         bandit = LinearBandit(PHI.dim, seed=0, noise=SeededNoise(0), blocks=labels)
         bandit.learn_many(bandit.decide_many(rows), np.linspace(-1, 1, 20))
-        values.append(bandit.window.total.value)
+        values.append(bandit._window.total._value)
     assert np.array_equal(*values)
 
 

@@ -232,7 +232,7 @@ def test_guarantee__contributions_multiply_the_noise():
         mu = gaussian_mu(3.0, 1e-6)
         assert release.scale == pytest.approx(k * SENSITIVITY / mu)
         # And the noise that is really there: the sum before any reward.
-        noise = bandit.window.total.value
+        noise = bandit._window.total._value
         assert np.array_equal(noise, SeededNoise(2).gaussian(release.scale, len(noise)))
     assert scales[1] == pytest.approx(3 * scales[0])
 
@@ -241,13 +241,13 @@ def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_distrib
     values, bandit = [], make(epsilon=1.0)
     while len(values) < 20:
         bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
-        values.append(bandit.window.total.value.copy())
+        values.append(bandit._window.total._value.copy())
         scale = bandit.guarantee.releases[-1].scale
     more = []
     for seed in range(150):
         other = make(epsilon=1.0, noise=SeededNoise(100 + seed))
         other.decide(np.zeros((1, D)))
-        more.append(other.window.total.value)
+        more.append(other._window.total._value)
     assert len({each[0] for each in values}) == 20
     assert_distribution(np.concatenate(values + more), norm(scale=scale).cdf)
 
@@ -388,7 +388,7 @@ for t in range(300):
     bandit.learn(decision, 0.1 * (-1) ** t)
     if t == 130:
         assert bandit.rounds_until_release > 3
-        print(json.dumps([bandit.theta.tolist(), bandit.window.total.value.tolist()]))
+        print(json.dumps([bandit.theta.tolist(), bandit._window.total._value.tolist()]))
         json.dump(decision.to_dict(), open("record.json", "w"))
         sys.stdout.flush()
         bandit.save("state.npz")
@@ -403,7 +403,7 @@ for t in range(300):
     resumed = LinearBandit.load(tmp_path / "state.npz")
     assert resumed.rounds == 131
     assert resumed.theta.tolist() == theta
-    assert not np.isin(resumed.window.total.value, total).any()
+    assert not np.isin(resumed._window.total._value, total).any()
     with pytest.raises(ValueError, match="expected a decision that this learner made"):
         resumed.decision(json.loads((tmp_path / "record.json").read_text()))
     play(resumed, X[131:])
@@ -531,7 +531,7 @@ LIMITS = [(-1.0, 1.0), (0.0, 1.0), (-1.0, 0.0), (0.5, 1.0)]
 
 
 def claim(window):
-    """In steps: what was derived in `DescentWindow.sensitivity`."""
+    """In steps: what was derived in `Descent.sensitivity`."""
     rho = window.limits[1] - window.limits[0]
     return max(2 * rho, math.sqrt(2) * (rho + 2 / (window.size * window.step))) * window.step
 
@@ -569,7 +569,7 @@ def test_sgd__a_row_replaced_moved_removed_or_added_moves_the_average_within_the
 
     base, window = run(rows, y), descent(size, epsilon=epsilon, start=start, limits=limits)
     limit = claim(window)
-    assert window.sensitivity == pytest.approx(limit)
+    assert window.total.sensitivity == pytest.approx(limit)
     low, high = limits
     for i in {0, n // 2, n - 1}:
         for phi, reward in ((-u, high), (u, low), (-rows[i], y[i]), (rows[i], low), (0 * u, low)):
@@ -646,7 +646,8 @@ def test_sgd__releases_the_average_with_the_claimed_noise():
     rows = contexts(64, 1, dim=2000)[:, 0]
     window = descent(64, dim=2000)
     expected = average(window, rows, rng.uniform(-1, 1, 64))
-    belief, (release,) = window.close(Descent(2000, Budget(1.0, 1e-6), (-1.0, 1.0)).prior)
+    (release,) = window.opening
+    belief, _ = window.close(Descent(2000, Budget(1.0, 1e-6), (-1.0, 1.0)).prior)
     errors = belief.mean - expected
     assert errors.std() == pytest.approx(release.scale, rel=0.12)  # 7 deviations of 2,000
     assert release.scale == pytest.approx(release.sensitivity / gaussian_mu(1.0, 1e-6))

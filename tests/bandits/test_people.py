@@ -31,7 +31,7 @@ def contexts(n, seed=0):
 
 def sums(bandit):
     """The open sum without its noise: needs epsilon=inf."""
-    return bandit.window.total.value.copy()
+    return bandit._window.total._value.copy()
 
 
 def play(bandit, n, people=7, seed=0):

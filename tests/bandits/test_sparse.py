@@ -139,7 +139,7 @@ def test_every_round__without_privacy_is_the_papers_algorithm(link):
 def test_gap__admits_arms_near_the_best_forced_estimate_only():
     bandit = SparseBandit(3, 2, 100, math.inf, forced=2, gap=0.4, seed=0)
     bandit._first = np.array([[0.5, 0.0], [0.35, 0.0], [0.1, 0.0]])
-    bandit._arms.theta = np.array([[0.1, 0.0], [0.3, 0.0], [0.9, 0.0]])
+    bandit._arms._theta = np.array([[0.1, 0.0], [0.3, 0.0], [0.9, 0.0]])
     assert bandit._best(np.array([1.0, 0.0])) == [1]
     bandit.gap = None
     assert bandit._best(np.array([1.0, 0.0])) == [2]
@@ -148,7 +148,7 @@ def test_gap__admits_arms_near_the_best_forced_estimate_only():
 def test_decide__ties_are_broken_by_coins_with_the_true_probability():
     bandit = SparseBandit(4, 2, 100, 1.0, forced=1, seed=0)
     bandit._commit(rounds=100, _advanced=100)
-    bandit._arms.theta = np.array([[0.5, 0.0], [0.5, 0.0], [0.1, 0.0], [0.5, 0.0]])
+    bandit._arms._theta = np.array([[0.5, 0.0], [0.5, 0.0], [0.1, 0.0], [0.5, 0.0]])
     seen = [bandit.decide(np.array([1.0, 0.0])) for _ in range(3000)]
     assert {d.probability for d in seen} == {1 / 3}
     counts = np.bincount([d.action for d in seen], minlength=4)
@@ -469,7 +469,7 @@ def test_state__goes_on_to_the_same_future(method, link, tmp_path):
         wrong.load_state_dict(old)
     fresh = SparseBandit(3, 12, 300, 3.0, noise=SeededNoise(9), **make)
     inner = old["state"]["_arms"]["of"]
-    del inner["theta" if method == "windows" else "_each"]
+    del inner["_theta" if method == "windows" else "_each"]
     with pytest.raises(ValueError, match="damaged"):
         fresh.load_state_dict(old)
     assert fresh.rounds == 0

@@ -133,7 +133,8 @@ def test_release__the_belief_is_that_of_a_learner_without_holdout():
     rows, rewards = X[:, 0], np.random.default_rng(0).random(len(X))
     for bandit in (one, other):
         bandit.turn()
-        bandit.window.fold(rows, rewards)
+        held = () if bandit.holdout is None else (bandit.held_out(np.arange(len(X))),)
+        bandit.window.fold(rows, rewards, *held)
         bandit.advance(len(X))
         bandit.turn()
     assert one.theta == pytest.approx(other.theta)
@@ -148,9 +149,9 @@ def test_sensitivity__a_held_out_row_replaced_gone_or_new(held, visits):
     for which, reward in zip(held, (1.0, -1.0), strict=True):
         bandit = make(epsilon=math.inf, reward_range=(-1.0, 1.0), **person)
         bandit.turn()
-        before = bandit.window.total.value.copy()
+        before = bandit._window.total._value.copy()
         bandit.window.fold(np.eye(DIM)[:1], np.array([reward]), np.array([which]))
-        terms.append(bandit.window.total.value - before)
+        terms.append(bandit._window.total._value - before)
     moved = np.linalg.norm(terms[0] - terms[1])
     gone = max(np.linalg.norm(term) for term in terms)
     bound = HELD_SENSITIVITY if visits is None else HELD_SHARED_SENSITIVITY

@@ -336,13 +336,17 @@ def test_window__publishes_number_and_sum_of_rewards_in_the_users_units():
     rows = np.random.default_rng(0).standard_normal((7, 2, 3))
     rewards = np.random.default_rng(1).uniform(-2, 5, 7)
     bandit.learn_many(bandit.decide_many(rows), rewards)
-    found = bandit.window.published()
+    bandit.advance(bandit.rounds_until_release)
+    bandit.turn()
+    found = bandit.totals[0].published()
     assert found["count"] == 7
     assert found["sum"] == pytest.approx(rewards.sum(), abs=1e-12)
     private = LinearBandit(3, epsilon=1.0, noise=SeededNoise(0), reward_range=(-2.0, 5.0))
     private.decide(rows[0])
-    noise = private.window.total.release.scale / VALUE  # of the count; of the sum 5 times that
-    assert 0 < abs(private.window.published()["count"]) < 8 * noise
+    noise = private._window.total.release.scale / VALUE  # of the count; of the sum 5 times that
+    private.advance(private.rounds_until_release)
+    private.turn()
+    assert 0 < abs(private.totals[0].published()["count"]) < 8 * noise
 
 
 @pytest.mark.parametrize("contributions", [1, 3])
@@ -378,7 +382,7 @@ def test_window__rows_added_one_by_one_or_together_give_the_same_sum():
         else:
             for decision, reward in zip(chosen, rewards, strict=True):
                 bandit.learn(decision, reward)
-        values.append(bandit.window.total.value)
+        values.append(bandit._window.total._value)
     assert np.allclose(*values, atol=1e-12)
 
 
@@ -803,7 +807,7 @@ def test_bandit__a_theta_that_others_drove_up_makes_nobodys_sum_overflow(name):
         bandit.learn_many(chosen, (chosen.rows[:, 0] > 0) * 1.0)
     bandit.learn(bandit.decide([[1.0, 0.0]]), 0.0)
     bandit.learn_many(bandit.decide_many(np.tile([[[1.0, 0.0]]], (3, 1, 1))), np.zeros(3))
-    assert np.isfinite(bandit.window.total.value).all()
+    assert np.isfinite(bandit._window.total._value).all()
     assert np.linalg.norm(bandit._belief.mean) <= LONGEST
 
 

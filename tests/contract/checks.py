@@ -217,10 +217,10 @@ def watched() -> Iterator[Released]:
         if not inside[0] and id(self) not in seen:
             seen.add(id(self))
             seen.kept.append(self)
-        return self.__dict__["value"]
+        return self.__dict__["_value"]
 
     def written(self: Any, new: Any) -> None:
-        self.__dict__["value"] = new
+        self.__dict__["_value"] = new
 
     def within(kept: Any) -> Any:
         def call(self: Any, *args: Any, **more: Any) -> Any:
@@ -242,7 +242,7 @@ def watched() -> Iterator[Released]:
             finally:
                 inside[0] = False
             for old in seen.kept:
-                mine, its = total.__dict__["value"], old.__dict__["value"]
+                mine, its = total.__dict__["_value"], old.__dict__["_value"]
                 if old.release.scope == total.release.scope and np.array_equal(mine, its):
                     seen.add(id(total))
             seen.kept.append(total)
@@ -255,8 +255,8 @@ def watched() -> Iterator[Released]:
             stack.enter_context(replaced(NoisySum, name, within))
         NoisySum._decoded = staticmethod(restoring(NoisySum._decoded))  # type: ignore
         stack.callback(delattr, NoisySum, "_decoded")
-        NoisySum.value = property(read, written)  # type: ignore[assignment]
-        stack.callback(delattr, NoisySum, "value")
+        NoisySum._value = property(read, written)  # type: ignore[assignment]
+        stack.callback(delattr, NoisySum, "_value")
         yield seen
 
 

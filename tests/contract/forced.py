@@ -216,13 +216,13 @@ def deaf() -> Iterator[Transcript]:
         change(mechanisms, "select", selecting)
 
         def noisy_sum(kept: Any) -> Any:
-            def add(self: Any, term: Any) -> None:
+            def plus(self: Any, term: Any) -> Any:
                 heard.add(self, "gaussian", term, self.release.scale)
-                kept(self, heard.stand_in(term))
+                return kept(self, heard.stand_in(term))
 
-            return add
+            return plus
 
-        change(NoisySum, "add", noisy_sum)
+        change(NoisySum, "_plus", noisy_sum)
 
         def running(kept: Any) -> Any:
             return lambda self, x: kept(self, heard.stand_in(x))

@@ -115,7 +115,7 @@ class Entry:
 
 
 def flat(state: Any, name: str = "") -> dict[str, Any]:
-    """A tree of values as one dict: `window.theta`, `_each.0.theta`, ..."""
+    """A tree of values as one dict: `_window.theta`, `_each.0.theta`, ..."""
     if isinstance(state, dict) and "@" in state:
         return flat(state["of"], name)
     if not isinstance(state, (dict, list)):
@@ -541,7 +541,7 @@ class Relayed(Served):
 
 # -- the table ------------------------------------------------------------------------------------
 
-STOLEN = ("window.theta", "window.average")  # the open window of gradient steps
+STOLEN = ("_window.theta", "_window.average")  # the open window of gradient steps
 HASHES = ("visitors._key", "visitors._seen")  # of people whose reward has counted
 
 

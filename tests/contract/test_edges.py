@@ -67,7 +67,7 @@ def test_window__fold_from_several_threads_counts_every_row():
 
     def fold(row):
         for _ in range(3000):
-            bandit.window.fold_one(row, 0.5)
+            bandit._window.fold_one(row, 0.5)
 
     threads = [threading.Thread(target=fold, args=(row,)) for row in rows]
     for thread in threads:
@@ -78,8 +78,8 @@ def test_window__fold_from_several_threads_counts_every_row():
     alone.turn()
     for row in rows:
         for _ in range(3000):
-            alone.window.fold_one(row, 0.5)
-    np.testing.assert_allclose(bandit.window.total.value, alone.window.total.value)
+            alone._window.fold_one(row, 0.5)
+    np.testing.assert_allclose(bandit._window.total._value, alone._window.total._value)
 
 
 def test_doubling__a_resumed_learner_takes_feedback_of_decisions_from_before():
@@ -112,11 +112,18 @@ def test_gradient_window__what_bounds_a_row_never_comes_from_a_state():
     bandit = make()
     bandit.learn(bandit.decide(np.eye(3)), 0.5)
     state = bandit.state_dict()
-    assert not {"limits", "step", "budget"} & set(state["state"]["window"]["of"])
+    assert not {"limits", "step", "budget"} & set(state["state"]["_window"]["of"])
+    quiet = bandit.state_dict()
+    quiet["state"]["_window"]["of"]["total"]["of"]["sensitivity"] /= 2
+    with pytest.raises(ValueError, match="damaged"):
+        make().load_state_dict(quiet)
     harmed = bandit.state_dict()
     resumed = make()
     resumed.load_state_dict(state)
-    assert resumed.window.sensitivity == bandit.window.sensitivity
+    assert (resumed._window.step, resumed._window.limits) == (
+        bandit._window.step,
+        bandit._window.limits,
+    )
     harmed["state"]["_estimator"]["of"]["limits"] = {"@": "tuple", "of": [0.0, 0.01]}
     with pytest.raises(ValueError, match="damaged"):
         make().load_state_dict(harmed)

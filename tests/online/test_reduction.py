@@ -78,17 +78,26 @@ def test_reduction__a_loss_is_reported_once():
     assert len(bandit.told) == 1
 
 
-def test_reduction__a_loss_is_spent_even_if_the_bandit_fails():
-    """Trying again would send a second report of the same loss."""
+def test_reduction__a_bandit_that_fails_is_told_the_same_report_again():
+    """A second report of the same loss would cost a second time."""
 
     class Broken(Recorder):
-        def learn(self, choice, loss):
-            raise RuntimeError
+        failures = 3
 
+        def learn(self, choice, loss):
+            told.append(loss)
+            if len(told) <= self.failures:
+                raise RuntimeError
+
+    told = []
     learner = PrivateReduction(Broken(), 1.0, noise=SeededNoise(0))
     d = learner.decide()
-    with pytest.raises(RuntimeError):
-        learner.learn(d, 0.5)
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            learner.learn(d, 0.5)
+    assert learner.learn(d, 0.5)
+    assert len(told) == 4
+    assert len(set(told)) == 1
     with pytest.raises(ValueError, match="has had its loss"):
         learner.learn(d, 0.5)
 

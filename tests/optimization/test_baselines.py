@@ -47,7 +47,7 @@ def test_batch__replacing_a_row_moves_the_first_mean_by_the_stated_sensitivity(k
             at.append(of._mean_of(terms, *rest)) or at[-1]
         )
         learner.fit(X, y)
-        means.append(seen[0].value)
+        means.append(seen[0])
     (release, *_) = learner.guarantee.releases
     moved = np.linalg.norm(means[0] - means[1])
     assert 0.4 * release.sensitivity <= moved <= release.sensitivity

@@ -25,24 +25,24 @@ def test_noisy_sum__holds_gaussian_noise_of_scale_sensitivity_over_mu(
     total = NoisySum(4000, sensitivity=sensitivity, mu=mu, noise=SeededNoise(1))
     assert total.release.scale == sensitivity / mu
     assert total.release.mu == pytest.approx(mu)
-    assert_distribution(total.value, stats.norm(scale=sensitivity / mu).cdf)
+    assert_distribution(total._value, stats.norm(scale=sensitivity / mu).cdf)
 
 
 def test_noisy_sum__secure_noise_has_the_same_distribution(assert_distribution):
     total = NoisySum(6000, sensitivity=2.0, mu=0.5, noise=SecureNoise())
-    assert_distribution(total.value, stats.norm(scale=4.0).cdf)
+    assert_distribution(total._value, stats.norm(scale=4.0).cdf)
 
 
 def test_noisy_sum__the_noise_does_not_depend_on_the_terms_and_is_drawn_once():
     terms = np.random.default_rng(0).uniform(-1, 1, (50, 7))
     total = NoisySum(7, sensitivity=2.0, mu=0.5, noise=SeededNoise(3))
-    noise = total.value.copy()
+    noise = total._value.copy()
     for term in terms:
         total.add(term)
-    assert np.allclose(total.value - noise, terms.sum(axis=0), atol=1e-12)
+    assert np.allclose(total._value - noise, terms.sum(axis=0), atol=1e-12)
     again = NoisySum(7, sensitivity=2.0, mu=0.5, noise=SeededNoise(3))
     again.add(terms.sum(axis=0))
-    assert np.allclose(again.value, total.value)
+    assert np.allclose(again._value, total._value)
 
 
 def test_noisy_sum__does_not_keep_or_change_what_is_added():
@@ -50,7 +50,7 @@ def test_noisy_sum__does_not_keep_or_change_what_is_added():
     total.add(term)
     term[:] = 9
     total.add(np.ones(2))
-    assert total.value.tolist() == [2.0, 3.0]
+    assert total._value.tolist() == [2.0, 3.0]
     assert term.tolist() == [9.0, 9.0]
 
 
@@ -59,7 +59,7 @@ def test_noisy_sum__no_privacy_is_the_plain_sum_and_says_so():
     total = NoisySum(3, sensitivity=2.0, mu=math.inf, noise=Forbidden(0))
     ledger.spend(total.release)
     total.add(np.arange(3.0))
-    assert total.value.tolist() == [0.0, 1.0, 2.0]
+    assert total._value.tolist() == [0.0, 1.0, 2.0]
     assert total.release.mu == math.inf
     assert total.release.scale == 0
     assert "NO PRIVACY" in ledger.guarantee().statement()
@@ -73,20 +73,20 @@ def test_noisy_sum__every_value_lies_on_the_lattice_under_secure_noise(seed, ste
     assert math.log2(spacing) % 1 == 0
     for _ in range(steps):
         total.add(rng.standard_cauchy(3))
-        assert (total.value % spacing == 0).all()
+        assert (total._value % spacing == 0).all()
 
 
 def test_noisy_sum__large_sums_stay_exact_on_the_lattice():
     # 2^26 terms of norm 1 are promised: the last bit still counts there.
     total = NoisySum(1, sensitivity=2.0, mu=0.3, noise=SecureNoise())
-    noise = float(total.value[0])
+    noise = float(total._value[0])
     for _ in range(4):
         total.add(np.array([2.0**24]))
-        before = float(total.value[0])
+        before = float(total._value[0])
         total.add(np.array([total._spacing]))
-        assert total.value[0] - before == total._spacing
+        assert total._value[0] - before == total._spacing
         total.add(np.array([-total._spacing]))
-    assert total.value[0] - 2.0**26 == noise
+    assert total._value[0] - 2.0**26 == noise
 
 
 @pytest.mark.parametrize("contributions", [1, 3])
@@ -105,10 +105,10 @@ def test_noisy_sum__rounding_grows_the_sensitivity_by_one_spacing_for_each_call(
     moved = np.zeros(dim)
     for _ in range(contributions):
         one, other = decode(encode(total)), decode(encode(total))
-        one.value = other.value = np.zeros(dim)
+        one._value = other._value = np.zeros(dim)
         one.add(np.full(dim, 1.5 * edge))
         other.add(np.full(dim, 0.5 * edge))
-        moved += one.value - other.value
+        moved += one._value - other._value
     assert np.linalg.norm(moved) == pytest.approx(rounding / math.sqrt(2))
 
 
@@ -126,15 +126,15 @@ def test_noisy_sum__its_state_draws_nothing_and_resumes(noise, tmp_path):
     state, position = encode(total), noise.state()
     save_state(tmp_path / "sum", {"sum": state})
     resumed = decode(load_state(tmp_path / "sum")["sum"])
-    assert np.array_equal(resumed.value, total.value)
+    assert np.array_equal(resumed._value, total._value)
     assert resumed.release == total.release
     assert noise.state() == position
     for each in (total, resumed):
         each.add(np.array([0.4, 0.5, 0.6]))
-    assert np.array_equal(resumed.value, total.value)
-    assert not np.array_equal(state["of"]["value"], total.value), "a state is a copy"
+    assert np.array_equal(resumed._value, total._value)
+    assert not np.array_equal(state["of"]["_value"], total._value), "a state is a copy"
     total.save(tmp_path / "whole")
-    assert np.array_equal(NoisySum.load(tmp_path / "whole").value, total.value)
+    assert np.array_equal(NoisySum.load(tmp_path / "whole")._value, total._value)
 
 
 @pytest.mark.parametrize(

@@ -263,11 +263,11 @@ def test_noisy_sum__an_interrupt_between_any_two_lines_adds_a_term_once_or_not_a
     while there:
         at += 1
         total = NoisySum(2, sensitivity=1.0, mu=1.0, noise=SeededNoise(0))
-        noise = total.value.copy()
+        noise = total._value.copy()
         there = interrupted(lambda total=total: total.add(np.ones(2)), at)
-        if there and np.array_equal(total.value, noise):
+        if there and np.array_equal(total._value, noise):
             total.add(np.ones(2))
-        assert np.allclose(total.value - noise, 1)
+        assert np.allclose(total._value - noise, 1)
     assert at > 3
 
 
@@ -386,9 +386,9 @@ def test_threads__a_running_sum_counts_every_round_once(mechanism, budget, exact
 
 def test_threads__a_noisy_sum_holds_every_term(in_threads):
     total = NoisySum(2, sensitivity=1.0, mu=1.0, noise=SeededNoise(0))
-    noise = total.value.copy()
+    noise = total._value.copy()
     in_threads(lambda i: [total.add(np.ones(2)) for _ in range(500)])
-    assert np.allclose(total.value - noise, 4000)
+    assert np.allclose(total._value - noise, 4000)
 
 
 def test_threads__a_ledger_never_overspends(in_threads):

@@ -1,11 +1,13 @@
+import hmac
 import math
 import warnings
 
 import numpy as np
 import pytest
 
+from discreet.bandits.visitors import Visitors
 from discreet.privacy import Budget, ContributionLimiter, Guarantee, gaussian_mu
-from discreet.privacy.budget import WeakPromiseWarning
+from discreet.privacy.budget import WeakPromiseWarning, pseudonym
 
 
 def test_budget__knows_its_currencies():
@@ -49,13 +51,40 @@ def test_limiter__keeps_no_id_and_salts_the_hash():
     assert first.state_dict()["state"]["_seen"] != second.state_dict()["state"]["_seen"]
 
 
-def test_limiter__ids_of_different_types_are_different_people():
+SAME = [
+    (7, "7", b"7", np.int64(7), np.str_("7"), np.uint8(7)),
+    ("a", b"a", np.bytes_(b"a")),
+    ("caf\u00e9", "cafe\u0301", "cafe\u0301".encode()),
+    ("\u212b", "\u00c5", "A\u030a"),
+]
+
+
+@pytest.mark.parametrize("ids", SAME)
+def test_pseudonym__one_person_is_one_however_the_id_is_written(ids):
+    assert len({pseudonym(b"key", each) for each in ids}) == 1
+    for first in ids:
+        limiter = ContributionLimiter(1)
+        visitors = Visitors()
+        assert limiter.admit(first)
+        assert visitors.admit(first)
+        assert not any(limiter.admit(each) or visitors.admit(each) for each in ids)
+        assert all(limiter.remaining(each) == 0 for each in ids)
+
+
+def test_pseudonym__text_in_normal_form_has_the_hash_that_stores_hold():
+    stored = hmac.digest(b"key", "str:caf\u00e9".encode(), "sha256")[:16]
+    assert pseudonym(b"key", "caf\u00e9") == stored
+
+
+@pytest.mark.parametrize("user", [b"\xff", "\ud800", True, 7.0, None, bytearray(b"a"), ("a",)])
+def test_pseudonym__what_is_no_text_is_refused_and_not_quoted(user):
+    with pytest.raises(ValueError, match="user id"):
+        pseudonym(b"key", user)
+
+
+def test_limiter__other_ids_are_other_people():
     limiter = ContributionLimiter(1)
-    assert limiter.admit(7)
-    assert limiter.admit("7")
-    assert limiter.admit(b"7")
-    assert not limiter.admit(np.str_("7"))
-    assert not limiter.admit(np.int64(7))
+    assert all(limiter.admit(each) for each in (7, "07", "7 ", "a", "A"))
     with pytest.raises(ValueError, match="user id"):
         limiter.admit(7.0)  # type: ignore[arg-type]
 

@@ -76,7 +76,7 @@ def test_a_row_of_any_length_leaves_the_sum_of_the_others_finite(tmp_path, size)
         decided = json.loads(running.request("POST", "/v1/bandits/b/decide", body)[2])
         body = json.dumps({"decision": decided["decision"], "reward": 0.5}).encode()
         assert running.request("POST", "/v1/bandits/b/learn", body)[0] == 200
-        total = running.server.tenants["b"].learner.window.total.value
+        total = running.server.tenants["b"].learner._window.total._value
         assert np.isfinite(total).all()
     finally:
         running.stop()

@@ -90,9 +90,9 @@ def test_a_service_publishes_the_policies_of_the_library_bit_by_bit(store, tmp_p
                 ]
                 assert set(client.learn_many("b", items)) == {"counted"}
                 library.window.fold(rows[batch], rewards[batch])
-            published = library.window.published()
             library.advance(library.rounds_until_release)
             library.turn()
+            published = library.totals[-1].published()
             client.decide("b", features=ROWS)  # the window turns
             shown = client.call("GET", "/v1/bandits/b/policy")
             expected = library.policy.to_dict()

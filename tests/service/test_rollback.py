@@ -196,7 +196,7 @@ def test_a_stolen_disk_shows_at_most_the_last_batch(folder):
     seen = []
     for _ in range(12):
         play(client, 1)
-        seen.append((held["b"].sequence, held["b"].learner.window.total.value.copy()))
+        seen.append((held["b"].sequence, held["b"].learner._window.total._value.copy()))
     server.stop()
     raw = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
     readable = {number for number, *_ in vault._slots("b", held["b"].epoch)}

@@ -13,8 +13,8 @@ from discreet.arrays import Array
 from discreet.bandits.belief import Point
 from discreet.bandits.estimators import Estimator, EstimatorWindow, scope
 from discreet.privacy import Budget, Noise, Release
-from discreet.privacy.mechanisms import gaussian
-from discreet.state import value
+from discreet.privacy.accumulator import NoisySum
+from discreet.state import damaged, value
 
 
 @value
@@ -46,9 +46,18 @@ class Descent(Estimator):
     def open(
         self, belief: Point, size: int, noise: Noise, share: float | None = None
     ) -> "DescentWindow":
-        """A window that begins at what is known."""
+        """A window that begins at what is known, with the noise of its release."""
         start = belief.mean / max(float(np.linalg.norm(belief.mean)), 1.0)
-        return DescentWindow(size, start, share)
+        total = NoisySum(
+            self.dim,
+            sensitivity=self.sensitivity(size, share),
+            mu=self.mu(share),
+            noise=noise,
+            what="averaged iterate",
+            scope=scope(belief, share),
+            contributions=self.budget.contributions,  # in as many windows is the average rounded
+        )
+        return DescentWindow(size, start, share, total)
 
     def step(self, size: int, share: float | None = None) -> float:
         """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""
@@ -56,6 +65,26 @@ class Descent(Estimator):
         rho = self.limits[1] - self.limits[0]
         private = float((mu / (2 * rho * math.sqrt(size))) ** (2 / 3))
         return min(1 / math.sqrt(size), private, 1.0)
+
+    def sensitivity(self, size: int, share: float | None = None) -> float:
+        """How far one person's row can move the average, and those of all windows together.
+
+        Let rho = high - low. Expected and observed rewards lie in [low, high], so that a step moves
+        by at most step rho |phi| <= step rho. Steps are not expansive (the loss is 1-smooth, step
+        <= 1; projecting is not either).
+        - Replaced, or moved to another place of the same window: iterates of the same place differ
+          by at most 2 step rho; if rows i+1..j move up by one place, by m = j - i of them, the
+          places i..j-1 differ in sum by (m - 1) step rho + (m + 1) step rho = 2 m step rho.
+        - Gone: iterate k+1 with it and iterate k without it differ by at most step rho. So the sums
+          differ by (size - 1) step rho and by two iterates that are left over, both in the unit
+          ball: the average moves by less than step rho + 2 / size. The row may enter another window
+          at the same price there: sqrt(2) of it for both, since squares add up.
+        """
+        low, high = self.limits
+        rho = high - low
+        step = self.step(size, share)
+        move = max(2 * rho, math.sqrt(2) * (rho + 2 / (size * step)))
+        return self.budget.contributions * step * move
 
 
 class DescentWindow(EstimatorWindow):
@@ -67,27 +96,38 @@ class DescentWindow(EstimatorWindow):
     size    decisions of the window
     start   the first iterate
     share   of mu^2 that the release spends; None: all
+    total   the noise of the release, to which the average is added
     """
 
-    _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken", "share")
+    _state: ClassVar[tuple[str, ...]] = ("size", "theta", "average", "taken", "share", "total")
     step: float
     limits: tuple[float, float]
-    contributions: int
-    mu: float
 
-    def __init__(self, size: int, start: Array, share: float | None) -> None:
+    def __init__(self, size: int, start: Array, share: float | None, total: NoisySum) -> None:
         self.size = size
         self.theta = start.copy()
         self.average = start.copy()
         self.taken = 0  # rows
         self.share = share
+        self.total = total
+
+    @property
+    def opening(self) -> tuple[Release, ...]:
+        """The average to come, whose noise is drawn."""
+        return (self.total.release,)
+
+    @property
+    def released(self) -> bool:
+        """Whether the average is out."""
+        return self.total._published
 
     def attach(self, estimator: Any, noise: Noise) -> Self:
         """What bounds a row's influence comes from the learner's arguments, never from a state."""
         self.step = estimator.step(self.size, self.share)
         self.limits = estimator.limits
-        self.contributions = estimator.budget.contributions
-        self.mu = estimator.mu(self.share)
+        calibrated = (estimator.sensitivity(self.size, self.share), estimator.mu(self.share))
+        if (self.total.sensitivity, self.total.mu) != calibrated:
+            raise damaged("the noise of the open window")
         return super().attach(estimator, noise)
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
@@ -108,35 +148,8 @@ class DescentWindow(EstimatorWindow):
         taken = min(self.taken + len(rows), self.size)
         self._commit(theta=theta, average=average, taken=taken)
 
-    @property
-    def sensitivity(self) -> float:
-        """How far one person's row can move the average, and those of all windows together.
-
-        Let rho = high - low. Expected and observed rewards lie in [low, high], so that a step moves
-        by at most step rho |phi| <= step rho. Steps are not expansive (the loss is 1-smooth, step
-        <= 1; projecting is not either).
-        - Replaced, or moved to another place of the same window: iterates of the same place differ
-          by at most 2 step rho; if rows i+1..j move up by one place, by m = j - i of them, the
-          places i..j-1 differ in sum by (m - 1) step rho + (m + 1) step rho = 2 m step rho.
-        - Gone: iterate k+1 with it and iterate k without it differ by at most step rho. So the sums
-          differ by (size - 1) step rho and by two iterates that are left over, both in the unit
-          ball: the average moves by less than step rho + 2 / size. The row may enter another window
-          at the same price there: sqrt(2) of it for both, since squares add up.
-        """
-        low, high = self.limits
-        rho = high - low
-        move = max(2 * rho, math.sqrt(2) * (rho + 2 / (self.size * self.step)))
-        return self.contributions * self.step * move
-
-    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
-        """Release the average with noise that is drawn now."""
-        value, record = gaussian(
-            self.average,
-            sensitivity=self.sensitivity,
-            mu=self.mu,
-            noise=self.noise,
-            what="averaged iterate",
-            scope=scope(belief, self.share),
-        )
-        error = math.sqrt(record.scale**2 + 1 / (self.step * self.size))
-        return Point(value, min(error, 1.0), belief.windows + 1), (record,)
+    def close(self, belief: Point) -> tuple[Point, None]:
+        """Release the average, with the noise that the window has had from the start."""
+        released = self.total.publish(self.average)
+        error = math.sqrt(self.total.release.scale**2 + 1 / (self.step * self.size))
+        return Point(released, min(error, 1.0), belief.windows + 1), None

@@ -9,7 +9,6 @@ from discreet.arrays import Array, finite, integer, numbers, public_bound, real_
 from discreet.bandits.value import Holdout
 
 BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
-FLOAT = np.dtype(np.float64)
 
 
 class Edge:

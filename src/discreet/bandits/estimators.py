@@ -83,15 +83,24 @@ VISITORS = {  # what a person's many visits add to that
 
 
 class EstimatorWindow(Stateful, ABC):
-    """An open window: its sums, and what they will teach."""
+    """An open window: its sums, and what they will teach.
+
+    Internal: rows in the unit ball, rewards in [-1, 1], both checked before. Callers of a bandit
+    see `OpenWindow` alone, through which nothing can be read.
+    """
 
     size: int  # decisions
     noise: Noise  # the learner's
 
     @property
     def opening(self) -> tuple[Release, ...]:
-        """What is booked when the window opens: its noise is drawn already."""
+        """What is booked when the window opens, and covers its release."""
         return ()
+
+    @property
+    def released(self) -> bool:
+        """Whether its value is out, in a turn that was interrupted: nothing more may enter."""
+        return False
 
     def attach(self, estimator: Any, noise: Noise) -> Self:
         """Work for this learner: when the window opens, and when it is resumed."""
@@ -109,13 +118,12 @@ class EstimatorWindow(Stateful, ABC):
         """`fold` for one row."""
         self.fold(row[None], np.array([reward]))
 
-    def totals(self) -> Totals | None:
-        """What the release will say about rewards; None if it says nothing."""
-        return None
-
     @abstractmethod
-    def close(self, belief: Any) -> tuple[Any, tuple[Release, ...]]:
-        """The belief after this window, and what is booked now; the window stays as it is."""
+    def close(self, belief: Any) -> tuple[Any, Totals | None]:
+        """Release: the belief after this window, and what was released about rewards, if anything.
+
+        Asked again it releases the same value.
+        """
 
 
 class Estimator(ABC):
@@ -315,6 +323,11 @@ class WeightedWindow(EstimatorWindow):
         """The sum, whose noise is drawn."""
         return (self.total.release,)
 
+    @property
+    def released(self) -> bool:
+        """Whether the sum is out."""
+        return self.total._published
+
     def attach(self, estimator: Any, noise: Noise) -> Self:
         """And compute once what every row needs."""
         n = len(self.transform.mean) + 2
@@ -369,15 +382,30 @@ class WeightedWindow(EstimatorWindow):
             np.multiply(one, self._factors, one)
             self.total.add(one)
 
-    def totals(self) -> Totals:
-        """Numbers and sums of rewards, in the user's units, as released: post-processing."""
+    def close(self, belief: Belief) -> tuple[Belief, Totals]:
+        """The sum as it is: its noise was drawn, and booked, when the window opened."""
+        std = self.total.release.scale
+        released = self.total.publish()
+        after = learned(
+            belief,
+            self.transform,
+            released[: len(self._upper[0]) + TOTALS],
+            std,
+            self.size,
+            self._half_life,
+            self._blocks,
+        )
+        return after, self._totals(released, std)
+
+    def _totals(self, released: Array, noise_std: float) -> Totals:
+        """Numbers and sums of rewards, in the user's units."""
         n = len(self._upper[0])
-        count, rewards = (self.total.value[n + 1 : n + 3] / VALUE).tolist()
+        count, rewards = (released[n + 1 : n + 3] / VALUE).tolist()
         held, held_rewards = 0.0, 0.0
-        std, held_std = self.total.release.scale / VALUE, 0.0
+        std, held_std = noise_std / VALUE, 0.0
         if self._apart:
-            held, held_rewards = (self.total.value[n + 3 :] / HELD).tolist()
-            held_std = self.total.release.scale / HELD
+            held, held_rewards = (released[n + 3 :] / HELD).tolist()
+            held_std = noise_std / HELD
         unit = self._scale
         return Totals(
             rounds=self.size,
@@ -387,17 +415,3 @@ class WeightedWindow(EstimatorWindow):
             held_sum=unit * held_rewards,
             variances=(std**2, (unit * std) ** 2, held_std**2, (unit * held_std) ** 2),
         )
-
-    def published(self) -> dict[str, float]:
-        """Number and sum of all rewards, in the user's units, as released: post-processing."""
-        found = self.totals()
-        return {"count": found.count + found.held_count, "sum": found.sum + found.held_sum}
-
-    def close(self, belief: Belief) -> tuple[Belief, tuple[Release, ...]]:
-        """The sum as it is: its noise was drawn, and booked, when the window opened."""
-        std = self.total.release.scale
-        released = self.total.publish()[: len(self._upper[0]) + TOTALS]
-        after = learned(
-            belief, self.transform, released, std, self.size, self._half_life, self._blocks
-        )
-        return after, ()

@@ -4,13 +4,15 @@ The policy is fixed for a window of decisions. When the window is full, the next
 close, release, next policy, next window. Windows count decisions, never rewards. A reward enters
 the window that is open when it arrives.
 
-Everything that a turn changes is computed first and committed in one step. An interrupt before
-leaves the full window as it was, and nothing of it was shown; after it the released sum is gone.
+Everything that a turn changes is computed first and committed in one step; after it the released
+sum is gone. A turn that was interrupted between its release and its commit is finished by the next
+call, with the same released value: nothing more enters a sum that is out.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -18,15 +20,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import (
     Array,
+    finite,
     finite_range,
     integer,
     integer_or_none,
     number_within,
+    numbers,
     numbers_or_nan,
+    within,
 )
-from discreet.bandits.edge import BLOCK, FLOAT, Edge
+from discreet.bandits.edge import BLOCK, Edge
 from discreet.bandits.visitors import Person, Visitors
-from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, Rounds
+from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, Rounds, is_row
 from discreet.privacy import Guarantee
 from discreet.state import damaged
 
@@ -36,7 +41,7 @@ RESUMED_TWICE = "a state resumed twice: from a copy, or from before something th
 
 
 class Window(Protocol):
-    """Where rewarded rows go until the next release."""
+    """Where rewarded rows go until the next release: inside, in units of the bounds, checked."""
 
     def fold(self, rows: Array, rewards: Array) -> None:
         """Add rows (n, dim) in the unit ball with rewards (n,) in [-1, 1]; nothing is shown."""
@@ -45,13 +50,36 @@ class Window(Protocol):
         """`fold` for one row."""
 
 
+class OpenWindow:
+    """The open window, as callers have it: rewarded rows go in, and nothing can be read.
+
+    learner   whose window it is
+    """
+
+    __slots__ = ("_learner",)
+
+    def __init__(self, learner: "Bandit") -> None:
+        self._learner = learner
+
+    def fold(self, rows: ArrayLike, rewards: ArrayLike, held: ArrayLike | None = None) -> None:
+        """Add rows (n, dim) with rewards (n,), all in the user's units; all of them or none.
+
+        A row beyond `norm_bound`, a reward outside `reward_range` (unless clip=True), NaN or
+        another shape raises ValueError and changes nothing. `held` (n,) says which rounds were held
+        out, where there is a hold-out: `held_out(rounds)`. One row is one person's round: that each
+        is folded once, is up to the caller.
+        """
+        self._learner._fold_checked(rows, rewards, held)
+
+
 class Bandit(Edge, Rounds, ABC):
     """decide and learn, one at a time or many at once; save and load.
 
     `decide` and `learn` are made of steps that a service may take apart: `policy` (immutable,
-    public: how to choose until the window is full), `window` (`fold` adds rewarded rows to it; None
-    before the first decision and past the horizon) and `turn()`. Where a person is protected,
-    `visitors.admit` says whether a row may be folded. One lock holds them together.
+    public: how to choose until the window is full), `window` (`fold` adds rewarded rows to it, in
+    the user's units; None before the first decision and past the horizon) and `turn()`. Where a
+    person is protected, `visitors.admit` says whether a row may be folded. One lock holds them
+    together.
 
     Parameters
         dim            number of features of a row
@@ -66,10 +94,10 @@ class Bandit(Edge, Rounds, ABC):
     """
 
     policy: Policy
-    window: Window | None
+    _window: Window | None
     visitors: Visitors | None = None  # whose reward has counted, where a person is protected
     _held_key: int = 0
-    _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "window")
+    _state: ClassVar[tuple[str, ...]] = ("rounds", "_end", "_rewarded", "_rng", "policy", "_window")
 
     def __init__(
         self,
@@ -90,7 +118,7 @@ class Bandit(Edge, Rounds, ABC):
         self._rng = np.random.default_rng(self.seed)
         self._begin()
         self._end = 0  # decisions made when the open window is full
-        self.window = None
+        self._window = None
 
     # -- what a subclass does ---------------------------------------------------------------------
 
@@ -116,7 +144,12 @@ class Bandit(Edge, Rounds, ABC):
     @property
     def learning(self) -> bool:
         """Whether rewards still count: not past the horizon."""
-        return self.window is not None or self.rounds == 0
+        return self._window is not None or self.rounds == 0
+
+    @property
+    def window(self) -> OpenWindow | None:
+        """The open window, to fold rewarded rows into; None if there is none."""
+        return None if self._window is None else OpenWindow(self)
 
     @property
     def rounds_until_release(self) -> int:
@@ -150,11 +183,7 @@ class Bandit(Edge, Rounds, ABC):
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
-        try:
-            copied = np.array(features, dtype=FLOAT, order="C")
-        except (TypeError, ValueError):
-            raise ValueError("features must be numbers, one row for each action") from None
-        offered = self._offered(copied)
+        offered = self._offered(np.array(numbers("features", features), order="C"))
         with self._live:
             if self.rounds >= self._end:
                 self._turn()
@@ -245,12 +274,13 @@ class Bandit(Edge, Rounds, ABC):
         value = number_within("reward", reward, self.reward_range, slack=slack)
         with self._live:
             self._assert_first(t)
+            self._finish_turn()
             visitors = self.visitors
             if visitors is not None or person is not None:
                 hashed = self._protecting_people(person is not None).pseudonym(person)  # type: ignore[arg-type]
             # Marked first: an interrupt may lose a reward, never count it twice.
             self._rewarded.add(t)
-            window = self.window
+            window = self._window
             if window is None or (visitors is not None and not visitors.admit_hash(hashed)):
                 return False
             if self.holdout is None:
@@ -259,10 +289,45 @@ class Bandit(Edge, Rounds, ABC):
                 self._fold(decision.row[None], np.array([value / self._scale]), np.array([t]))
         return True
 
+    def _finish_turn(self) -> None:
+        """End a turn that was interrupted after its release."""
+        if getattr(self._window, "released", False):
+            self._turn()
+
+    def _fold_checked(self, rows: ArrayLike, rewards: ArrayLike, held: ArrayLike | None) -> None:
+        """`OpenWindow.fold`."""
+        X = numbers("rows", rows)
+        y = finite("rewards", rewards)
+        if X.ndim != 2 or X.shape[1] != self.dim or y.shape != X.shape[:1]:
+            raise ValueError(
+                f"expected rows (n, {self.dim}) and as many rewards, got {X.shape} and {y.shape}"
+            )
+        X = within("rows", X, self.norm_bound, norm="l2", clip=False) / self.norm_bound
+        low, high = self.reward_range
+        if self.clip:
+            y = np.clip(y, low, high)
+        if not ((y >= low) & (y <= high)).all():
+            raise ValueError(f"rewards must lie in [{low:g}, {high:g}]")
+        apart = None if held is None else np.asarray(held)
+        if (apart is None) != (self.holdout is None):
+            raise ValueError("`held` says which rounds were held out, where there is a hold-out")
+        if apart is not None and (apart.dtype != np.bool_ or apart.shape != y.shape):
+            raise ValueError(f"`held` must be {len(y)} booleans: held_out(rounds)")
+        with self._live:
+            self._finish_turn()
+            if self._window is None:
+                raise ValueError("no window is open: turn() opens one, up to the horizon")
+            self._into_window(X, y / self._scale, apart)
+
+    def _into_window(self, rows: Array, rewards: Array, held: Any) -> None:
+        """Checked rows and rewards, in units of the bounds."""
+        assert self._window is not None
+        self._window.fold(rows, rewards)
+
     def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
         """Into the open window; where there is a hold-out, its rounds apart."""
-        assert self.window is not None
-        self.window.fold(rows, rewards)
+        held = None if self.holdout is None else self.held_out(rounds)
+        self._into_window(rows, rewards, held)
 
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""
@@ -275,9 +340,9 @@ class Bandit(Edge, Rounds, ABC):
     def _assert_mine(self, decision: Decision) -> None:
         super()._assert_mine(decision)
         row = decision.row
-        if row.shape != self._row_shape:
+        if not is_row(row, self.dim):
             raise ValueError("this learner never made that decision; was an old state loaded?")
-        if decision.action < 0:
+        if type(decision.action) is not int or decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")
         if not row.dot(row) <= LONGEST:
             raise ValueError("this decision record is damaged: its features are too long")
@@ -303,6 +368,7 @@ class Bandit(Edge, Rounds, ABC):
         if self.clip:
             values = np.clip(values, low, high)
         with self._live:
+            self._finish_turn()
             rounds, rows, fine = self._records(decisions)
             fine &= (values >= low) & (values <= high)
             fine &= np.einsum("ij,ij->i", rows, rows) <= LONGEST
@@ -319,7 +385,7 @@ class Bandit(Edge, Rounds, ABC):
                 fine[places[first]] = True
             taken = int(fine.sum())
             self._rewarded.update(rounds if taken == len(fine) else rounds[fine])
-            if self.window is not None:
+            if self._window is not None:
                 if self.visitors is not None:
                     for i in np.nonzero(fine)[0]:
                         fine[i] = self.visitors.admit_hash(hashes[i])  # type: ignore[arg-type]
@@ -333,28 +399,24 @@ class Bandit(Edge, Rounds, ABC):
         self, decisions: Decisions | Sequence[Decision]
     ) -> tuple[NDArray[np.int64], Array, NDArray[np.bool_]]:
         """Rounds, rows (n, dim), and which of them this learner made."""
+        n = len(decisions)
         if isinstance(decisions, Decisions):
-            rounds, rows = decisions.round, decisions.rows
-            mine = decisions.action >= 0
-            if decisions.learner != self._run or rows.shape != (len(rounds), self.dim):
-                rows, mine = np.zeros((len(rounds), self.dim)), np.zeros(len(rounds), dtype=bool)
-        else:
-            mine = np.array([self._could_be_mine(each) for each in decisions], dtype=bool)
-            rounds = np.full(len(mine), -1, dtype=np.int64)
-            rows = np.zeros((len(mine), self.dim))
-            for i in np.nonzero(mine)[0]:
-                decision = decisions[int(i)]
-                rounds[i], rows[i] = decision.round, decision.row
-        return rounds, rows, mine & (rounds >= 0) & (rounds < self.rounds)
-
-    def _could_be_mine(self, decision: object) -> bool:
-        """Whether it has the form of a decision of this learner, whatever somebody brings."""
-        if type(decision) is not Decision or decision.learner != self._run:
-            return False
-        row = decision.row
-        fits = type(row) is np.ndarray and row.dtype == FLOAT and row.shape == self._row_shape
-        numbered = isinstance(decision.round, int) and 0 <= decision.round < self.rounds
-        return fits and numbered and isinstance(decision.action, int) and decision.action >= 0
+            if decisions.learner == self._run and decisions.is_sound(self.dim):
+                rounds = decisions.round.astype(np.int64)
+                rows = decisions.rows
+                mine = decisions.action >= 0
+                return rounds, rows, mine & (rounds >= 0) & (rounds < self.rounds)
+            return np.full(n, -1), np.zeros((n, self.dim)), np.zeros(n, dtype=bool)
+        rounds = np.full(n, -1, dtype=np.int64)
+        rows = np.zeros((n, self.dim))
+        mine = np.zeros(n, dtype=bool)
+        for i, each in enumerate(decisions):
+            with suppress(ValueError):
+                self._assert_mine(each)
+                rounds[i] = each.round
+                rows[i] = each.row
+                mine[i] = True
+        return rounds, rows, mine
 
     # -- saving -----------------------------------------------------------------------------------
 

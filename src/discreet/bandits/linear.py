@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite, integer, one_of
 from discreet.bandits.descent import Descent
@@ -119,7 +119,7 @@ class LinearBandit(Bandit):
     (1.0, 'joint')
     """
 
-    window: EstimatorWindow | None
+    _window: EstimatorWindow | None
     _state: ClassVar[tuple[str, ...]] = (
         *Bandit._state, "noise", "visitors", "_estimator", "_belief", "_ledger", "_entropy",
         "_held_key", "_totals"
@@ -365,7 +365,7 @@ class LinearBandit(Bandit):
     # -- windows ----------------------------------------------------------------------------------
 
     def _size(self) -> int:
-        opened = self._belief.windows + (self.window is not None)
+        opened = self._belief.windows + (self._window is not None)
         return self._at_first(self._estimator.size_after(self._belief, self.rounds, opened))
 
     def _at_first(self, size: int, rounds: int | None = None) -> int:
@@ -397,10 +397,9 @@ class LinearBandit(Bandit):
         windows = 1 + self._windows(self._estimator, self._belief, self.rounds + size, opened + 1)
         return min(1 / windows, 1 - RESERVE) * left
 
-    def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
-        assert self.window is not None
-        held = None if self.holdout is None else self.held_out(rounds)
-        self.window.fold(rows, rewards, held)
+    def _into_window(self, rows: Array, rewards: Array, held: Any) -> None:
+        assert self._window is not None
+        self._window.fold(rows, rewards, held)
 
     def _held(self, policy: Policy) -> Policy:
         """A policy that leaves some rounds to the baseline."""
@@ -423,11 +422,9 @@ class LinearBandit(Bandit):
 
     def _turned(self, size: int | None) -> dict[str, Any]:
         belief, ledger, totals = self._belief, self._ledger, self._totals
-        if self.window is not None:
-            found = self.window.totals()
+        if self._window is not None:
+            belief, found = self._window.close(belief)
             totals = totals if found is None else (*totals, found)
-            belief, booked = self.window.close(belief)
-            ledger = ledger.including(*booked)
         window, ledger = self._opened(belief, ledger, size)
         stage = Stage(
             belief=belief,
@@ -445,7 +442,7 @@ class LinearBandit(Bandit):
         return {
             "_belief": belief,
             "_ledger": ledger,
-            "window": window,
+            "_window": window,
             "policy": policy,
             "visitors": visitors,
             "_totals": totals,
@@ -458,7 +455,8 @@ class LinearBandit(Bandit):
         on with it would use its noise twice.
         """
         with self._live:
-            if self.window is not None:
+            self._finish_turn()
+            if self._window is not None:
                 size = self._next()
                 end = FOREVER if size is None else self.rounds + size
                 self._commit(_end=end, **self._discarded(size))
@@ -481,15 +479,15 @@ class LinearBandit(Bandit):
 
         Not where windows share the budget: it may have been shown since, to the same people.
         """
-        assert self.window is not None
+        assert self._window is not None
         ledger = self._ledger
         if self.visits != "all":
-            dropped = self.window.opening
+            dropped = self._window.opening
             kept = (r for r in self._ledger.releases if r not in dropped)
             ledger = Ledger(self._ledger.budget, self._ledger.accounting).including(*kept)
         window, ledger = self._opened(self._belief, ledger, size)
         visitors = Visitors() if self.visits == "all" else self.visitors
-        return {"_ledger": ledger, "window": window, "visitors": visitors}
+        return {"_ledger": ledger, "_window": window, "visitors": visitors}
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -508,8 +506,8 @@ class LinearBandit(Bandit):
             raise damaged("totals")
         if type(self.visitors) is not (Visitors if self.visits else type(None)):
             raise damaged("visitors")
-        if self.window is not None:
-            self.window.attach(self._estimator, self.noise)
+        if self._window is not None:
+            self._window.attach(self._estimator, self.noise)
 
 
 def held_key(entropy: Any) -> int:

@@ -25,7 +25,7 @@ from discreet.local import Answers, Report, local_guarantee, report_many
 from discreet.local.report import BatchSum
 from discreet.local.server import SHUFFLED
 from discreet.local.server import UNPROTECTED as REPORTS
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
+from discreet.privacy import Budget, Guarantee, Ledger, Noise
 from discreet.state import Stateful
 
 __all__ = ["Device", "LocalReports", "LocalServer", "PublicPolicy", "Report", "bandit_guarantee"]
@@ -155,11 +155,11 @@ class LocalWindow(EstimatorWindow):
         """Each person answers one question."""
         self.estimator.report(rows, rewards, self.noise)
 
-    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
+    def close(self, belief: Point) -> tuple[Point, None]:
         """The server learns from its sums and publishes the next policy: once, also if retried."""
         if self.estimator.server.policy.window == belief.windows:
             self.estimator.server.close()
-        return self.estimator.prior, ()
+        return self.estimator.prior, None
 
 
 class BatchWindow(LocalWindow):
@@ -180,7 +180,7 @@ class BatchWindow(LocalWindow):
         answers = self.estimator.answers(rows, rewards, self.noise)
         self._commit(batch=self.batch.plus_answers(answers, self.estimator.server.policy))
 
-    def close(self, belief: Point) -> tuple[Point, tuple[Release, ...]]:
+    def close(self, belief: Point) -> tuple[Point, None]:
         """The server takes the batch, if it is large enough, and publishes the next policy."""
         server = self.estimator.server
         if server.policy.window == belief.windows and not server.holds_batch:

@@ -30,7 +30,7 @@ from discreet.arrays import (
     positive,
 )
 from discreet.bandits.sparse_vertices import VertexArms
-from discreet.decisions import Decision, Rounds
+from discreet.decisions import Decision, Rounds, is_row
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
 from discreet.privacy import Budget, Guarantee, Noise
@@ -237,7 +237,9 @@ class SparseBandit(Rounds):
 
     def _assert_mine(self, decision: Decision) -> None:
         super()._assert_mine(decision)
-        if not 0 <= decision.action < self.n_arms or decision.row.shape != (self.dim,):
+        arm = decision.action
+        fits = type(arm) is int and is_row(decision.row, self.dim)
+        if not fits or not 0 <= arm < self.n_arms:
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if not float(np.maximum.reduce(np.abs(decision.row))) <= 1:
             raise ValueError("this decision record is damaged: its context is out of bounds")

@@ -96,6 +96,10 @@ class Totals:
     held_sum: float  # of these
     variances: tuple[float, float, float, float]  # of the noise in these four
 
+    def published(self) -> dict[str, float]:
+        """Number and sum of all rewards."""
+        return {"count": self.count + self.held_count, "sum": self.sum + self.held_sum}
+
     def plus(self, other: "Totals") -> "Totals":
         """Both together."""
         return Totals(

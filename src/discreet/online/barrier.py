@@ -81,13 +81,16 @@ class Scrible(Stateful):
         self._total = np.zeros(self.dim)  # of the estimates
         self._centre = self.hull.coordinates(domain.interior_point)
         self._rng = np.random.default_rng(seed)
+        self._coins: Array | None = None  # of a decision that was not made yet
 
     def decide(self) -> SignedPoint:
         """Centre and step from the estimates so far, and a random sign."""
-        coins = self._rng.random(self.barrier.coins(self.dim) + 1)
+        if self._coins is None:  # kept while the barrier, which may be the caller's, fails
+            self._coins = self._rng.random(self.barrier.coins(self.dim) + 1)
+        coins = self._coins
         centre = self.barrier.minimizer(self.rate * self._total, self._centre)
         step, weights = self.barrier.exploration(centre, coins[:-1])
-        self._centre = centre  # where the next search begins
+        self._commit(_centre=centre, _coins=None)  # where the next search begins
         for shown in (centre, step, weights):
             shown.setflags(write=False)
         return self._point(centre, step, weights, 1 if coins[-1] < 0.5 else -1)

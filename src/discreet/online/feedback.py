@@ -65,6 +65,20 @@ class Feedback(Stateful, ABC):
     def accept(self, bandit: Any, decision: LossDecision, report: float) -> bool:
         """Take a report; False if it came too late to count."""
 
+    # A report that is private by itself may be told again if the bandit, the caller's code, has
+    # failed to take it. What enters a sum may not: there these do nothing.
+
+    def hold(self, t: int, report: float) -> None:
+        """The bandit has failed to take the report of round t."""
+
+    def holds(self, t: int) -> bool:
+        """Whether there is such a report."""
+        return False
+
+    def held(self, t: int) -> float | None:
+        """That report, to be told again; it is then no longer held."""
+        return None
+
     @abstractmethod
     def guarantee(self, *, taken: bool) -> Guarantee:
         """The computed promise; `taken` says whether any loss has come."""
@@ -77,11 +91,28 @@ class Reports(Feedback):
     noise     where its coins come from
     """
 
-    _state = ("_noise",)
+    _state = ("_noise", "_held")
 
     def __init__(self, channel: BinaryChannel, noise: Noise) -> None:
         self.channel = channel
         self._noise = noise
+        self._held: dict[str, float] = {}  # reports that the bandit failed to take, by round
+
+    def hold(self, t: int, report: float) -> None:
+        """Keep it for the next try."""
+        self._held = {**self._held, str(t): report}
+
+    def holds(self, t: int) -> bool:
+        """Whether the bandit has failed to take the report of round t."""
+        return str(t) in self._held
+
+    def held(self, t: int) -> float | None:
+        """The report of round t, which is told once more."""
+        if not self._held:
+            return None
+        report = self._held.get(str(t))
+        self._held = {name: each for name, each in self._held.items() if name != str(t)}
+        return report
 
     def choose(self, bandit: ScalarBandit, t: int) -> Any:
         """Whatever the bandit chooses."""
@@ -240,7 +271,7 @@ class Batches(Feedback):
     noise        where the noise comes from
     """
 
-    _state = ("_noise", "_open", "_due", "_told", "_ledger")
+    _state = ("_noise", "_open", "_due", "_told", "_start", "_ledger")
 
     def __init__(
         self,
@@ -274,6 +305,7 @@ class Batches(Feedback):
         self._open: tuple[Batch, ...] = ()
         self._due: tuple[Batch, ...] = ()  # closed: the bandit is about to learn of them
         self._told = 0  # batches that the bandit has learned of
+        self._start: tuple[int, float] | None = None  # a batch to begin, and its noise
 
     def choose(self, bandit: BatchBandit, t: int) -> Any:
         """The batch's choice; the first round of a batch makes it, after the releases due."""
@@ -283,8 +315,13 @@ class Batches(Feedback):
         index = t // self.size
         if t % self.size:
             return bandit.again(self._batch(index).choice)
-        scale = self.release.scale
-        start = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0
+        start = self._start
+        if start is None or start[0] != index:  # before the bandit, which may fail
+            scale = self.release.scale
+            drawn = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0
+            ledger = self._ledger if self._ledger.releases else self._ledger.including(self.release)
+            start = (index, drawn)
+            self._commit(_start=start, _ledger=ledger)
         self._release(
             bandit,
             tuple(
@@ -293,10 +330,9 @@ class Batches(Feedback):
                 if batch.count == self.size or index - batch.index > self.patience
             ),
         )
-        batch = Batch(index, bandit.decide(), start)
+        batch = Batch(index, bandit.decide(), start[1])
         others = tuple(each for each in self._open if each.index != index)
-        ledger = self._ledger if self._ledger.releases else self._ledger.including(self.release)
-        self._commit(_open=(*others, batch), _ledger=ledger)
+        self._commit(_open=(*others, batch), _start=None)
         return batch.choice
 
     def report(self, loss: float) -> float:

@@ -6,7 +6,10 @@ here    self._sums (less b t/2 on     `loss_bound`   PrefixSum (the paper's own 
 """
 
 import dataclasses
+import hmac
+import secrets
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +31,28 @@ from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged
 
 _BLOCK = 1 << 14  # rounds per block in `run`: all its arrays stay in the cache
+
+
+@dataclass
+class Run:
+    """A call of `run` that may fail in the domain: what was released in it. Never in a state."""
+
+    key: bytes
+    digest: bytes  # of its losses, under the key
+    first: int  # rounds before it
+    totals: list[Array]  # released sums before each round, a block at a time
+
+    @classmethod
+    def begin(cls, rows: Array, first: int) -> "Run":
+        """Nothing is released yet."""
+        key = secrets.token_bytes(32)
+        return cls(key, hmac.digest(key, rows.tobytes(), "sha256"), first, [])
+
+    def resumes(self, rows: Array, rounds: int) -> bool:
+        """Whether these are the losses of this run, and nothing has come since."""
+        counted = min(len(rows), len(self.totals) * _BLOCK)
+        same = hmac.digest(self.key, rows.tobytes(), "sha256") == self.digest
+        return same and rounds == self.first + counted
 
 
 class PrivateLeader(Stateful, ABC):
@@ -85,6 +110,7 @@ class PrivateLeader(Stateful, ABC):
         )
         # A loss in [0, b]^n enters less b/2, in [-b/2, b/2]^n: to the simplex it is the same.
         self._centre = b / 2 if box else 0.0
+        self._unfinished: Run | None = None
         self._prepare()
 
     @abstractmethod
@@ -144,21 +170,28 @@ class PrivateLeader(Stateful, ABC):
         """The decisions of m rounds whose losses are known: the same as m times decide, learn.
 
         A loss that `learn` would refuse counts as a loss that says nothing, alone: its round
-        passes, and the others are as they would be without it.
+        passes, and the others are as they would be without it. If the domain fails, run the same
+        losses again: those that have counted are not counted, and nothing is drawn, again.
         """
         rows = self._numbered(losses)
         decisions = np.empty_like(rows)
         with self._live:
-            end = min(len(rows), self.horizon - self._sums.rounds)
+            run = self._unfinished
+            if run is None or not run.resumes(rows, self._sums.rounds):
+                run = Run.begin(rows, self._sums.rounds)
+            self._unfinished = run
+            end = min(len(rows), self.horizon - run.first)
             for start in range(0, end, _BLOCK):
                 block = rows[start : min(start + _BLOCK, end)]
-                before = self._sums.estimate
-                t = self._sums.rounds + 1 + np.arange(len(block))[:, None]
-                sums = self._sums.add_many(block)
-                totals = np.concatenate([before[None], sums[:-1]])
-                decisions[start : start + len(block)] = self._leader(totals, t)
+                if start == len(run.totals) * _BLOCK:
+                    before = self._sums.estimate
+                    sums = self._sums.add_many(block)
+                    run.totals.append(np.concatenate([before[None], sums[:-1]]))
+                t = run.first + start + 1 + np.arange(len(block))[:, None]
+                decisions[start : start + len(block)] = self._leader(run.totals[start // _BLOCK], t)
             if end < len(rows):  # past the horizon
                 decisions[end:] = self._decide()
+            self._unfinished = None
         return decisions
 
     def _numbered(self, losses: ArrayLike) -> Array:  # (m, n)

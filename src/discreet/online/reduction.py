@@ -76,11 +76,13 @@ class PrivateBandit(Rounds, Generic[Made]):
 
         Returns whether it counted: not past the horizon, and under central trust not if it is too
         late for its batch. A second loss, one outside the range, NaN, or a decision of another
-        learner raises ValueError and changes nothing.
+        learner raises ValueError and changes nothing. If the bandit inside raises when it is told a
+        report (local trust), call again: it is told the same report, and nothing is drawn anew.
         """
         with self._live:
             self._assert_mine(decision)
-            self._assert_first(decision.round)
+            if not self._feedback.holds(decision.round):
+                self._assert_first(decision.round)
             # Rounding of <l, x> at the border is forgiven.
             value = number_within("loss", loss, self.loss_range, slack=1e-9)
             t = decision.round
@@ -88,9 +90,15 @@ class PrivateBandit(Rounds, Generic[Made]):
             if horizon is not None and (t >= horizon or self.rounds > horizon):
                 self._rewarded.add(t)
                 return False
-            report = self._feedback.report(value)  # may fail: nothing has changed
-            self._rewarded.add(t)  # from here on it is never told again
-            return self._feedback.accept(self.bandit, decision, report)
+            report = self._feedback.held(t)
+            if report is None:
+                report = self._feedback.report(value)  # may fail: nothing has changed
+                self._rewarded.add(t)  # from here on it is never told again
+            try:
+                return self._feedback.accept(self.bandit, decision, report)
+            except Exception:
+                self._feedback.hold(t, report)
+                raise
 
     def decision(self, record: dict[str, Any]) -> Made:
         """The decision of this learner that `to_dict` wrote; whatever else raises ValueError.

@@ -96,7 +96,19 @@ class WindowArms(Stateful):
     ends      rounds at which windows end; None: the forced rounds, then windows that grow
     """
 
-    _state = ("theta", "window", "_sums", "_step", "_slope", "_pace", "_ledger", "_noise")
+    _growing = frozenset({"_told", "_chosen"})
+    _state = (
+        "window",
+        "_theta",
+        "_sums",
+        "_step",
+        "_slope",
+        "_pace",
+        "_chosen",
+        "_told",
+        "_ledger",
+        "_noise",
+    )
 
     def __init__(
         self,
@@ -119,7 +131,7 @@ class WindowArms(Stateful):
         self._noise = noise
         self._set = LpBall(1, dim, radius) if domain is None else domain
         self._steepest = link.slopes(-radius, radius)[1]
-        self.theta = np.tile(np.asarray(self._set.interior_point, dtype=np.float64), (n_arms, 1))
+        self._theta = np.tile(np.asarray(self._set.interior_point, dtype=np.float64), (n_arms, 1))
         # Of the open window, for each arm: S, then Q, the slope along the last step, and how many
         # rows there are: all of them change in one step.
         self._sums = np.zeros((n_arms, 2 * dim + 2))
@@ -128,8 +140,17 @@ class WindowArms(Stateful):
         self._pace = np.ones(n_arms)  # how much of a Newton step is made
         self.ends = _window_ends(n_arms * forced, horizon) if ends is None else ends
         self.window = 0  # windows released so far
+        # The last release, until theta has moved by it: entries of each arm, and what was measured.
+        self._chosen = np.empty((0, 0), dtype=np.intp)
+        self._told = np.empty((0, 0))
         self._rho = budget.rho
         self._ledger = Ledger(budget, "zcdp")
+
+    @property
+    def theta(self) -> Array:  # (arms, dim)
+        """The released parameters, moved by all that was released."""
+        self._follow()
+        return self._theta
 
     @property
     def learning(self) -> bool:
@@ -143,11 +164,11 @@ class WindowArms(Stateful):
 
     @property
     def _moment(self) -> Array:  # (arms, dim), a view
-        return self._sums[:, : self.theta.shape[1]]
+        return self._sums[:, : self._theta.shape[1]]
 
     @property
     def _curvature(self) -> Array:  # (arms, dim), a view
-        return self._sums[:, self.theta.shape[1] : -2]
+        return self._sums[:, self._theta.shape[1] : -2]
 
     @property
     def _along(self) -> Array:  # (arms,), a view
@@ -164,7 +185,7 @@ class WindowArms(Stateful):
         As many as stand out of the noise if each row of an arm adds `SIGNAL` to their sums, and
         of chance.
         """
-        dim = self.theta.shape[1]
+        dim = self._theta.shape[1]
         log = max(1.0, math.log(dim))
         spend = math.sqrt(8 * self._rho * SELECTING) / self.budget.contributions
         clear = (self.rows(window) * SIGNAL * spend / (4 * log)) ** 2
@@ -173,13 +194,14 @@ class WindowArms(Stateful):
     def rows(self, window: int) -> float:
         """The length of a window, for each arm."""
         before = self.ends[window - 1] if window else 0
-        return (self.ends[window] - before) / len(self.theta)
+        return (self.ends[window] - before) / len(self._theta)
 
     def take(self, arm: int, x: Array, reward: float) -> bool:
         """Add one row to the sums of its arm; after the last window it is not used."""
         if not self.learning:
             return False
-        at = np.array([x.dot(self.theta[arm])])
+        self._follow()
+        at = np.array([x.dot(self._theta[arm])])
         residual = reward - float(self._link.mean(at)[0])
         pull = min(max(residual, -self.bound), self.bound)
         bend = float(self._link.slope(at)[0]) if abs(residual) <= self.bound else 0.0
@@ -191,13 +213,19 @@ class WindowArms(Stateful):
         return True
 
     def advance(self, t: int) -> None:
-        """The end of round t."""
+        """The end of round t: release a window that is full, then move by what was released.
+
+        A release is in place before anything reads it: a projection that fails may be tried again,
+        and no noise is drawn again.
+        """
         if self.learning and t == self.ends[self.window]:
+            self._follow()
             self._release(self.entries(self.window))
+        self._follow()
 
     def _release(self, k: int) -> None:
-        """All that a window publishes, computed first and put in place in one step."""
-        arms, dim = self.theta.shape
+        """All that a window publishes; its sums are dropped in the same step."""
+        arms, dim = self._theta.shape
         if k < dim:
             chosen, selection = self._select(k)
             selected = [selection]
@@ -207,22 +235,36 @@ class WindowArms(Stateful):
             selected = []
             left = 1.0
         measured, measurement = self._measure(chosen, left)
+        self._commit(
+            window=self.window + 1,
+            _sums=np.zeros_like(self._sums),
+            _chosen=chosen,
+            _told=measured,
+            _ledger=self._ledger.including(*selected, measurement),
+        )
+
+    def _follow(self) -> None:
+        """Move by the last release, unless that was done; reads released values only."""
+        if not self._told.size:
+            return
+        chosen, measured = self._chosen, self._told
+        k = chosen.shape[1]
         slopes = measured[:, :k]
         curvatures = measured[:, k : 2 * k] * self._steepest / (CURVATURE * self.bound)
-        curvatures = np.maximum(curvatures, FLATTEST * self._steepest * self.rows(self.window))
+        flattest = FLATTEST * self._steepest * self.rows(self.window - 1)
+        curvatures = np.maximum(curvatures, flattest)
         after = [
             self._moved(i, chosen[i], slopes[i], curvatures[i], float(measured[i, 2 * k]))
-            for i in range(len(self.theta))
+            for i in range(len(self._theta))
         ]
         theta, step, slope, pace = (np.array(part) for part in zip(*after, strict=True))
         self._commit(
-            theta=theta,
-            window=self.window + 1,
-            _sums=np.zeros_like(self._sums),
+            _theta=theta,
             _step=step,
             _slope=slope,
             _pace=pace,
-            _ledger=self._ledger.including(*selected, measurement),
+            _chosen=np.empty((0, 0), dtype=np.intp),
+            _told=np.empty((0, 0)),
         )
 
     def _select(self, k: int) -> tuple[NDArray[np.intp], Release]:  # -> (arms, k)
@@ -272,7 +314,7 @@ class WindowArms(Stateful):
         self, arm: int, chosen: NDArray[np.intp], slopes: Array, curvatures: Array, along: float
     ) -> tuple[Array, Array, float, float]:
         """theta, step, slope and pace of one arm after the window; from released values only."""
-        theta = self.theta[arm]
+        theta = self._theta[arm]
         last = self._step[arm]
         pace = self._pace[arm]
         rows = float(curvatures.mean())
@@ -314,6 +356,13 @@ class WindowArms(Stateful):
             raise damaged("window")
         if not (isinstance(self._noise, Noise) and isinstance(self._ledger, Ledger)):
             raise damaged("noise")
+        arms, dim = self._theta.shape
+        k = self._chosen.shape[1]
+        nothing = self._told.size == self._chosen.size == 0
+        fits = self._chosen.shape == (arms, k) and self._told.shape == (arms, 2 * k + 1)
+        known = bool(((self._chosen >= 0) & (self._chosen < dim)).all())
+        if not nothing and not (fits and known and self.window):
+            raise damaged("told")
 
 
 def _window_ends(first: int, horizon: int) -> list[int]:

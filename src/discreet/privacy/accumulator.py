@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from discreet.arrays import Array, integer, positive
+from discreet.arrays import Array, finite, integer, positive
 from discreet.privacy.noise import Noise, source, to_lattice
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
@@ -14,12 +14,14 @@ _MOST = 2.0**26  # terms of norm 1 whose sum stays exact under SecureNoise
 
 
 class NoisySum(Stateful):
-    """N(0, s^2 I) plus terms added one by one; `value` may be published once, s = sensitivity / mu.
+    """N(0, s^2 I) plus terms added one by one, published once, s = sensitivity / mu.
 
     Requires   one person's terms together move the sum by at most `sensitivity` in l2, and come
                in at most `contributions` calls of `add`.
-    Guarantee  `value` is mu-GDP. One stolen snapshot of the running sum is too, by itself; a
-               snapshot together with the value gives the exact difference.
+    Guarantee  what `publish` returns is mu-GDP. It ends the sum: nothing can be added afterwards,
+               and `publish` returns the same value again. One stolen snapshot of the running sum is
+               private too, by itself; a snapshot together with the value gives the exact
+               difference.
 
     The noise is drawn when the sum is made. Nothing is booked: whoever makes a sum books its
     `release` in the same step in which the sum comes to be used (`Ledger.including`); one that is
@@ -29,7 +31,7 @@ class NoisySum(Stateful):
 
     dim             length of the sum
     sensitivity     l2 distance by which one person's terms move the sum
-    mu              the cost of publishing `value`; inf for no noise
+    mu              the cost of publishing the sum; inf for no noise
     noise           source of the noise
     contributions   calls of `add` in which one person may take part
 
@@ -38,6 +40,9 @@ class NoisySum(Stateful):
     >>> total.add(np.array([1.0, 0.0])); total.add(np.array([0.0, 1.0]))
     >>> total.release.scale
     4.0
+    >>> once = total.publish()
+    >>> bool((total.publish() == once).all())
+    True
     """
 
     # All of it, so that a state can be resumed where no sum like it is open.
@@ -50,7 +55,8 @@ class NoisySum(Stateful):
         "scope",
         "contributions",
         "release",
-        "value",
+        "_value",
+        "_published",
         "_spacing",
     )
 
@@ -85,15 +91,36 @@ class NoisySum(Stateful):
             scope=scope,
         )
         drawn = self.noise.gaussian(scale, dim, self._spacing) if scale else np.zeros(dim)
-        self.value = drawn
+        self._value = drawn
+        self._published = False
 
     def add(self, term: Array) -> None:  # (dim,)
-        """Add one term, or the sum of several."""
-        rounded = to_lattice(term, self._spacing) if self._spacing else term
+        """Add one term, or the sum of several; refused once the sum was published."""
         with self._live:
-            self.value = self.value + rounded  # in one assignment
+            if self._published:
+                raise ValueError(
+                    "this sum was published: another value with the same noise would give the "
+                    "exact difference; add to a new NoisySum"
+                )
+            self._used = True
+            self._value = self._plus(term)  # in one assignment
 
-    def publish(self) -> Array:  # (dim,)
-        """The value, to be shown: once. Drop the sum in the same step."""
-        observe("release", self.value, self.release)
-        return self.value
+    def publish(self, last: Array | None = None) -> Array:  # (dim,)
+        """The value, to be shown, and the end of the sum; `last` is added in the same step.
+
+        Asked again, it is the same value.
+        """
+        with self._live:
+            if not self._published:
+                value = self._value if last is None else self._plus(last)
+                self._commit(_value=value, _published=True)
+            observe("release", self._value, self.release)
+            return self._value.copy()
+
+    def _plus(self, term: Array) -> Array:
+        """The value with one more term."""
+        if type(term) is not np.ndarray or term.dtype != np.float64 or term.shape != (self.dim,):
+            term = finite("a term", term)
+            if term.shape != (self.dim,):
+                raise ValueError(f"a term must have shape ({self.dim},), got {term.shape}")
+        return (to_lattice(term, self._spacing) if self._spacing else term) + self._value

@@ -3,6 +3,7 @@
 import hmac
 import math
 import secrets
+import unicodedata
 import warnings
 from dataclasses import dataclass
 
@@ -137,14 +138,30 @@ class ContributionLimiter(Stateful):
 
 
 def pseudonym(key: bytes, user: str | bytes | int) -> bytes:
-    """16 bytes of HMAC-SHA-256: the same for the same person, and nothing without the key."""
-    # The type is part of the id: 7 and "7" are different people.
+    """16 bytes of HMAC-SHA-256: the same for the same person, and nothing without the key.
+
+    >>> pseudonym(b"key", 7) == pseudonym(b"key", "7") == pseudonym(b"key", b"7")
+    True
+    """
+    return hmac.digest(key, b"str:" + person_text(user).encode(), "sha256")[:16]
+
+
+def person_text(user: str | bytes | int) -> str:
+    """A person's id as text: an int by its digits, bytes as UTF-8, text in Unicode's normal form C.
+
+    So that one person is not two: 7, "7" and b"7" are the same, and so are both ways to write an
+    accent. What is no text is refused; case and spaces are part of an id.
+    """
+    if isinstance(user, bytes):
+        try:
+            user = user.decode()
+        except UnicodeDecodeError:
+            raise ValueError("a user id in bytes must be UTF-8 text; use its hex digits") from None
     if isinstance(user, str):
-        raw = b"str:" + str(user).encode()
-    elif isinstance(user, bytes):
-        raw = b"bytes:" + bytes(user)
-    elif isinstance(user, (int, np.integer)) and not isinstance(user, bool):
-        raw = b"int:" + str(int(user)).encode()
-    else:
-        raise ValueError(f"a user id must be a str, bytes or int, got {type(user).__name__}")
-    return hmac.digest(key, raw, "sha256")[:16]
+        text = unicodedata.normalize("NFC", str(user))
+        if not text.isascii() and any("\ud800" <= each <= "\udfff" for each in text):
+            raise ValueError("a user id must be Unicode text: it holds half a character")
+        return text
+    if isinstance(user, (int, np.integer)) and not isinstance(user, bool):
+        return str(int(user))
+    raise ValueError(f"a user id must be a str, bytes or int, got {type(user).__name__}")

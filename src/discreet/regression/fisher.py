@@ -32,6 +32,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.least_squares import Posterior, Whitening, gram_error_covariance, shrink
+from discreet.least_squares.symmetric import power
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.rows import Parts
@@ -40,6 +41,7 @@ from discreet.regression.sample import Sample
 FRACTIONS = (0.06, 0.1, 0.2, 0.64)  # of mu^2; early stages find M and a starting point
 PLAIN_STAGES = 40  # without noise: until Newton's method has converged
 LONG = 4.0  # rows beyond LONG * tau lose weight like 1/|u|^2 rather than 1/|u|
+LEAST_SPREAD = 1e-12  # of public rows, the least eigenvalue over the largest: rounding's
 SPARE = 6.0  # rows are shortened less, once noise is SPARE times below the sampling error
 
 
@@ -201,7 +203,7 @@ def stage(sample: Sample, score: Terms, weighting: Weighting, theta: Array, what
         whitening = Whitening(
             np.asarray(np.kron(whitening.matrix, np.eye(score.entries)), np.float64)
         )
-    inverse = np.linalg.inv(H)
+    inverse = power(H, -1.0, floor=1e-12 * max(float(np.trace(H)), 1e-100))  # never fails
     step = inverse @ g
     design = H @ whitening.inverse
     H_error = gram_error_covariance(np.outer(step, step), H_std)
@@ -249,11 +251,22 @@ def _combined(stages: list[Stage], size: float) -> Posterior:
     return combined
 
 
+def _assert_spans(public_X: Array) -> None:
+    """Refuse public rows that say nothing about some direction, before anything is released."""
+    values = np.linalg.eigvalsh(public_X.T @ public_X)
+    if not values[0] > LEAST_SPREAD * values[-1]:
+        raise ValueError(
+            "public_X must vary in all features: its rows lie in a subspace, and nothing is known "
+            "beside it; leave out features that depend on others, or leave out public_X"
+        )
+
+
 def first_weighting(problem: Problem) -> Weighting:
     """Nothing is known of the rows, or public ones stand for them."""
     d = problem.X.shape[1]
     if problem.public_X is None:
         return Weighting(Whitening.identity(d), 1.0)
+    _assert_spans(problem.public_X)
     return weighting_of(problem.public_X.T @ problem.public_X / len(problem.public_X), 1.0, 1.0)
 
 

@@ -192,9 +192,7 @@ class PrivateSearchCV(Saveable):
         budget = ledger.budget
         if not 0 < self.selection < 1:
             raise ValueError(f"selection must lie between 0 and 1, got {self.selection!r}")
-        mu_s = budget.mu * math.sqrt(self.selection)
-        # Rounded towards more noise: epsilon and back must not cost more than is left.
-        mu_f = budget.mu * math.sqrt(1 - self.selection) * (1 - 1e-9)
+        epsilon, mu_s, mu_f = _split(budget, self.selection)
         noise, rng = _randomness(last)
         n = _length(X)
         if n != _length(y):
@@ -213,7 +211,6 @@ class PrivateSearchCV(Saveable):
             what=f"votes of {len(parts)} blocks",
         )
         best = int(np.argmax(votes))
-        epsilon = math.inf if budget.off else gaussian_epsilon(mu_f, budget.delta)
         model = copied(self.estimator).set_params(**candidates[best])
         model.set_params(**{f"{prefix}epsilon": epsilon, f"{prefix}delta": budget.delta})
         model.fit(X, y, **{f"{prefix}ledger": ledger})
@@ -288,6 +285,22 @@ class PrivateSearchCV(Saveable):
         if not hasattr(self, "best_estimator_"):
             raise not_fitted(self)
         return self.best_estimator_
+
+
+def _split(budget: Budget, selection: float) -> tuple[float, float, float]:
+    """epsilon of the fit, mu of the votes and mu of the fit: mu_s^2 + mu_f^2 = mu^2.
+
+    The fit is charged what its epsilon costs, which is not exactly the mu that it was computed
+    from; the votes have what that leaves, so that both together are never refused.
+    """
+    if budget.off:
+        return math.inf, math.inf, math.inf
+    epsilon = gaussian_epsilon(budget.mu * math.sqrt(1 - selection), budget.delta)
+    mu_f = Budget(epsilon, budget.delta).mu
+    rest = budget.mu**2 - mu_f**2
+    if not rest > 0:
+        raise ValueError(f"selection = {selection!r} leaves nothing for the votes; take more")
+    return epsilon, math.sqrt(rest), mu_f
 
 
 def grid(

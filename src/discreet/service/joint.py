@@ -60,12 +60,8 @@ class Joint(Tenant):
         return replace(promise, unprotected=(*promise.unprotected, *more))
 
     def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
-        """Add rewarded rows, rewards in the user's units, to the open noisy sum in memory."""
-        low, high = self.definition.reward.range
-        learner = self.learner
-        assert learner.window is not None
-        held = None if learner.holdout is None else learner.held_out(np.asarray(rounds))
-        learner.window.fold(rows, rewards / max(abs(low), abs(high)), held)
+        """Add rewarded rows of tokens, in units of the norm bound, to the open noisy sum."""
+        self.learner._fold(rows, rewards / self.learner._scale, np.asarray(rounds))
 
     # -- windows -----------------------------------------------------------------------------------
 
@@ -84,17 +80,19 @@ class Joint(Tenant):
 
     def close(self, connection: Connection, row: Any) -> dict[str, Any]:
         """Release the noisy sum as it is: its noise was drawn when the window opened."""
-        learner, window = self.learner, self.learner.window
+        learner = self.learner
+        before = len(learner.totals)
         learner.advance(row.window_end - learner.rounds)
         learner.turn()
         if self.visit_key:
             people.forget(connection, row)
         self._admit_everybody()
-        return {} if window is None else window.published()  # type: ignore[attr-defined]
+        released = [each.published() for each in learner.totals[before:]]
+        return released[0] if released else {}
 
     def restart(self, connection: Connection, vault: Vault, row: Any) -> dict[str, Any]:
         """The open window is discarded unread: it may have been released, with other rewards."""
-        self.learner._restore(self._state(connection))
+        self.learner._restore(_with_new_names(self._state(connection)))
         self.learner.discard()
         if self.definition.privacy.visits == "all":
             people.forget(connection, row)
@@ -110,20 +108,18 @@ class Joint(Tenant):
 
     def public_state(self) -> dict[str, Any]:
         """The learner's state with zeros in place of the open sum: everything else is public."""
-        if self.learner.window is None:
-            return self.learner._stored()
-        total = self._total
-        value, total.value = total.value, np.zeros_like(total.value)
-        try:
-            return self.learner._stored()
-        finally:
-            total.value = value
+        state = self.learner._stored()
+        window = state["state"]["_window"]
+        if window is not None:
+            total = window["of"]["total"]["of"]
+            total["_value"] = np.zeros_like(total["_value"])
+        return state
 
     def seal(self, vault: Vault) -> tuple[bytes | None, bytes]:
         """The key of the window's people and its noisy sum, sealed; none if nothing is learnt."""
         if self.learner.window is None:
             return None, b""
-        content = self.visit_key + np.asarray(self._total.value, dtype="<f8").tobytes()
+        content = self.visit_key + np.asarray(self._total._value, dtype="<f8").tobytes()
         sealed = vault.seal(self.name, self.epoch, self.sequence, content)
         return sealed, sealed[:NAME_BYTES]
 
@@ -131,19 +127,19 @@ class Joint(Tenant):
         """Open what `seal` sealed, in a new learner if another window is open by now."""
         if self.version != row.version:
             self.learner = self.new()
-            self.learner._restore(self._state(connection))
+            self.learner._restore(_with_new_names(self._state(connection)))
         sequence, sums = stored
         if sums is None or self.learner.window is None:
             return
         content = vault.open(self.name, self.epoch, sequence, sums)
         size = people.KEY_BYTES if self.definition.privacy.visits == "all" else 0
         self.visit_key = content[:size]
-        self._total.value = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
+        self._total._value = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
 
     @property
     def _total(self) -> Any:
         """The open noisy sum."""
-        return self.learner.window.total  # type: ignore[union-attr]
+        return self.learner._window.total  # type: ignore[union-attr]
 
     def policy(self) -> dict[str, Any]:
         """What decides, computed from releases."""
@@ -162,3 +158,14 @@ class Joint(Tenant):
             live.holdout, live.held_out = learner.holdout, learner.held_out
 
         return publish
+
+
+def _with_new_names(state: dict[str, Any]) -> dict[str, Any]:
+    """A state that was stored by version 0.3, with the names that its parts have now."""
+    parts = state["state"]
+    if "window" in parts:
+        parts["_window"] = parts.pop("window")
+        if parts["_window"] is not None:
+            total = parts["_window"]["of"]["total"]["of"]
+            total["_value"] = total.pop("value")
+    return state

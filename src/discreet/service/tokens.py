@@ -21,6 +21,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCMSIV
 
 from discreet.arrays import Array
+from discreet.privacy.budget import person_text
 
 PREFIX = "dt1."  # of every token; no id may begin so
 RUN_BYTES = 8
@@ -185,7 +186,7 @@ def _unpacked(opened: Sequence[bytes]) -> list[tuple[Any, ...]]:
 
 def pseudonym(master: bytes, bandit: bytes, person: str) -> bytes:
     """A keyed hash of a person's id: all that is ever stored of it."""
-    return derived(master, b"person", bandit, person.encode())[:PERSON_BYTES]
+    return derived(master, b"person", bandit, person_text(person).encode())[:PERSON_BYTES]
 
 
 def hashed_id(master: bytes, bandit: bytes, name: str) -> bytes:

@@ -13,7 +13,7 @@ from registry import PRIVATE
 from mutants.kit import Edit, Leak, Mutant
 
 _FOLDED = (
-    "window = self.window\n"
+    "window = self._window\n"
     "        if window is None or (visitors is not None and not visitors.admit_hash(hashed)):\n"
     "            return False\n"
     "        if self.holdout is None:\n"
@@ -68,8 +68,8 @@ WINDOWS = (
 LEADER = (
     Edit(
         "online.leader:PrivateLeader.learn",
-        "self._sums.add(np.asarray(loss, dtype=np.float64) - self._centre)",
-        "self._sums.add(np.asarray(loss, dtype=np.float64) - self._centre)\n"
+        'self._sums.add(numbers("losses", loss) - self._centre)',
+        'self._sums.add(numbers("losses", loss) - self._centre)\n'
         "            self._exact = getattr(self, '_exact', 0.0) + np.asarray(loss) - self._centre",
     ),
     Edit(
@@ -131,8 +131,8 @@ MUTANTS = [
         "LocalMD p = 2",
         Edit(
             "optimization.baselines.local:LocalMD.learn",
-            "point = self._mirrored(total)",
-            "total = self._total + self.bound * unit\n        point = self._mirrored(total)",
+            "report = self._channel.privatize(unit, self._source, clip=True)",
+            "report = 0 * self._channel.privatize(unit, self._source, clip=True) + unit",
         ),
     ),
     planted(
@@ -203,7 +203,15 @@ MUTANTS = [
         *WINDOWS,
         attack="linear bandit poisson, own context",
     ),
-    exactly("LinearBandit, joint", "LinearBandit sgd squarecb", Leak("bandits.descent:gaussian")),
+    exactly(
+        "LinearBandit, joint",
+        "LinearBandit sgd squarecb",
+        Edit(
+            "bandits.descent:DescentWindow.close",
+            "released = self.total.publish(self.average)",
+            "self.total.publish(self.average)\n    released = self.average",
+        ),
+    ),
     planted(
         "LinearBandit, local",
         "LinearBandit local thompson",

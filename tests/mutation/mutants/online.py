@@ -114,8 +114,8 @@ MUTANTS = [
         (
             Edit(
                 "online.feedback:Batches.choose",
-                "start = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0",
-                'start = self.__dict__.setdefault("kept", float(self._noise.laplace(scale, 1)[0]))',
+                "drawn = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0",
+                'drawn = self.__dict__.setdefault("kept", float(self._noise.laplace(scale, 1)[0]))',
             ),
         ),
         runs=1000,

@@ -110,10 +110,8 @@ MUTANTS = [
         (
             Edit(
                 "optimization.sparse_windows:WindowArms._release",
-                "for i in range(len(self.theta))",
-                "if self._curvature[i].any()\n"
-                "            else (self.theta[i], self._step[i], self._slope[i], self._pace[i])\n"
-                "            for i in range(len(self.theta))",
+                "_told=measured,",
+                "_told=measured * self._curvature.any(axis=1)[:, None],",
             ),
         ),
     ),

@@ -50,7 +50,7 @@ def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, 
     if late is not None:
         learner.learn(*late)
     learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
-    return first, learner.window.transform, _released(learner)
+    return first, learner._window.transform, _released(learner)
 
 
 def joint_bandit(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
@@ -73,7 +73,7 @@ def linear_bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -
         learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
         others = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
         learner.learn_many(others, (-1.0) ** np.arange(len(others)))
-        view = learner.window.transform
+        view = learner._window.transform
         value = _released(learner)
         direction = canary_term(view, 1.0) - canary_term(view, -1.0)
         later = learner.decide_many(np.tile([-E1[0], E1[0]], (3, 1, 1)))
@@ -114,7 +114,7 @@ def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         own = learner.decide_many(np.tile(E1, (k, 1, 1)))
         learner.learn_many(own, np.full(k, 2.0 * neighbour - 1.0))
         learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
-        view = learner.window.transform
+        view = learner._window.transform
         scores.append(_released(learner) @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
     return np.array(scores)
 

@@ -27,7 +27,7 @@ def visited(learner: Any, reward: float | None) -> tuple[Any, Array, float]:
         if reward is not None:
             learner.learn(decision, reward, person="canary")
     learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
-    view = learner.window.transform
+    view = learner._window.transform
     with observed("release") as seen:
         learner.decide(NOBODY)
     return view, seen[0].value, seen[0].release.scale  # type: ignore[union-attr]

@@ -104,7 +104,7 @@ def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
     """
     rho = claim.mu**2 / 2  # of one entry nothing is selected: all is measured
     known = {  # as if released before, by the first window
-        "_arms.theta": np.array([[0.5], [-0.5]]),
+        "_arms._theta": np.array([[0.5], [-0.5]]),
         "_arms._step": np.full((ARMS, 1), 0.1),
         "_arms._slope": np.zeros(ARMS),
     }

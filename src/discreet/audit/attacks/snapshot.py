@@ -65,7 +65,7 @@ def snapshot_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise)
         learner: Any = joint_bandit(claim, noise)
         learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
         learner.decide(NOBODY)
-        view = learner.window.transform
-        held = learner.window.total.value
+        view = learner._window.transform
+        held = learner._window.total._value
         scores.append(held @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
     return np.array(scores)

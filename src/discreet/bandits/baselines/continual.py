@@ -159,7 +159,7 @@ class ContinualLinUCB(Bandit):
 
     def _turned(self, size: int | None) -> dict[str, Any]:
         policy = self._estimated() if self._sums.rounds else self.policy
-        return {"policy": policy, "window": RunningSums(self._sums) if size else None}
+        return {"policy": policy, "_window": RunningSums(self._sums) if size else None}
 
     def _estimated(self) -> Ucb:
         total, d = vector_to_symmetric(self._sums.estimate), self.dim
@@ -177,8 +177,8 @@ class ContinualLinUCB(Bandit):
 
     def _validate(self) -> None:
         super()._validate()
-        if self.window is not None:
-            self.window = RunningSums(self._sums)
+        if self._window is not None:
+            self._window = RunningSums(self._sums)
 
 
 def outer_vectors(rows: Array, rewards: Array) -> Array:  # (n, d), (n,) -> (n, (d+1)(d+2)/2)

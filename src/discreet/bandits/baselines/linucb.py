@@ -76,7 +76,7 @@ class LinUCB(Bandit):
     (584, True)
     """
 
-    window: ExactSums | None
+    _window: ExactSums | None
 
     def __init__(
         self,
@@ -126,11 +126,11 @@ class LinUCB(Bandit):
         return refresh(self.rounds)
 
     def _turned(self, size: int | None) -> dict[str, Any]:
-        window, policy = self.window or ExactSums(self.dim), self.policy
+        window, policy = self._window or ExactSums(self.dim), self.policy
         if window.total.any():
             gram, moment = window.total[:-1, :-1], window.total[:-1, -1]
             policy = ucb(gram, moment, width=self.width, regularizer=self.regularizer)
-        return {"policy": policy, "window": window if size else None}
+        return {"policy": policy, "_window": window if size else None}
 
     # -- one block of features for each action ----------------------------------------------------
 

@@ -94,7 +94,7 @@ class _LocalBaseline(Bandit):
     """Windows, channels and the promise; a subclass reports and estimates."""
 
     reference: str
-    window: ReportWindow | None
+    _window: ReportWindow | None
     _opens: type[ReportWindow]
     _state: ClassVar[tuple[str, ...]] = (*Bandit._state, "noise", "_sums", "_theta")
 
@@ -131,7 +131,7 @@ class _LocalBaseline(Bandit):
             delta=0.0,
             trust="local",
             contributions=self.contributions,
-            releases=(made,) if (self.window or self).sums.reports else (),
+            releases=(made,) if (self._window or self).sums.reports else (),
             unprotected=(*UNPROTECTED, RESUMED_TWICE, *beyond(self.contributions)),
             reference=self.reference,
         )
@@ -151,17 +151,17 @@ class _LocalBaseline(Bandit):
 
     def _turned(self, size: int | None) -> dict[str, Any]:
         sums, theta, policy = self._sums, self._theta, self.policy
-        if self.window is not None:
-            sums, theta, policy = self._estimated(self.window.sums)
+        if self._window is not None:
+            sums, theta, policy = self._estimated(self._window.sums)
         window = None
         if size is not None:
             window = self._opens(sums, theta, self.epsilon, self.contributions).attach(self.noise)
-        return {"_sums": sums, "_theta": theta, "policy": policy, "window": window}
+        return {"_sums": sums, "_theta": theta, "policy": policy, "_window": window}
 
     def _validate(self) -> None:
         super()._validate()
-        if self.window is not None:
-            self.window.attach(self.noise)
+        if self._window is not None:
+            self._window.attach(self.noise)
 
 
 class ProductReports(ReportWindow):

@@ -4,8 +4,12 @@ They need delta > 0, and one row with NaN or infinity refuses the whole `fit`, w
 would see: drop or impute such rows first.
 """
 
+import hmac
 import math
+import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import starmap
 from typing import Self
 
 import numpy as np
@@ -17,19 +21,20 @@ from discreet.optimization.losses import Loss
 from discreet.optimization.problem import Problem, clipped, projects
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.mechanisms import Released, gaussian
+from discreet.privacy.mechanisms import gaussian
 from discreet.privacy.noise import Noise, source
-from discreet.privacy.release import Release
 from discreet.state import Stateful
 
 
 class _Batch(Stateful, ABC):
     """fit(X, y) -> self; theta; guarantee.
 
-    The releases of a fit and the theta they lead to appear together, at its end.
+    Every release is booked, and kept, in the step in which it is made. A fit that fails in the
+    caller's code, a loss or a projection, may be tried again with the same rows: it reads what was
+    released, and draws only what was not.
     """
 
-    _state = ("theta", "_ledger", "_source")
+    _state = ("theta", "_told", "_ledger", "_source")
 
     _reference: str
 
@@ -59,6 +64,10 @@ class _Batch(Stateful, ABC):
         self.noise = source(noise)
         self._source = self.noise
         self._ledger = Ledger(self.budget)
+        self._told: tuple[Array, ...] = ()  # means that a fit has released, until it ends
+        self._asked = 0  # means that the fit has asked for
+        self._key = secrets.token_bytes(32)
+        self._of = b""  # keyed digest of the rows that are being fitted; never part of a state
         self._mu = self.budget.mu  # an error for delta = 0: noise is Gaussian
         self.bound = self.problem.l2_bound(gradient_bound)
         self.theta = np.array(domain.interior_point, dtype=np.float64)
@@ -74,15 +83,24 @@ class _Batch(Stateful, ABC):
         """Learn from all rows, once."""
         rows, labels = self._data(X, y)
         with self._live:
-            if self._ledger.releases:
-                raise ValueError("this learner has spent its budget; make a new one for new data")
-            theta, releases = self._fitted(rows, labels)
-            self._commit(theta=theta, _ledger=self._ledger.including(*releases))
+            here = self._digest(rows, labels)
+            if self._ledger.releases and not (self._told and here == self._of):
+                raise ValueError(
+                    "this learner has spent its budget; make a new one for new data (a fit that "
+                    "failed may be tried again here with the same rows)"
+                )
+            self._of = here
+            self._asked = 0
+            self._commit(theta=self._fitted(rows, labels), _told=())
         return self
 
     @abstractmethod
-    def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
-        """theta, and all that was released on the way to it."""
+    def _fitted(self, rows: list[Array], labels: list[float]) -> Array:
+        """theta, from means that are released on the way to it."""
+
+    def _digest(self, rows: list[Array], labels: list[float]) -> bytes:
+        content = np.concatenate([np.ravel(rows), labels]).tobytes()
+        return hmac.digest(self._key, content, "sha256")
 
     def _data(self, X: ArrayLike, y: ArrayLike) -> tuple[list[Array], list[float]]:
         rows, labels = finite("X", X), numbers("y", y)
@@ -93,19 +111,27 @@ class _Batch(Stateful, ABC):
             )
         return [self.problem.row(x) for x in rows], [self.problem.label(v) for v in labels]
 
-    def _mean(self, terms: list[Array], bound: float, mu: float, scope: str | None) -> Released:
-        """The noisy mean of vectors of l2 norm at most `bound`."""
+    def _mean(
+        self, terms: Callable[[], list[Array]], bound: float, mu: float, scope: str | None
+    ) -> Array:
+        """The noisy mean of vectors of l2 norm at most `bound`; released once, also if retried."""
+        place = self._asked
+        self._asked += 1
+        if place < len(self._told):
+            return self._told[place]
+        shortened = [clipped(g, bound) for g in terms()]
         # Replacing one term moves the mean by at most 2 bound/n, k terms by k times that.
-        sensitivity = 2 * bound * self.contributions / len(terms)
-        mean = np.mean([clipped(g, bound) for g in terms], axis=0)
-        return gaussian(
-            mean,
+        sensitivity = 2 * bound * self.contributions / len(shortened)
+        mean, release = gaussian(
+            np.mean(shortened, axis=0),
             sensitivity=sensitivity,
             mu=mu,
             noise=self._source,
             what="mean gradient",
             scope=scope,
         )
+        self._commit(_told=(*self._told, mean), _ledger=self._ledger.including(release))
+        return np.asarray(mean)
 
 
 class NoisySFW(_Batch):
@@ -136,7 +162,7 @@ class NoisySFW(_Batch):
 
     _reference = "Bassily, Guzman and Nandi (2021), Algorithm 3"
 
-    def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
+    def _fitted(self, rows: list[Array], labels: list[float]) -> Array:
         """One pass over the rows in the order given."""
         n = len(rows)
         gradient = self.problem.gradient
@@ -147,25 +173,29 @@ class NoisySFW(_Batch):
         # batch are covered by the k in `_mean`; spread over batches they cost sum (k_i/k)^2 <= 1.
         mu = self._mu
         theta = before = self.theta
-        first = [gradient(theta, rows[i], labels[i]) for i in range(half)]
-        d, release = self._mean(first, self.bound, mu, "batch 0")
-        releases = [release]
+        d = self._mean(
+            lambda: [gradient(theta, rows[i], labels[i]) for i in range(half)],
+            self.bound,
+            mu,
+            "batch 0",
+        )
         # |(1-eta)(grad f(theta) - grad f(before)) + eta grad f(theta)|: the first part is at most
         # beta |theta - before|_p <= beta eta diameter, in l_q.
         smooth = self.problem.loss.smoothness * self.problem.diameter * self.problem.stretch
         bound = eta * ((1 - eta) * smooth + self.bound)
+
+        def term(x: Array, label: float) -> Array:
+            now = gradient(theta, x, label)
+            return np.asarray((1 - eta) * (now - gradient(before, x, label)) + eta * now)
+
         for number, start in enumerate(range(half, n - size + 1, size), 1):
             v = self.domain.linear_minimizer(d)
             before = theta
             theta = theta + eta * (v - theta)
-            terms = []
-            for x, label in zip(rows[start : start + size], labels[start:], strict=False):
-                now = gradient(theta, x, label)
-                terms.append((1 - eta) * (now - gradient(before, x, label)) + eta * now)
-            mean, release = self._mean(terms, bound, mu, f"batch {number}")
+            batch = zip(rows[start : start + size], labels[start:], strict=False)
+            mean = self._mean(lambda: list(starmap(term, batch)), bound, mu, f"batch {number}")  # noqa: B023 - called at once
             d = (1 - eta) * d + mean
-            releases.append(release)
-        return theta + eta * (self.domain.linear_minimizer(d) - theta), releases
+        return np.asarray(theta + eta * (self.domain.linear_minimizer(d) - theta))
 
 
 class NoisySGD(_Batch):
@@ -224,20 +254,18 @@ class NoisySGD(_Batch):
         )
         projects(domain)
 
-    def _fitted(self, rows: list[Array], labels: list[float]) -> tuple[Array, list[Release]]:
+    def _fitted(self, rows: list[Array], labels: list[float]) -> Array:
         """`passes` steps, each on the noisy mean gradient of all rows."""
         mu = self._mu / math.sqrt(self.passes)
         theta = self.theta
         kept = []
-        releases = []
         # A step of diameter/(gradient sqrt(passes)), in l2.
         rate = self.step * self.domain.diameter() / (self.bound * math.sqrt(self.passes))
+
+        def gradients() -> list[Array]:
+            return [self.problem.gradient(theta, x, v) for x, v in zip(rows, labels, strict=True)]
+
         for _ in range(self.passes):
-            gradients = [
-                self.problem.gradient(theta, x, v) for x, v in zip(rows, labels, strict=True)
-            ]
-            d, release = self._mean(gradients, self.bound, mu, None)
-            theta = self.domain.project(theta - rate * d)
+            theta = self.domain.project(theta - rate * self._mean(gradients, self.bound, mu, None))
             kept.append(theta)
-            releases.append(release)
-        return np.mean(kept[self.passes // 2 :], axis=0), releases
+        return np.asarray(np.mean(kept[self.passes // 2 :], axis=0))

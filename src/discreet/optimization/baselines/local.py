@@ -43,7 +43,7 @@ class LocalMD(Stateful):
     (True, 'local')
     """
 
-    _state = ("rounds", "_total", "_point", "_mean", "_source")
+    _state = ("rounds", "_followed", "_total", "_point", "_mean", "_source")
 
     def __init__(
         self,
@@ -76,6 +76,7 @@ class LocalMD(Stateful):
         size = self.bound * (self._channel.std or 1.0) * math.sqrt(domain.dim)
         self._rate = self.step * domain.diameter() / (size * math.sqrt(horizon))
         self.rounds = 0
+        self._followed = 0  # reports that the iterates below have followed
         self._source = self.noise
         self._total = np.zeros(domain.dim)
         self._point = np.array(domain.interior_point, dtype=np.float64)
@@ -84,7 +85,9 @@ class LocalMD(Stateful):
     @property
     def theta(self) -> Array:
         """The average of the iterates so far."""
-        return self._mean.copy()
+        with self._live:
+            self._follow()
+            return self._mean.copy()
 
     @property
     def learning(self) -> bool:
@@ -100,23 +103,27 @@ class LocalMD(Stateful):
         return replace(promise, unprotected=(*promise.unprotected, *ONE_PROCESS))
 
     def learn(self, x: ArrayLike, y: float) -> bool:  # (n,), a label
-        """Take one row; only its report is kept. Whether it counted."""
+        """Take one row; only its report is kept. Whether it counted; a call that fails has not."""
         with self._live:
             row = self.problem.row(x)
             label = self.problem.label(y)
             if not self.learning:
                 return False
+            self._follow()
             g = self.problem.gradient(self._point, row, label)
             # The channel takes the unit ball: g/bound is in it, whatever the row.
             unit = clipped(g, self.bound) / self.bound
-            total = self._total + self.bound * self._channel.privatize(
-                unit, self._source, clip=True
-            )
-            point = self._mirrored(total)
-            rounds = self.rounds + 1
-            mean = self._mean + (point - self._mean) / rounds
-            self._commit(rounds=rounds, _total=total, _point=point, _mean=mean)
-            return True
+            report = self._channel.privatize(unit, self._source, clip=True)
+            self._commit(rounds=self.rounds + 1, _total=self._total + self.bound * report)
+            return True  # the step is taken when it is read: it may fail, and the row has counted
+
+    def _follow(self) -> None:
+        """Take the step of the last report, unless it has been taken."""
+        if self._followed == self.rounds:
+            return
+        point = self._mirrored(self._total)
+        mean = self._mean + (point - self._mean) / self.rounds
+        self._commit(_followed=self.rounds, _point=point, _mean=mean)
 
     def _mirrored(self, total: Array) -> Array:
         """argmin <S, v> + R(v)/rate over the domain."""
@@ -131,3 +138,5 @@ class LocalMD(Stateful):
     def _validate(self) -> None:
         if not 0 <= self.rounds <= self.horizon:
             raise damaged("rounds")
+        if not 0 <= self.rounds - self._followed <= 1:
+            raise damaged("followed")

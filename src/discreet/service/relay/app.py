@@ -13,6 +13,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from discreet.privacy.budget import person_text
 from discreet.service import asgi
 from discreet.service.asgi import EVERYBODY, answer, decoded, problem
 from discreet.service.errors import Problem, invalid, not_found
@@ -149,7 +150,7 @@ class Routes:
             sealed = binascii.a2b_base64(body.sealed, strict_mode=True)
         except ValueError:
             raise invalid("`sealed` must be base64.") from None
-        return Sealed(bytes.fromhex(body.id), body.policy, person.encode(), sealed)
+        return Sealed(bytes.fromhex(body.id), body.policy, person_text(person).encode(), sealed)
 
     async def healthz(self, _: Request) -> Response:
         """The process lives."""
