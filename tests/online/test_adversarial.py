@@ -324,15 +324,16 @@ def test_guarantee__secure_noise_is_exact_in_the_centre():
 
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_state__a_saved_learner_has_the_same_future(trust, tmp_path):
-    bandit = make(trust)
-    run(bandit, 100)
-    waiting = bandit.decide()
-    bandit.save(tmp_path / "bandit")
+    whole, stopped = make(trust), make(trust)
+    for each in (whole, stopped):
+        run(each, 100)
+    whole.learn(whole.decide(), 0.0)
+    waiting = stopped.decide()
+    stopped.save(tmp_path / "bandit")
     again = AdversarialBandit.load(tmp_path / "bandit")
-    for each in (bandit, again):
-        each.learn(waiting, 0.0)
-    assert run(again, 500) == run(bandit, 500)
-    assert again.guarantee == bandit.guarantee
+    again.learn(waiting, 0.0)
+    assert run(again, 500) == run(whole, 500)
+    assert again.guarantee == whole.guarantee
     with pytest.raises(ValueError, match="has had its loss"):
         again.learn(waiting, 0.0)
 

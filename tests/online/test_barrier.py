@@ -245,15 +245,16 @@ def test_guarantee__secure_noise_is_exact_in_the_centre():
 @every_domain
 @pytest.mark.parametrize("trust", TRUSTS)
 def test_state__a_saved_learner_has_the_same_future(domain, trust, tmp_path):
-    bandit = make(domain, trust)
-    run(bandit, 100)
-    waiting = bandit.decide()
-    bandit.save(tmp_path / "bandit")
+    whole, stopped = make(domain, trust), make(domain, trust)
+    for each in (whole, stopped):
+        run(each, 100)
+    whole.learn(whole.decide(), 0.25)
+    waiting = stopped.decide()
+    stopped.save(tmp_path / "bandit")
     again = BarrierBandit.load(tmp_path / "bandit")
-    for each in (bandit, again):
-        each.learn(waiting, 0.25)
-    np.testing.assert_array_equal(run(again, 200), run(bandit, 200))
-    assert again.guarantee == bandit.guarantee
+    again.learn(waiting, 0.25)
+    np.testing.assert_array_equal(run(again, 200), run(whole, 200))
+    assert again.guarantee == whole.guarantee
 
 
 def test_state__a_damaged_one_changes_nothing():

@@ -472,34 +472,35 @@ SAVED = {name: domain for name, domain in DOMAINS.items() if name != "base"}
 @every_budget
 @pytest.mark.parametrize("rounds", [0, 130])
 def test_state__a_saved_learner_has_the_same_future(domain, budget, rounds, tmp_path):
-    bandit = make(domain, 400, *budget, directions="frames")
-    run(bandit, rounds)
-    waiting = bandit.decide()
-    bandit.save(tmp_path / "bandit")
+    whole, stopped = (make(domain, 400, *budget, directions="frames") for _ in range(2))
+    for each in (whole, stopped):
+        run(each, rounds)
+    assert whole.learn(whole.decide(), 0.25)
+    waiting = stopped.decide()
+    stopped.save(tmp_path / "bandit")
     again = ProjectionFreeBandit.load(tmp_path / "bandit")
-    for each in (bandit, again):
-        assert each.learn(waiting, 0.25)
-    np.testing.assert_array_equal(run(again, 200), run(bandit, 200))
-    assert again.guarantee == bandit.guarantee
-    assert again.oracle_calls == bandit.oracle_calls
+    assert again.learn(waiting, 0.25)
+    np.testing.assert_array_equal(run(again, 200), run(whole, 200))
+    assert again.guarantee == whole.guarantee
+    assert again.oracle_calls == whole.oracle_calls
 
 
 def test_state__a_domain_made_from_a_function_goes_on_by_load_state_dict(tmp_path):
-    bandit, again = make(DOMAINS["base"]), make(DOMAINS["base"])
-    run(bandit, 130)
-    again.load_state_dict(bandit.state_dict())
-    np.testing.assert_array_equal(run(again, 200), run(bandit, 200))
-    bandit.save(tmp_path / "bandit")
+    whole, stopped, again = (make(DOMAINS["base"]) for _ in range(3))
+    for each in (whole, stopped):
+        run(each, 130)
+    again.load_state_dict(stopped.state_dict())
+    np.testing.assert_array_equal(run(again, 200), run(whole, 200))
+    again.save(tmp_path / "bandit")
     with pytest.raises(ValueError, match="load_state_dict"):
         ProjectionFreeBandit.load(tmp_path / "bandit")
 
 
 def test_state__one_round_takes_no_loss_after_loading():
-    bandit = make(Cube(2), 1)
-    again = make(Cube(2), 1)
-    again.load_state_dict(bandit.state_dict())
+    whole, stopped, again = (make(Cube(2), 1) for _ in range(3))
+    again.load_state_dict(stopped.state_dict())
     assert not again.learn(again.decide(), 0.3)
-    assert not bandit.learn(bandit.decide(), 0.3)
+    assert not whole.learn(whole.decide(), 0.3)
 
 
 def test_state__a_damaged_or_older_one_changes_nothing():
@@ -534,8 +535,9 @@ DAMAGE = {
 
 @pytest.mark.parametrize("path", DAMAGE, ids=".".join)
 def test_state__a_damaged_piece_is_refused_and_changes_nothing(path):
-    bandit = make(Cube(2))
-    run(bandit, 30)
+    whole, bandit = make(Cube(2)), make(Cube(2))
+    for each in (whole, bandit):
+        run(each, 30)
     for value in DAMAGE[path]:
         again = make(Cube(2))
         before, state = str(again.state_dict()), bandit.state_dict()
@@ -548,7 +550,7 @@ def test_state__a_damaged_piece_is_refused_and_changes_nothing(path):
             again.load_state_dict(state)
         assert str(again.state_dict()) == before
     again.load_state_dict(bandit.state_dict())  # undamaged
-    np.testing.assert_array_equal(run(again, 50), run(bandit, 50))
+    np.testing.assert_array_equal(run(again, 50), run(whole, 50))
 
 
 @pytest.mark.parametrize("directions", ["independent", "frames"])
