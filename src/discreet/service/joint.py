@@ -168,4 +168,5 @@ def _with_new_names(state: dict[str, Any]) -> dict[str, Any]:
         if parts["_window"] is not None:
             total = parts["_window"]["of"]["total"]["of"]
             total["_value"] = total.pop("value")
+            total["_published"] = False
     return state
