@@ -20,7 +20,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from registry import REGISTRY, Session
+from discreet.audit.entries import Session
+from discreet.audit.registry import REGISTRY
 
 import discreet
 from discreet.bandits import Device, LocalServer

@@ -3,9 +3,10 @@
 import dataclasses
 
 import pytest
-from registry import REGISTRY, Session
 
+from discreet.audit.entries import Session
 from discreet.audit.fitting import FITTING, attacks_on
+from discreet.audit.registry import REGISTRY
 from discreet.experiments.dossier import Dossier, html
 from discreet.saved import read_saved
 
