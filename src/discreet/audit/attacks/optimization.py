@@ -56,6 +56,12 @@ def frank_wolfe(how: str) -> Fits:
     return fits
 
 
+def streamed(claim: Claim, horizon: int, noise: Noise, **options: Any) -> Any:
+    """A learner of one feature, with what the claim says."""
+    own = {"gradient_bound": CLIP, "noise": noise, **options}
+    return StreamingFrankWolfe(Cube(1), horizon, claim.epsilon, claim.delta, **own)
+
+
 def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
     @optimizer(
         f"streaming frank-wolfe {name}", StreamingFrankWolfe, kind=kind, fits=frank_wolfe(name)
@@ -63,15 +69,7 @@ def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
     @each
     def one_round(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
         """The only row's label is 1 or -1, so that its moment is -clip or clip."""
-        learner = StreamingFrankWolfe(
-            Cube(1),
-            1,
-            claim.epsilon,
-            claim.delta,
-            gradient_bound=CLIP,
-            mechanism=mechanism,
-            noise=noise,
-        )
+        learner = streamed(claim, 1, noise, mechanism=mechanism)
         learner.learn([1.0], 2.0 * neighbour - 1.0)
         return learner.theta[0]
 
@@ -100,15 +98,7 @@ def many_rounds(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     """
     out = []
     for _ in range(runs):
-        learner: Any = StreamingFrankWolfe(
-            Cube(1),
-            HORIZON,
-            claim.epsilon,
-            claim.delta,
-            gradient_bound=SMALL,
-            mechanism="blt",
-            noise=noise,
-        )
+        learner = streamed(claim, HORIZON, noise, gradient_bound=SMALL, mechanism="blt")
         with observed("sum") as seen:
             for t in range(ROUNDS):
                 x, y = 0.0, 0.0
@@ -133,17 +123,8 @@ def two_rows(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arr
     """
     out = []
     for _ in range(runs):
-        learner = StreamingFrankWolfe(
-            Cube(1),
-            len(PERSON),
-            claim.epsilon,
-            claim.delta,
-            gradient_bound=SMALL,
-            contributions=2,
-            label_bound=4.0,
-            mechanism="blt",
-            noise=noise,
-        )
+        bounds = {"gradient_bound": SMALL, "label_bound": 4.0}
+        learner = streamed(claim, len(PERSON), noise, contributions=2, mechanism="blt", **bounds)
         with observed("sum") as seen:
             for row in PERSON:
                 learner.learn([row], 4.0 * (1.0 - 2.0 * neighbour))
@@ -279,16 +260,7 @@ def _windows(name: str, rows: int) -> None:
         """
         k = claim.contributions
         horizon = 12 * k  # the last window holds more than k rows
-        learner = StreamingFrankWolfe(
-            Cube(1),
-            horizon,
-            claim.epsilon,
-            claim.delta,
-            label_bound=2.0,
-            gradient_bound=CLIP,
-            contributions=k,
-            noise=noise,
-        )
+        learner = streamed(claim, horizon, noise, label_bound=2.0, contributions=k)
         for _ in range(horizon - k):
             learner.learn([0.0], 0.0)
         label = float(learner.theta[0]) + 0.999 * CLIP if neighbour else -2.0
