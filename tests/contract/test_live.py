@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from discreet.audit.entries import Session
-from discreet.audit.registry import REGISTRY
 
 import discreet
+from discreet.audit.entries import Session
+from discreet.audit.registry import REGISTRY
 from discreet.bandits import Device, LocalServer
 from discreet.bandits.local_protocol import PublicPolicy
 from discreet.bandits.visitors import Visitors
