@@ -4,8 +4,8 @@
 
 Two neighbouring inputs, one score: an attack runs the learner many times on each of two streams
 that differ in one person, at their worst, and gives back one number for each run, large where it
-believes in the second. Its name begins with that of the learner, so that `discreet dossier --audit`
-finds it; `claim` says what is promised and must be passed on.
+believes in the second. It names the class that it attacks, so that `discreet dossier --audit` finds
+it; `claim` says what is promised and must be passed on.
 """
 
 import sys
@@ -20,7 +20,7 @@ from discreet.privacy.observation import observed
 HORIZON = 100
 
 
-@attack("explore then commit", room="bandits", kind="gaussian")
+@attack("explore then commit", ExploreThenCommit, room="bandits", kind="gaussian")
 def explore_then_commit(claim, runs, neighbour, noise):
     """Reward -1 or 1 in the first round, 0 in all others: the released sum of its action."""
     scores = []

@@ -90,7 +90,7 @@ def test_own_attack__notices_half_of_the_noise_and_is_found_for_a_dossier(exampl
 
     from discreet.audit import ATTACKS, audit_scores
     from discreet.audit.attack import Claim, noise_of
-    from discreet.audit.fitting import attacks_on
+    from discreet.audit.attacks import attacks_on
 
     half = Claim(2.1, 1e-6, "gaussian")  # the noise of about half of what (1, 1e-6) needs
     sides = [explore_then_commit(half, 3000, side, noise_of(0, side)) for side in (0, 1)]

@@ -16,7 +16,7 @@ import discreet.optimization
 import discreet.regression
 from discreet.audit import ATTACKS, Attack, Claim, audit, audit_all, audit_scores
 from discreet.audit.attack import ROOMS, attack, noise_of
-from discreet.audit.attacks.snapshot import stolen
+from discreet.audit.attacks.sums import snapshot
 from discreet.privacy import SecureNoise, Tree, gaussian_mu
 
 EPSILON = 4.0
@@ -73,7 +73,8 @@ def test_registry__every_attack_explains_itself_and_every_room_is_attacked():
     for name, each in ATTACKS.items():
         assert each.name == name
         assert len(each.description) > 30
-        assert 0 < each.attainable <= 1
+        assert 0 <= each.attainable <= 1
+        assert (each.attainable == 0) == name.endswith("last bits")
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -182,7 +183,7 @@ def test_claim__says_what_it_is():
 def test_snapshot__a_tree_hides_and_filtered_sums_do_not_as_they_say(mechanism, hides):
     claim = Claim(EPSILON, 1e-6, "gaussian")
     sides = [
-        stolen(claim, 4000, neighbour, noise_of(1, neighbour), mechanism) for neighbour in (0, 1)
+        snapshot(claim, 4000, neighbour, noise_of(1, neighbour), mechanism) for neighbour in (0, 1)
     ]
     report = audit_scores(*sides, delta=1e-6, confidence=0.9999, method="gdp")
     assert report.lower_bound > 0.2 * EPSILON

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS
-from discreet.audit.attacks.local import EXTREME, KINDS
+from discreet.audit.attacks.channels import EXTREME, KINDS
 
 
 def test_hostile__whether_a_report_comes_does_not_depend_on_the_record():

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.audit import ATTACKS, AuditReport, audit_scores, clopper_pearson
+from discreet.audit import ATTACKS, AuditReport, audit_scores
 from discreet.audit.bounds import EXACT, GDP, GUESSES
 from discreet.audit.counted import (
     Concentrated,
     Curve,
     _hits_needed,
+    clopper_pearson,
     refuted_below,
     split_bounds,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS, audit
-from discreet.audit.fitting import attacks_on
+from discreet.audit.attacks import attacks_on
 from discreet.bandits import LinearBandit, LocalServer
 from discreet.bandits.local import bandit_guarantee
 from discreet.domains import Simplex

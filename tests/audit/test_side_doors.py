@@ -6,7 +6,8 @@ from branches import executed, first_difference
 from one_run import audit_one_run, coins, p_value, surest
 from scipy import stats
 
-from discreet.audit.lattice import CHANNELS, SAMPLERS, channel_attack, float_attack, off_grid
+from discreet.audit import ATTACKS, Claim, audit_scores
+from discreet.audit.attacks.last_bits import CHANNELS, SAMPLERS, off_grid
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB
 from discreet.domains import Ball, Cube, LpBall, Simplex
@@ -20,8 +21,10 @@ from discreet.online import (
 from discreet.optimization import StreamingFrankWolfe
 from discreet.privacy import (
     BallChannel,
+    IntervalChannel,
     SecureNoise,
     SeededNoise,
+    SymmetricChannel,
     SystemNoise,
     gaussian_mu,
 )
@@ -32,21 +35,29 @@ from discreet.privacy.observation import observed, values
 # -- the last bits of floats ----------------------------------------------------------------------
 
 
+def float_attack(mechanism, noise, runs=4000):
+    """What the last bits of draws around 1 and 0 prove, and how the library labels them."""
+    drawn = [SAMPLERS[mechanism](np.full(runs, value), noise) for value in (1.0, 0.0)]
+    sides = [off_grid(np.asarray(each.value)) for each in drawn]
+    return audit_scores(*sides, confidence=0.9999).lower_bound, drawn[0].release.sampler
+
+
 @pytest.mark.parametrize("mechanism", SAMPLERS)
 @pytest.mark.parametrize("noise", [SeededNoise(0), SystemNoise()], ids=["seeded", "system"])
 def test_float_noise__fails_the_floating_point_attack_and_says_float(mechanism, noise):
-    found = float_attack(mechanism, noise)
-    assert found.report.lower_bound > 1.0
-    assert found.label.startswith("float")
+    bound, label = float_attack(mechanism, noise)
+    assert bound > 1.0
+    assert label.startswith("float")
 
 
 @pytest.mark.parametrize("mechanism", SAMPLERS)
 def test_secure_noise__withstands_it_or_says_float(mechanism):
-    found = float_attack(mechanism, SecureNoise())
+    bound, label = float_attack(mechanism, SecureNoise())
     exact = mechanism in SecureNoise.exact
     assert exact == (mechanism in ("gaussian", "laplace"))
-    assert found.safe == exact
-    assert found.label.startswith("exact lattice" if exact else "float")
+    assert (bound == 0) == exact
+    assert label.startswith("exact lattice" if exact else "float")
+    assert (f"{mechanism}, last bits" in ATTACKS) == exact
 
 
 def test_off_grid__sees_what_a_sum_with_one_cannot_be():
@@ -54,24 +65,46 @@ def test_off_grid__sees_what_a_sum_with_one_cannot_be():
 
 
 SOURCES = {"seeded": SeededNoise, "system": SystemNoise, "secure": SecureNoise}
+# An interval at a small epsilon sends two values only.
+EPSILONS = {"ball": 1.0, "symmetric": 1.0, "interval": 2.0, "interval, two values": 0.5}
 
 
-@pytest.mark.parametrize("channel", CHANNELS)
+def channel_attack(channel, noise, runs=100_000):
+    """What the last bits of reports of two records prove."""
+    claim = Claim(EPSILONS[channel])
+    draw = CHANNELS[channel.split(",")[0]]
+    sides = [draw(claim, runs, neighbour, noise) for neighbour in (0, 1)]
+    return audit_scores(*sides, confidence=0.9999).lower_bound
+
+
+@pytest.mark.parametrize("channel", EPSILONS)
 @pytest.mark.parametrize("source", SOURCES)
 def test_channels__last_bits_of_rounded_reports_prove_no_more_than_is_claimed(channel, source):
     noise = SeededNoise(0) if source == "seeded" else SOURCES[source]()
-    found = channel_attack(channel, noise)
-    assert found.report.lower_bound < (2.0 if channel == "interval channel" else 1.0)
-    assert found.label.startswith("52-bit coin" if "interval" in channel else "float")
+    assert channel_attack(channel, noise) < EPSILONS[channel]
 
 
-@pytest.mark.parametrize("channel", [name for name in CHANNELS if "interval" not in name])
+@pytest.mark.parametrize(
+    ("channel", "record", "label"),
+    [
+        (BallChannel(3, 1.0), [1.0, 0.0, 0.0], "float"),
+        (SymmetricChannel(2, 1.0), np.diag([1.0, 0.0]), "float"),
+        (IntervalChannel(2.0), 1.0, "52-bit coin"),
+        (IntervalChannel(0.5), 1.0, "52-bit coin"),
+    ],
+    ids=EPSILONS,
+)
+def test_channels__say_how_they_draw(channel, record, label):
+    channel.privatize(np.array([record]), SeededNoise(0))
+    assert channel.guarantee.releases[0].sampler.startswith(label)
+
+
+@pytest.mark.parametrize("channel", ["ball", "symmetric"])
 def test_channels__last_bits_of_reports_that_are_not_rounded_give_the_record_away(
     channel, monkeypatch
 ):
     monkeypatch.setattr("discreet.privacy.local._on_grid", lambda units: units / GRID)
-    found = channel_attack(channel, SeededNoise(0))
-    assert found.report.lower_bound > (2.0 if channel == "interval channel" else 1.0)
+    assert channel_attack(channel, SeededNoise(0)) > EPSILONS[channel]
 
 
 # -- executed lines -------------------------------------------------------------------------------

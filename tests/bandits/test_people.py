@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.audit.attack import Claim
-from discreet.audit.attacks import bandits_people as attacks
+from discreet.audit.attacks import people as attacks
 from discreet.audit.attacks.bandits import joint_bandit
 from discreet.bandits import LinearBandit, estimators
 from discreet.bandits.visitors import Visitors

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 from forced import Transcript, deaf, replaced
-from registry import Entry, Session
 
+from discreet.audit.entries import Entry, Session
 from discreet.domains import Domain
 from discreet.privacy import Ledger, SeededNoise
 from discreet.privacy.accumulator import NoisySum

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from registry import REGISTRY, Contextual
 
 import discreet
+from discreet.audit.families import Contextual
+from discreet.audit.registry import REGISTRY
 from discreet.bandits import Decision, Holdout, LinearBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES, policy_from

@@ -1,4 +1,4 @@
-"""What every private learner, estimator, baseline and running sum must pass (`registry.py`).
+"""What every private learner, estimator, baseline and running sum must pass: `REGISTRY`.
 
 Only the release speaks   with mechanisms that hear nothing, two data sets give the same decisions,
                           parameters, policies, guarantees and states
@@ -11,7 +11,9 @@ Copies                    a live private object cannot be copied
 
 import checks
 import pytest
-from registry import PRIVATE, Fitted, Sums
+
+from discreet.audit.families import Fitted, Sums
+from discreet.audit.registry import PRIVATE
 
 
 def every(entries=PRIVATE):

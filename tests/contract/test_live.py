@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from registry import REGISTRY, Session
 
 import discreet
+from discreet.audit.entries import Session
+from discreet.audit.registry import REGISTRY
 from discreet.bandits import Device, LocalServer
 from discreet.bandits.local_protocol import PublicPolicy
 from discreet.bandits.visitors import Visitors
@@ -177,7 +178,12 @@ def test_walk__has_every_live_class():
 
     for life in LIVES.values():
         walk(life.begun().subject)
-    ours = {name for name, cls in PARTS.items() if cls.__module__.startswith("discreet.")}
+    table = "discreet.audit.registry"  # its servers with the noise of their devices are stand-ins
+    ours = {
+        name
+        for name, cls in PARTS.items()
+        if cls.__module__.startswith("discreet.") and cls.__module__ != table
+    }
     assert ours <= found
 
 

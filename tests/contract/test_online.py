@@ -15,8 +15,9 @@ import sys
 
 import numpy as np
 import pytest
-from registry import REGISTRY, Leader, Losses
 
+from discreet.audit.families import Leader, Losses
+from discreet.audit.registry import REGISTRY
 from discreet.bandits import SparseBandit
 from discreet.domains import Ball, Cube, LpBall, MatroidPolytope, Polytope, Simplex
 from discreet.environments.losses import expert_losses

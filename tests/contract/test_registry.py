@@ -5,9 +5,10 @@ import inspect
 import pkgutil
 
 import pytest
-from registry import PARTS, PRIVATE, REGISTRY
 
 import discreet
+from discreet.audit.entries import Session
+from discreet.audit.registry import PARTS, PRIVATE, REGISTRY
 
 ROOMS = ("bandits", "online", "optimization", "regression", "privacy", "local")
 TAKES = ("learn", "fit", "add", "privatize", "take", "report")  # ways to give it data
@@ -36,7 +37,7 @@ def public_classes():
 def test_registry__every_public_class_that_takes_data_is_in_it():
     known = {entry.of.__name__ for entry in REGISTRY.values()} | set(PARTS)
     missing = set(public_classes()) - known
-    assert not missing, f"add a line to tests/contract/registry.py for {sorted(missing)}"
+    assert not missing, f"add a line to audit/registry.py for {sorted(missing)}"
 
 
 def test_registry__names_of_parts_are_real():
@@ -54,7 +55,6 @@ def test_registry__has_every_method_link_and_trust():
 @pytest.mark.parametrize("name", sorted(set(REGISTRY) - set(PRIVATE)))
 def test_registry__what_is_not_private_says_so(name):
     entry = REGISTRY[name]
-    from registry import Session
 
     session = Session(entry.make())
     for _, _, step in entry.steps(entry.data(0)):

@@ -3,14 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from discreet.audit.attack import Attack, Claim
-from discreet.audit.bounds import (
-    AuditReport,
-    audit_scores,
-    clopper_pearson,
-    epsilon_clopper_pearson,
-    epsilon_gdp,
-    epsilon_zcdp,
-)
+from discreet.audit.bounds import AuditReport, audit_scores
 from discreet.audit.run import audit, audit_all
 
 if TYPE_CHECKING:
@@ -24,10 +17,6 @@ __all__ = [
     "audit",
     "audit_all",
     "audit_scores",
-    "clopper_pearson",
-    "epsilon_clopper_pearson",
-    "epsilon_gdp",
-    "epsilon_zcdp",
 ]
 
 

@@ -6,17 +6,18 @@
 
 An attack runs the library's public code. It reads what is published: return values, public
 attributes, and releases as they happen (`discreet.privacy.observation`). To begin in the middle of
-a learner's life it edits a saved state (`staged.py`); a thief reads one (`attacks/snapshot.py`).
+a learner's life it edits a saved state (`staged.py`); a thief reads one.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array, integer, one_of
-from discreet.privacy import Budget, SeededNoise, gaussian_epsilon, gaussian_mu
+from discreet.privacy import Budget, Guarantee, SeededNoise, gaussian_epsilon, gaussian_mu
 from discreet.privacy.gaussian import zcdp_epsilon, zcdp_rho
 
 KINDS = ("pure", "gaussian", "zcdp", "approximate")
@@ -59,6 +60,12 @@ class Claim:
 
 
 Draw = Callable[[Claim, int, int, SeededNoise], Array]
+Fits = Callable[[Any, Guarantee], bool]
+
+
+def always(learner: Any, promise: Guarantee) -> bool:
+    """Whatever the configuration."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,9 @@ class Attack:
     views of it as columns (the audit chooses between them on runs that it does not count).
     `attainable` is the fraction of the claim (of mu if it is Gaussian, of epsilon else) that the
     best attacker can reach here with infinitely many runs, for the reader of a table; `effort` the
-    fraction of the runs asked for that a slow learner makes.
+    fraction of the runs asked for that a slow learner makes. `of` are the classes whose promise is
+    attacked, where `fits(learner, promise)` says yes; an attack that holds a part to a price of its
+    own names none.
     """
 
     name: str  # in ATTACKS
@@ -80,6 +89,8 @@ class Attack:
     draw: Draw  # makes the scores
     attainable: float = 1.0  # fraction of the claim
     effort: float = 1.0  # fraction of the runs
+    of: tuple[type, ...] = ()  # whose promise it attacks
+    fits: Fits = always  # which configurations of these
 
     def __post_init__(self) -> None:
         one_of("room", self.room, ROOMS)
@@ -101,6 +112,15 @@ class Attack:
                 f"person, and {contributions} are promised; take another"
             )
         return replace(self, claim=Claim(epsilon, delta, claim.kind, contributions))
+
+    def concerns(self, kind: type, learner: Any, promise: Guarantee) -> bool:
+        """Whether it attacks the promise of a learner of this class and configuration."""
+        return (
+            kind in self.of
+            and (self.claim.delta == 0) == (promise.delta == 0)
+            and (self.claim.contributions > 1) == (promise.contributions > 1)
+            and self.fits(learner, promise)
+        )
 
     def halved(self) -> "Attack":
         """The same attack on a learner that has half the noise it needs: the bug to be caught.
@@ -136,9 +156,10 @@ ATTACKS: dict[str, Attack] = {}
 
 def attack(
     name: str,
-    *,
+    *of: type,
     room: str,
     kind: str,
+    fits: Fits = always,
     delta: float = 1e-6,
     attainable: float = 1.0,
     effort: float = 1.0,
@@ -151,7 +172,7 @@ def attack(
             raise ValueError(f"there is an attack {name!r} already")
         claim = Claim(1.0, 0.0 if kind == "pure" else delta, kind, contributions)
         words = " ".join((draw.__doc__ or "").split())
-        ATTACKS[name] = Attack(name, room, claim, words, draw, attainable, effort)
+        ATTACKS[name] = Attack(name, room, claim, words, draw, attainable, effort, of, fits)
         return draw
 
     return register

@@ -31,22 +31,12 @@ from discreet.arrays import Array, finite, one_of
 from discreet.audit.counted import (
     Concentrated,
     Curve,
-    clopper_pearson,
     p_value,
     refuted_below,
     split_bounds,
 )
 from discreet.audit.guesses import coins, guessed, guesses_p_value, proved, thresholds
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon, zcdp_rho
-
-__all__ = [
-    "AuditReport",
-    "audit_scores",
-    "clopper_pearson",
-    "epsilon_clopper_pearson",
-    "epsilon_gdp",
-    "epsilon_zcdp",
-]
 
 Counts = NDArray[np.int64]
 GDP = "GDP bound, valid against a GDP claim only"
@@ -130,7 +120,7 @@ def audit_scores(
     method: str = "clopper-pearson",
     claim: float = math.inf,
 ) -> AuditReport:
-    """The epsilon that two samples of attack scores prove, by one of the bounds below, by name.
+    """The epsilon that two samples of attack scores prove, by a bound of the field, by name.
 
     Scores are (n,), or (n, views): then the choosing part takes the best view, or the best linear
     mixture of them. method="clopper-pearson" holds against any (epsilon, delta) claim;
@@ -144,25 +134,27 @@ def audit_scores(
     >>> 3.5 < report.lower_bound < gaussian_epsilon(1.0, 1e-5)
     True
     """
-    one_of("method", method, tuple(BOUNDS))
-    return BOUNDS[method](first, second, significance=1 - confidence, delta=delta, claim=claim)
+    one_of("method", method, ("clopper-pearson", *_CURRENCIES))
+    a, b = (_columns(name, x) for name, x in (("first", first), ("second", second)))
+    if a.shape != b.shape or len(a) < 8:
+        raise ValueError(f"expected two samples of the same size >= 8, got {len(a)}, {len(b)}")
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie strictly between 0 and 1, got {confidence!r}")
+    if method == "clopper-pearson":
+        return _any_claim(a, b, delta, confidence, claim)
+    if delta == 0:
+        raise ValueError(f"the {method} bound is converted to epsilon at a delta above 0")
+    currency = _CURRENCIES[method]
+    counted = _counted(a, b, currency.curve, confidence)
+    bound = currency.to_epsilon(counted.bound(), delta)
+    return counted.report(bound, delta, currency.label, claim, currency.of_epsilon(claim, delta))
 
 
-def epsilon_clopper_pearson(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    significance: float = 0.05,
-    delta: float = 0.0,
-    claim: float = math.inf,
-) -> AuditReport:
-    """A lower bound on epsilon that holds against any (epsilon, delta) claim.
-
-    From exact tests of the counts; the bound is wrong with probability `significance` at most.
-    """
-    a, b, confidence = _checked(first, second, significance, delta)
-    curve = Curve(gaussian=False, delta=delta)
-    counted = _counted(a, b, curve, confidence)
+def _any_claim(a: Array, b: Array, delta: float, confidence: float, claim: float) -> AuditReport:
+    """A lower bound on epsilon from exact tests of the counts: one tail, or guesses from both."""
+    counted = _counted(a, b, Curve(gaussian=False, delta=delta), confidence)
     if delta == 0:
         low, high, reach = thresholds(*counted.tried, _strict(confidence))
         if reach > counted.reach:
@@ -170,33 +162,9 @@ def epsilon_clopper_pearson(
             right, made = guessed(*counted.counted, low, high, rng)
             chance = math.nan if math.isinf(claim) else guesses_p_value(right, made, claim)
             bound = proved(right, made, confidence)
-            return AuditReport(bound, delta, GUESSES, 2 * len(a), confidence, claim=claim,
-                               p_value=chance)  # fmt: skip
+            runs = 2 * len(a)
+            return AuditReport(bound, delta, GUESSES, runs, confidence, claim=claim, p_value=chance)
     return counted.report(counted.bound(), delta, EXACT, claim, claim)
-
-
-def epsilon_gdp(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    significance: float = 0.05,
-    delta: float,
-    claim: float = math.inf,
-) -> AuditReport:
-    """A lower bound on mu, as epsilon at delta > 0: against Gaussian claims only."""
-    return _converted("gdp", first, second, significance, delta, claim)
-
-
-def epsilon_zcdp(
-    first: ArrayLike,
-    second: ArrayLike,
-    *,
-    significance: float = 0.05,
-    delta: float,
-    claim: float = math.inf,
-) -> AuditReport:
-    """A lower bound on rho, as epsilon at delta > 0: against claims in zCDP only."""
-    return _converted("zcdp", first, second, significance, delta, claim)
 
 
 class _Currency(NamedTuple):
@@ -212,43 +180,6 @@ _CURRENCIES = {
     "gdp": _Currency(GDP, Curve(gaussian=True), gaussian_epsilon, gaussian_mu),
     "zcdp": _Currency(ZCDP, Concentrated(), zcdp_epsilon, zcdp_rho),
 }
-
-
-def _converted(
-    name: str,
-    first: ArrayLike,
-    second: ArrayLike,
-    significance: float,
-    delta: float,
-    claim: float,
-) -> AuditReport:
-    currency = _CURRENCIES[name]
-    a, b, confidence = _checked(first, second, significance, delta, name)
-    counted = _counted(a, b, currency.curve, confidence)
-    bound = currency.to_epsilon(counted.bound(), delta)
-    return counted.report(bound, delta, currency.label, claim, currency.of_epsilon(claim, delta))
-
-
-BOUNDS: dict[str, Callable[..., AuditReport]] = {
-    "clopper-pearson": epsilon_clopper_pearson,
-    "gdp": epsilon_gdp,
-    "zcdp": epsilon_zcdp,
-}
-
-
-def _checked(
-    first: ArrayLike, second: ArrayLike, significance: float, delta: float, method: str = ""
-) -> tuple[Array, Array, float]:
-    a, b = (_columns(name, x) for name, x in (("first", first), ("second", second)))
-    if a.shape != b.shape or len(a) < 8:
-        raise ValueError(f"expected two samples of the same size >= 8, got {len(a)}, {len(b)}")
-    if not 0 <= delta < 1:
-        raise ValueError(f"delta must lie in [0, 1), got {delta!r}")
-    if not 0 < significance < 1:
-        raise ValueError("confidence and significance must lie strictly between 0 and 1")
-    if method and delta == 0:
-        raise ValueError(f"the {method} bound is converted to epsilon at a delta above 0")
-    return a, b, 1 - significance
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,10 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.audit.attack import Attack, Claim
 from discreet.audit.run import Audited, audit_sides
+from discreet.audit.views import log_ratio
 from discreet.bandits import PublicPolicy
 from discreet.local.questions import answer
 from discreet.local.record import scaled_outcomes, scaled_rows
-from discreet.privacy import SymmetricChannel
-from discreet.privacy.mechanisms import symmetric_to_vector
 
 
 def audit_reports(path: Path, *, confidence: float = 0.999) -> Audited:
@@ -75,14 +74,9 @@ def _of_question(policy: PublicPolicy, name: str, records: Any, codes: Any) -> A
     sent = channel.decode(codes[:, 0] if scalar else codes)
     if not channel.possible(sent).all():
         raise ValueError
-    densities = []
+    answers = []
     for row, reward in records:
         rows = scaled_rows(row[None], policy.dim, policy.norm_bound)
         outcomes = scaled_outcomes([reward], policy.outcome_range)
-        told = answer(rows, outcomes, question, policy.theta, policy.whitening)[0]
-        if isinstance(channel, SymmetricChannel):
-            vectors, told = symmetric_to_vector(sent), symmetric_to_vector(told)
-            densities.append(channel.vectors.log_density(vectors, told))
-        else:
-            densities.append(channel.log_density(sent, told))
-    return np.column_stack([densities[1] - densities[0], codes[:, 0]])
+        answers.append(answer(rows, outcomes, question, policy.theta, policy.whitening)[0])
+    return np.column_stack([log_ratio(channel, sent, answers), codes[:, 0]])

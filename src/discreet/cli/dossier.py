@@ -56,7 +56,7 @@ def dossier(
     item, about = _read(source, given or [])
     audits = None
     if audit:
-        from discreet.audit.fitting import attacks_on
+        from discreet.audit.attacks import attacks_on
 
         chosen = attacks_on(item, about["promise"])
         audits = _audited(chosen, runs, seed, workers or os.cpu_count() or 1)

@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 import checks
-from registry import PRIVATE
 
+from discreet.audit.registry import PRIVATE
 from mutants.kit import Edit, Leak, Mutant
 
 _FOLDED = (

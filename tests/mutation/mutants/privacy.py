@@ -6,7 +6,7 @@ import dp_accounting
 import numpy as np
 from dp_accounting.pld import PLDAccountant
 
-from discreet.audit.lattice import channel_attack
+from discreet.audit import ATTACKS, audit
 from discreet.privacy import (
     BallChannel,
     Budget,
@@ -118,7 +118,7 @@ MUTANTS = [
         "Reports are not rounded: how they were computed shows whose they are.",
         "audit",
         1.0,
-        lambda: channel_attack("ball channel", SeededNoise(2)).report.lower_bound,
+        lambda: audit(ATTACKS["ball channel, last bits"], 100_000, confidence=0.9999).lower_bound,
         (Edit("privacy.local:_on_grid", "np.rint(units / GRID).astype(np.int64)", "units / GRID"),),
     ),
     audited(

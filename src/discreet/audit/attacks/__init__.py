@@ -1,17 +1,38 @@
 """All attacks by name, one module for each room or part of one. Importing it imports every learner.
 
-mechanisms   sums   local (channels, devices), shuffled   regression, regression_local
-bandits, bandits_context, bandits_people, bandits_sparse
-online, online_projection_free   optimization
-snapshot     one stolen state
+mechanisms, last_bits   sums   channels (and devices), shuffled   regression, regression_local
+bandits, behaviour (towards others), people, sparse   online, projection_free   optimization
 """
 
 import importlib
 import pkgutil
+from typing import Any
 
-from discreet.audit.attack import ATTACKS
+from discreet.audit.attack import ATTACKS, Attack
+from discreet.privacy import Guarantee
 
-__all__ = ["ATTACKS"]
+__all__ = ["ATTACKS", "attacks_on"]
 
 for _module in pkgutil.iter_modules(__path__):  # each puts its attacks into ATTACKS
     importlib.import_module(f"{__name__}.{_module.name}")
+
+
+def attacks_on(learner: Any, promise: Guarantee) -> list[Attack]:
+    """The attacks on a learner of this configuration, at what it promises.
+
+    An attack makes the learner that it attacks, of a size of its own. Where nothing fits, nothing
+    is attacked, and whoever asks must say so.
+
+    >>> from discreet.bandits import LinearBandit
+    >>> bandit = LinearBandit(3, epsilon=2.0, contributions=5)
+    >>> (attack,) = attacks_on(bandit, bandit.guarantee)
+    >>> attack.claim.epsilon, attack.claim.contributions
+    (2.0, 5)
+    """
+    if not promise.private:
+        return []
+    return [
+        each.at(promise.epsilon, promise.delta, promise.contributions)
+        for each in ATTACKS.values()
+        if each.concerns(type(learner), learner, promise)
+    ]

@@ -1,30 +1,53 @@
-"""Attacks on contextual bandits.
+"""Attacks on contextual bandits: what they release, or send.
 
 Joint trust: the attacker sees everything but the canary's own action, hence every release. The
 canary is offered one action, so that its own choice tells nothing; everybody else is known and has
 nothing to say. Local trust: the attacker hears one report.
 """
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks.sums import whitening
+from discreet.audit.attack import Claim, Fits, attack
+from discreet.audit.attacks.sums import summed_by
 from discreet.audit.staged import staged
-from discreet.audit.transcript import likelihood_ratio
-from discreet.bandits import LinearBandit
+from discreet.audit.views import Likelihood, Make, each, log_ratio, rounded, whitening, wiretapped
+from discreet.bandits import LinearBandit, LocalServer
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
+from discreet.bandits.linear import MANY
 from discreet.bandits.window import Transform, totals
-from discreet.privacy import BallChannel, Noise, SeededNoise, Tree
+from discreet.privacy import BallChannel, Guarantee, Noise, SeededNoise, Tree
 from discreet.privacy.mechanisms import symmetric_to_vector
 from discreet.privacy.observation import observed, values
 
 E1 = np.eye(2)[:1]  # on the boundary of the ball
 NOBODY = np.zeros((1, 2))  # features that tell nothing
+bandit = partial(attack, room="bandits")
+
+
+def windows(
+    link: str = "identity", unit: str = "round", visits: str = "", *, sgd: bool = False
+) -> Fits:
+    """Learners under joint trust with this link, this unit of privacy and this estimator."""
+
+    def fits(learner: Any, promise: Guarantee) -> bool:
+        steps = learner.estimator == "sgd" or (learner.estimator == "auto" and learner.dim > MANY)
+        return (
+            promise.trust == "joint"
+            and steps == sgd
+            and learner.link == link
+            and learner.unit == unit
+            and (not visits or learner.visits == visits)
+        )
+
+    return fits
+
+
+linear = partial(bandit, kind="gaussian", fits=windows())
 
 
 def canary_term(view: Transform, reward: float) -> Array:
@@ -34,23 +57,23 @@ def canary_term(view: Transform, reward: float) -> Array:
     return np.append(symmetric_to_vector(np.outer(v[0], v[0])), beside)
 
 
-def _released(learner: Any) -> Array:
+def canary_direction(learner: Any) -> Array:
+    """How a reward of 1 in place of -1 moves the sum of the open window."""
+    view = learner._window.transform
+    return canary_term(view, 1.0) - canary_term(view, -1.0)
+
+
+def released(learner: Any) -> Array:
     """What is published when a window is full and somebody comes."""
     with observed("release") as seen:
         learner.decide(NOBODY)
     return np.asarray(seen[0].value)
 
 
-def _window(learner: Any, reward: float | None, late: Any = None) -> tuple[Any, Transform, Array]:
-    """One window with the canary first: its decision, the transform, and the released sum."""
-    rest = learner.rounds_until_release - 1
-    first = learner.decide(E1)
-    if reward is not None:
-        learner.learn(first, reward)
-    if late is not None:
-        learner.learn(*late)
-    learner.decide_many(np.tile(NOBODY, (rest, 1, 1)))
-    return first, learner._window.transform, _released(learner)
+def fill(learner: Any, people: int | None = None) -> None:
+    """People who have nothing to say, up to the release."""
+    many = learner.rounds_until_release if people is None else people
+    learner.decide_many(np.tile(NOBODY, (many, 1, 1)))
 
 
 def joint_bandit(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
@@ -60,97 +83,99 @@ def joint_bandit(claim: Claim, noise: Noise, **options: Any) -> LinearBandit:
 
 # Rewards 1 and -1 move v v' by |v|^2 sqrt(2) = sqrt(8) and their sum by 2 VALUE: of what is booked,
 # sqrt(8.25 / 8.75).
-@attack("linear bandit", room="bandits", kind="gaussian", attainable=0.97)
-def linear_bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@linear("linear bandit", LinearBandit, attainable=0.97)
+@each
+def linear_bandit(claim: Claim, neighbour: int, noise: SeededNoise) -> tuple[Any, ...]:
     """Reward 1 or -1 for a row on the boundary: the window's sum, theta, others' later actions.
 
     Others show the same row, with rewards 1 and -1 in turn: what is learned from one row alone
     would mostly be held back.
     """
-    scores = []
-    for _ in range(runs):
-        learner: Any = joint_bandit(claim, noise, policy="greedy")
-        learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
-        others = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
-        learner.learn_many(others, (-1.0) ** np.arange(len(others)))
-        view = learner._window.transform
-        value = _released(learner)
-        direction = canary_term(view, 1.0) - canary_term(view, -1.0)
-        later = learner.decide_many(np.tile([-E1[0], E1[0]], (3, 1, 1)))
-        scores.append((value @ direction, learner.theta[0], later.action.sum()))
-    return np.array(scores)
+    learner: Any = joint_bandit(claim, noise, policy="greedy")
+    learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
+    others = learner.decide_many(np.tile(E1, (learner.rounds_until_release, 1, 1)))
+    learner.learn_many(others, (-1.0) ** np.arange(len(others)))
+    direction = canary_direction(learner)
+    value = released(learner)
+    later = learner.decide_many(np.tile([-E1[0], E1[0]], (3, 1, 1)))
+    return value @ direction, learner.theta[0], later.action.sum()
 
 
-@attack("linear bandit, reward in another window", room="bandits", kind="gaussian")
-def other_window(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@linear("linear bandit, reward in another window", LinearBandit)
+@each
+def other_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     """The reward comes at once, or after the first release: likelihood ratio of both releases."""
-    scores = []
-    for _ in range(runs):
-        learner = joint_bandit(claim, noise)
-        first, view, value = _window(learner, None if neighbour else 1.0)
-        _, later, second = _window(learner, None, (first, 1.0) if neighbour else None)
-        early = canary_term(view, 1.0)
-        late = canary_term(later, 1.0)
-        # log p(both | late) - log p(both | at once), up to what is the same in both neighbours
-        ratio = (value - early) @ (value - early) + second @ second
-        ratio -= value @ value + (second - late) @ (second - late)
-        scores.append(ratio / (2 * learner.guarantee.releases[0].scale ** 2))
-    return np.array(scores)
+    learner: Any = joint_bandit(claim, noise)
+    ratio = 0.0
+    decisions = []
+    for window in (0, 1):
+        rest = learner.rounds_until_release - 1
+        decisions.append(learner.decide(E1))
+        if window == neighbour:
+            learner.learn(decisions[0], 1.0)
+        fill(learner, rest)
+        added = canary_term(learner._window.transform, 1.0)
+        value = released(learner)
+        # log p(release | with) - log p(release | without), up to what is the same in both
+        apart = float(value @ value - (value - added) @ (value - added))
+        ratio += apart if window else -apart
+    return float(ratio / (2 * learner.guarantee.releases[0].scale ** 2))
 
 
-@attack(
-    "linear bandit, three rounds of one user",
-    room="bandits",
-    kind="gaussian",
-    attainable=0.97,
-    contributions=3,
-)
-def user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@linear("linear bandit, three rounds of one user", LinearBandit, attainable=0.97, contributions=3)
+@each
+def user(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     """contributions=k: one person has k rounds of one window, all rewards 1 or all -1."""
     k = claim.contributions
-    scores = []
-    for _ in range(runs):
-        learner: Any = joint_bandit(claim, noise, contributions=k)
-        own = learner.decide_many(np.tile(E1, (k, 1, 1)))
-        learner.learn_many(own, np.full(k, 2.0 * neighbour - 1.0))
-        learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
-        view = learner._window.transform
-        scores.append(_released(learner) @ (canary_term(view, 1.0) - canary_term(view, -1.0)))
-    return np.array(scores)
+    learner: Any = joint_bandit(claim, noise, contributions=k)
+    own = learner.decide_many(np.tile(E1, (k, 1, 1)))
+    learner.learn_many(own, np.full(k, 2.0 * neighbour - 1.0))
+    fill(learner)
+    direction = canary_direction(learner)
+    return float(released(learner) @ direction)
 
 
 LONG = 1000  # decisions of a window, as it has after 2000: there the noise of theta is small
 
 
-# The mean of the realised mu (`Compared.mu`) over 400 runs; no run has more than 1/sqrt(2).
-@attack("linear bandit sgd", room="bandits", kind="gaussian", attainable=0.685)
-def linear_bandit_sgd(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+# The mean of the realised mu over 400 runs; no run has more than 1/sqrt(2).
+@bandit(
+    "linear bandit sgd", LinearBandit, kind="gaussian", fits=windows(sgd=True), attainable=0.685
+)
+@Likelihood
+def linear_bandit_sgd(claim: Claim, neighbour: int, noise: Noise) -> None:
     """Gradient steps: a reward at once or in the next window, by the likelihood of both averages.
 
     The canary's features point away from what is known, where a residual is the largest: 2. Each
     window moves by 2 steps, sqrt(2) 2 together; booked are 4, for a replacement whose two steps
     point in opposite directions at full length: no such pair of rows is known.
     """
+    new = joint_bandit(claim, noise, estimator="sgd", policy="greedy")
+    # As if released before: a window has half as many decisions as there were rounds.
+    known = {"rounds": 2 * LONG, "_end": 2 * LONG, "_belief": Point(E1[0], 1.0)}
+    learner = staged(new, known)
+    own = learner.decide(-E1)
+    for window in (0, 1):
+        if window == neighbour:
+            learner.learn(own, 1.0)
+        fill(learner)
+        learner.decide(NOBODY)
 
-    def run(which: int, source: Noise) -> None:
-        new = joint_bandit(claim, source, estimator="sgd", policy="greedy")
-        # As if released before: a window has half as many decisions as there were rounds.
-        known = {"rounds": 2 * LONG, "_end": 2 * LONG, "_belief": Point(E1[0], 1.0)}
-        learner = staged(new, known)
-        own = learner.decide(-E1)
-        for window in (0, 1):
-            if window == which:
-                learner.learn(own, 1.0)
-            learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
-            learner.decide(NOBODY)
 
-    return np.array([likelihood_ratio(run, neighbour, noise) for _ in range(runs)])
+@bandit("snapshot of a window", kind="gaussian", attainable=0.97)  # as "linear bandit"
+@each
+def snapshot_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
+    """One stolen state of LinearBandit in the middle of a window: its sum, along the canary."""
+    learner: Any = joint_bandit(claim, noise)
+    learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
+    learner.decide(NOBODY)
+    return float(learner._window.total._value @ canary_direction(learner))
 
 
 def _continual(mechanism: str | Tree, name: str) -> None:
     # The first round is in a node of each level, and all of them show in four sums: whitening's
     # sqrt(move . weights), over the reach, is 1.
-    @attack(f"continual linucb {name}", room="bandits", kind="gaussian")
+    @bandit(f"continual linucb {name}", ContinualLinUCB, kind="gaussian", fits=summed_by(name))
     def continual(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Features e1 or -e1 with reward 1, the worst pair: all sums, whitened by their noise."""
         # Six features: with fewer, PrefixSum finds pure noise the smaller at a large epsilon.
@@ -158,75 +183,88 @@ def _continual(mechanism: str | Tree, name: str) -> None:
         rounds = 4
         out = []
         row = np.eye(dim)[:1]
-        nobody = np.zeros((1, dim))
         for _ in range(runs):
             learner = ContinualLinUCB(
                 dim, rounds, claim.epsilon, claim.delta, mechanism=mechanism, noise=noise
             )
             with observed("sum") as seen:
                 for t in range(rounds):
-                    features = nobody if t else (2 * neighbour - 1) * row
+                    features = 0 * row if t else (2 * neighbour - 1) * row
                     learner.learn(learner.decide(features), 0.0 if t else 1.0)
             out.append([total[dim] for total in values(seen)])  # the moment of the first feature
-        weights = whitening(mechanism, np.eye(rounds)[0])
         sums = np.array(out)
-        return np.column_stack([sums @ weights, sums[:, 0], sums.mean(axis=1)])
+        whitened = sums @ whitening(mechanism, np.eye(rounds)[0])
+        return np.column_stack([whitened, sums[:, 0], sums.mean(axis=1)])
 
 
 _continual("blt", "blt")
 _continual(Tree(2), "tree")
 
 
-def _wiretapped(name: str, make: Callable[[Claim, Noise], Any], attainable: float) -> None:
-    @attack(name, room="bandits", kind="pure", attainable=attainable)
-    def wiretap(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-        """Everybody is the same person, reward 1 or -1: reports of moments, as the wire has them.
+def _first_window(
+    make: Make, claim: Claim, neighbour: int, noise: Noise, most: int = 10**9
+) -> None:
+    """Everybody is the same person, reward 1 or -1: reports of moments, as the wire has them.
 
-        Only the first window: later questions depend on what was reported before.
-        """
-        scores: list[Array] = []
-        while sum(map(len, scores)) < runs:
-            learner = make(claim, noise)
-            people = learner.rounds_until_release
-            with observed("report") as heard:
-                decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
-                learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
-            scores += [sent @ E1[0] for sent in values(heard) if sent.shape[1:] == (2,)]
-        return np.concatenate(scores)[:runs]
+    Only the first window: later questions depend on what was reported before.
+    """
+    learner = make(claim, noise)
+    people = min(learner.rounds_until_release, most)
+    decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
+    learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
+
+
+def _moments(heard: list[Array]) -> list[Array]:
+    return [sent for sent in heard if sent.shape[1:] == (2,)]
+
+
+def _wiretapped(name: str, *of: type, make: Make) -> None:
+    draw = wiretapped(
+        lambda claim, runs, neighbour, noise: _first_window(make, claim, neighbour, noise),
+        lambda claim, heard: np.concatenate([sent @ E1[0] for sent in _moments(heard)]),
+    )
+    draw.__doc__ = _first_window.__doc__
+    bandit(name, *of, kind="pure", fits=lambda learner, promise: promise.trust == "local")(draw)
 
 
 _wiretapped(
     "linear bandit local",
-    lambda claim, noise: LinearBandit(2, 10**5, claim.epsilon, trust="local", seed=0, noise=noise),
-    1.0,
+    LinearBandit,
+    LocalServer,
+    make=lambda claim, noise: LinearBandit(
+        2, 10**5, claim.epsilon, trust="local", seed=0, noise=noise
+    ),
 )
 _wiretapped(
-    "local linucb", lambda claim, noise: LocalLinUCB(2, 10**5, claim.epsilon, noise=noise), 1.0
+    "local linucb",
+    LocalLinUCB,
+    make=lambda claim, noise: LocalLinUCB(2, 10**5, claim.epsilon, noise=noise),
 )
 # At theta = 0 a gradient is at most 1 long, and all of it enters the channel.
 _wiretapped(
     "local sgd bandit",
-    lambda claim, noise: LocalSGDBandit(2, 10**5, claim.epsilon, noise=noise),
-    1.0,
+    LocalSGDBandit,
+    make=lambda claim, noise: LocalSGDBandit(2, 10**5, claim.epsilon, noise=noise),
 )
 
 
-@attack("local linucb, three reports of one user", room="bandits", kind="pure", contributions=3)
+@bandit("local linucb, three reports of one user", LocalLinUCB, kind="pure", contributions=3)
 def local_user(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """contributions=k: reward 1 or -1, k moments of one person; their likelihood ratio."""
     k = claim.contributions
-    ratios: list[Array] = []
-    while sum(map(len, ratios)) < k * runs:
-        learner = LocalLinUCB(2, 10**5, claim.epsilon, contributions=k, noise=noise)
-        people = min(learner.rounds_until_release, 2 * k * runs)
-        with observed("report") as heard:
-            decisions = learner.decide_many(np.tile(E1, (people, 1, 1)))
-            learner.learn_many(decisions, np.full(people, 2.0 * neighbour - 1.0))
+
+    def make(claim: Claim, noise: Noise) -> Any:
+        return LocalLinUCB(2, 10**5, claim.epsilon, contributions=k, noise=noise)
+
+    def window(claim: Claim, reports: int, neighbour: int, noise: SeededNoise) -> None:
+        _first_window(make, claim, neighbour, noise, 2 * reports)
+
+    def read(claim: Claim, heard: list[Array]) -> Array:
         channel = BallChannel(2, claim.epsilon, contributions=k)
-        for sent in values(heard):
-            if sent.shape[1:] == (2,):
-                away = channel.log_density(sent, -E1[0])
-                ratios.append(channel.log_density(sent, E1[0]) - away)
+        return np.concatenate(
+            [log_ratio(channel, sent, (-E1[0], E1[0])) for sent in _moments(heard)]
+        )
+
     # Every other report is a moment: k of one person's rounds can all be such.
-    mine = np.concatenate(ratios)[: k * runs].reshape(runs, k)
-    return np.asarray(np.round(mine.sum(axis=1), 9))
+    ratios = wiretapped(window, read)(claim, k * runs, neighbour, noise)
+    return rounded(ratios.reshape(runs, k).sum(axis=1))

@@ -1,12 +1,11 @@
 """Attacks on private regression under central trust: all rows are known but one, one of two.
 
-The attacker sees every release inside the fit and takes their exact likelihood (`transcript.py`).
-Coefficients are a function of those releases, if the fit keeps its promise: they stand beside the
-likelihood as views of their own, so that noise which was booked but not used is noticed.
+The attacker sees every release inside the fit and takes their exact likelihood (`transcript.py`),
+beside the coefficients.
 
 Why no attack here comes nearer than `attainable`: a fit adds up bounds on several statistics, and
-no pair moves all of them as far as each can move. `realised` computes how far a pair does move
-them, without statistics of attacks: attainable is its root mean square over 200 runs.
+no pair moves all of them as far as each can move. `Likelihood.realised` computes how far a pair
+does move them: attainable is its root mean square over 200 runs.
 """
 
 import math
@@ -17,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import ATTACKS, Claim, attack, noise_of
-from discreet.audit.transcript import Compared, compare
-from discreet.privacy import Noise, SeededNoise
+from discreet.audit.attack import Claim, Fits, attack
+from discreet.audit.views import Likelihood, Make
+from discreet.privacy import Guarantee, Noise
 from discreet.regression import (
     AdaSSP,
     PrivateGLM,
@@ -31,7 +30,6 @@ from discreet.regression.baselines import SSP, DPGradientDescent
 
 Row = tuple[Array, float]  # features on the unit sphere, label
 Rows = tuple[Array, Array]
-Make = Callable[[Claim, Noise], Any]
 
 
 def turned(cosine: float, towards: float = 0.0) -> tuple[Row, Row]:
@@ -46,7 +44,10 @@ def turned(cosine: float, towards: float = 0.0) -> tuple[Row, Row]:
 
 
 LABELS = turned(1.0)
+Linear = PrivateLinearRegression
 UNIT: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
+# The public order of the rows: a row that comes first is in the first release, and in no other.
+FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100))
 
 
 def _zeros(n: int, dim: int = 2) -> Rows:
@@ -69,103 +70,104 @@ def _line(n: int) -> Rows:
 class Fit:
     """A learner, everybody's rows, and what the canary's may be.
 
-    After `limit` releases a fit is cut short: rows of later batches are not the canary's.
-
     make     the learner, from its noise
     rows     everybody: features and labels
     pair     the canary's two rows, one in each neighbour
     places   where the canary stands among the rows
-    limit    releases after which a fit is cut short; None: it runs to its end
     """
 
     make: Make
     rows: Rows
-    pair: tuple[Row, Row]
+    pair: tuple[Row, Row] = LABELS
     places: tuple[int, ...] = (0,)  # of the canary's rows: the first so many that are promised
-    limit: int | None = None
 
-    def comparing(self, claim: Claim) -> Callable[[int, Noise], Compared]:
-        """Runs one fit in a neighbour; all releases, as both neighbours explain them."""
-        X, y = self.rows
-        neighbours = []
-        for features, label in self.pair:
-            other = X.copy()
-            labels = y.copy()
-            places = list(self.places[: claim.contributions])
-            other[places], labels[places] = features[: X.shape[1]], label
-            neighbours.append((other, labels))
-
-        def run(which: int, source: Noise) -> Array:
-            return np.ravel(self.make(claim, source).fit(*neighbours[which]).coef_)
-
-        return lambda neighbour, noise: compare(run, neighbour, noise, self.limit)
+    def run(self, claim: Claim, neighbour: int, noise: Noise) -> Array:
+        """All releases of a fit by exact likelihood, and the coefficients; one row is replaced."""
+        X, y = (part.copy() for part in self.rows)
+        features, label = self.pair[neighbour]
+        places = list(self.places[: claim.contributions])
+        X[places] = features[: X.shape[1]]
+        y[places] = label
+        # A ratio of noisy sums has no variance; its arctan does, and tells the same.
+        return np.arctan(np.ravel(self.make(claim, noise).fit(X, y).coef_))
 
 
 FITS: dict[str, Fit] = {}
 
 
-def realised(name: str, runs: int, seed: int = 0) -> float:
-    """The fraction of mu that the pair of this attack reaches with infinitely many runs.
-
-    The root mean square of mu, exact where later releases do not depend on earlier noise.
-    """
-    claim = ATTACKS[name].claim
-    noise = noise_of(seed, 0)
-    comparing = FITS[name].comparing(claim)
-    squares = [comparing(i % 2, noise).mu ** 2 for i in range(runs)]
-    return math.sqrt(np.mean(squares)) / claim.mu
-
-
 def _fits(
-    name: str, fit: Fit, attainable: float, effort: float = 1.0, contributions: int = 1
+    name: str,
+    of: type | tuple[type, ...],
+    options: dict[str, Any],
+    rows: Rows,
+    pair: tuple[Row, Row] = LABELS,
+    places: tuple[int, ...] = (0,),
+    limit: int | None = None,  # releases after which rows are not the canary's
+    make: Make | None = None,
+    fits: Fits | None = None,
+    **row: Any,
 ) -> None:
-    FITS[name] = fit
-
-    @attack(
-        name,
-        room="regression",
-        kind="gaussian",
-        attainable=attainable,
-        effort=effort,
-        contributions=contributions,
+    classes = of if isinstance(of, tuple) else (of,)
+    FITS[name] = Fit(make or _made(classes[0], **options), rows, pair, places)
+    attack(name, *classes, room="regression", kind="gaussian", fits=fits or _alike(options), **row)(
+        Likelihood(FITS[name].run, limit)
     )
-    def fits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
-        """All releases of a fit by exact likelihood, and the coefficients; one row is replaced."""
-        comparing = fit.comparing(claim)
-        scores = []
-        for _ in range(runs):
-            seen = comparing(neighbour, noise)
-            # A ratio of noisy sums has no variance; its arctan does, and tells the same.
-            views = [] if seen.outcome is None else np.arctan(seen.outcome)
-            scores.append([seen.log_ratio, *views])
-        return np.array(scores)
 
 
-def _linear(method: str, **options: Any) -> Make:
-    return lambda claim, noise: PrivateLinearRegression(
+def _made(of: Callable[..., Any], **options: Any) -> Make:
+    return lambda claim, noise: of(
         claim.epsilon,
         claim.delta,
         contributions=claim.contributions,
-        method=method,
-        noise=noise,
-        random_state=0,
-        **UNIT,
-        **options,
-    )
-
-
-def _glm(method: str, **options: Any) -> Make:
-    return lambda claim, noise: PrivateGLM(
-        claim.epsilon,
-        claim.delta,
-        method=method,
         noise=noise,
         random_state=0,
         **{**UNIT, **options},
     )
 
 
-def _classifier(classes: tuple[float, ...]) -> Make:
+def _alike(options: dict[str, Any]) -> Fits:
+    """Fits by the same method, with the same link, and as much public knowledge."""
+    method = options.get("method")
+    link = options.get("link")
+
+    def fits(model: Any, promise: Guarantee) -> bool:
+        known = "public_X" in options and not isinstance(model, Linear)
+        return (
+            promise.trust == "central"
+            and (method is None or model.method_ == method)
+            and (link is None or model.link == link)
+            and _known(model) == known
+        )
+
+    return fits
+
+
+def _known(model: Any) -> bool:
+    """Whether a generalised linear model has public rows; linear ones have a method for them."""
+    given = getattr(model, "public_X", None) is not None
+    return given and not isinstance(model, Linear)
+
+
+def _weighted(steps: str) -> Fits:
+    """Fits of many rows, of few, or of few with a sketch: what was released tells."""
+
+    def fits(model: Any, promise: Guarantee) -> bool:
+        own: dict[str, Any] = {"method": "information-weighted"}
+        if isinstance(model, PrivateGLM):  # for the identity link it is that fit, row by row
+            own = {"method": "newton", "link": "identity"}
+        return _alike(own)(model, promise) and steps == _steps(promise)
+
+    return fits
+
+
+def _steps(promise: Guarantee) -> str:
+    if all(release.what != "Gram matrix" for release in promise.releases):
+        return "many rows"
+    sketched = any("sketch" in release.what for release in promise.releases)
+    return "few rows, sketched" if sketched else "few rows"
+
+
+def _classifier(*classes: float) -> Make:
     return lambda claim, noise: PrivateLogisticRegression(
         claim.epsilon,
         claim.delta,
@@ -184,24 +186,18 @@ def _sum_of_labels(model: Any, X: Array, y: Array) -> float:
 
 
 def _search(claim: Claim, noise: Noise) -> Any:
-    model = _linear("sgd")(claim, noise)
+    model = _made(Linear, method="sgd")(claim, noise)
     grid = {"norm_bound": [1.0, 1.0 + 1e-9]}
     return PrivateSearchCV(model, grid, blocks=2, scoring=_sum_of_labels)
 
 
-def _baseline(kind: Callable[..., Any], **options: Any) -> Make:
-    return lambda claim, noise: kind(
-        claim.epsilon, claim.delta, noise=noise, random_state=0, **UNIT, **options
-    )
-
-
-# The public order of the rows: a row that comes first is in the first release, and in no other.
-FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100))
-
 # Stages: labels move the moments of each as far as they can, and no Gram matrix.
 _fits(
     "linear regression information-weighted",
-    Fit(_linear("information-weighted"), _line(6000), LABELS),
+    Linear,
+    {"method": "information-weighted"},
+    _line(6000),
+    fits=_weighted("many rows"),
     attainable=0.9,
     effort=0.3,
 )
@@ -209,82 +205,105 @@ _fits(
 # matrix tells where rows are, as here it mostly does.
 _fits(
     "linear regression information-weighted, few rows",
-    Fit(_linear("information-weighted"), _line(10), LABELS),
+    (Linear, PrivateGLM),
+    {"method": "information-weighted"},
+    _line(10),
+    fits=_weighted("few rows"),
     attainable=0.84,
     effort=0.2,
 )
-_fits(  # a sketch plans the clip, and Gram matrices weigh rows as steps do
+# A sketch plans the clip, and Gram matrices weigh rows as steps do.
+_fits(
     "linear regression information-weighted, few rows, sketched",
-    Fit(_linear("information-weighted"), _line(1500), LABELS),
+    (Linear, PrivateGLM),
+    {"method": "information-weighted"},
+    _line(1500),
+    fits=_weighted("few rows, sketched"),
     attainable=0.88,
     effort=0.1,
 )
 _fits(
     "linear regression single-pass",
-    Fit(_linear("single-pass"), _zeros(100), LABELS, FIRST[:1], limit=1),
-    attainable=1.0,
+    Linear,
+    {"method": "single-pass"},
+    _zeros(100),
+    places=FIRST[:1],
+    limit=1,
 )
 _fits(
     "linear regression single-pass, three rows of one person",
-    Fit(_linear("single-pass"), _zeros(100), LABELS, FIRST, limit=1),
-    attainable=1.0,
+    Linear,
+    {"method": "single-pass"},
+    _zeros(100),
+    places=FIRST,
+    limit=1,
     contributions=3,
 )
 # With c the cosine, .35 of mu^2 is moved by 1 - c^2 of itself and .65 by (4 + 2 c - 2 c^2) / 6:
 # most at c = .19, .80 of mu^2.
 _fits(
     "linear regression reweighted",
-    Fit(_linear("reweighted"), _zeros(10), turned(0.19)),
+    Linear,
+    {"method": "reweighted"},
+    _zeros(10),
+    turned(0.19),
     attainable=0.89,
 )
-_fits("linear regression sgd", Fit(_linear("sgd"), _zeros(10), LABELS), attainable=1.0)
+_fits("linear regression sgd", Linear, {"method": "sgd"}, _zeros(10))
 _fits(
     "linear regression public covariates",
-    Fit(
-        _linear("public-covariates", public_X=_axes(1500, 1, 0.7)[0]),
-        _axes(1500, 1, 0.7),
-        LABELS,
-    ),
-    attainable=0.87,
+    Linear,
+    {"method": "public-covariates", "public_X": _axes(1500, 1, 0.7)[0]},
+    _axes(1500, 1, 0.7),
+    attainable=0.68,
     effort=0.4,
 )
-_fits("ssp", Fit(_baseline(SSP), _zeros(4), LABELS), attainable=1.0)
+_fits("ssp", SSP, {}, _zeros(4))
 # A tenth of mu^2 goes to the least eigenvalue, moved by sqrt(1 - c^2) beside a long axis; nine
 # tenths to second moments, moved by 1 - (1 - c)^2 / 4: most at c = .69, .93 of mu^2.
 _fits(
     "adassp",
-    Fit(_baseline(AdaSSP), (np.tile([1.0, 0.0], (10, 1)), np.zeros(10)), turned(0.69, math.pi / 4)),
+    AdaSSP,
+    {},
+    (np.tile([1.0, 0.0], (10, 1)), np.zeros(10)),
+    turned(0.69, math.pi / 4),
     attainable=0.96,
 )
 _fits(
     "dp gradient descent",
-    Fit(_baseline(DPGradientDescent, steps=10, learning_rate=1e-3), _zeros(4), LABELS),
+    DPGradientDescent,
+    {"steps": 10, "learning_rate": 1e-3},
+    _zeros(4),
     attainable=0.99,
 )
 # Opposite labels move the gradient fully and the information not at all: 1/(1 + GRAM_COST/2) of
 # mu^2. A small coef_bound keeps the mean near 1/2, where both labels surprise alike.
 _fits(
     "glm newton",
-    Fit(_glm("newton", coef_bound=0.05), _zeros(10, 1), LABELS),
+    PrivateGLM,
+    {"method": "newton", "link": "logistic", "coef_bound": 0.05},
+    _zeros(10, 1),
     attainable=0.94,
     effort=0.6,
 )
-_fits(  # the stages of linear regression
+# The stages of linear regression.
+_fits(
     "glm identity",
-    Fit(_glm("newton", link="identity"), _line(6000), LABELS),
+    PrivateGLM,
+    {"method": "newton", "link": "identity"},
+    _line(6000),
+    fits=_weighted("many rows"),
     attainable=0.9,
     effort=0.3,
 )
-COUNTS = np.tile(np.arange(0.0, 5.0), 200)
 # Counts around 2 teach the mean; the canary's are at the bound, on rows of opposite directions:
 # both are clipped, and move every gradient by nearly 2 S.
 _fits(
     "glm counts",
-    Fit(
-        _glm("newton", link="poisson", label_bound=100.0),
-        (np.ones((1000, 1)), COUNTS),
-        ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0)),
-    ),
+    PrivateGLM,
+    {"method": "newton", "link": "poisson", "label_bound": 100.0},
+    (np.ones((1000, 1)), np.tile(np.arange(0.0, 5.0), 200)),
+    ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0)),
     attainable=0.93,
     effort=0.6,
 )
@@ -292,33 +311,36 @@ _fits(
 # rows of all classes, from which the frame is learned.
 _fits(
     "logistic regression",
-    Fit(_classifier((-1.0, 1.0)), _zeros(10, 1), LABELS),
+    PrivateLogisticRegression,
+    {},
+    _zeros(10, 1),
+    make=_classifier(-1.0, 1.0),
+    fits=lambda model, promise: not _known(model) and len(model.classes_) == 2,
     attainable=0.94,
     effort=0.6,
 )
 _fits(
     "logistic regression, four classes",
-    Fit(
-        _classifier((0.0, 1.0, 2.0, 3.0)),
-        (np.ones((500, 1)), np.arange(500.0) % 4),
-        ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
-    ),
+    PrivateLogisticRegression,
+    {},
+    (np.ones((500, 1)), np.arange(500.0) % 4),
+    ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
+    make=_classifier(0.0, 1.0, 2.0, 3.0),
+    fits=lambda model, promise: not _known(model) and len(model.classes_) > 2,
     attainable=0.89,
     effort=0.6,
 )
 # The canary's label decides the vote of its block, which moves by sqrt(2), and moves the last fit
 # as far as a label can: all of mu^2.
-_fits(
-    "search cv",
-    Fit(_search, _zeros(10, 1), LABELS),
-    attainable=1.0,
-    effort=0.1,
-)
+_fits("search cv", PrivateSearchCV, {}, _zeros(10, 1), make=_search, effort=0.1)
 # With c the cosine, .4 of mu^2 is for Gram matrices, moved by 1 - c^2 of itself, and .6 for the
 # minimiser, moved by (1 + c)/2 where the frame fits the rows: most at c = .375, .76 of mu^2.
 _fits(
     "glm erm",
-    Fit(_glm("erm", coef_bound=0.1), _axes(500, 2, label=0.5), turned(0.375)),
+    PrivateGLM,
+    {"method": "erm", "link": "logistic", "coef_bound": 0.1},
+    _axes(500, 2, label=0.5),
+    turned(0.375),
     attainable=0.83,
     effort=0.4,
 )
@@ -326,12 +348,18 @@ _fits(
 # The frame costs nothing here and labels do not move H, a fifth: .8 of mu^2 is left.
 _fits(
     "glm erm public covariates",
-    Fit(
-        _glm("erm", coef_bound=0.02, public_X=_axes(2000, 1)[0]),
-        _axes(2000, 1, 0.485, 0.5),
-        LABELS,
-    ),
+    PrivateGLM,
+    {"method": "erm", "link": "logistic", "coef_bound": 0.02, "public_X": _axes(2000, 1)[0]},
+    _axes(2000, 1, 0.485, 0.5),
     attainable=0.89,
     effort=0.3,
 )
-_fits("glm sgd", Fit(_glm("sgd"), _zeros(100), turned(0.0), FIRST[:1], limit=1), attainable=1.0)
+_fits(
+    "glm sgd",
+    PrivateGLM,
+    {"method": "sgd", "link": "logistic"},
+    _zeros(100),
+    turned(0.0),
+    places=FIRST[:1],
+    limit=1,
+)

@@ -21,7 +21,8 @@ from scipy.stats import binom
 
 from discreet.arrays import Array
 from discreet.audit.attack import Claim, attack
-from discreet.bandits.local_server import LocalServer
+from discreet.audit.views import rounded
+from discreet.bandits import LinearBandit, LocalServer
 from discreet.local import Answers, Device, PublicState, Question, report_many, shuffled
 from discreet.local.questions import answer
 from discreet.local.report import pieces
@@ -76,8 +77,9 @@ class Counts:
 
 # Randomised response is the worst channel, and a crowd that says no the worst one. At a delta of
 # 1e-6 no number of runs would show it, so batches are made for a larger one.
-@attack("shuffled batch, one bit each", room="local", kind="approximate", delta=DELTA,
-        attainable=0.95)  # fmt: skip
+@attack(
+    "shuffled batch, one bit each", room="local", kind="approximate", delta=DELTA, attainable=0.95
+)
 def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Everybody else answers no, one person yes or no: how many said yes, and who came first."""
     batch = Crowd().batch(SIZE, claim.epsilon, claim.delta)
@@ -94,8 +96,16 @@ def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     return scores
 
 
-@attack("linear bandit shuffled", room="bandits", kind="approximate", delta=DELTA,
-        attainable=0.4)  # fmt: skip
+@attack(
+    "linear bandit shuffled",
+    LinearBandit,
+    LocalServer,
+    room="bandits",
+    kind="approximate",
+    fits=lambda learner, promise: promise.trust == "shuffled",
+    delta=DELTA,
+    attainable=0.4,
+)
 def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The first batch: one person's reward is 1 or -1, all others have features of zero."""
     crowd = Crowd()
@@ -121,7 +131,7 @@ def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array
             ratio = [channel.log_density(seen, v) for v in pair]
             place = ratio[1] - ratio[0]
             scores.append([logsumexp(ratio[1]) - logsumexp(ratio[0]), place[0], place[-1]])
-    return np.asarray(np.round(scores, 9), dtype=np.float64)
+    return rounded(scores)
 
 
 def _answered(state: PublicState, row: Array, reward: float) -> Array:
@@ -130,8 +140,16 @@ def _answered(state: PublicState, row: Array, reward: float) -> Array:
     return np.asarray(answers[0])
 
 
-@attack("adversarial bandit shuffled", room="online", kind="approximate", delta=DELTA,
-        attainable=0.95, effort=0.3)  # fmt: skip
+@attack(
+    "adversarial bandit shuffled",
+    AdversarialBandit,
+    room="online",
+    kind="approximate",
+    fits=lambda learner, promise: promise.trust == "shuffled",
+    delta=DELTA,
+    attainable=0.95,
+    effort=0.3,
+)
 def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The first batch: one person's loss is 0 or 1, all others 0; the sums that EXP2 hears.
 
@@ -159,7 +177,7 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
         (sums,) = values(heard)
         said_yes = round(float(sums.sum()) / (2 * channel.report_bound) + size / 2)
         scores.append([said_yes >= best, said_yes, *sums])
-    return np.asarray(np.round(scores, 9), dtype=np.float64)
+    return rounded(scores)
 
 
 @attack("device, too small a crowd", room="local", kind="approximate")

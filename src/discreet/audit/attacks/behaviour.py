@@ -5,24 +5,23 @@ the coins of people beside it in the same window, whose policy is fixed and whos
 (`seed=`), and the actions of people after the release.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
+from discreet.audit.attack import Claim
+from discreet.audit.attacks.bandits import E1, bandit, fill, windows
+from discreet.audit.attacks.sums import summed_by
+from discreet.audit.views import Make
 from discreet.bandits import LinearBandit, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
 from discreet.privacy import Noise, SeededNoise
 
-E1 = np.eye(2)[:1]
-NOBODY = np.zeros((1, 2))  # features that tell nothing
 TWO = np.concatenate([E1, -E1])  # two actions: whoever is offered them shows a sign of theta
-BESIDE, LATER = 6, 8  # people who are offered two actions: in the canary's window, after it
-
-Make = Callable[[Claim, Noise], Any]
+BESIDE = 6  # people who are offered two actions in the canary's window
+LATER = 8  # people who are offered two actions after it
 
 
 def _seen(learner: Any, neighbour: int, low: float) -> tuple[Array, Array, Array]:
@@ -33,25 +32,24 @@ def _seen(learner: Any, neighbour: int, low: float) -> tuple[Array, Array, Array
     window is not held back for want of rows.
     """
     own = (2 * neighbour - 1) * E1
-    known = (1.0, low)
     for features, reward in ((E1, 1.0), (own, low), (E1, low), (E1, 1.0)):
         learner.learn(learner.decide(features), reward)  # half of local reports are of the moment
     beside = []
     for k in range(BESIDE):
         decision = learner.decide(TWO)
-        learner.learn(decision, known[k % 2])
+        learner.learn(decision, (1.0, low)[k % 2])
         beside.append(decision.action)
     while learner.rounds_until_release > 1:
-        learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release - 1, 1, 1)))
-    learner.decide_many(np.tile(NOBODY, (2, 1, 1)))  # the release
+        fill(learner, learner.rounds_until_release - 1)
+    fill(learner, 2)  # the release
     later = learner.decide_many(np.tile(TWO, (LATER, 1, 1))).action
     return np.array(beside), later, np.asarray(getattr(learner, "theta", np.zeros(2)))
 
 
-def _own_context(
-    name: str, make: Make, kind: str, attainable: float, effort: float = 0.25, low: float = -1.0
-) -> None:
-    @attack(f"{name}, own context", room="bandits", kind=kind, attainable=attainable, effort=effort)
+# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would
+# show all that was booked; a bound from above, not what was reached.
+def _own_context(name: str, of: type, make: Make, *, low: float = -1.0, **row: Any) -> None:
+    @bandit(f"{name}, own context", of, **row)
     def own_context(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
         """Features e1 or -e1 of one person: coins of people beside it, later actions, theta."""
         expected, _, _ = _seen(make(claim, SeededNoise(0)), 1, low)
@@ -63,11 +61,9 @@ def _own_context(
         return np.array(scores, dtype=np.float64)
 
 
-def _lowest(link: str) -> float:
-    return -1.0 if link == "identity" else 0.0
+def _linear(link: str) -> None:
+    low = -1.0 if link == "identity" else 0.0
 
-
-def _linear(link: str) -> Make:
     def make(claim: Claim, noise: Noise) -> Any:
         return LinearBandit(
             2,
@@ -75,42 +71,44 @@ def _linear(link: str) -> Make:
             delta=claim.delta,
             link=link,
             policy="greedy",
-            reward_range=(_lowest(link), 1.0),
+            reward_range=(low, 1.0),
             seed=0,
             noise=noise,
         )
 
-    return make
+    name = f"linear bandit {link}"
+    row = {"kind": "gaussian", "fits": windows(link), "effort": 0.25}
+    _own_context(name, LinearBandit, make, low=low, **row)
 
 
-# `attainable`: no more than the signs and one entry of theta is read, where the whole sum would
-# show all that was booked; a bound from above, not what was reached.
 for _link in LINKS:
-    _own_context(f"linear bandit {_link}", _linear(_link), "gaussian", 1.0, low=_lowest(_link))
+    _linear(_link)
 _own_context(
     "continual linucb",
+    ContinualLinUCB,
     lambda claim, noise: ContinualLinUCB(2, 100, claim.epsilon, claim.delta, seed=0, noise=noise),
-    "gaussian",
-    1.0,
+    kind="gaussian",
+    fits=summed_by("blt"),
     effort=0.1,
 )
 _own_context(
     "local linucb",
+    LocalLinUCB,
     lambda claim, noise: LocalLinUCB(2, 10**5, claim.epsilon, seed=0, noise=noise),
-    "pure",
-    1.0,
+    kind="pure",
     effort=0.05,
 )
 _own_context(
     "local sgd bandit",
+    LocalSGDBandit,
     lambda claim, noise: LocalSGDBandit(2, 10**5, claim.epsilon, seed=0, noise=noise),
-    "pure",
-    0.471,  # as in attacks_bandits.py: half the gradient enters the channel
+    kind="pure",
+    attainable=0.471,  # half the gradient enters the channel
     effort=0.05,
 )
 
 
-@attack("sparse bandit, own context", room="bandits", kind="approximate", effort=0.1)
+@bandit("sparse bandit, own context", SparseBandit, kind="approximate", effort=0.1)
 def sparse_context(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A context of zeros, which all arms tie, or of ones; then people whose arms tie: their coins.
 

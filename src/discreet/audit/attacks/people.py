@@ -8,11 +8,19 @@ knows the transform of each window, which comes from the release before.
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks.bandits import E1, NOBODY, canary_term, joint_bandit
+from discreet.audit.attack import Claim
+from discreet.audit.attacks.bandits import (
+    E1,
+    NOBODY,
+    bandit,
+    canary_term,
+    fill,
+    joint_bandit,
+    windows,
+)
+from discreet.audit.views import each
+from discreet.bandits import LinearBandit
 from discreet.privacy import SeededNoise
 from discreet.privacy.observation import observed
 
@@ -26,7 +34,7 @@ def visited(learner: Any, reward: float | None) -> tuple[Any, Array, float]:
         decision = learner.decide(E1)
         if reward is not None:
             learner.learn(decision, reward, person="canary")
-    learner.decide_many(np.tile(NOBODY, (learner.rounds_until_release, 1, 1)))
+    fill(learner)
     view = learner._window.transform
     with observed("release") as seen:
         learner.decide(NOBODY)
@@ -34,25 +42,25 @@ def visited(learner: Any, reward: float | None) -> tuple[Any, Array, float]:
 
 
 def _person(name: str, visits: str, told: Story, counted: Story, attainable: float) -> None:
-    @attack(name, room="bandits", kind="gaussian", attainable=attainable)
-    def person(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    fits = windows(unit="person", visits=visits)
+
+    @bandit(name, LinearBandit, kind="gaussian", fits=fits, attainable=attainable)
+    @each
+    def person(claim: Claim, neighbour: int, noise: SeededNoise) -> tuple[float, ...]:
         """One person in many windows: the likelihood of all sums, and the first two by themselves.
 
         The last one along the canary shows a visit that counts though it must not.
         """
-        scores = []
-        for _ in range(runs):
-            learner = joint_bandit(claim, noise, horizon=HORIZON, unit="person", visits=visits)
-            ratios: list[float] = []
-            along = 0.0
-            while learner.learning:
-                window = len(ratios)
-                view, value, scale = visited(learner, told(neighbour, window))
-                away, close = (value - added(view, counted(which, window)) for which in (0, 1))
-                ratios.append(float(away @ away - close @ close) / (2 * scale**2))
-                along = float(value @ canary_term(view, 1.0))
-            scores.append((sum(ratios), *ratios[:2], along))
-        return np.array(scores)
+        learner = joint_bandit(claim, noise, horizon=HORIZON, unit="person", visits=visits)
+        ratios: list[float] = []
+        along = 0.0
+        while learner.learning:
+            window = len(ratios)
+            view, value, scale = visited(learner, told(neighbour, window))
+            away, close = (value - added(view, counted(which, window)) for which in (0, 1))
+            ratios.append(float(away @ away - close @ close) / (2 * scale**2))
+            along = float(value @ canary_term(view, 1.0))
+        return sum(ratios), *ratios[:2], along
 
 
 def added(view: Any, reward: float | None) -> Array | float:

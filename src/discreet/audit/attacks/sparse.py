@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
+from discreet.audit.attack import Claim
+from discreet.audit.attacks.bandits import bandit as attacked
 from discreet.audit.attacks.optimization import rare_share, rare_vertex
 from discreet.audit.staged import staged
-from discreet.audit.transcript import compare, likelihood_ratio
+from discreet.audit.views import Likelihood, each
 from discreet.bandits import SparseBandit
 from discreet.optimization.sparse_windows import CURVATURE, SELECTING
 from discreet.privacy import Noise, SeededNoise
@@ -46,8 +46,9 @@ def _selection(name: str, contributions: int) -> None:
     # its chance is so many times what it was, in logarithms:
     attainable = math.log((1 + RIVALS * math.exp(0.5)) / (1 + RIVALS * math.exp(-0.5)))
 
-    @attack(name, room="bandits", kind="pure", attainable=attainable, contributions=contributions)
-    def selection(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    @attacked(name, kind="pure", attainable=attainable, contributions=contributions)
+    @each
+    def selection(claim: Claim, neighbour: int, noise: SeededNoise) -> bool:
         """Which of 13 entries an arm changes; the canary pushes the first up, the others down."""
         rho = claim.epsilon**2 / 8 / SELECTING  # bounded range: one choice costs epsilon^2/8
         canaries = claim.contributions
@@ -56,39 +57,33 @@ def _selection(name: str, contributions: int) -> None:
         x = -np.ones(RIVALS + 1)
         known = np.ones(RIVALS + 1)
         x[0] = 1.0
-        seen = []
-        for _ in range(runs):
-            bandit = _made(RIVALS + 1, rho, noise, **options)
-            for t in range(ARMS * forced):
-                mine = t % ARMS == 0 and t < ARMS * canaries
-                decision = bandit.decide(x if mine else known)
-                bandit.learn(decision, 2.0 * neighbour - 1.0 if mine else 1.0)
-            bandit.decide(known)  # the release
-            seen.append(bandit.theta[0, 0] != 0)
-        return np.array(seen, dtype=np.float64)
+        bandit = _made(RIVALS + 1, rho, noise, **options)
+        for t in range(ARMS * forced):
+            mine = t % ARMS == 0 and t < ARMS * canaries
+            decision = bandit.decide(x if mine else known)
+            bandit.learn(decision, 2.0 * neighbour - 1.0 if mine else 1.0)
+        bandit.decide(known)  # the release
+        return bool(bandit.theta[0, 0] != 0)
 
 
 _selection("sparse bandit selection", 1)
 _selection("sparse bandit selection, three rounds of one user", 3)
 
 
-@attack("sparse bandit measurement", room="bandits", kind="gaussian")
-def measurement(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@attacked("sparse bandit measurement", kind="gaussian")
+@Likelihood
+def measurement(claim: Claim, neighbour: int, noise: Noise) -> None:
     """Slopes and curvatures of one window, by exact likelihood: all move as far as they can.
 
     The residual is -1 or just the clip: slopes move by 2 clip, and only the second has curvature.
     """
     rho = claim.mu**2 / 2  # of one entry nothing is selected: all is measured
-
-    def run(which: int, source: Noise) -> None:
-        # As if released before: there is a slope along the last step.
-        bandit = staged(_made(1, rho, source), {"_arms._step": np.full((ARMS, 1), 0.1)})
-        for t in range(ARMS * FORCED):
-            x, reward = (1.0, (-1.0, CLIP)[which]) if t == 0 else (0.0, 0.0)
-            bandit.learn(bandit.decide([x]), reward)
-        bandit.decide([0.0])  # the release
-
-    return np.array([likelihood_ratio(run, neighbour, noise) for _ in range(runs)])
+    # As if released before: there is a slope along the last step.
+    bandit = staged(_made(1, rho, noise), {"_arms._step": np.full((ARMS, 1), 0.1)})
+    for t in range(ARMS * FORCED):
+        x, reward = (1.0, (-1.0, CLIP)[neighbour]) if t == 0 else (0.0, 0.0)
+        bandit.learn(bandit.decide([x]), reward)
+    bandit.decide([0.0])  # the release
 
 
 # Two arms move by clip in two slopes and by CURVATURE clip in one curvature each, against one arm
@@ -96,8 +91,9 @@ def measurement(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
 _SWITCH = math.sqrt((2 * 2 + 2 * CURVATURE**2) / (4 * 2 + CURVATURE**2))
 
 
-@attack("sparse bandit, arm switch", room="bandits", kind="gaussian", attainable=_SWITCH)
-def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@attacked("sparse bandit, arm switch", kind="gaussian", attainable=_SWITCH)
+@Likelihood
+def arm_switch(claim: Claim, neighbour: int, noise: Noise) -> float:
     """A person's context chooses arm 0 or arm 1: measurements of both arms by exact likelihood.
 
     Beside it, which arms moved: that must not depend on who was in the window.
@@ -108,37 +104,30 @@ def arm_switch(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> A
         "_arms._step": np.full((ARMS, 1), 0.1),
         "_arms._slope": np.zeros(ARMS),
     }
-
-    def run(which: int, source: Noise) -> float:
-        bandit = _made(1, rho, source)
-        for _ in range(ARMS * FORCED):
-            bandit.learn(bandit.decide([0.0]), 0.0)
+    bandit = _made(1, rho, noise)
+    for _ in range(ARMS * FORCED):
+        bandit.learn(bandit.decide([0.0]), 0.0)
+    bandit.decide([0.0])
+    staged(bandit, known)
+    mine = bandit.decide([2.0 * neighbour - 1.0])  # arm 1 for -1, arm 0 for 1
+    bandit.learn(mine, 0.5 + CLIP)  # 0.5 is predicted: a residual of just the clip
+    before = bandit.theta
+    while bandit.learning:  # until the second window, the last, is released
         bandit.decide([0.0])
-        staged(bandit, known)
-        mine = bandit.decide([2.0 * which - 1.0])  # arm 1 for -1, arm 0 for 1
-        bandit.learn(mine, 0.5 + CLIP)  # 0.5 is predicted: a residual of just the clip
-        before = bandit.theta
-        while bandit.learning:  # until the second window, the last, is released
-            bandit.decide([0.0])
-        first, second = bandit.theta[:, 0] != before[:, 0]
-        return float(first) - float(second)
-
-    seen = [compare(run, neighbour, noise) for _ in range(runs)]
-    return np.array([(each.log_ratio, each.outcome) for each in seen])
+    first, second = bandit.theta[:, 0] != before[:, 0]
+    return float(first) - float(second)
 
 
-@attack("sparse bandit every round", room="bandits", kind="pure", attainable=rare_share())
-def every_round(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@attacked("sparse bandit every round", kind="pure", attainable=rare_share())
+@each
+def every_round(claim: Claim, neighbour: int, noise: SeededNoise) -> bool:
     """The paper's step: was the vertex -e_1 chosen first, as the canary's gradient asks?"""
     # n choices for each arm, epsilon_m = sqrt(8 rho/(m H_n)): the first costs the claim.
     rho = claim.epsilon**2 / 8 * sum(1 / m for m in range(1, STEPS + 1))
-    seen = []
-    for _ in range(runs):
-        bandit = _made(2, rho, noise, forced=1, horizon=STEPS + 1, method="every-round")
-        # The guarantee states the scale of the last choice; scales grow as the root of m.
-        others = rare_vertex(bandit.guarantee.releases[0].scale / math.sqrt(STEPS))
-        staged(bandit, {"_arms._each.0.direction._total": others})
-        bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * neighbour)
-        bandit.decide([0.0, 0.0])  # the release
-        seen.append(bandit.theta[0, 0] < 0)
-    return np.array(seen, dtype=np.float64)
+    bandit = _made(2, rho, noise, forced=1, horizon=STEPS + 1, method="every-round")
+    # The guarantee states the scale of the last choice; scales grow as the root of m.
+    others = rare_vertex(bandit.guarantee.releases[0].scale / math.sqrt(STEPS))
+    staged(bandit, {"_arms._each.0.direction._total": others})
+    bandit.learn(bandit.decide([1.0, -1.0]), 1.0 - 2.0 * neighbour)
+    bandit.decide([0.0, 0.0])  # the release
+    return bool(bandit.theta[0, 0] < 0)

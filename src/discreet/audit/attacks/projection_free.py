@@ -6,12 +6,14 @@ these knows what all others add.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
-from discreet.audit.attacks.sums import whitening
+from discreet.audit.attack import Claim
+from discreet.audit.attacks.online import online
+from discreet.audit.views import each, rounded, whitening
 from discreet.domains import Cube
 from discreet.online import ProjectionFreeBandit
 from discreet.online.projection_free import LEVEL
@@ -44,32 +46,35 @@ def _played(bandit: ProjectionFreeBandit, neighbour: int) -> tuple[Array, Array]
 
 
 def _projection_free(name: str, batches: int, contributions: int, attainable: float) -> None:
-    @attack(
-        name, room="online", kind="gaussian", attainable=attainable, contributions=contributions
+    @online(
+        name,
+        ProjectionFreeBandit,
+        kind="gaussian",
+        fits=lambda learner, promise: promise.contributions <= 2,
+        attainable=attainable,
+        contributions=contributions,
     )
-    def projection_free(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+    @each
+    def projection_free(claim: Claim, neighbour: int, noise: SeededNoise) -> tuple[Any, ...]:
         """The canary's losses are 0 or 1, others equal their baseline: the sums, and the point."""
         if claim.contributions != contributions:
             raise ValueError(f"this attack needs batches of {contributions} round(s) of one person")
         rounds = batches * contributions
         weights = whitening("blt", np.eye(batches - 1)[0])
-        scores = []
-        for _ in range(runs):
-            bandit = ProjectionFreeBandit(
-                Cube(DIM),
-                rounds,
-                claim.epsilon,
-                claim.delta,
-                directions="frames",  # in one batch a direction and then its opposite
-                contributions=contributions,
-                seed=0,
-                noise=noise,
-            )
-            sums, move = _played(bandit, neighbour)
-            along = sums @ move
-            centre = bandit.bandit.centre @ move[:-1]
-            scores.append((weights @ along, along.mean(), -centre))
-        return np.array(scores)
+        bandit = ProjectionFreeBandit(
+            Cube(DIM),
+            rounds,
+            claim.epsilon,
+            claim.delta,
+            directions="frames",  # in one batch a direction and then its opposite
+            contributions=contributions,
+            seed=0,
+            noise=noise,
+        )
+        sums, move = _played(bandit, neighbour)
+        along = sums @ move
+        centre = bandit.bandit.centre @ move[:-1]
+        return (weights @ along, along.mean(), -centre)
 
 
 # The best linear score of filtered sums shows the whole mu for a change of the first row.
@@ -78,14 +83,12 @@ _projection_free("projection-free bandit", 8, 1, 1.0)
 _projection_free("projection-free bandit, two rounds of one user", 9, 2, 1 / math.hypot(1, LEVEL))
 
 
-@attack("projection-free bandit pure", room="online", kind="pure")
-def projection_free_pure(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
+@online("projection-free bandit pure", ProjectionFreeBandit, kind="pure")
+@each
+def projection_free_pure(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
     """K-norm noise in one node: the exact likelihood of the released sum, and the point."""
-    scores = []
-    for _ in range(runs):
-        bandit = ProjectionFreeBandit(Cube(1), 2, claim.epsilon, 0.0, seed=0, noise=noise)
-        (released,), move = _played(bandit, neighbour)
-        # Neighbours are -move/2 and move/2; the density falls with the l2 distance.
-        ratio = np.linalg.norm(released + move / 2) - np.linalg.norm(released - move / 2)
-        scores.append((ratio, -bandit.bandit.centre[0] * move[0]))
-    return np.round(scores, 9)
+    bandit = ProjectionFreeBandit(Cube(1), 2, claim.epsilon, 0.0, seed=0, noise=noise)
+    (released,), move = _played(bandit, neighbour)
+    # Neighbours are -move/2 and move/2; the density falls with the l2 distance.
+    ratio = np.linalg.norm(released + move / 2) - np.linalg.norm(released - move / 2)
+    return rounded((ratio, -bandit.bandit.centre[0] * move[0]))

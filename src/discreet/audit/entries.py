@@ -1,0 +1,115 @@
+"""What an entry of the registry is: one configuration of a public class, its data and its calls.
+
+A data set is a list of rounds. `data(0)` and `data(1)` lie inside the public bounds and have
+nothing in common but their shapes; `neighbour(t)` is `data(0)` with round t replaced, or all rounds
+of its person where a person is protected.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class Session:
+    """A learner at work: what it decided, by round, and what everybody has seen of it."""
+
+    def __init__(self, subject: Any) -> None:
+        self.subject = subject
+        self.decisions: dict[int, Any] = {}
+        self.shown: list[Any] = []
+        self.end: dict[str, Any] = {}  # what is shown at the end
+        self.state: dict[str, Any] = {}
+
+
+Step = tuple[str, int, Callable[[Session], None]]  # what is called, for which round, the call
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One configuration of one public class."""
+
+    name: str
+    of: type
+    make: Callable[[], Any]
+    family: "Family"
+    rounds: int
+    # Names of state entries that hold people's data in the clear, and which words of the guarantee
+    # say so. Everything else in a state must be a function of what was released.
+    clear: tuple[str, ...] = ()
+    private: bool = True
+    probe: Any = field(default=None, compare=False)  # the domain, where data depends on it
+
+    def data(self, which: int) -> list[Any]:
+        """One of two data sets, or a third one (2) that nobody compares."""
+        return self.family.data(self, which)
+
+    def neighbour(self, t: int) -> list[Any]:
+        """The first data set with another person in round t."""
+        rounds = self.data(0)
+        for each in self.family.replaced(rounds, t):
+            rounds[each] = self.data(1)[each]
+        return rounds
+
+    def steps(self, data: list[Any], delay: int = 0) -> list[Step]:
+        """What is called, in order; feedback comes `delay` rounds late where it may."""
+        return self.family.steps(data, delay)
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        """All that others see, after the steps."""
+        seen = {"decisions": session.shown, **self.family.shown(session)}
+        promise = getattr(session.subject, "guarantee", None) or session.subject.guarantee_
+        return {**seen, "guarantee": str(promise), "releases": list(promise.releases)}
+
+    def state(self, session: Session) -> dict[str, Any]:
+        """What a saved state holds, by dotted names, without random ones."""
+        save = getattr(session.subject, "state_dict", None)
+        state = flat(save()["state"]) if save else {}
+        return {k: v for k, v in state.items() if not k.startswith(("_earlier", "_maker"))}
+
+    def promise(self, session: Session) -> Any:
+        """The computed guarantee."""
+        subject = session.subject
+        return subject.guarantee_ if hasattr(subject, "guarantee_") else subject.guarantee
+
+
+def flat(state: Any, name: str = "") -> dict[str, Any]:
+    """A tree of values as one dict: `window.theta`, `_each.0.theta`, ..."""
+    if isinstance(state, dict) and "@" in state:
+        return flat(state["of"], name)
+    if not isinstance(state, (dict, list)):
+        return {name: state}
+    parts = state.items() if isinstance(state, dict) else enumerate(state)
+    found: dict[str, Any] = {}
+    for key, value in parts:
+        found |= flat(value, f"{name}.{key}".lstrip("."))
+    return found
+
+
+class Family:
+    """How learners of one interface are fed and read."""
+
+    late = False  # whether feedback may come late
+
+    def contexts(self) -> list[Any]:
+        """Contexts of one size for which a decision must use as many coins."""
+        return []
+
+    def replaced(self, data: list[Any], t: int) -> list[int]:
+        """The rounds that neighbours do not share, if round t is one of them."""
+        return [t]
+
+    def quiet(self, entry: "Entry") -> tuple[list[Any], list[Any]] | None:
+        """Neighbours that differ in the first round as far as they can; nobody else says a word."""
+        return None
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        """Rounds of a data set."""
+        raise NotImplementedError
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        """The calls that feed it."""
+        raise NotImplementedError
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        """What can be read at the end."""
+        raise NotImplementedError

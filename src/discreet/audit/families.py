@@ -1,0 +1,381 @@
+"""How the interfaces of the library are fed and read: one `Family` for each.
+
+Contextual, Visiting, Sparse   decide(features), learn(decision, reward)
+Leader                         decide(), learn(loss)
+Losses                         decide(), learn(decision, loss)
+Rows                           learn(x, y)
+Sums, OneByOne                 add(x)
+Fitted                         fit(X, y)
+Devices, Batches               devices that report to a server
+"""
+
+import json
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from discreet.audit.entries import Entry, Family, Session, Step, flat
+from discreet.bandits import Device
+from discreet.state import encode
+
+EPSILON = 8.0
+DELTA = 1e-6
+DIM = 2
+ACTIONS = 3
+
+
+def interleaved(decides: list[Step], learns: list[Step], delay: int) -> list[Step]:
+    """Every decision at its time, its feedback `delay` rounds later."""
+    out: list[Step] = []
+    for t, step in enumerate(decides):
+        out.append(step)
+        if t >= delay:
+            out.append(learns[t - delay])
+    return out + learns[len(decides) - delay :]
+
+
+def unit(rng: Any, *shape: int) -> Any:
+    """Rows of l2 norm at most 1, some of them exactly 1."""
+    z = rng.standard_normal(shape)
+    z /= np.linalg.norm(z, axis=-1, keepdims=True)
+    return z * np.where(rng.random((*shape[:-1], 1)) < 0.5, 1.0, rng.random((*shape[:-1], 1)))
+
+
+class Contextual(Family):
+    """decide(features), learn(decision, reward): others see the policy, not one's own action."""
+
+    late = True
+
+    def contexts(self) -> list[Any]:
+        e = np.eye(DIM)
+        return [np.zeros((3, DIM)), np.tile(e[0], (3, 1)), np.array([e[0], -e[0], e[1]]),
+                np.array([e[0], e[0], -e[1]])]  # fmt: skip
+
+    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
+        self.low = low
+        self.high = high
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        contexts = unit(rng, entry.rounds, ACTIONS, DIM)
+        if which == 1:  # the other people want the opposite, and more of it
+            contexts = np.sign(contexts) / np.sqrt(DIM)
+        rewards = rng.choice([self.low, self.high], entry.rounds)
+        return [(contexts[t], float(rewards[t])) for t in range(entry.rounds)]
+
+    def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
+        nobody = (np.zeros((1, DIM)), 0.0)
+        first, second = ((np.eye(DIM)[:1], reward) for reward in (self.low, self.high))
+        rest = [nobody] * (entry.rounds - 1)
+        return [first, *rest], [second, *rest]
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def decide(t: int, session: Session) -> None:
+            session.decisions[t] = session.subject.decide(data[t][0])
+
+        def learn(t: int, session: Session) -> None:
+            self.learn(session.subject, session.decisions[t], data[t])
+
+        n = len(data)
+        return interleaved(
+            [("decide", t, partial(decide, t)) for t in range(n)],
+            [("learn", t, partial(learn, t)) for t in range(n)],
+            delay,
+        )
+
+    def learn(self, learner: Any, decision: Any, record: Any) -> None:
+        """The reward of a round."""
+        learner.learn(decision, record[1])
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        learner = session.subject
+        rng = np.random.default_rng(0)
+        others = unit(rng, 40, ACTIONS, DIM)
+        made = [learner.decide(x) for x in others]
+        return {
+            "others' actions": [each.action for each in made],
+            "others' probabilities": np.array([each.probabilities for each in made]),
+            "theta": getattr(learner, "theta", None),
+            "value": str(getattr(learner, "value", None)),
+            "rounds until release": learner.rounds_until_release,
+            "rounds": learner.rounds,
+        }
+
+
+class Visiting(Contextual):
+    """learn(decision, reward, person): the same few people come again and again.
+
+    The people of two data sets have different names and come at the same times.
+    """
+
+    people = 7
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rounds = super().data(entry, which)
+        return [(*each, f"{which}-{t % self.people}") for t, each in enumerate(rounds)]
+
+    def replaced(self, data: list[Any], t: int) -> list[int]:
+        return [i for i, each in enumerate(data) if each[2] == data[t][2]]
+
+    def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
+        """The person of the first round comes in every other one, with the same reward."""
+        sides = []
+        for (features, reward, *_), *rest in super().quiet(entry):
+            mine = (features, reward, "canary")
+            sides.append(
+                [mine, *((*each, "nobody") if t % 2 else mine for t, each in enumerate(rest))]
+            )
+        return sides[0], sides[1]
+
+    def learn(self, learner: Any, decision: Any, record: Any) -> None:
+        learner.learn(decision, record[1], person=record[2])
+
+
+class Sparse(Family):
+    """decide(x), learn(decision, reward)."""
+
+    dim = 4
+    late = True
+
+    def contexts(self) -> list[Any]:
+        return [np.zeros(self.dim), np.ones(self.dim), -np.ones(self.dim), np.eye(self.dim)[0]]
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        low, high = entry.make().reward_range
+        X = rng.uniform(-1, 1, (entry.rounds, self.dim))
+        X = np.sign(X) if which == 1 else X
+        return [(x, float(rng.choice([low, high]))) for x in X]
+
+    steps = Contextual.steps
+    learn = Contextual.learn
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        learner = session.subject
+        rng = np.random.default_rng(0)
+        made = [learner.decide(x) for x in rng.uniform(-1, 1, (40, self.dim))]
+        return {
+            "others' actions": [each.action for each in made],
+            "others' probabilities": [each.probability for each in made],
+            "theta": learner.theta,
+        }
+
+
+class Leader(Family):
+    """decide(), learn(loss): everybody sees every decision."""
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        domain = entry.probe
+        n = domain.dim
+        if domain.loss_set == "box":
+            if which == 1:
+                return list(np.round(rng.random((entry.rounds, n))))
+            return list(np.eye(n)[rng.integers(n, size=entry.rounds)])
+        sign = -1.0 if which == 1 else 1.0
+        return list(sign * np.eye(n)[rng.integers(n, size=entry.rounds)])
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def decide(session: Session) -> None:
+            session.shown.append(np.array(session.subject.decide()))
+
+        def learn(t: int, session: Session) -> None:
+            session.subject.learn(data[t])
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out += [("decide", t, decide), ("learn", t, partial(learn, t))]
+        return out
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        learner = session.subject
+        if learner.rounds == learner.horizon:
+            return {"rounds": learner.rounds}
+        return {"last": learner.decide(), "rounds": learner.rounds}
+
+
+class Losses(Family):
+    """decide(), learn(decision, loss), one number: everybody sees every decision."""
+
+    late = True
+
+    def __init__(self, low: float = 0.0, high: float = 1.0) -> None:
+        self.low = low
+        self.high = high
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        return [float(x) for x in rng.choice([self.low, self.high], entry.rounds)]
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def decide(t: int, session: Session) -> None:
+            made = session.decisions[t] = session.subject.decide()
+            session.shown.append(flat(encode(made.choice)))
+
+        def learn(t: int, session: Session) -> None:
+            session.subject.learn(session.decisions[t], data[t])
+
+        n = len(data)
+        return interleaved(
+            [("decide", t, partial(decide, t)) for t in range(n)],
+            [("learn", t, partial(learn, t)) for t in range(n)],
+            delay,
+        )
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        return {"rounds": session.subject.rounds}
+
+
+class Rows(Family):
+    """learn(x, y), one row at a time; theta after every row."""
+
+    dim = 3
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        X = rng.uniform(-1, 1, (entry.rounds, self.dim))
+        X /= np.abs(X).sum(axis=1, keepdims=True)  # of l1 norm 1, hence inside every l_q ball
+        X = np.sign(X[:, :1]) * np.eye(self.dim)[-1] if which == 1 else X
+        return [(x, float(rng.choice([0.0, 1.0]))) for x in X]
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def learn(t: int, session: Session) -> None:
+            session.subject.learn(*data[t])
+
+        def read(session: Session) -> None:
+            session.shown.append(np.array(session.subject.theta))
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out += [("learn", t, partial(learn, t)), ("read", t, read)]
+        return out
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        return {"theta": session.subject.theta, "rounds": session.subject.rounds}
+
+
+class Sums(Family):
+    """add(x): a private sum after every row."""
+
+    dim = 2
+    many = True  # the second half comes at once, by `add_many`
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        rows = unit(rng, entry.rounds, self.dim) / 2
+        return list(np.sign(rows) / 4 if which == 1 else rows / 2)
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def add(t: int, session: Session) -> None:
+            session.shown.append(np.array(session.subject.add(data[t])))
+
+        def add_many(session: Session) -> None:
+            session.shown.append(np.array(session.subject.add_many(np.array(data[half:]))))
+
+        half = len(data) // 2 if self.many else len(data)
+        out: list[Step] = [("learn", t, partial(add, t)) for t in range(half)]
+        return out + ([("learn", half, add_many)] if half < len(data) else [])
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        return {"rounds": session.subject.rounds, "last": session.shown[-1]}
+
+
+class OneByOne(Sums):
+    """A running sum without `add_many`."""
+
+    many = False
+
+
+class Fitted(Family):
+    """fit(X, y): the estimate, its predictions and widths."""
+
+    def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0), dim: int = DIM) -> None:
+        self.labels = labels
+        self.dim = dim
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        X = unit(rng, entry.rounds, self.dim)
+        if which == 1:  # labels that a plane separates: fits without noise never come to an end
+            X = np.sign(X) / np.sqrt(self.dim)
+            return [(x, float(self.labels[int(x[0] > 0)])) for x in X]
+        return [(x, float(rng.choice(self.labels))) for x in X]
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def fit(session: Session) -> None:
+            session.subject.fit(np.array([x for x, _ in data]), np.array([y for _, y in data]))
+
+        return [("fit", 0, fit)]
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        model = session.subject
+        if not hasattr(model, "coef_"):
+            return {"theta": model.theta}
+        probes = np.random.default_rng(0).uniform(-0.5, 0.5, (5, self.dim))
+        seen = {
+            "coef": model.coef_,
+            "intercept": model.intercept_,
+            "predict": model.predict(probes),
+        }
+        for name in ("confidence_width", "predict_interval", "predict_proba_interval"):
+            with suppress(ValueError):  # a method without
+                seen[name] = getattr(model, name, repr)(probes)
+        return seen
+
+
+class Devices(Family):
+    """Devices and a server apart: what is shown is what the server publishes."""
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        return Contextual(-1.0, 1.0).data(entry, which)
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def report(t: int, session: Session) -> None:
+            pair = session.subject
+            device = Device(
+                pair.policy, epsilon=pair.epsilon, delta=pair.delta, seed=t, noise=pair.noise
+            )
+            decision = device.decide(data[t][0])
+            pair.take(device.report(decision, data[t][1]))
+
+        def close(session: Session) -> None:
+            session.shown.append(json.dumps(session.subject.close().to_dict()))
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out.append(("learn", t, partial(report, t)))
+            if t % 20 == 19:
+                out.append(("close", t, close))
+        return out
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        return {"policy": json.dumps(session.subject.policy.to_dict())}
+
+
+class Batches(Devices):
+    """The same with a relay between them: reports wait, and come in another order at the end."""
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def report(t: int, session: Session) -> None:
+            pair = session.subject
+            device = Device(
+                pair.policy, epsilon=pair.epsilon, delta=pair.delta, seed=t, noise=pair.noise
+            )
+            waiting = session.decisions.setdefault(t // 20, {})
+            waiting[t] = device.report(device.decide(data[t][0]), data[t][1])
+
+        def close(t: int, session: Session) -> None:
+            pair = session.subject
+            batch = list(session.decisions[t // 20].values())
+            if not pair.holds_batch:
+                pair.aggregate(batch[i] for i in np.random.default_rng(t).permutation(len(batch)))
+            session.shown.append(json.dumps(pair.close().to_dict()))
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out.append(("learn", t, partial(report, t)))
+            if t % 20 == 19:
+                out.append(("close", t, partial(close, t)))
+        return out
