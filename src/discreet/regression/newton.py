@@ -10,17 +10,15 @@ releases g and H at the current theta; M, public, whitens the information of the
 budget, not the data, is split over stages, also where rows are very many: residuals do not shrink
 from stage to stage, so every stage is worth its part of mu^2, and giving all of it to the last one
 (as `central.py` does) gains nothing. Residuals are never clipped (clipping biases 0/1 labels;
-counts are clipped, in stages of their own: `counts.py`); a row loses weight for the largest
-residual r(t) attainable, which is h, half the range of labels, where nothing is known yet, and more
-where a label would surprise. Weights depend on phi and the public theta alone, so the equation
-g = 0 stays unbiased.
+counts are, in stages of their own: `counts.py`); a row loses weight for the largest residual r(t)
+attainable, which is h, half the range of labels, where nothing is known, and more where a label
+would surprise. Weights depend on phi and the public theta alone, so g = 0 stays unbiased.
 
 Everything else is post-processing: the noise's distribution is known, H is shrunk, the stages are
 combined by their precision, and a prior N(0, radius^2/d I) takes over where the noise drowned the
 data.
 
-Algorithms 13, 14 of the information-weighted regression paper (2025) split the data instead, and
-perturb a minimiser.
+Algorithms 13, 14 of the information-weighted paper (2025) split the data, and perturb a minimiser.
 """
 
 import math
@@ -423,7 +421,7 @@ class SoftmaxScore(Score):
         return g.ravel(), H.reshape(d * m, d * m)
 
     def sensitivities(self, weighting: Weighting) -> tuple[float, float]:
-        """How far one replaced row moves g (l2) and H (Frobenius)."""
+        """How far one replaced row moves g and H."""
         # |w u r'|_F = w |u| |e_y - p| <= tau h; two such rows differ by 2 tau h (replace-one).
         gradient = 2 * weighting.tau * self.half_range
         # |S|_F^2 = a - 2 b + a^2 with a = sum p^2, b = sum p^3, and a^2 <= b by Cauchy and Schwarz:
