@@ -26,7 +26,7 @@ from discreet.regression import (
     PrivateSearchCV,
 )
 from discreet.regression.base import Problem
-from discreet.regression.fisher import Weighting, scoring
+from discreet.regression.newton import Score, Weighting, scoring
 
 DELTA = 1e-6
 Array = np.ndarray
@@ -60,14 +60,12 @@ def classes_world(covariates: str, n: int, k: int, seed: int):
 
 
 @dataclass(frozen=True)
-class OneVsRest:
+class OneVsRest(Score):
     """k logistic regressions in one joint release: the other way that was tried."""
 
     classes: int
-    gram_cost = 0.25
     joint = 1.25
     slope = 0.25
-    dispersion = 1.0
     longest_step = 2.0
 
     @property
@@ -102,9 +100,6 @@ class OneVsRest:
         d = len(information) // self.classes
         parts = information.reshape(d, self.classes, d, self.classes)
         return np.einsum("iaja->ij", parts) / (self.slope * self.classes)
-
-    def target(self, noisy: Array, noise_std: float) -> None:
-        return None
 
     def within(self, theta: Array, radius: float) -> Array:
         columns = theta.reshape(-1, self.classes)

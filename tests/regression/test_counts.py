@@ -12,9 +12,9 @@ from discreet.least_squares import Whitening
 from discreet.links import link
 from discreet.privacy import Budget
 from discreet.regression import PrivateGLM
-from discreet.regression.counts import GRAM_COST, CountScore, LogScore, clipped_mean
+from discreet.regression.counts import CountScore, LogScore, clipped_mean
 from discreet.regression.dispersion import LARGEST, MOVES, WEIGHT, Dispersion, histogram
-from discreet.regression.fisher import Weighting
+from discreet.regression.newton import GRAM_COST, Weighting
 
 DIM = 3
 SPREADS = (Dispersion(), Dispersion(base=5.0), Dispersion(growth=0.7))

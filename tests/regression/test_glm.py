@@ -16,11 +16,10 @@ from discreet.audit import audit_scores
 from discreet.least_squares import Whitening
 from discreet.links import BoundedLink, link
 from discreet.privacy import BallChannel, Budget, Ledger, SeededNoise
-from discreet.regression import PrivateLinearRegression, fisher, glm_erm, glm_newton, glm_sgd
+from discreet.regression import PrivateLinearRegression, glm_erm, glm_sgd, newton
 from discreet.regression.base import Problem
-from discreet.regression.fisher import Weighting
 from discreet.regression.glm import PrivateGLM
-from discreet.regression.glm_newton import sensitivities, statistics
+from discreet.regression.newton import LinkScore, Weighting
 from discreet.regression.sample import Sample
 
 LINK_CASES = st.sampled_from(
@@ -74,14 +73,14 @@ def test_newton__a_replaced_row_moves_gradient_and_information_within_bounds(
     model = link(case[0]).within(10.0, case[1])
     theta = size * np.array([1.0, 0.0, 0.0])
     (g, H), (g2, H2) = (
-        statistics(x[None], np.clip([y], *model.labels), model, weighting, theta)
+        LinkScore(model).statistics(weighting, theta, x[None], np.array([y]))
         for x, y in (first, second)
     )
-    moves_g, moves_H = sensitivities(model, weighting)
+    moves_g, moves_H = LinkScore(model).sensitivities(weighting)
     assert np.linalg.norm(g - g2) <= moves_g * (1 + 1e-9)
     assert np.linalg.norm(H - H2) <= moves_H * (1 + 1e-9)
     # Both at once, as they are released: less than the sum of their squares.
-    cost = glm_newton.GRAM_COST
+    cost = newton.GRAM_COST
     joint = (np.linalg.norm(g - g2) / moves_g) ** 2
     joint += cost * (np.linalg.norm(H - H2) / moves_H) ** 2
     assert joint <= (1 + cost / 2) * (1 + 1e-9)
@@ -91,11 +90,13 @@ def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short
     """Both rows pull fully; the long one fills the information, the short one hardly enters it."""
     model, weighting = link("logistic").within(10.0), Weighting(Whitening.identity(DIM, 50.0), 1.0)
     (g, H), (g2, H2) = (
-        statistics(np.array([[x, 0.0, 0.0]]), np.array([y]), model, weighting, np.zeros(DIM))
+        LinkScore(model).statistics(
+            weighting, np.zeros(DIM), np.array([[x, 0.0, 0.0]]), np.array([y])
+        )
         for x, y in ((0.08, 0.0), (0.02, 1.0))
     )
-    moves_g, moves_H = sensitivities(model, weighting)
-    cost, fraction = glm_newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
+    moves_g, moves_H = LinkScore(model).sensitivities(weighting)
+    cost, fraction = newton.GRAM_COST, (np.linalg.norm(H - H2) / moves_H) ** 2
     assert np.linalg.norm(g - g2) == pytest.approx(moves_g)
     assert 1 + 0.25 * cost < 1 + cost * fraction <= 1 + cost / 2
 
@@ -103,9 +104,9 @@ def test_newton__the_joint_bound_is_nearly_reached_by_a_long_row_against_a_short
 def test_newton__the_gradient_bound_is_reached_by_opposite_rows():
     model, weighting = link("logistic").within(10.0), Weighting(Whitening.identity(DIM), 1.0)
     x, theta = np.array([[1.0, 0.0, 0.0]]), np.zeros(DIM)
-    up = statistics(x, np.array([1.0]), model, weighting, theta)[0]
-    down = statistics(-x, np.array([1.0]), model, weighting, theta)[0]
-    assert np.linalg.norm(up - down) == pytest.approx(sensitivities(model, weighting)[0])
+    up = LinkScore(model).statistics(weighting, theta, x, np.array([1.0]))[0]
+    down = LinkScore(model).statistics(weighting, theta, -x, np.array([1.0]))[0]
+    assert np.linalg.norm(up - down) == pytest.approx(LinkScore(model).sensitivities(weighting)[0])
 
 
 @given(records(), records(), weightings(), st.sampled_from([0.0, 0.3, 30.0, math.inf]))
@@ -296,14 +297,14 @@ def test_newton__the_released_noise_has_the_stated_distribution(assert_distribut
         Weighting(Whitening.identity(8), 1.0),
         np.zeros(8),
     )
-    exact = statistics(X, y, model, weighting, theta)[0]
+    exact = LinkScore(model).statistics(weighting, theta, X, y)[0]
     rows = []
     for seed in range(800):
         sample = Sample(problem(X, y, 1.0, seed=seed), X, y, 0.2)
-        stage = fisher.stage(sample, glm_newton.LinkScore(model), weighting, theta, "one")
+        stage = newton.stage(sample, LinkScore(model), weighting, theta, "one")
         rows.append(stage.information @ stage.theta - exact)  # H (H^-1 g) - g
     # sensitivity: 2 tau h = 1 for the gradient, and an eighth of its square for H
-    scale = math.sqrt(1 + glm_newton.GRAM_COST / 2) / 0.2
+    scale = math.sqrt(1 + newton.GRAM_COST / 2) / 0.2
     assert_distribution(np.array(rows), stats.norm(0, scale).cdf)
 
 
@@ -315,11 +316,11 @@ def audit(claimed):
         np.zeros(DIM),
     )
     budget, noise = Budget(1.0, 1e-6), SeededNoise(5)
-    moves = sensitivities(model, weighting)[0]
+    moves = LinkScore(model).sensitivities(weighting)[0]
     scores = []
     for sign in (1.0, -1.0):
         x = sign * np.array([[1.0, 0.0, 0.0]])
-        g = statistics(x, np.array([1.0]), model, weighting, theta)[0]
+        g = LinkScore(model).statistics(weighting, theta, x, np.array([1.0]))[0]
         std = claimed * moves / budget.mu
         scores.append((g + noise.gaussian(std, (20_000, DIM)))[:, 0])
     return audit_scores(*scores, delta=1e-6, confidence=0.9999, method="gdp").lower_bound

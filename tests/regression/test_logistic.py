@@ -22,9 +22,9 @@ from discreet.privacy import Budget, Ledger, SeededNoise
 from discreet.regression import PrivateGLM, PrivateLogisticRegression
 from discreet.regression.base import Problem, _checked_units
 from discreet.regression.classes import ToNumbers
-from discreet.regression.fisher import Weighting, stage
+from discreet.regression.logistic import multinomial
+from discreet.regression.newton import GRAM_COST, SoftmaxScore, Weighting, stage
 from discreet.regression.sample import Sample
-from discreet.regression.softmax import SoftmaxScore, multinomial
 from discreet.regression.validation import checked_rows
 
 UNIT = {"norm_bound": 1.0, "random_state": 0}
@@ -81,7 +81,7 @@ def test_softmax__a_replaced_row_moves_gradient_and_information_within_their_bou
     information = np.linalg.norm(H - H2) / moves_H
     assert move <= 1 + 1e-9
     assert information <= 1 + 1e-9
-    assert move**2 + score.gram_cost * information**2 <= score.joint * (1 + 1e-9)
+    assert move**2 + GRAM_COST * information**2 <= score.joint * (1 + 1e-9)
     assert np.linalg.eigvalsh(H)[0] >= -1e-9  # PSD terms: that is why sqrt(2) is enough
 
 

@@ -32,8 +32,8 @@ from discreet.arrays import Array
 from discreet.links import BoundedLink
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.dispersion import Dispersion, labels, means, released_dispersion
-from discreet.regression.fisher import (
-    Terms,
+from discreet.regression.newton import (
+    Score,
     Weighting,
     first_weighting,
     posterior_of,
@@ -46,7 +46,6 @@ from discreet.regression.sample import Sample
 FRACTIONS = (0.03, 0.03, 0.04, 0.06, 0.78)  # of mu^2, over the stages
 HISTOGRAMS = (0.0, 0.0, 0.0, 0.02, 0.04)  # of mu^2, before a stage
 SLACK = (0.0, 0.25, 0.1, 0.02, 0.0)  # added to v: the start may be off by more than noise
-GRAM_COST = 0.25  # (move of the information / move of the gradient)^2; at most 1/4
 FARTHEST = 1.0  # move of t in a stage, in root mean square
 STEP = 0.001  # of t, for a derivative
 
@@ -87,7 +86,7 @@ def _no_further(start: Array, found: Estimate, information: Array, length: float
 
 def _step(
     problem: Problem,
-    score: Terms,
+    score: Score,
     weighting: Weighting,
     start: Estimate,
     radius: float,
@@ -106,16 +105,12 @@ def _step(
 
 
 @dataclass(frozen=True)
-class LogScore:
+class LogScore(Score):
     """log(y + 1/2) as the label of a linear model, around theta = 0."""
 
     model: BoundedLink  # for the bound on labels
 
-    entries = 1
-    gram_cost = GRAM_COST
-    joint = 1 + GRAM_COST / 2  # proved in `glm_newton.py`, for all terms u p and u u' q
-    slope = 1.0
-    dispersion = 1.0  # Var(log(y + 1/2)) of a Poisson count is less
+    # Var(log(y + 1/2)) of a Poisson count is less than `dispersion`, which is 1.
 
     @property
     def half_range(self) -> float:
@@ -133,24 +128,21 @@ class LogScore:
         # (replace-one, PSD terms).
         return 2 * weighting.tau * self.half_range, math.sqrt(2) * weighting.cap
 
-    def target(self, noisy: Array, noise_std: float) -> None:
-        """A multiple of I."""
-
 
 @dataclass(frozen=True)
-class CountScore:
+class CountScore(Score):
     """The clipped score of counts."""
 
     model: BoundedLink  # nu
     spread: Dispersion  # Var(y) / nu of every row
-    dispersion: float  # Var(y) / nu of rows of average information
+    more: float  # Var(y) / nu of rows of average information
     covariance: Array  # (d, d), of the error of theta
     slack: float  # added to the variance of t
 
-    entries = 1
-    gram_cost = GRAM_COST
-    joint = 1 + GRAM_COST / 2  # proved in `glm_newton.py`, for all terms u p and u u' q
-    slope = 1.0
+    @property
+    def dispersion(self) -> float:
+        """Var(y) / nu of rows of average information."""
+        return self.more
 
     def longest(self, weighting: Weighting) -> float:
         """S: no row's part of g is longer."""
@@ -179,9 +171,6 @@ class CountScore:
         # m is in [low, high], so |psi| <= r for every label: |w u psi| <= S, and two rows differ by
         # 2 S (replace-one). w |u|^2 nu' <= tau^2: sqrt(2) tau^2 (replace-one, PSD terms).
         return 2 * self.longest(weighting), math.sqrt(2) * weighting.tau**2
-
-    def target(self, noisy: Array, noise_std: float) -> None:
-        """A multiple of I: rows are whitened."""
 
 
 def clipped_mean(

@@ -17,11 +17,37 @@ import numpy as np
 from discreet.arrays import Array, one_of, public_bound
 from discreet.links import BoundedLink, Link, link
 from discreet.privacy import Budget, Noise
+from discreet.regression import central
 from discreet.regression.base import Estimate, Problem
+from discreet.regression.counts import counts
 from discreet.regression.glm_erm import erm
-from discreet.regression.glm_newton import newton
 from discreet.regression.glm_sgd import local_sgd, sgd
+from discreet.regression.newton import LinkScore, scoring
 from discreet.regression.regressor import PrivateRegressor
+
+
+def newton(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
+    """theta with |theta| <= radius and the covariance of its error.
+
+    Logistic and probit regression are Fisher scoring, counts are clipped, and the identity link is
+    least squares, whose stages clip residuals as far as sketches of them allow.
+    """
+    if model.link.name == "identity":
+        return _least_squares(problem, model, radius)
+    if model.link.name == "poisson" and not problem.budget.off:
+        return counts(problem, model, radius)
+    return scoring(problem, LinkScore(model), radius)
+
+
+def _least_squares(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
+    """The stages of linear regression, which count theta in units of the label bound."""
+    known = problem.public_X is not None
+    found = (central.public_covariates if known else central.information_weighted)(problem)
+    theta = found.theta * model.unit
+    theta = theta * min(1.0, radius / max(float(np.linalg.norm(theta)), 1e-300))
+    covariance = None if found.covariance is None else found.covariance * model.unit**2
+    return Estimate(theta, covariance)
+
 
 Solver = Callable[[Problem, BoundedLink, float], Estimate]
 METHODS: dict[str, dict[str, Solver]] = {

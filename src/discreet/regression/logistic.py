@@ -14,17 +14,16 @@ from discreet.links import link
 from discreet.privacy import Budget, Noise
 from discreet.regression.base import Estimate, PrivateEstimator, Problem, unit_rows
 from discreet.regression.classes import ToNumbers, declared_classes
-from discreet.regression.glm_newton import newton
+from discreet.regression.newton import LinkScore, SoftmaxScore, scoring
 from discreet.regression.regressor import normal_quantile, quadratic_forms
 from discreet.regression.rows import without
-from discreet.regression.softmax import SoftmaxScore, multinomial
 
 
 class PrivateLogisticRegression(PrivateEstimator):
     """A classifier from which nobody can tell what any one row was.
 
     For two classes P(second | x) = 1/(1 + exp(-<x, theta> - b)), fitted as `PrivateGLM` fits it;
-    for more, multinomial logistic regression by the same steps (`softmax.py`), all classes in one
+    for more, multinomial logistic regression by the same steps (`newton.py`), all classes in one
     release. Under local trust take `PrivateGLM`.
 
     Requires   public classes: they are declared, because which labels there are is private. A row
@@ -174,7 +173,7 @@ class PrivateLogisticRegression(PrivateEstimator):
         k = len(declared_classes(self.classes))
         radius = self._radius()
         if k == 2:
-            return newton(problem, link("logistic").within(radius), radius)
+            return scoring(problem, LinkScore(link("logistic").within(radius)), radius)
         return multinomial(problem, k, radius)
 
     def _to_labels(self) -> Callable[[Any], Array]:
@@ -237,3 +236,12 @@ def _log_odds_variance(units: Any, covariance: Array, probabilities: Array) -> A
     gradient = (np.eye(k)[None] - probabilities[:, None, :]) @ basis  # (n, class, m)
     gradient /= np.maximum(1 - probabilities, 1e-12)[:, :, None]
     return np.asarray(np.einsum("nca,nab,ncb->nc", gradient, of_t, gradient))
+
+
+def multinomial(problem: Problem, classes: int, radius: float) -> Estimate:
+    """Theta (d, k - 1) row by row; log-odds of two classes are within +-radius.
+
+    Labels are class numbers 0 .. k - 1. A row of zeros adds nothing to any sum.
+    """
+    # Log-odds are <e_a - e_b, V t>, at most sqrt(2) |t|.
+    return scoring(problem, SoftmaxScore(classes), radius / math.sqrt(2))

@@ -366,7 +366,7 @@ MUTANTS = [
         glm_gradient,
         (
             Edit(
-                "regression.glm_newton:sensitivities",
+                "regression.newton:LinkScore.sensitivities",
                 "gradient = 2 * weighting.tau",
                 "gradient = weighting.tau",
             ),
@@ -383,7 +383,7 @@ MUTANTS = [
         class_gradient,
         (
             Edit(
-                "regression.softmax:SoftmaxScore.sensitivities",
+                "regression.newton:SoftmaxScore.sensitivities",
                 "gradient = 2 * weighting.tau",
                 "gradient = weighting.tau",
             ),
