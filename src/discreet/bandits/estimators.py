@@ -369,18 +369,17 @@ class WeightedWindow(EstimatorWindow):
         self.total.add(term)
 
     def fold_one(self, row: Array, reward: float) -> None:
-        """`fold` for one row, which is not held out."""
+        """`fold` for one row, which is not held out; the learner holds its guard."""
         entries = self._entries
         one, other = self._terms
-        with self._live:  # buffers are shared
-            self._write(row, reward)
-            # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
-            # scipy.linalg takes 80 milliseconds to import.)
-            entries.take(self._first, None, one, "clip")
-            entries.take(self._second, None, other, "clip")
-            np.multiply(one, other, one)
-            np.multiply(one, self._factors, one)
-            self.total.add(one)
+        self._write(row, reward)
+        # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
+        # scipy.linalg takes 80 milliseconds to import.)
+        entries.take(self._first, None, one, "clip")
+        entries.take(self._second, None, other, "clip")
+        np.multiply(one, other, one)
+        np.multiply(one, self._factors, one)
+        self.total._add(one)
 
     def close(self, belief: Belief) -> tuple[Belief, Totals]:
         """The sum as it is: its noise was drawn, and booked, when the window opened."""

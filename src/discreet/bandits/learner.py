@@ -31,7 +31,7 @@ from discreet.arrays import (
 )
 from discreet.bandits.edge import BLOCK, Edge
 from discreet.bandits.visitors import Person, Visitors
-from discreet.decisions import REFUSED, Decision, Decisions, Indices, Policy, Rounds, is_row
+from discreet.decisions import FLOAT, REFUSED, Decision, Decisions, Indices, Policy, Rounds
 from discreet.privacy import Guarantee
 from discreet.state import damaged
 
@@ -183,7 +183,11 @@ class Bandit(Edge, Rounds, ABC):
 
     def decide(self, features: ArrayLike) -> Decision:  # (actions, dim)
         """Choose an action for one person; reads nothing but what was released."""
-        offered = self._offered(np.array(numbers("features", features), order="C"))
+        if type(features) is np.ndarray and features.dtype == FLOAT:
+            copied = features.copy()
+        else:
+            copied = np.array(numbers("features", features), order="C")
+        offered = self._offered(copied)
         with self._live:
             if self.rounds >= self._end:
                 self._turn()
@@ -270,11 +274,16 @@ class Bandit(Edge, Rounds, ABC):
         """
         self._assert_mine(decision)
         t = decision.round
-        slack = math.inf if self.clip else 0.0
-        value = number_within("reward", reward, self.reward_range, slack=slack)
+        low, high = self.reward_range
+        value = float(reward) if isinstance(reward, float) else math.nan
+        if not low <= value <= high:
+            slack = math.inf if self.clip else 0.0
+            value = number_within("reward", reward, self.reward_range, slack=slack)
         with self._live:
-            self._assert_first(t)
-            self._finish_turn()
+            if t in self._rewarded:
+                self._assert_first(t)
+            if self.rounds >= self._end:
+                self._finish_turn()
             visitors = self.visitors
             if visitors is not None or person is not None:
                 hashed = self._protecting_people(person is not None).pseudonym(person)  # type: ignore[arg-type]
@@ -338,9 +347,9 @@ class Bandit(Edge, Rounds, ABC):
         return self.visitors
 
     def _assert_mine(self, decision: Decision) -> None:
-        super()._assert_mine(decision)
+        Rounds._assert_mine(self, decision)
         row = decision.row
-        if not is_row(row, self.dim):
+        if type(row) is not np.ndarray or row.dtype != FLOAT or row.shape != self._row_shape:
             raise ValueError("this learner never made that decision; was an old state loaded?")
         if type(decision.action) is not int or decision.action < 0:
             raise ValueError("this person's features were refused: there is no action to reward")

@@ -97,13 +97,16 @@ class NoisySum(Stateful):
     def add(self, term: Array) -> None:  # (dim,)
         """Add one term, or the sum of several; refused once the sum was published."""
         with self._live:
-            if self._published:
-                raise ValueError(
-                    "this sum was published: another value with the same noise would give the "
-                    "exact difference; add to a new NoisySum"
-                )
-            self._used = True
-            self._value = self._plus(term)  # in one assignment
+            self._add(self._checked(term))
+
+    def _add(self, term: Array) -> None:
+        """`add` of floats of the right shape, for an owner who holds a guard of its own."""
+        if self._published:
+            raise ValueError(
+                "this sum was published: another value with the same noise would give the "
+                "exact difference; add to a new NoisySum"
+            )
+        self._value = self._plus(term)  # in one assignment
 
     def publish(self, last: Array | None = None) -> Array:  # (dim,)
         """The value, to be shown, and the end of the sum; `last` is added in the same step.
@@ -112,15 +115,17 @@ class NoisySum(Stateful):
         """
         with self._live:
             if not self._published:
-                value = self._value if last is None else self._plus(last)
+                value = self._value if last is None else self._plus(self._checked(last))
                 self._commit(_value=value, _published=True)
             observe("release", self._value, self.release)
             return self._value.copy()
 
+    def _checked(self, term: Array) -> Array:
+        term = finite("a term", term)
+        if term.shape != (self.dim,):
+            raise ValueError(f"a term must have shape ({self.dim},), got {term.shape}")
+        return term
+
     def _plus(self, term: Array) -> Array:
         """The value with one more term."""
-        if type(term) is not np.ndarray or term.dtype != np.float64 or term.shape != (self.dim,):
-            term = finite("a term", term)
-            if term.shape != (self.dim,):
-                raise ValueError(f"a term must have shape ({self.dim},), got {term.shape}")
-        return (to_lattice(term, self._spacing) if self._spacing else term) + self._value
+        return self._value + (to_lattice(term, self._spacing) if self._spacing else term)
