@@ -16,9 +16,14 @@ FILES = sorted(
     if path.name not in TABLES
 )
 OWN = ("self", "cls")
+# What `state_dict` and `load_state_dict` show and take, for a store that lets one copy act.
+STORES = ("_stored", "_restore")
+STANDARD = ("_exit", "_replace", "_processes")  # of os, named tuples and pools
 
 
 def private(name):
+    if name in STORES + STANDARD:
+        return False
     return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
 
 

@@ -143,8 +143,11 @@ class Devices(Tenant):
         policy which this database has forgotten name another epoch, and are answered `closed`.
         """
         self.resume(connection, vault, row)
-        stays = ("window_start", "window_end", "next_round")
-        return {name: getattr(row, name) for name in stays}
+        return {
+            "window_start": row.window_start,
+            "window_end": row.window_end,
+            "next_round": row.next_round,
+        }
 
     # -- what is stored, and what is published -----------------------------------------------------
 

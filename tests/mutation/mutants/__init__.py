@@ -2,6 +2,7 @@
 
 privacy      mechanisms, the ledger, local channels
 sums         PrefixSum: trees and filtered noise
+live         one copy of an object, one call at a time
 regression   central and local
 bandits      LinearBandit, joint and local; ContinualLinUCB
 shuffled     batches, devices that count on them
@@ -15,6 +16,7 @@ from mutants import (
     bandits,
     contract,
     convex,
+    live,
     local_bandits,
     online,
     privacy,
@@ -28,6 +30,7 @@ from mutants.kit import SURE, Edit, Mutant, by_registry, words
 MUTANTS: list[Mutant] = [
     *privacy.MUTANTS,
     *sums.MUTANTS,
+    *live.MUTANTS,
     *regression.MUTANTS,
     *bandits.MUTANTS,
     *local_bandits.MUTANTS,

@@ -32,14 +32,14 @@ def reports_of_one_reward() -> float:
 
     Noise comes from the operating system, as in life, so that each is a look of its own.
     """
-    kept, heard = LocalServer.take_many, set[float]()
+    kept, heard = LocalServer.take_answers, set[float]()
 
-    def listen(self: Any, reports: Any) -> None:
-        many = list(reports)
-        heard.update(float(np.ravel(r.values)[0]) for r in many if r.values.size)
-        kept(self, many)
+    def listen(self: Any, answers: Any) -> int:
+        many = list(answers)
+        heard.update(float(np.ravel(each.values)[0]) for each in many if each.values.size)
+        return kept(self, many)
 
-    LocalServer.take_many = listen
+    LocalServer.take_answers = listen
     try:
         learner = LinearBandit(DIM, 1000, 1.0, trust="local", seed=0)
         decision = learner.decide(E1)
@@ -50,7 +50,8 @@ def reports_of_one_reward() -> float:
     except ValueError:
         pass
     finally:
-        LocalServer.take_many = kept
+        LocalServer.take_answers = kept
+    assert heard  # else this detector is deaf
     return float(len(heard))  # epsilon = 1 each
 
 
@@ -132,8 +133,8 @@ MUTANTS = [
         reports_of_one_reward,
         (
             Edit(
-                "decisions:Rounds._assert_not_older",
-                "if not self._rewarded <= resumed._rewarded:",
+                "state.live:Stateful.load_state_dict",
+                "if self._live.begun:",
                 "if False:",
             ),
         ),
