@@ -17,7 +17,7 @@ FILES = sorted(
 )
 OWN = ("self", "cls")
 # What `state_dict` and `load_state_dict` show and take, for a store that lets one copy act.
-STORES = ("_stored", "_restore")
+STORES = ("_stored", "_restore", "_stored_sum", "_fold_stored")
 STANDARD = ("_exit", "_replace", "_processes")  # of os, named tuples and pools
 
 

@@ -11,7 +11,10 @@ from typing import Any
 
 
 class Session:
-    """A learner at work: what it decided, by round, and what everybody has seen of it."""
+    """A learner at work: what it decided, by round, and what everybody has seen of it.
+
+    subject   the learner
+    """
 
     def __init__(self, subject: Any) -> None:
         self.subject = subject
@@ -28,15 +31,15 @@ Step = tuple[str, int, Callable[[Session], None]]  # what is called, for which r
 class Entry:
     """One configuration of one public class."""
 
-    name: str
-    of: type
-    make: Callable[[], Any]
-    family: "Family"
-    rounds: int
+    name: str  # unique
+    of: type  # the class
+    make: Callable[[], Any]  # one of it, always with the same seeds
+    family: "Family"  # how it is fed and read
+    rounds: int  # of a data set
     # Names of state entries that hold people's data in the clear, and which words of the guarantee
     # say so. Everything else in a state must be a function of what was released.
-    clear: tuple[str, ...] = ()
-    private: bool = True
+    clear: tuple[str, ...] = ()  # such names
+    private: bool = True  # whether it promises anything
     probe: Any = field(default=None, compare=False)  # the domain, where data depends on it
 
     def data(self, which: int) -> list[Any]:
@@ -64,7 +67,7 @@ class Entry:
         """What a saved state holds, by dotted names, without random ones."""
         save = getattr(session.subject, "state_dict", None)
         state = flat(save()["state"]) if save else {}
-        return {k: v for k, v in state.items() if not k.startswith(("_earlier", "_maker"))}
+        return {k: v for k, v in state.items() if not k.startswith(("_earlier", "_maker", "_key"))}
 
     def promise(self, session: Session) -> Any:
         """The computed guarantee."""

@@ -44,7 +44,10 @@ def unit(rng: Any, *shape: int) -> Any:
 
 
 class Contextual(Family):
-    """decide(features), learn(decision, reward): others see the policy, not one's own action."""
+    """decide(features), learn(decision, reward): others see the policy, not one's own action.
+
+    low, high   of rewards
+    """
 
     late = True
 
@@ -108,6 +111,8 @@ class Visiting(Contextual):
     """learn(decision, reward, person): the same few people come again and again.
 
     The people of two data sets have different names and come at the same times.
+
+    low, high   of rewards
     """
 
     people = 7
@@ -197,7 +202,10 @@ class Leader(Family):
 
 
 class Losses(Family):
-    """decide(), learn(decision, loss), one number: everybody sees every decision."""
+    """decide(), learn(decision, loss), one number: everybody sees every decision.
+
+    low, high   of losses
+    """
 
     late = True
 
@@ -289,7 +297,11 @@ class OneByOne(Sums):
 
 
 class Fitted(Family):
-    """fit(X, y): the estimate, its predictions and widths."""
+    """fit(X, y): the estimate, its predictions and widths.
+
+    labels   that occur
+    dim      features of a row
+    """
 
     def __init__(self, labels: tuple[float, ...] = (-1.0, 1.0), dim: int = DIM) -> None:
         self.labels = labels

@@ -71,6 +71,11 @@ class OpenWindow:
         """
         self._learner._fold_checked(rows, rewards, held)
 
+    @property
+    def transform(self) -> Any:
+        """How rows enter the sum: what was released before says so, and it is as public."""
+        return getattr(self._learner._window, "transform", None)
+
 
 class Bandit(Edge, Rounds, ABC):
     """decide and learn, one at a time or many at once; save and load.

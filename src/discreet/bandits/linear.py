@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, one_of
 from discreet.bandits.descent import Descent
@@ -38,6 +38,7 @@ from discreet.least_squares.blocks import SHARED
 from discreet.links import LINKS
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.noise import source
 from discreet.state import StateInUse, damaged
 
@@ -400,6 +401,26 @@ class LinearBandit(Bandit):
     def _into_window(self, rows: Array, rewards: Array, held: Any) -> None:
         assert self._window is not None
         self._window.fold(rows, rewards, held)
+
+    # -- for a store that lets one copy act, and seals the open sum apart from the rest ------------
+
+    @property
+    def _stored_sum(self) -> Array:
+        return np.asarray(self._open_sum._value)
+
+    @_stored_sum.setter
+    def _stored_sum(self, value: Array) -> None:
+        self._open_sum._value = value
+
+    @property
+    def _open_sum(self) -> NoisySum:
+        total: NoisySum = self._window.total  # type: ignore[union-attr]
+        return total
+
+    def _fold_stored(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
+        """Rows of stored decisions, in units of the norm bound, with rewards in the user's."""
+        with self._live:
+            self._fold(rows, rewards / self._scale, rounds)
 
     def _held(self, policy: Policy) -> Policy:
         """A policy that leaves some rounds to the baseline."""

@@ -37,7 +37,7 @@ _BLOCK = 1 << 14  # rounds per block in `run`: all its arrays stay in the cache
 class Run:
     """A call of `run` that may fail in the domain: what was released in it. Never in a state."""
 
-    key: bytes
+    key: bytes  # of the digest
     digest: bytes  # of its losses, under the key
     first: int  # rounds before it
     totals: list[Array]  # released sums before each round, a block at a time

@@ -61,7 +61,7 @@ class Joint(Tenant):
 
     def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
         """Add rewarded rows of tokens, in units of the norm bound, to the open noisy sum."""
-        self.learner._fold(rows, rewards / self.learner._scale, np.asarray(rounds))
+        self.learner._fold_stored(rows, rewards, np.asarray(rounds))
 
     # -- windows -----------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Joint(Tenant):
         """The key of the window's people and its noisy sum, sealed; none if nothing is learnt."""
         if self.learner.window is None:
             return None, b""
-        content = self.visit_key + np.asarray(self._total._value, dtype="<f8").tobytes()
+        content = self.visit_key + np.asarray(self.learner._stored_sum, dtype="<f8").tobytes()
         sealed = vault.seal(self.name, self.epoch, self.sequence, content)
         return sealed, sealed[:NAME_BYTES]
 
@@ -134,12 +134,7 @@ class Joint(Tenant):
         content = vault.open(self.name, self.epoch, sequence, sums)
         size = people.KEY_BYTES if self.definition.privacy.visits == "all" else 0
         self.visit_key = content[:size]
-        self._total._value = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
-
-    @property
-    def _total(self) -> Any:
-        """The open noisy sum."""
-        return self.learner._window.total  # type: ignore[union-attr]
+        self.learner._stored_sum = np.frombuffer(content[size:], dtype="<f8").astype(np.float64)
 
     def policy(self) -> dict[str, Any]:
         """What decides, computed from releases."""

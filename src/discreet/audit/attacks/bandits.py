@@ -59,7 +59,7 @@ def canary_term(view: Transform, reward: float) -> Array:
 
 def canary_direction(learner: Any) -> Array:
     """How a reward of 1 in place of -1 moves the sum of the open window."""
-    view = learner._window.transform
+    view = learner.window.transform
     return canary_term(view, 1.0) - canary_term(view, -1.0)
 
 
@@ -114,7 +114,7 @@ def other_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
         if window == neighbour:
             learner.learn(decisions[0], 1.0)
         fill(learner, rest)
-        added = canary_term(learner._window.transform, 1.0)
+        added = canary_term(learner.window.transform, 1.0)
         value = released(learner)
         # log p(release | with) - log p(release | without), up to what is the same in both
         apart = float(value @ value - (value - added) @ (value - added))
@@ -169,7 +169,8 @@ def snapshot_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     learner: Any = joint_bandit(claim, noise)
     learner.learn(learner.decide(E1), 2.0 * neighbour - 1.0)
     learner.decide(NOBODY)
-    return float(learner._window.total._value @ canary_direction(learner))
+    stolen = learner.state_dict()["state"]["_window"]["of"]["total"]["of"]["_value"]
+    return float(stolen @ canary_direction(learner))
 
 
 def _continual(mechanism: str | Tree, name: str) -> None:

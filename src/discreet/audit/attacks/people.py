@@ -35,7 +35,7 @@ def visited(learner: Any, reward: float | None) -> tuple[Any, Array, float]:
         if reward is not None:
             learner.learn(decision, reward, person="canary")
     fill(learner)
-    view = learner._window.transform
+    view = learner.window.transform
     with observed("release") as seen:
         learner.decide(NOBODY)
     return view, seen[0].value, seen[0].release.scale  # type: ignore[union-attr]
