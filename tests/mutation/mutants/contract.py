@@ -73,7 +73,7 @@ LEADER = (
         "            self._exact = getattr(self, '_exact', 0.0) + np.asarray(loss) - self._centre",
     ),
     Edit(
-        "online.leader:PrivateLeader.decide",
+        "online.leader:PrivateLeader._decide",
         "self._sums.estimate",
         "getattr(self, '_exact', self._sums.estimate)",
     ),
