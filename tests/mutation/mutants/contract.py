@@ -56,8 +56,8 @@ WINDOWS = (
     ),
     Edit(
         "bandits.estimators:WeightedWindow.fold_one",
-        "self.total.add(one)",
-        "self.total.add(one)\n        self._exact = getattr(self, '_exact', 0.0) + one",
+        "self.total._add(one)",
+        "self.total._add(one)\n    self._exact = getattr(self, '_exact', 0.0) + one",
     ),
     Edit(
         "bandits.estimators:WeightedWindow.close",
