@@ -56,8 +56,8 @@ WINDOWS = (
     ),
     Edit(
         "bandits.estimators:WeightedWindow.fold_one",
-        "self.total.add(one)",
-        "self.total.add(one)\n        self._exact = getattr(self, '_exact', 0.0) + one",
+        "self.total._add(one)",
+        "self.total._add(one)\n    self._exact = getattr(self, '_exact', 0.0) + one",
     ),
     Edit(
         "bandits.estimators:WeightedWindow.close",
@@ -73,7 +73,7 @@ LEADER = (
         "            self._exact = getattr(self, '_exact', 0.0) + np.asarray(loss) - self._centre",
     ),
     Edit(
-        "online.leader:PrivateLeader.decide",
+        "online.leader:PrivateLeader._decide",
         "self._sums.estimate",
         "getattr(self, '_exact', self._sums.estimate)",
     ),

@@ -228,8 +228,8 @@ MUTANTS = [
         (
             Edit(
                 "privacy.local:BallChannel.__init__",
-                "odds_below(self.report_epsilon - min(CHECKED, self.report_epsilon / 100))",
-                "odds_below(2 * self.report_epsilon)",
+                "spent = self.report_epsilon - min(CHECKED, self.report_epsilon / 2)",
+                "spent = 2 * self.report_epsilon",
             ),
         ),
     ),

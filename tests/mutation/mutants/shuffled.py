@@ -6,7 +6,7 @@ from discreet.audit import ATTACKS, audit
 from mutants.kit import SURE, Edit, Mutant
 
 RUNS = 2000
-ORDER = 'np.argsort(noise.uniform(report.size), kind="stable")'
+ORDER = 'np.argsort(noise.uniform(len(answers.values)), kind="stable")'
 
 
 def by_attack(name: str) -> Callable[[], float]:
@@ -28,13 +28,13 @@ MUTANTS = [
         "a batch in the order of arrival",
         "The relay forwards reports in the order in which they came.",
         BITS,
-        Edit("local.report:shuffled", ORDER, "np.arange(report.size)"),
+        Edit("local.report:shuffled", ORDER, "np.arange(len(answers.values))"),
     ),
     _mutant(
         "a bandit's batch in the order of arrival",
         "The same, and the reports are whole vectors.",
         BANDIT,
-        Edit("local.report:shuffled", ORDER, "np.arange(report.size)"),
+        Edit("local.report:shuffled", ORDER, "np.arange(len(answers.values))"),
     ),
     _mutant(
         "the first report keeps its place",
@@ -43,7 +43,7 @@ MUTANTS = [
         Edit(
             "local.report:shuffled",
             ORDER,
-            "np.append(0, 1 + np.argsort(noise.uniform(report.size - 1)))",
+            "np.append(0, 1 + np.argsort(noise.uniform(len(answers.values) - 1)))",
         ),
     ),
     _mutant(
