@@ -263,7 +263,7 @@ def numbers_or_nan(values: ArrayLike) -> Array:
     """Numbers that several people brought; what is none becomes NaN alone.
 
     >>> numbers_or_nan([1, "2", None, 10**400])
-    array([ 1.,  2., nan, nan])
+    array([ 1., nan, nan, nan])
     """
     values = real_or_nan(values)
     if all_numbers(values):
