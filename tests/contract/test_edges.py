@@ -67,7 +67,7 @@ def test_window__fold_from_several_threads_counts_every_row():
 
     def fold(row):
         for _ in range(3000):
-            bandit._window.fold_one(row, 0.5)
+            bandit.window.fold(row[None], [0.5])
 
     threads = [threading.Thread(target=fold, args=(row,)) for row in rows]
     for thread in threads:
@@ -78,7 +78,7 @@ def test_window__fold_from_several_threads_counts_every_row():
     alone.turn()
     for row in rows:
         for _ in range(3000):
-            alone._window.fold_one(row, 0.5)
+            alone.window.fold(row[None], [0.5])
     np.testing.assert_allclose(bandit._window.total._value, alone._window.total._value)
 
 

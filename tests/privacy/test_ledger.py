@@ -135,7 +135,7 @@ def test_ledger__including_is_spending_into_a_new_ledger():
     ledger, other = Ledger(Budget(1.0, 1e-6)), Ledger(Budget(1.0, 1e-6))
     first, second, third = gaussian(0.1, "a"), gaussian(0.05), gaussian(0.12, "b")
     ledger.spend(first)
-    after = ledger.including(second, third)
+    after = ledger._including(second, third)
     assert ledger.releases == (first,)
     for each in (first, second, third):
         other.spend(each)
@@ -144,7 +144,7 @@ def test_ledger__including_is_spending_into_a_new_ledger():
         other.spent(scope) for scope in (None, "a", "b")
     ]
     with pytest.raises(BudgetSpent):
-        ledger.including(second, gaussian(0.3))
+        ledger._including(second, gaussian(0.3))
     assert ledger.releases == (first,)
 
 

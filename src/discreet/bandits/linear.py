@@ -439,7 +439,7 @@ class LinearBandit(Bandit):
         share = self._share(ledger, belief.windows, size)
         window = self._estimator.open(belief, size, self.noise, share)
         window.attach(self._estimator, self.noise)
-        return window, ledger.including(*window.opening)
+        return window, ledger._including(*window.opening)
 
     def _turned(self, size: int | None) -> dict[str, Any]:
         belief, ledger, totals = self._belief, self._ledger, self._totals
@@ -505,7 +505,7 @@ class LinearBandit(Bandit):
         if self.visits != "all":
             dropped = self._window.opening
             kept = (r for r in self._ledger.releases if r not in dropped)
-            ledger = Ledger(self._ledger.budget, self._ledger.accounting).including(*kept)
+            ledger = Ledger(self._ledger.budget, self._ledger.accounting)._including(*kept)
         window, ledger = self._opened(self._belief, ledger, size)
         visitors = Visitors() if self.visits == "all" else self.visitors
         return {"_ledger": ledger, "_window": window, "visitors": visitors}

@@ -319,7 +319,9 @@ class Batches(Feedback):
         if start is None or start[0] != index:  # before the bandit, which may fail
             scale = self.release.scale
             drawn = float(self._noise.laplace(scale, (), self._spacing)) if scale else 0.0
-            ledger = self._ledger if self._ledger.releases else self._ledger.including(self.release)
+            ledger = (
+                self._ledger if self._ledger.releases else self._ledger._including(self.release)
+            )
             start = (index, drawn)
             self._commit(_start=start, _ledger=ledger)
         self._release(

@@ -240,7 +240,7 @@ class WindowArms(Stateful):
             _sums=np.zeros_like(self._sums),
             _chosen=chosen,
             _told=measured,
-            _ledger=self._ledger.including(*selected, measurement),
+            _ledger=self._ledger._including(*selected, measurement),
         )
 
     def _follow(self) -> None:

@@ -185,7 +185,7 @@ class DenseWindows(Stateful):
             window=self.window + 1,
             _sums=np.zeros_like(self._sums),
             _told=released,
-            _ledger=self._ledger.including(release),
+            _ledger=self._ledger._including(release),
         )
 
     def _moved(self, released: Array) -> dict[str, Any]:

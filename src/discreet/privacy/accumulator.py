@@ -24,7 +24,7 @@ class NoisySum(Stateful):
                difference.
 
     The noise is drawn when the sum is made. Nothing is booked: whoever makes a sum books its
-    `release` in the same step in which the sum comes to be used (`Ledger.including`); one that is
+    `release` in the same step in which the sum comes to be used (`Ledger._including`); one that is
     dropped before has cost nothing.
 
     what, scope   name the release and the rows that it saw
@@ -128,4 +128,4 @@ class NoisySum(Stateful):
 
     def _plus(self, term: Array) -> Array:
         """The value with one more term."""
-        return self._value + (to_lattice(term, self._spacing) if self._spacing else term)
+        return (to_lattice(term, self._spacing) if self._spacing else term) + self._value

@@ -94,7 +94,7 @@ class Ledger(Stateful):
     discreet.privacy.ledger.BudgetSpent: the ledger is closed: nothing can be released under it ...
     """
 
-    _state = ("_account",)
+    _state = ("_account", "_closed")
 
     def __init__(self, budget: Budget, accounting: str | None = None) -> None:
         self.budget = budget
@@ -119,6 +119,7 @@ class Ledger(Stateful):
         """Nothing is released under it any more; what was."""
         with self._live:
             self._closed = True
+            self._book(self._account)
             return self.releases
 
     @property
@@ -137,10 +138,14 @@ class Ledger(Stateful):
 
     def spend(self, release: Release) -> Release:
         """Book a release that is about to be made, or raise `BudgetSpent` and change nothing."""
+        self.check(release)  # a refusal is no act
         with self._live:
             self._refuse_if_closed()
             self._book(self._after(self._account, release))
         return release
+
+    def _take_over(self) -> None:
+        """Every booking is in the file before its release is made: nothing was lost."""
 
     @contextmanager
     def part(
@@ -206,7 +211,7 @@ class Ledger(Stateful):
         if self._live.file is not None:
             self._save(self._live.file.path)
 
-    def including(self, *releases: Release) -> Self:
+    def _including(self, *releases: Release) -> Self:
         """A new ledger with these releases booked too, or `BudgetSpent`; this one is unchanged.
 
         For owners who change several things in one step. The old ledger must not be used further.

@@ -177,9 +177,9 @@ class PrefixSum(Stateful):
 
     def add(self, x: ArrayLike) -> Array:
         """Take in one round; returns the private estimate of the sum so far."""
+        row = self._checked([x] if isinstance(x, (int, float)) else x)
         with self._live:
             self._room(1)
-            row = self._checked([x] if isinstance(x, (int, float)) else x)
             estimate = self._sum.add(row).copy()
             observe("sum", estimate, self._calibration.release)
             return estimate

@@ -158,6 +158,7 @@ class Joint(Tenant):
 def _with_new_names(state: dict[str, Any]) -> dict[str, Any]:
     """A state that was stored by version 0.3, with the names that its parts have now."""
     parts = state["state"]
+    parts["_ledger"]["of"].setdefault("_closed", False)
     if "window" in parts:
         parts["_window"] = parts.pop("window")
         if parts["_window"] is not None:

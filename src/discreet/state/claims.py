@@ -41,6 +41,10 @@ OLDER = (
     f"this state is older than the object that it was taken from, which has gone on since: {BOTH}. "
     "Use that one, or a new state of it"
 )
+ALREADY = (
+    "this state was resumed in this process, and the object that was made then lives: "
+    f"{BOTH}. Go on with that one"
+)
 TO_LOOK_AT = f"this object was read from a file to look at it: {BOTH}. To go on, use load()"
 
 
@@ -199,20 +203,29 @@ def resume(run: str, state: Any, heir: Part, generation: int = 0) -> None:
     before = _CURRENT.get(run)
     if before is not None and before.process is not _here and generation:
         before = None  # its process has let go of the file
-    if before is None or before is live:
+    if before is live:
+        if fingerprint(heir._encoded()) != name:
+            raise StateInUse(OLDER)
+        return
+    if before is None:
         _follow(run, live, heir, name)
         return
     with before.retiring():
         _assert_ends_here(before, name, generation)
-        live.file = before.file  # what was its file is its heir's
-        live.generation = before.generation
-        live.known = before.begun or before.known
-        refuse(before.of(), RESUMED)
-        _follow(run, live, heir, name)
+        _follow(run, live, heir, name, before)
 
 
-def _follow(run: str, live: Live, heir: Part, name: bytes) -> None:
+def _follow(run: str, live: Live, heir: Part, name: bytes, before: Live | None = None) -> None:
     with _guard:
+        if before is not None and _CURRENT.get(run) is not before:
+            raise StateInUse(ALREADY)  # another thread was faster
+        if before is None and getattr(_CURRENT.get(run), "process", None) is _here:
+            raise StateInUse(ALREADY)
+        if before is not None:
+            live.file = before.file  # what was its file is its heir's
+            live.generation = before.generation
+            live.known = before.begun or before.known
+            refuse(before.of(), RESUMED)
         live.last = name
         live.handed_out = False
         live.permit = None
@@ -228,20 +241,19 @@ def _assert_ends_here(before: Live, name: bytes, generation: int) -> None:
         if (before.begun or before.known) and not (is_last or generation > before.generation):
             raise StateInUse(OLDER)
     elif not before.handed_out:
-        raise StateInUse(
-            f"this state was resumed in this process, and the object that was made then lives: "
-            f"{BOTH}. Go on with that one"
-        )
+        raise StateInUse(ALREADY)
     elif fingerprint(item._encoded()) != name:
         raise StateInUse(OLDER)
 
 
-def assert_nobody_lives(run: str) -> None:
-    """Refuse if an object of this run lives in this process."""
+def take_over(run: str, heir: Part) -> None:
+    """Let an object stand for a run whose state is older than it, unless one of it lives here."""
     with _guard:
         before = _CURRENT.get(run)
         if before is not None and before.of() is not None:
             raise StateInUse(OLDER)
+        heir._live.of = weakref.ref(heir)
+        _CURRENT[run] = heir._live
 
 
 def refuse(item: Any, why: str) -> None:

@@ -16,6 +16,7 @@ import secrets
 import threading
 import weakref
 import zipfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,7 +119,7 @@ def _locked(target: str) -> int | None:
     """A handle that holds the lock of the file of this name; None if there is no such file."""
     while True:
         try:
-            handle = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+            handle = _opened(target)
         except FileNotFoundError:
             return None
         if not lock(handle):
@@ -132,6 +133,13 @@ def _locked(target: str) -> int | None:
         if _is(target, handle):
             return handle
         os.close(handle)  # it was replaced meanwhile: take the new one
+
+
+def _opened(target: str) -> int:
+    try:
+        return os.open(target, os.O_RDWR | os.O_CLOEXEC)  # to mark it, wherever it is moved
+    except PermissionError:
+        return os.open(target, os.O_RDONLY | os.O_CLOEXEC)
 
 
 def _owner(handle: int) -> str:
@@ -175,7 +183,7 @@ def _let_go(target: str, owner: int, process: int) -> None:
 
 # -- whose it is, and whether it is still the newest state ----------------------------------------
 
-_CLAIM = re.compile(rb"discreet run=(\S{16}) owner=(\S{16}) generation=(\d{12}) acted=([01])\Z")
+_CLAIM = re.compile(rb"discreet run=(\S{16}) owner=(\S{16}) generation=(\d{12}) acted=([012])\Z")
 _LENGTH = len("discreet run= owner= generation= acted=0") + 44
 
 
@@ -186,17 +194,18 @@ class Claim:
     run          of the object whose state it is
     owner        random: who saved or loaded the file last
     generation   how often the object was saved before
-    acted        whether the owner has acted since: then the state is older than its object
+    acted        1 if the owner has acted since: then the state is older than its object;
+                 2 if the object was saved under another name
     """
 
     run: str
     owner: str
     generation: int
-    acted: bool = False
+    acted: int = 0
 
     def to_bytes(self) -> bytes:
         """As the file has it."""
-        number = f"generation={self.generation:012d} acted={int(self.acted)}"
+        number = f"generation={self.generation:012d} acted={self.acted}"
         return f"discreet run={self.run} owner={self.owner} {number}".encode()
 
 
@@ -215,43 +224,55 @@ class ClaimedFile:
     def taken(cls, path: _PATH, claim: Claim) -> "ClaimedFile":
         """Take over a file that is locked: from now on it names another owner."""
         mine = replace(claim, owner=secrets.token_hex(8))
-        _write_claim(path, mine)
-        return cls(os.path.realpath(path), mine)
+        held = cls(os.path.realpath(path), mine)
+        held._write(mine)
+        return held
 
-    def mark(self) -> None:
-        """Say in the file, and on the disk, that its owner goes on; nothing if it is gone."""
-        found = read_claim(self.path)
+    def mark(self, acted: int = 1) -> None:
+        """Say in the file, and on the disk, that its owner goes on, wherever it was moved."""
+        with _guard:
+            held = _HELD.get(self.path)
+            found = _claim_in(held.handle) if held is not None else read_claim(self.path)
         if found is None or found.run != self.claim.run:
-            return  # deleted, or another object's: this state is there no more
+            return  # another object's: this state is there no more
         if found.owner != self.claim.owner:
             raise StateInUse(
                 f"{self.path} was resumed elsewhere: this copy may not act any more, because both "
                 "would publish the same noise with different data. Load the file again"
             )
-        if not found.acted:
-            _write_claim(self.path, replace(found, acted=True))
+        if found.acted < acted:
+            self._write(replace(found, acted=acted))
+
+    def _write(self, claim: Claim) -> None:
+        with _guard:
+            held = _HELD.get(self.path)
+            handle = os.dup(held.handle) if held is not None else os.open(self.path, os.O_RDWR)
+        try:
+            os.pwrite(handle, claim.to_bytes(), os.fstat(handle).st_size - _LENGTH)
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def read_claim(path: _PATH) -> Claim | None:
     """Whose file this is; None if there is none, or one that nobody can own (a fitted model)."""
     try:
-        with open(path, "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _LENGTH))
-            found = _CLAIM.search(file.read())
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    try:
+        return _claim_in(handle)
+    finally:
+        os.close(handle)
+
+
+def _claim_in(handle: int) -> Claim | None:
+    start = max(0, os.fstat(handle).st_size - _LENGTH)
+    found = _CLAIM.search(os.pread(handle, _LENGTH, start))
     if found is None:
         return None
     run, owner, generation, acted = found.groups()
-    return Claim(run.decode(), owner.decode(), int(generation), acted == b"1")
-
-
-def _write_claim(path: _PATH, claim: Claim) -> None:
-    with open(path, "r+b", buffering=0) as file:
-        file.seek(-_LENGTH, os.SEEK_END)
-        file.write(claim.to_bytes())
-        os.fsync(file.fileno())
+    return Claim(run.decode(), owner.decode(), int(generation), int(acted))
 
 
 # -- reading and writing ---------------------------------------------------------------------------
@@ -288,29 +309,35 @@ def from_bytes(raw: bytes) -> dict[str, Any]:
 
 
 def save_state(
-    path: _PATH, state: dict[str, Any], owner: object | None = None, generation: int = 0
+    path: _PATH,
+    state: dict[str, Any],
+    owner: object | None = None,
+    generation: int = 0,
+    before: Callable[[], None] = lambda: None,
 ) -> Claim | None:
     """Write a state dict; the file appears whole or not at all, readable by its owner only.
 
     An `owner` owns the new file from the moment it appears, with all who owned the old one. A state
-    of a live object is claimed: the file's claim is returned.
+    of a live object is claimed: the file's claim is returned. `before` is called when all is
+    written, before the file appears.
     """
     claim = None
     if "run" in state:
         if len(state["run"]) != 16:
             raise damaged("run")
         claim = Claim(state["run"], secrets.token_hex(8), generation)
-    target = Path(path)
+    target = Path(os.path.realpath(path))  # a link stays one
     content = to_bytes(state, claim)
     # O_EXCL and a name of its own: nobody else's file, link or permissions are reused.
     partial = target.with_name(f"{target.name}.{secrets.token_hex(8)}.partial")
     try:
-        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        handle = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
             lock(file.fileno())
+            before()
             partial.replace(target)
             if owner is not None:
                 adopt(target, owner, os.dup(file.fileno()))

@@ -111,8 +111,8 @@ class Saveable(Parameters):
             raise damaged("config")
         if not set(fitted) <= set(cls._fitted):
             raise damaged("state")
-        arguments = {name: decode(each) for name, each in config.items() if name not in given}
         try:
+            arguments = {name: decode(each) for name, each in config.items() if name not in given}
             made = cls(**arguments, **given)
             made.__dict__.update({name: _item(each) for name, each in fitted.items()})
         except (KeyError, TypeError, AttributeError):

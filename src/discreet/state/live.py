@@ -28,6 +28,7 @@ import inspect
 import json
 import os
 import secrets
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Self
 
@@ -36,9 +37,9 @@ import numpy as np
 from discreet.state.claims import (
     TO_LOOK_AT,
     Live,
-    assert_nobody_lives,
     refuse,
     resume,
+    take_over,
     taken,
 )
 from discreet.state.files import (
@@ -198,10 +199,11 @@ class Stateful(Part):
                 f"{os.fspath(path)} is of a copy of this object that went on elsewhere: what it "
                 "has booked and shown would be forgotten. Save under another name"
             )
-        if mine is not None and mine.path != os.path.realpath(path):
-            mine.mark()  # one file at a time holds the newest state
         state = self._stored()
-        claim = save_state(path, state, self, self._live.generation + 1)
+        # One file at a time holds the newest state.
+        moves = mine is not None and mine.path != os.path.realpath(path)
+        leave = partial(mine.mark, 2) if moves and mine is not None else _nothing
+        claim = save_state(path, state, self, self._live.generation + 1, leave)
         assert claim is not None
         taken(self, state["state"])
         self._live.file = ClaimedFile(os.path.realpath(path), claim)
@@ -225,9 +227,15 @@ class Stateful(Part):
         resumed = loaded._assert_fits(state)
         if claim is None or claim.run != state["run"]:
             raise damaged("claim")
+        with open(path, "r+b"):
+            pass  # whoever cannot mark a file cannot own it
+        if claim.acted == 2:
+            raise StateInUse(
+                "this object was saved under another name since, and this file is older: load that"
+            )
         if claim.acted:
-            assert_nobody_lives(claim.run)
             loaded._become(resumed, loaded._run)  # a new name: nothing of the old one counts here
+            take_over(claim.run, loaded)
             loaded._take_over()
         else:
             resume(claim.run, state["state"], loaded, claim.generation)
@@ -296,6 +304,10 @@ class Stateful(Part):
         except (AttributeError, TypeError):  # something else stands where a part should
             raise damaged(f"a part of {cls.__name__}") from None
         return resumed
+
+
+def _nothing() -> None:
+    pass
 
 
 class _Holder:

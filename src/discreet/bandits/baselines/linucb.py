@@ -114,7 +114,7 @@ class LinUCB(Bandit):
         )
         return (
             Ledger(Budget(math.inf))
-            .including(release)
+            ._including(release)
             .guarantee(
                 trust="joint",
                 unprotected=("everything",),

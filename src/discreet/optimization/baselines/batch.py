@@ -130,7 +130,7 @@ class _Batch(Stateful, ABC):
             what="mean gradient",
             scope=scope,
         )
-        self._commit(_told=(*self._told, mean), _ledger=self._ledger.including(release))
+        self._commit(_told=(*self._told, mean), _ledger=self._ledger._including(release))
         return np.asarray(mean)
 
 
