@@ -176,7 +176,7 @@ def test_part__is_closed_after_its_block(fails):
             raise RuntimeError
     before = ledger.spent()
     assert before == pytest.approx(mu**2 / ledger.budget.mu**2)
-    for late in (part.spend, part.check, part.including):
+    for late in (part.spend, part.check, part._including):
         with pytest.raises(BudgetSpent, match="closed"):
             late(release)
     assert part.releases == (release,)

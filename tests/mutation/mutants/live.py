@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from discreet.domains import Simplex
+from discreet.online import FTRL
 from discreet.privacy import Budget, PrefixSum, SeededNoise
 from discreet.state import SecondCopy, StateInUse
 from mutants.kit import DELTA, Edit, Mutant
@@ -83,17 +85,18 @@ def from_one_file() -> float:
 
 
 def inside_a_call() -> float:
-    """How many sums are published in the middle of a call, by a row that calls the sum again."""
-    sums, inside = made(), 0
+    """How many losses are learned in the middle of a call, by a loss that calls the learner."""
+    learner, inside = FTRL(Simplex(2), 8, 1.0, noise=SeededNoise(0)), 0
 
     class Row:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             nonlocal inside
-            inside += acts(sums)
-            return np.array([0.5])
+            with contextlib.suppress(SecondCopy):
+                inside += learner.learn([0.5, 0.5])
+            return np.array([0.5, 0.5])
 
     with contextlib.suppress(RuntimeError):  # the planted bug gives the lock of this call away
-        sums.add(Row())
+        learner.learn(Row())
     return float(inside)
 
 
@@ -149,12 +152,12 @@ MUTANTS = [
         "state",
         1.0,
         from_one_file,
-        (Edit("state.files:ClaimedFile.mark", "if not found.acted:", "if False:"),),
+        (Edit("state.files:ClaimedFile.mark", "if found.acted < acted:", "if False:"),),
         unit=COPIES,
     ),
     Mutant(
         "a call inside a call",
-        "PrefixSum",
+        "FTRL",
         "An object that is in the middle of a call acts on the state that the call will change.",
         "state",
         0.0,

@@ -137,6 +137,11 @@ MUTANTS = [
                 "if self._live.begun:",
                 "if False:",
             ),
+            Edit(
+                "state.claims:resume",
+                "if fingerprint(heir._encoded()) != name:",
+                "if False:",
+            ),
         ),
     ),
     Mutant(
