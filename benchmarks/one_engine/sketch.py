@@ -1,0 +1,117 @@
+"""How residuals spread, from one histogram, and what to expect of each clip that could be chosen.
+
+    z = |r| / s(phi)      a residual over the scale that it should have (`steps.py`)
+    c                     a clip: residuals are cut at c s(phi)
+
+Everything here is post-processing of a released histogram, but for `counted`, which counts.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from discreet.arrays import Array
+
+LEVELS = 2.0 ** (np.arange(-10, 8) / 2)  # upper edges of the bins of z
+LOWER = np.append(0.0, LEVELS[:-1])
+CLIPS = 2.0 ** (np.arange(-16, 15) / 4)  # candidates for c
+NORMAL = np.diff(np.append(2 * scipy.special.ndtr(LEVELS[:-1]) - 1, 1.0), prepend=0.0)
+SURE = 2.5  # standard deviations by which a count must stand out: 1 of 80 by chance
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How z is distributed, and how one-sidedly."""
+
+    levels: Array  # fractions of the rows
+    odd: Array  # (2, levels): of r > 0 over r < 0, of r with the prediction over r against it
+    odd_variance: Array  # (levels,), of its noise; boundless before the sketch
+
+
+AS_NORMAL = Spread(NORMAL, np.zeros((2, len(LEVELS))), np.full(len(LEVELS), 1e18))
+
+
+@dataclass(frozen=True)
+class Clips:
+    """What to expect of each candidate, and of the one that cuts nothing; in units of s."""
+
+    at: Array  # c
+    slope: Array  # P(z <= c)
+    inner: Array  # E[z^2; z <= c]
+    second: Array  # E min(z, c)^2
+    hidden: Array  # square of the mean that clipping may hide, of both kinds of sides together
+
+    @classmethod
+    def of(
+        cls, spread: Spread, largest: float, least: float, skew: float, uneven: float
+    ) -> "Clips":
+        """Candidates between `least` and the largest z, residuals even over their bins.
+
+        What one-sided tails hide counts by `uneven` of what stands out of the noise v of a sketch,
+        or by what is left of a prior N(0, p) after it, p v / (p + v), p^(1/2) a part `skew` of all
+        that lies beyond the clip.
+        """
+        levels = spread.levels
+        upper = np.append(LEVELS[:-1], max(LEVELS[-1], largest))
+        at = np.append(CLIPS[(largest > CLIPS) & (least <= CLIPS)], largest)
+        c, width = at[:, None], upper - LOWER
+        over, cut, square = (
+            (np.maximum(upper - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
+            for a, k in ((c, 2), (c, 3), (0.0, 3))
+        )
+        within = np.minimum(upper, np.maximum(c, LOWER))
+        p = (skew * over @ levels)[:, None] ** 2
+        v = (over**2 @ spread.odd_variance)[:, None]
+        left = p * v / np.maximum(p + v, 1e-300)
+        seen = (over @ spread.odd.T) ** 2 - SURE**2 * v
+        return cls(
+            at=at,
+            slope=np.maximum(np.clip((c - LOWER) / width, 0.0, 1.0) @ levels, 0.02),
+            inner=(within**3 - LOWER**3) / (3 * width) @ levels,
+            second=(square - cut - 2 * c * over) @ levels,
+            hidden=np.maximum(uneven**2 * seen, left).sum(axis=1),
+        )
+
+
+def spread_of(released: Array, std: float, n: int, possible: NDArray[np.bool_]) -> Spread:
+    """From noisy counts (2, 2, levels) by the signs of r and of the prediction.
+
+    Levels are drawn to those of a normal distribution by Stein's estimator; at twice the noise they
+    are that. What is counted where no residual is `possible` is noise.
+    """
+    sides = released * possible
+    counts = sides.sum(axis=(0, 1))
+    sure = counts > SURE * 2 * std  # of a sum of four counts
+    levels = np.where(sure, counts, 0.0) / max(float(counts[sure].sum()), 1.0)
+    noise = np.count_nonzero(possible) * (2 * std / n) ** 2
+    change = (counts / n - NORMAL) * possible
+    keep = max(1 - 2 * noise / max(float(change @ change), 1e-300), 0.0)
+    (a, b), (c, d) = sides  # r > 0 with and against the prediction, r < 0 against and with it
+    odd = np.array([a + b - c - d, a + d - b - c]) / n * sure
+    return Spread(NORMAL + keep * (levels - NORMAL), odd, (2 * std / n) ** 2 * sure)
+
+
+def counted(r: Array, s: Array, prediction: Array) -> Array:  # (4 levels,)
+    """How many rows have which z, sign of r and sign of the prediction: one count each."""
+    level = np.minimum(np.searchsorted(LEVELS, np.abs(r) / s), len(LEVELS) - 1)
+    side = 2 * (r < 0) + (prediction < 0)
+    counts = np.bincount(side * len(LEVELS) + level, minlength=4 * len(LEVELS))
+    return counts.astype(np.float64)
+
+
+def least_error(clips: Clips, nu: float, information: Array, noise: float, trace: float) -> int:
+    """The place of the clip of the least variance, the mean over whitened directions of
+
+    (second nu / h + (noise R / h)^2) / slope^2 + hidden nu / (trace slope^2),  R = min(c s, 1)
+
+    with h the information of a direction: rare ones are noise before common ones are.
+    """
+    R = np.minimum(clips.at * math.sqrt(nu), 1.0)
+    labels = nu * clips.second * float(np.mean(1 / information))
+    release = (noise * R) ** 2 * float(np.mean(1 / information**2))
+    error = (labels + release + nu * clips.hidden / trace) / clips.slope**2
+    # Ties to nine digits go to the first: rows added up in another order must not choose anew.
+    return int(np.argmin(np.round(error / error.min(), 9)))
