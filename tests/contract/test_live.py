@@ -486,6 +486,30 @@ def test_file__one_that_was_moved_or_linked_is_marked_where_it_is(way, tmp_path)
         PrefixSum.load(second)
 
 
+def test_file__an_interrupted_save_leaves_no_file_that_its_object_does_not_own(tmp_path):
+    """At every line: once the file is there, going on marks it."""
+    lines = 1
+    for line in range(1, 400):
+        path = tmp_path / str(line)
+        sums = LIVES["PrefixSum tree"].make()
+
+        def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        with suppress(KeyboardInterrupt), injected(line, interrupt) as count:
+            sums.save(path)
+        lines = count[0]
+        if path.exists():
+            sums.add([0.1, 0.1])
+            del sums
+            gc.collect()
+            with pytest.raises(StateInUse, match="without saving"):
+                PrefixSum.load(path)
+        if lines < line:
+            break
+    assert lines > 20
+
+
 def test_file__a_refused_act_or_a_failed_save_leaves_it_as_it_is(tmp_path):
     path = tmp_path / "state"
     ledger = Ledger(Budget(1.0, 1e-6))

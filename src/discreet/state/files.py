@@ -313,12 +313,12 @@ def save_state(
     state: dict[str, Any],
     owner: object | None = None,
     generation: int = 0,
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[Claim | None], None] = lambda claim: None,
 ) -> Claim | None:
     """Write a state dict; the file appears whole or not at all, readable by its owner only.
 
     An `owner` owns the new file from the moment it appears, with all who owned the old one. A state
-    of a live object is claimed: the file's claim is returned. `before` is called when all is
+    of a live object is claimed: the file's claim is returned. `before` is told of it when all is
     written, before the file appears.
     """
     claim = None
@@ -337,7 +337,7 @@ def save_state(
             file.flush()
             os.fsync(file.fileno())
             lock(file.fileno())
-            before()
+            before(claim)
             partial.replace(target)
             if owner is not None:
                 adopt(target, owner, os.dup(file.fileno()))

@@ -28,7 +28,6 @@ import inspect
 import json
 import os
 import secrets
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Self
 
@@ -44,6 +43,7 @@ from discreet.state.claims import (
 )
 from discreet.state.files import (
     FORMAT,
+    Claim,
     ClaimedFile,
     StateInUse,
     check_header,
@@ -199,15 +199,25 @@ class Stateful(Part):
                 f"{os.fspath(path)} is of a copy of this object that went on elsewhere: what it "
                 "has booked and shown would be forgotten. Save under another name"
             )
+        live = self._live
+        target = os.path.realpath(path)
         state = self._stored()
-        # One file at a time holds the newest state.
-        moves = mine is not None and mine.path != os.path.realpath(path)
-        leave = partial(mine.mark, 2) if moves and mine is not None else _nothing
-        claim = save_state(path, state, self, self._live.generation + 1, leave)
-        assert claim is not None
-        taken(self, state["state"])
-        self._live.file = ClaimedFile(os.path.realpath(path), claim)
-        self._live.generation = claim.generation
+
+        def own_it(claim: Claim | None) -> None:
+            """Before the file appears: no interrupt may leave its owner without knowing of it."""
+            assert claim is not None
+            if mine is not None and mine.path != target:
+                mine.mark(2)  # one file at a time holds the newest state
+            taken(self, state["state"])
+            live.file = ClaimedFile(target, claim)
+            live.generation = claim.generation
+
+        try:
+            save_state(path, state, self, live.generation + 1, own_it)
+        except BaseException:
+            if live.file is not None and read_claim(target) != live.file.claim:
+                live.file = mine  # it did not appear
+            raise
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **given: Any) -> Self:
@@ -304,10 +314,6 @@ class Stateful(Part):
         except (AttributeError, TypeError):  # something else stands where a part should
             raise damaged(f"a part of {cls.__name__}") from None
         return resumed
-
-
-def _nothing() -> None:
-    pass
 
 
 class _Holder:
