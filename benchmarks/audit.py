@@ -23,9 +23,9 @@ from rich.table import Table
 from scipy.special import expit
 
 from discreet.audit import ATTACKS, audit_scores
-from discreet.audit.attack import ROOMS
+from discreet.audit.rows import ROOMS
 from discreet.audit.run import Audited, audit_all
-from discreet.experiments.audit_figure import audit_figure
+from discreet.experiments.figures import audit_figure
 from discreet.experiments.measure import grid
 from discreet.privacy import gaussian_mu
 

@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 from kit import CONSOLE, new_table, run, with_interval
 
-from discreet.bandits import LinearBandit, baselines
+from discreet.bandits import LinearBandit, Model, baselines
 from discreet.bandits.policies import POLICIES, Elimination, Interval, Stage
 from discreet.decisions import Policy
-from discreet.environments import generators, linear_world, play
-from discreet.environments.synthetic import drifting_world
+from discreet.environments import play
+from discreet.environments.linear import drifting_world, linear_world
 from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise, Tree
 
@@ -91,7 +91,7 @@ def regret(*, seed: int, **values) -> dict[str, np.ndarray]:
     """Cumulative regret at the marks; every learner meets the same people and reward noise."""
     case = Case(**values)
     world = linear_world(case.world, case.dim, noise=case.noise, seed=seed)
-    played = play(make(case, seed), world, case.marks[-1], *generators(seed))
+    played = play(make(case, seed), world, case.marks[-1], seed=seed)
     return {"value": np.cumsum(played.regret)[np.array(case.marks) - 1]}
 
 
@@ -144,7 +144,8 @@ def lockin(seeds: int) -> None:
 def late_regret(*, seed: int, delay: int, answered: float) -> dict[str, np.ndarray]:
     """Mean regret a round on the sphere, of the learner and of blind choice, and at the end."""
     world = linear_world("sphere", 5, seed=seed)
-    context_rng, reward_rng = generators(seed)
+    context_rng = np.random.default_rng([seed, 1])
+    reward_rng = np.random.default_rng([seed, 2])
     people = world.people(T, context_rng)
     answers = np.random.default_rng([seed, 5]).random(T) < answered
     bandit = make(Case("private"), seed)
@@ -193,8 +194,10 @@ def moving_regret(*, seed: int, world: str, half_life) -> dict[str, float]:
         place = drifting_world(world, 5, seed=seed)
     else:
         place = linear_world(world, 5, seed=seed)
-    bandit = LinearBandit(5, T, seed=seed, noise=SeededNoise(seed), half_life=half_life)
-    return {"value": float(play(bandit, place, T, *generators(seed)).regret.sum())}
+    bandit = LinearBandit(
+        5, T, seed=seed, noise=SeededNoise(seed), model=Model(half_life=half_life)
+    )
+    return {"value": float(play(bandit, place, T, seed=seed).regret.sum())}
 
 
 def drift(seeds: int) -> None:

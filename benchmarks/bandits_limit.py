@@ -17,7 +17,8 @@ from kit import CONSOLE, new_table, run, with_interval
 
 from discreet.bandits import LinearBandit, learning
 from discreet.bandits.estimators import InformationWeighted
-from discreet.environments import generators, linear_world, play
+from discreet.environments import play
+from discreet.environments.linear import linear_world
 from discreet.experiments.measure import grid
 from discreet.least_squares.shrinkage import shrink_entries
 from discreet.privacy import SeededNoise
@@ -64,7 +65,7 @@ def regret(*, seed: int, world: str, learner: str) -> dict[str, float]:
             stack.enter_context(
                 patch.object(learning, "unproven_rows", lambda total, *_: np.zeros_like(total))
             )
-        return {"value": float(play(bandit, here, T, *generators(seed)).regret.sum())}
+        return {"value": float(play(bandit, here, T, seed=seed).regret.sum())}
 
 
 def main(seeds: int, first: int) -> None:

@@ -13,7 +13,8 @@ import numpy as np
 from kit import CONSOLE, new_table, run, with_interval
 
 from discreet.bandits import LinearBandit
-from discreet.environments import generators, linear_world, play
+from discreet.environments import play
+from discreet.environments.linear import linear_world
 from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise
 
@@ -43,7 +44,7 @@ def regret(*, seed: int, world: str, people: int, way: str) -> dict[str, np.ndar
     order = np.random.default_rng([seed, 9]).permutation(np.arange(T) % people)
     names = iter(order.tolist())
     who = None if bandit.unit == "round" else lambda n: list(islice(names, n))
-    played = play(bandit, here, T, *generators(seed), who=who)
+    played = play(bandit, here, T, seed=seed, who=who)
     return {"value": np.array([played.regret.sum()])}
 
 

@@ -14,12 +14,12 @@ from functools import cache
 import numpy as np
 from kit import CONSOLE, new_table, run
 
-from discreet.bandits import LinearBandit, baselines
-from discreet.environments import generators, play
+from discreet.bandits import LinearBandit, Model, baselines
+from discreet.environments import play
 from discreet.environments.datasets import digits_world, flights_world
-from discreet.environments.packages import package
 from discreet.environments.people import People
 from discreet.environments.randhie import randhie_world
+from discreet.environments.tables import package
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import interval
 from discreet.privacy import SeededNoise
@@ -83,8 +83,10 @@ def gained(*, seed: int, world: str, learner: str, epsilon: float) -> dict[str, 
         bandit = baselines.LinUCB(here.dim, T, width=epsilon, **known)
     else:
         blocks = labels if learner == "blocks" else None
-        bandit = LinearBandit(here.dim, T, epsilon, blocks=blocks, noise=SeededNoise(seed), **known)
-    lost = play(bandit, here, T, *generators(seed)).regret.sum()
+        bandit = LinearBandit(
+            here.dim, T, epsilon, model=Model(blocks=blocks), noise=SeededNoise(seed), **known
+        )
+    lost = play(bandit, here, T, seed=seed).regret.sum()
     blind = T * float(np.mean(here.means.max(axis=1) - here.means.mean(axis=1)))
     return {"value": 100 * (1 - float(lost) / blind)}
 

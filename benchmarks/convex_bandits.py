@@ -6,7 +6,7 @@
 regret   five domains, absolute-value and linear losses, T = 10^5, epsilon = 1, delta = 10^-6 and 0;
          the paper's algorithm with its Lemmas 7 (Laplace) and 10 (Gaussian); staying at x_0
 growth   T = 10^4, 10^5, 10^6: the slope of the regret, and what privacy adds
-options  directions="frames", shrink=True, smaller epsilon
+options  shrink=True, smaller epsilon
 speed    microseconds a round
 
 Losses are 1-Lipschitz (papers/convex_losses.py). Constants were tuned on seeds 0 to 5.
@@ -28,9 +28,9 @@ from discreet.domains import (
     FlowPolytope,
     MatroidPolytope,
     Simplex,
-    nearest_point,
 )
-from discreet.environments import play_losses
+from discreet.domains.conditional_gradient import nearest_point
+from discreet.environments.playing import play_losses
 from discreet.experiments.measure import Measurement, grid
 from discreet.online.projection_free import ProjectionFreeBandit
 from discreet.privacy import SeededNoise
@@ -93,7 +93,6 @@ def ours(
     epsilon: float,
     delta: float,
     shrink: bool,
-    directions: str,
     seed: int,
 ) -> dict[str, float]:
     """Regret of the learner, and calls of the linear minimiser a round."""
@@ -105,7 +104,6 @@ def ours(
         delta,
         loss_range=loss_range,
         shrink=shrink,
-        directions=directions,
         seed=seed,
         noise=SeededNoise(seed),
     )
@@ -175,7 +173,7 @@ def paper(*, name: str, kind: str, rounds: int, lemma: str, seed: int) -> dict[s
     return {"value": suffered - float(world.losses(world.best).sum())}
 
 
-AS_IT_IS = {"shrink": False, "directions": "independent"}
+AS_IT_IS = {"shrink": False}
 
 
 def learner_cells(
@@ -254,7 +252,6 @@ def option_rows(seeds: range, rounds: int) -> Iterator[tuple[str, ...]]:
     budgets = tuple((epsilon, DELTA) for epsilon in (math.inf, 1.0, 0.1))
     options = {
         "as it is": AS_IT_IS,
-        "frames": {**AS_IT_IS, "directions": "frames"},
         "shrink": {**AS_IT_IS, "shrink": True},
     }
     found = run([cell for chosen in options.values()

@@ -21,7 +21,7 @@ import numpy as np
 from kit import CONSOLE, new_table, run, with_error
 
 from discreet.bandits import SparseBandit
-from discreet.environments import generators, play
+from discreet.environments import play
 from discreet.experiments.measure import grid
 from discreet.privacy import SeededNoise
 from papers.sparse_arms import sparse_arms
@@ -40,7 +40,7 @@ def regret(
     world = sparse_arms(ARMS, dim, nonzero=NONZERO, contexts=contexts, seed=seed)
     bandit = SparseBandit(ARMS, dim, rounds, epsilon, 1e-6, method=method, seed=seed,
                           noise=SeededNoise(seed))  # fmt: skip
-    played = play(bandit, world, rounds, *generators(seed))
+    played = play(bandit, world, rounds, seed=seed)
     places = [int(point * rounds) - 1 for point in POINTS]
     late = slice(rounds - rounds // 5, None)
     return {

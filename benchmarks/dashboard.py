@@ -4,21 +4,12 @@ The world of `discreet serve --demo`.
 """
 
 import json
-import math
 
 import numpy as np
 from kit import CONSOLE, new_table
 
-from discreet.bandits.predictions import Weights
 from discreet.privacy import SeededNoise
 from discreet.service import definitions, demo, offers
-from discreet.service.dashboard.learnt import (
-    Estimate,
-    Model,
-    coefficients,
-    comparisons,
-    mean_reward,
-)
 
 SEEDS = 20
 EPSILONS = (0.5, 1.0, 3.0)
@@ -27,14 +18,15 @@ AGE = {"email": -0.35, "call": 0.35, "nothing": 0.0}  # demo.visitors, middle to
 
 
 def held(epsilon, people, seed):
-    """Whether each kind of interval holds its truth: means, coefficients of age, blind value."""
+    """Whether each kind of interval holds its truth: mean rewards, effects of age."""
     privacy = {**demo.DEFINITION["privacy"], "epsilon": epsilon}
     definition = definitions.parsed(json.dumps({**demo.DEFINITION, "privacy": privacy}).encode())
     learner = definitions.learner(definition, SeededNoise(seed))
     feature_map = offers.features(definition).map
     rng = np.random.default_rng(seed)
     learner.turn()
-    means, last = [], None
+    means = []
+    earned = []
     while learner.rounds < people:
         n, window = learner.rounds_until_release, learner.window
         contexts, crowd = demo.visitors(n, rng)
@@ -43,47 +35,28 @@ def held(epsilon, people, seed):
         window.fold(rows[np.arange(n), actions], crowd.rewards(actions, rng))
         learner.advance(n)
         learner.turn()
-        total = learner._totals[-1]
-        std = math.sqrt(total.variances[0])
-        found = mean_reward(Estimate(total.count, std), Estimate(total.sum, std), (0, 1))
-        truth = float((crowd.best - crowd.regret(actions)).mean())
-        if found is not None:
-            means.append(found.low <= truth <= found.high)
-            last = found
-    belief = learner._belief
-    model = Model(Weights.of(belief), learner._unit, learner._middle, belief.gram)
-    table = coefficients(model, feature_map)
-    ages = [
-        each.estimate.low <= AGE[action] <= each.estimate.high
-        for action, some in table.items()
-        for each in some
-        if each.column == "age"
-    ]
-    widths = [
-        each.estimate.high - each.estimate.low
-        for some in table.values()
-        for each in some
-        if each.column == "age"
-    ]
-    blind = []
-    if last is not None:
-        _, crowd = demo.visitors(50_000, np.random.default_rng(0))
-        for each in comparisons(model, feature_map, last, None):
-            blind.append(each.value.low <= crowd.means.mean() <= each.value.high)
-    return means, ages, blind, widths
+        earned.extend(crowd.best - crowd.regret(actions))
+        mean = learner.value.mean
+        if mean is not None:
+            truth = np.mean(earned[-learner.value.rounds :])
+            means.append((mean.low <= truth <= mean.high, mean.high - mean.low))
+    effects = {each.name: each for each in learner.summary(feature_map).effects}
+    ages = [(effects[f"age * action={action}"], truth) for action, truth in AGE.items()]
+    return means, [(each.low <= truth <= each.high, each.high - each.low) for each, truth in ages]
 
 
 def intervals():
-    columns = ("epsilon", "people", "mean reward", "coefficient", "its width", "choosing blindly")
+    columns = ("epsilon", "people", "mean reward", "its width", "effect", "its width")
     table = new_table(f"Intervals that hold the truth, {SEEDS} seeds", columns)
     for epsilon in EPSILONS:
         for people in PEOPLE:
             parts = [held(epsilon, people, seed) for seed in range(SEEDS)]
-            means, ages, blind, widths = ([x for part in parts for x in part[i]] for i in range(4))
-            shares = [f"{np.mean(each):.0%}" if each else "-" for each in (means, ages, blind)]
-            table.add_row(
-                f"{epsilon:g}", f"{people:,}", *shares[:2], f"{np.mean(widths):.2f}", shares[2]
-            )
+            shown = []
+            for kind in (0, 1):
+                found = np.array([each for part in parts for each in part[kind]])
+                hold, width = found.mean(axis=0) if len(found) else (np.nan, np.nan)
+                shown += [f"{hold:.0%}", f"{width:.2f}"] if len(found) else ["-", "-"]
+            table.add_row(f"{epsilon:g}", f"{people:,}", *shown)
     CONSOLE.print(table)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from kit import CONSOLE, new_table
 
 from discreet.bandits import LinearBandit
-from discreet.environments import People, generators, play
+from discreet.environments import play
+from discreet.environments.people import People
 from discreet.environments.randhie import PLANS, randhie_world
 from discreet.features import Category, FeatureMap, Number
 from discreet.hashed import HashedFeatures
@@ -68,7 +69,7 @@ def gain(dim, rows, means, epsilon, seed):
     """What a bandit gains over blind choice, of what the best choice gains."""
     noise = SeededNoise(seed)
     bandit = LinearBandit(dim, None, epsilon, reward_range=(0.0, 1.0), seed=seed, noise=noise)
-    played = play(bandit, Described(rows, means), ROUNDS, *generators(seed))
+    played = play(bandit, Described(rows, means), ROUNDS, seed=seed)
     return 1 - played.regret.sum() / played.uniform.sum()
 
 

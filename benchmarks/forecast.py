@@ -18,12 +18,12 @@ import numpy as np
 from kit import CONSOLE, new_table, run, with_error
 
 from discreet.bandits import LinearBandit
-from discreet.environments import generators, linear_world, play
-from discreet.experiments import bandit_forecast, regression_simulation, sheet, statistics
+from discreet.environments import play
+from discreet.environments.linear import linear_world
+from discreet.experiments import bandit_forecast, regression_forecast, sheet, statistics
 from discreet.experiments.bandit_forecast import MOST_RUNS, Stream, forecast
 from discreet.experiments.measure import grid
-from discreet.experiments.regression_forecast import Question, answer
-from discreet.experiments.regression_simulation import simulated
+from discreet.experiments.regression_forecast import Question, answer, simulated
 from discreet.experiments.statistics import one_more, standard_error
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
@@ -41,7 +41,7 @@ GUESS = 99  # seed of a forecast and of its public sample
 CODE = hashlib.sha256(
     b"".join(
         Path(str(module.__file__)).read_bytes()
-        for module in (bandit_forecast, regression_simulation, statistics)
+        for module in (bandit_forecast, regression_forecast, statistics)
     )
 ).hexdigest()[:12]  # of the forecasts themselves, which kept cells must be of
 
@@ -218,7 +218,7 @@ def regret(
     world = linear_world(name, dim=d, noise=noise, seed=seed)
     bandit = LinearBandit(d, T, epsilon, trust=trust, reward_range=world.reward_range, seed=seed,
                           noise=SeededNoise(seed))  # fmt: skip
-    return {"value": play(bandit, world, T, *generators(seed)).regret.sum()}
+    return {"value": play(bandit, world, T, seed=seed).regret.sum()}
 
 
 SEEDS = range(500, 500 + BANDIT_RUNS)

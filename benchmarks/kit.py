@@ -18,8 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemaining
 from rich.table import Table
 
 from discreet import __version__
-from discreet.experiments.cells import write_atomically
 from discreet.experiments.measure import Found, Measurement, measured
+from discreet.experiments.runner import write_atomically
 from discreet.experiments.statistics import interval, standard_error
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # papers/ stands beside this folder

@@ -48,9 +48,9 @@ def losses_of(name: str, rounds: int) -> np.ndarray:  # (rounds, N)
 
 
 def learner_of(learner: str, rounds: int, epsilon: float, delta: float, rate: str, seed: int):
-    extra = {} if learner == "FTPL" else {"rate": rate}
+    extra = {"seed": seed} if learner == "FTPL" else {"rate": rate}
     noise = SeededNoise(seed)
-    return LEARNERS[learner](Simplex(N), rounds, epsilon, delta, seed=seed, noise=noise, **extra)
+    return LEARNERS[learner](Simplex(N), rounds, epsilon, delta, noise=noise, **extra)
 
 
 def regret(
@@ -269,11 +269,11 @@ def speed(count: int, T: int) -> None:
         runs = []
         steps = []
         for seed in range(3):
-            learner = kind(Simplex(N), T, EPSILON, delta, seed=0, noise=SeededNoise(seed))
+            learner = kind(Simplex(N), T, EPSILON, delta, noise=SeededNoise(seed))
             start = time.process_time()
             learner.run(L)
             runs.append(time.process_time() - start)
-            learner = kind(Simplex(N), T, EPSILON, delta, seed=0, noise=SeededNoise(seed))
+            learner = kind(Simplex(N), T, EPSILON, delta, noise=SeededNoise(seed))
             start = time.process_time()
             for loss in L[:10_000]:
                 learner.decide()

@@ -20,14 +20,15 @@ import numpy as np
 from kit import CONSOLE, new_table, run
 
 from discreet.domains import Ball, Cube, Polytope, Simplex
-from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
+from discreet.environments.playing import play_losses
 from discreet.experiments.measure import Found, grid
 from discreet.experiments.statistics import standard_error
 from discreet.online.adversarial import AdversarialBandit, Exp2
 from discreet.online.barrier import BarrierBandit
 from discreet.online.reduction import PrivateReduction
-from discreet.privacy import BinaryChannel, SeededNoise
+from discreet.privacy import SeededNoise
+from discreet.privacy.channels import BinaryChannel
 
 ARMS = 10
 DIM = 5

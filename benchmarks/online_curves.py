@@ -19,8 +19,8 @@ import numpy as np
 from kit import CONSOLE, new_table, run, with_std
 
 from discreet.domains import Ball, Cube, Domain, Simplex
-from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
+from discreet.environments.playing import play_losses
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import slope as fitted
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit

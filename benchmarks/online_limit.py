@@ -13,8 +13,8 @@ import numpy as np
 from kit import CONSOLE, new_table, run
 from online_bandits import ARMS
 
-from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
+from discreet.environments.playing import play_losses
 from discreet.experiments.measure import grid
 from discreet.experiments.statistics import standard_error
 from discreet.online.adversarial import AdversarialBandit

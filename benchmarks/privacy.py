@@ -12,16 +12,10 @@ from rich.table import Table
 
 from discreet.audit import audit_scores
 from discreet.experiments.measure import grid
-from discreet.privacy import (
-    BallChannel,
-    BinaryChannel,
-    IntervalChannel,
-    SecureNoise,
-    SeededNoise,
-    gaussian_mu,
-)
+from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise, gaussian_mu
+from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.gaussian import zcdp_epsilon
-from discreet.privacy.mechanisms import gaussian, k_norm, laplace
+from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.shuffle import batch_local_epsilon
 
 
@@ -76,8 +70,8 @@ def exact_samplers() -> None:
         table.add_column(column, justify="right")
     zeros = np.zeros(20_000)
     for name, call in (
-        ("gaussian", lambda noise: gaussian(zeros, sensitivity=1.0, mu=1.0, noise=noise)),
-        ("laplace", lambda noise: laplace(zeros, sensitivity=1.0, epsilon=1.0, noise=noise)),
+        ("gaussian", lambda noise: Mechanisms(noise).gaussian(zeros, sensitivity=1.0, mu=1.0)),
+        ("laplace", lambda noise: Mechanisms(noise).laplace(zeros, sensitivity=1.0, epsilon=1.0)),
     ):
         times = []
         for noise in (SeededNoise(0), SecureNoise()):
@@ -121,7 +115,7 @@ def noise_in_norms() -> None:
     for dim in (1, 3, 10, 100):
         noise = SeededNoise(0)
         draws = [
-            k_norm(np.zeros(dim), sensitivity=1.0, epsilon=1.0, norm="linf", noise=noise).value
+            Mechanisms(noise).k_norm(np.zeros(dim), sensitivity=1.0, epsilon=1.0, norm="linf").value
             for _ in range(4000)
         ]
         cube = float(np.std(draws))

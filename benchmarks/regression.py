@@ -1,4 +1,4 @@
-"""Private linear regression against OLS, AdaSSP and friends: every figure of docs/regression.md.
+"""Private linear regression against OLS, AdaSSP and friends: figures of docs/regression-why.md.
 
     python benchmarks/regression.py [hard] [families] [many] [labels] [coverage] [real] [wide]
                                     [auto] [intercept] [speed]
@@ -19,16 +19,12 @@ from regression_hard import hard
 from rich.table import Table
 from scipy.special import ndtri
 
-from discreet.environments.regression_data import DATA
+from discreet.environments.datasets import DATA
 from discreet.experiments.measure import Found, grid
 from discreet.experiments.statistics import standard_error
 from discreet.privacy import SeededNoise
-from discreet.regression import (
-    OLS,
-    AdaSSP,
-    DPGradientDescent,
-    PrivateLinearRegression,
-)
+from discreet.regression import OLS, AdaSSP, PrivateLinearRegression
+from discreet.regression.baselines import DPGradientDescent
 
 FAMILIES = ("sphere", "small", "decay", "log-normal", "basis")
 SIZES = (2_000, 20_000, 200_000)

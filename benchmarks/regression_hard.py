@@ -12,7 +12,8 @@ from kit import CONSOLE, new_table, run
 
 from discreet.experiments.measure import grid
 from discreet.links import link
-from discreet.regression import OLS, AdaSSP, DPGradientDescent, PrivateGLM, PrivateLinearRegression
+from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression
+from discreet.regression.baselines import DPGradientDescent
 
 SEEDS = 20
 UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}

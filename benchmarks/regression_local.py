@@ -1,4 +1,4 @@
-"""Locally private regression against one-shot statistics: the figures of docs/regression.md.
+"""Locally private regression against one-shot statistics: the figures of docs/regression-why.md.
 
 python benchmarks/regression_local.py [seeds]
 """

@@ -1,4 +1,4 @@
-"""Classes, intervals for labels and private search: the last tables of docs/regression.md.
+"""Classes, intervals for labels, private search: tables of docs/regression.md, regression-why.md.
 
 python benchmarks/regression_models.py [classes] [intervals] [search]
 """
@@ -13,11 +13,11 @@ import numpy as np
 from kit import CONSOLE, new_table, run
 from scipy.special import expit, softmax
 
-from discreet.environments.regression_data import DATA
+from discreet.environments.datasets import DATA
 from discreet.experiments.measure import Found, grid
-from discreet.privacy import Budget, Ledger, SeededNoise, gaussian_epsilon
-from discreet.privacy.gaussian import bounded_range_mu
-from discreet.privacy.mechanisms import select
+from discreet.privacy import Budget, Ledger, SeededNoise
+from discreet.privacy.gaussian import bounded_range_mu, gaussian_epsilon
+from discreet.privacy.mechanisms import Mechanisms
 from discreet.regression import (
     AdaSSP,
     PrivateGLM,
@@ -323,7 +323,8 @@ def strategies(*, kind: str, seed: int) -> dict[str, float]:
             epsilon *= 0.99
         totals = [losses(model, X, y).sum() for model in models]
         noise = SeededNoise(int(rng.integers(2**31)))
-        return select(totals, sensitivity=1.0, epsilon=epsilon, minimize=True, noise=noise).value
+        release = Mechanisms(noise)
+        return release.select(totals, sensitivity=1.0, epsilon=epsilon, minimize=True).value
 
     part = 4 * ROWS // 5  # to fit; the rest, disjoint, to choose at the whole mu
     first, rest = slice(0, part), slice(part, ROWS)

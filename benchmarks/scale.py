@@ -26,7 +26,8 @@ from rich.table import Table
 
 from discreet.bandits import LinearBandit
 from discreet.distributed.rows import open_blocks
-from discreet.local import report_many, take_files
+from discreet.local.files import take_files
+from discreet.local.report import report_many
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateGLM, PrivateLinearRegression
 from discreet.regression.local_server import Server

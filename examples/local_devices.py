@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits import Device, LocalServer, PublicPolicy
-from discreet.bandits.local import bandit_guarantee
+from discreet.bandits import Device, LocalServer, Promise, PublicPolicy
 from discreet.environments.linear import linear_world
 from discreet.local import Report
 
@@ -32,7 +31,7 @@ def people() -> None:
     regret = uniform = 0.0
     for person in range(PEOPLE):
         # The person's own limits; whatever asks for more is refused. noise=None: OS entropy.
-        device = Device(policy, epsilon=EPSILON, contributions=1, seed=person)
+        device = Device(policy, Promise(EPSILON, contributions=1), seed=person)
         one = world.people(1, rng)
         decision = device.decide(one.features[0])
         reward = float(one.rewards([decision.action], rng)[0])
@@ -66,7 +65,7 @@ def serve() -> None:
     print(f"{'':26}regret")
     print(f"{'any action, at random':26}{message['uniform']:.0f}")
     print(f"{f'private, epsilon = {EPSILON:g}':26}{message['regret']:.0f}")
-    print(bandit_guarantee(server.ask()).statement())
+    print(server.guarantee.statement())
 
 
 def _say(message: dict[str, Any], stream: Any = sys.stdout) -> None:

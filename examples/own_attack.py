@@ -13,8 +13,7 @@ import sys
 import numpy as np
 from own_learner import ExploreThenCommit
 
-from discreet.audit import ATTACKS, audit
-from discreet.audit.attack import attack
+from discreet.audit import ATTACKS, attack, audit
 from discreet.privacy.observation import observed
 
 HORIZON = 100

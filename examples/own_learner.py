@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.experiments import expected_regret
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
-from discreet.privacy.mechanisms import gaussian
+from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise
+from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -70,12 +71,10 @@ class ExploreThenCommit:
         # Whose turn it is does not depend on data: another person in a round changes one sum, by at
         # most high - low (replace-one).
         low, high = self.reward_range
-        released = gaussian(
+        released = Mechanisms(self._noise, self._ledger).gaussian(
             self._sums,
             sensitivity=high - low,
             mu=self.budget.mu,
-            noise=self._noise,
-            ledger=self._ledger,
             what="sums by action",
         )
         self._sums = np.zeros_like(self._sums)  # released once, and gone

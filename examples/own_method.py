@@ -3,9 +3,10 @@
     python examples/own_method.py [rows]
 
 An estimator of the library turns a `Problem` into an `Estimate`. Inside, rows lie in the unit ball
-and labels in [-1, 1] (clipped once, at the edge), `problem.ledger` must agree to every release, and
-`problem.noise` draws its noise. The base class does the rest: bounds, intercept, predictions, the
-scikit-learn conventions and the guarantee. In an experiment: "own_method:RidgeOnce".
+and labels in [-1, 1] (clipped once, at the edge), and `problem.release` has the mechanisms: it asks
+the ledger before every release and draws the noise. The base class does the rest: bounds,
+intercept, predictions, the scikit-learn conventions and the guarantee. In an
+experiment: "own_method:RidgeOnce".
 """
 
 import math
@@ -14,9 +15,9 @@ import sys
 import numpy as np
 
 from discreet.privacy import SeededNoise
-from discreet.privacy.mechanisms import gaussian_symmetric
-from discreet.regression import SSP, AdaSSP
+from discreet.regression import AdaSSP
 from discreet.regression.base import Estimate
+from discreet.regression.baselines import SSP
 
 
 class RidgeOnce(SSP):
@@ -39,9 +40,9 @@ class RidgeOnce(SSP):
         # |x| <= 1 and |y| <= 1, so |v|^2 <= 2; replacing one v v' moves the sum by sqrt(2) |v|^2 at
         # most (replace-one), and k rows of one person by k times that.
         moved = 2 * math.sqrt(2) * problem.budget.contributions
-        released = gaussian_symmetric(v.T @ v, sensitivity=moved, mu=problem.budget.mu,
-                                      noise=problem.noise, ledger=problem.ledger,
-                                      what="second moments")  # fmt: skip
+        released = problem.release.gaussian_symmetric(
+            v.T @ v, sensitivity=moved, mu=problem.budget.mu, what="second moments"
+        )
         std = released.release.scale
         gram = released.value[:d, :d] + self.ridge * std * np.eye(d)
         values, vectors = np.linalg.eigh(gram)

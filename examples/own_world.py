@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.bandits import LinearBandit
-from discreet.environments import People
+from discreet.environments.people import People
 from discreet.experiments import expected_regret
 from discreet.privacy import SeededNoise
 

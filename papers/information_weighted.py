@@ -14,7 +14,8 @@ from discreet.arrays import Array
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.privacy import Budget, Ledger, SeededNoise
-from discreet.regression import Problem, price_of_privacy
+from discreet.regression import Problem
+from discreet.regression.information import price_of_privacy
 from papers.exhibit import (
     EQUAL,
     WORSE,

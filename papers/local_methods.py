@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.local.report import ReportSum, pieces
-from discreet.privacy import BallChannel, IntervalChannel, SymmetricChannel
+from discreet.privacy import BallChannel, IntervalChannel
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.local import book
@@ -54,11 +55,13 @@ def one_shot(problem: Problem) -> Estimate:
     first, second = _halves(problem)
     k = budget.contributions
     gram, moment = ReportSum(), ReportSum()
-    matrices = SymmetricChannel(d, budget.epsilon, contributions=k)
+    matrices = BallChannel(d * (d + 1) // 2, budget.epsilon, contributions=k)
     vectors = BallChannel(d, budget.epsilon, contributions=k)
     for piece in pieces(len(first), d * d):
         X = problem.X[first[piece]]  # |phi phi^T|_F = |phi|^2 <= 1
-        gram.add(matrices.privatize(X[:, :, None] * X[:, None, :], problem.noise, clip=True))
+        products = symmetric_to_vector(X[:, :, None] * X[:, None, :])
+        sent = matrices.privatize(products, problem.noise, clip=True)
+        gram.add(vector_to_symmetric(sent))
     for piece in pieces(len(second), d):
         rows = second[piece]
         products = problem.X[rows] * problem.y[rows, None]  # |phi y| <= 1

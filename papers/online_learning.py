@@ -12,9 +12,8 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.domains import Ball, Cube, Domain, Simplex
-from discreet.environments import play_losses
 from discreet.environments.losses import expert_losses
-from discreet.environments.playing import LossLearner
+from discreet.environments.playing import LossLearner, play_losses
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.online import FTRL, AdversarialBandit, BarrierBandit

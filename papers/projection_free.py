@@ -18,9 +18,9 @@ from discreet.domains import (
     FlowPolytope,
     MatroidPolytope,
     Simplex,
-    nearest_point,
 )
-from discreet.environments import play_losses
+from discreet.domains.conditional_gradient import nearest_point
+from discreet.environments.playing import play_losses
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.online import ProjectionFreeBandit

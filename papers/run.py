@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from discreet.experiments.cells import write_atomically
 from discreet.experiments.experiment import suggestion
 from discreet.experiments.measure import Found, Watch, records
+from discreet.experiments.runner import write_atomically
 from papers import (
     information_weighted,
     online_learning,

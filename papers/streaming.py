@@ -13,11 +13,10 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.bandits import SparseBandit
 from discreet.domains import LpBall
-from discreet.environments import generators, play
+from discreet.environments import play
 from discreet.experiments.measure import Found, Measurement, grid
 from discreet.experiments.statistics import slope
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.baselines import NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 from papers.exhibit import (
     Exhibit,
@@ -31,6 +30,7 @@ from papers.exhibit import (
     judge_slope,
     shown,
 )
+from papers.optimizers import NoisySFW, NoisySGD
 from papers.sparse_arms import sparse_arms
 from papers.streaming_constants import code, noise, printed_noise, sign_leak
 
@@ -132,7 +132,7 @@ def sparse(
     world = sparse_arms(ARMS, DIM, nonzero=10, contexts=contexts, seed=seed)
     bandit = SparseBandit(ARMS, DIM, rounds, epsilon, 1e-6, method=method, seed=seed,
                           noise=SeededNoise(seed))  # fmt: skip
-    played = play(bandit, world, rounds, *generators(seed))
+    played = play(bandit, world, rounds, seed=seed)
     places = [math.ceil(fraction * rounds) - 1 for fraction in MARKS]
     return {"value": played.regret.cumsum()[places], "uniform": played.uniform.cumsum()[places]}
 

@@ -9,7 +9,8 @@ from scipy.special import expit
 
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit, baselines
-from discreet.environments import generators, linear_world, play
+from discreet.environments import play
+from discreet.environments.linear import linear_world
 from discreet.privacy import SeededNoise, Tree
 from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression
 
@@ -134,7 +135,7 @@ def regret(
         learner = baselines.LocalLinUCB(dim, rounds, epsilon, **private)
     else:
         learner = LinearBandit(dim, rounds, epsilon, trust=how, **private)
-    lost = play(learner, place, rounds, *generators(seed)).regret
+    lost = play(learner, place, rounds, seed=seed).regret
     return {"value": float(lost.sum()), "late": float(lost[rounds // 2 :].sum())}
 
 

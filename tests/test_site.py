@@ -44,7 +44,7 @@ def test_reference__has_every_name_that_a_package_lists(room):
 def test_reference__a_name_is_a_link_where_one_room_has_it():
     names = reference.full_names()
     assert names["PrefixSum"] == "discreet.privacy.PrefixSum"
-    assert "Device" not in names  # of bandits, and of local
+    assert "Shuffled" not in names  # of bandits, and of privacy
 
 
 def test_commands__every_command_has_its_arguments_and_options():

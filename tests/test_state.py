@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from discreet.privacy import Budget, Noise, PrefixSum, SecureNoise, SeededNoise, SystemNoise
+from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise
+from discreet.privacy.noise import Noise, SystemNoise
 from discreet.state import (
     Stateful,
     StateInUse,

@@ -89,8 +89,8 @@ def test_own_attack__notices_half_of_the_noise_and_is_found_for_a_dossier(exampl
     from own_learner import ExploreThenCommit
 
     from discreet.audit import ATTACKS, audit_scores
-    from discreet.audit.attack import Claim, noise_of
     from discreet.audit.attacks import attacks_on
+    from discreet.audit.rows import Claim, noise_of
 
     half = Claim(2.1, 1e-6, "gaussian")  # the noise of about half of what (1, 1e-6) needs
     sides = [explore_then_commit(half, 3000, side, noise_of(0, side)) for side in (0, 1)]
@@ -106,9 +106,9 @@ def test_own_attack__notices_half_of_the_noise_and_is_found_for_a_dossier(exampl
 def test_own_experiment__names_a_learner_and_a_world_of_its_own(tmp_path, monkeypatch, capsys):
     from dataclasses import replace
 
-    from discreet.experiments.experiment_file import read_experiment
     from discreet.experiments.report import html
     from discreet.experiments.runner import run
+    from discreet.experiments.tasks import read_experiment
 
     monkeypatch.setattr(sys, "path", list(sys.path))
     plan = replace(read_experiment(EXAMPLES / "own_experiment.toml"), rounds=300, seeds=(1, 2))

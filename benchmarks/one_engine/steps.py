@@ -8,6 +8,7 @@ Nothing uses it yet: "auto" is `central.py`. See benchmarks/engines.py for how b
     s(phi)   sqrt(nu + phi' C phi), the scale that a residual r = y - <phi, theta> should have
     w        weight of a row: min(1, R / (|x| cut)) in steps, min(1, 1 / |x|, tau / |x|^2) in Gram
              matrices, where that is the same but for rows longer than tau
+    q        E[w |x|] / sqrt(E[w |x|^2]), at most 1: how even lengths are
 
 First three Gram matrices, each of rows whitened by the one before (Chen, Li, Rakhlin, Simchi-Levi
 2025, Algorithm 4, with the budget split instead of the rows):
@@ -45,10 +46,9 @@ from discreet.least_squares import Posterior, Whitening, gram_error_covariance, 
 from discreet.least_squares.clipping import weight_and_parts
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
-from discreet.regression.residuals import Residuals
+from discreet.regression.intervals import Residuals, inverse, unseen
 from discreet.regression.rows import Parts, some_places
 from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, Sample
-from discreet.regression.widths import inverse, unseen
 from one_engine.hidden import Both
 from one_engine.sketch import (
     AS_NORMAL,
@@ -81,7 +81,9 @@ class Tuning:
     uneven: float = 0.25  # of what a sketch sees on one side, how much the kappas do not explain
     alarm: float = 4.0  # standard deviations by which one of twelve kappas must stand out
     mean: float = 0.3  # weight of a constant beside phi in the first release
-    least_clip: float = 0.8  # in units of s: shorter ones lose sight of directions still unknown
+    least_clip: float = 0.4  # in units of s: shorter ones lose sight of directions still unknown
+    few: float = 150.0  # rho up to which all three Gram matrices have tau = 1 and whiten
+    lengths: float = 0.2  # weight of sum w |x| beside a Gram matrix, in units of tau
 
 
 TUNING = Tuning()
@@ -100,23 +102,30 @@ class Shape:
 
     whitening: Whitening  # M
     H: Array  # (d, d), mean of w x x'
+    gram: Array  # (d, d), G = mean of phi phi', with the weights of the last Gram matrix
+    asked: Whitening  # of the rows whose Gram matrix was released last
     std: float  # of what is not known of it: shrunk by k, k of the noise's variance is left
     unseen: Array  # (d, d), variance of directions that did not stand out
+    evenness: float  # q
     mean: Array  # (d,), mean of phi, as far as it stands out
     constant: Array  # (d,), c = G^-1 mean: <phi, c> is as near to 1 as rows allow
 
-    @property
-    def gram(self) -> Array:
-        """G = mean of w phi phi'."""
-        return self.whitening.unwhitened(self.H)
+    def moment_error(self, unknown: Array) -> Array:
+        """Cov(Z M^-1 (theta - centre)), Z the noise of H."""
+        change = self.asked.inverse @ self.whitening.matrix
+        error = gram_error_covariance(change @ unknown @ change.T, self.std)
+        return np.asarray(change.T @ error @ change)
 
     def sides(self, theta: Array) -> tuple[Array, Array]:  # (d, 2), (2,)
-        """a_b = G^-1 E[phi | side b], predictions >= 0 first, and P(b), as if rows were normal."""
+        """a_b = G^-1 E[phi | side b], predictions >= 0 first, and P(b).
+
+        As if directions were those of normal rows; their lengths, with weights, are q.
+        """
         m = float(self.mean @ theta)
         std = max(math.sqrt(max(float(theta @ self.gram @ theta) - m * m, 0.0)), 1e-8)
         up = min(max(float(scipy.special.ndtr(m / std)), 0.02), 0.98)
         density = math.exp(-min((m / std) ** 2 / 2, 300.0)) / math.sqrt(2 * math.pi)
-        away = (theta - self.constant * m) * density / std
+        away = (theta - self.constant * m) * self.evenness * density / std
         p = np.array([up, 1 - up])
         return self.constant[:, None] + np.outer(away, [1 / up, -1 / (1 - up)]), p
 
@@ -132,7 +141,7 @@ class Known:
     spread: Spread = AS_NORMAL
     labels: float = 1.0  # variance that labels add to a step, second / slope^2
     bias: float = 0.0  # variance that stands for that of the last clip, in a whitened direction
-    length: float = LIMIT  # of the last clip, c sqrt(nu)
+    length: float = LIMIT  # of the shortest clip, c sqrt(nu)
 
     @property
     def nu(self) -> float:
@@ -221,24 +230,28 @@ def _shape(sample: Callable[[float], Sample], rho: float, mu: float) -> Shape:
     rows = sample(TUNING.share)
     problem = rows.problem
     n, d = rows.X.shape
-    tau = max(TUNING.stretch, math.sqrt(rho / TUNING.gram_rows))
+    few = rho <= TUNING.few
+    tau = 1.0 if few else math.sqrt(rho / TUNING.gram_rows)
     stretch = min(TUNING.stretch, math.sqrt(TUNING.exact / (rho * mu)))
     condition = max(TUNING.condition, math.sqrt(rho) / 2)
-    unit = math.sqrt(2) * TUNING.mean
+    weight = 0.0 if problem.intercept else TUNING.mean  # the mean is a column of H there
+    unit = math.sqrt(2) * weight
     released, record = rows.release(
         lambda X, y: (X.T @ X, X.sum(axis=0)),
         lambda parts: np.append(symmetric_to_vector(parts[0]), unit * parts[1]),
-        # v = [phi; mean]: |v|^2 <= 1 + mean^2, and vv' differ by sqrt(2) times that: replace-one,
-        # |A - B|^2 <= |A|^2 + |B|^2 for positive semi-definite A and B.
-        sensitivity=problem.budget.contributions * math.sqrt(2) * (1 + TUNING.mean**2),
+        # v = [phi; weight]: |v|^2 <= 1 + weight^2, and vv' differ by sqrt(2) times that:
+        # replace-one, |A - B|^2 <= |A|^2 + |B|^2 for positive semi-definite A and B.
+        sensitivity=problem.budget.contributions * math.sqrt(2) * (1 + weight**2),
         what="Gram matrix and sum of rows",
     )
-    mean, mean_std = released[-d:] / (unit * n), record.scale / (unit * n)
+    rows_sum, sum_std = released[-d:], record.scale
     released = released[:-d]
     # A constant has half of the squared length that rows may have: what is known before.
     others = np.full(d - 1, 1 / max(d - 1, 1))
     gram = np.diag(np.append(others, 1.0)) if problem.intercept else np.eye(d)
     M = Whitening.identity(d)
+    unit_of_lengths = TUNING.lengths * tau
+    length_sum = length_std = 0.0
     for k in range(1, GRAMS + 1):
         noisy, std = vector_to_symmetric(released) / n, record.scale / n
         # The trace has noise of std sqrt(d): below that, it is not known to be less.
@@ -247,30 +260,47 @@ def _shape(sample: Callable[[float], Sample], rho: float, mu: float) -> Shape:
         target *= trace / float(np.trace(target))
         H = shrink(noisy, std, target=target, floor=TUNING.least_eigenvalue * trace / d)
         gram = M.unwhitened(H)
+        asked = M
         if k == GRAMS:
-            break
+            left = math.sqrt(kept(noisy - target, std)) * std
+            size = math.sqrt(max(float(np.trace(H)), 1e-3))
+            evenness = _evenness(length_sum / (n * size), length_std / (n * size))
+            if not few:
+                break
         floor = std * M.unwhitened(np.eye(d))  # no finer than the noise
         M = Whitening.from_gram(gram, floor=floor, condition=condition)
         length = math.sqrt(min(max(M.mean_square(gram), 0.02), 1.0))  # the floor makes it short
-        M = M.scaled((stretch if k == GRAMS - 1 else 1.0) / length)
+        M = M.scaled((stretch if k == GRAMS - (not few) else 1.0) / length)
+        if k == GRAMS:
+            # Rows of this length have weights of about 1 / stretch; those before had about 1.
+            H, left = M.matrix @ gram @ M.matrix / stretch, left / stretch
+            break
         released, record = rows.release(
             partial(_weighted_gram, M, tau),
-            lambda parts: symmetric_to_vector(parts[0]),
-            # |w x x'|_F <= tau, and PSD terms differ by sqrt(2) times that (replace-one).
-            sensitivity=problem.budget.contributions * math.sqrt(2) * tau,
-            what="Gram matrix",
+            lambda parts: np.append(symmetric_to_vector(parts[0]), unit_of_lengths * parts[1]),
+            # |w x x'|_F <= tau, and PSD terms differ by sqrt(2) times that (replace-one). Beside
+            # them 0 <= w |x| <= 1 differ by 1: 2 tau^2 + (lengths tau)^2 in squares.
+            sensitivity=problem.budget.contributions * math.sqrt(2 + TUNING.lengths**2) * tau,
+            what="Gram matrix and sum of lengths",
         )
+        length_sum, length_std = released[-1] / unit_of_lengths, record.scale / unit_of_lengths
+        released = released[:-1]
     if problem.intercept:
         constant = math.sqrt(2) * np.eye(d)[-1]
         mean = gram @ constant
     else:
         inv = inverse(gram)
-        noise = mean_std**2 * float(np.trace(inv))
+        mean = rows_sum / (unit * n)
+        noise = (sum_std / (unit * n)) ** 2 * float(np.trace(inv))
         explained = max(float(mean @ inv @ mean), 1e-300)  # of the variance of a constant
         mean = mean * max(1 - TUNING.alarm**2 * noise / explained, 0.0)
         constant = inv @ mean / max(1.0, explained)
-    left = math.sqrt(kept(noisy - target, std)) * std
-    return Shape(M, H, left, unseen(noisy, std, M), mean, constant)
+    return Shape(M, H, gram, asked, left, unseen(noisy, std, asked), evenness, mean, constant)
+
+
+def _evenness(seen: float, std: float) -> float:
+    """q from a noisy value: before it, .9 is expected, and .1 more or less."""
+    return min(max((seen * 0.1**2 + 0.9 * std**2) / (0.1**2 + std**2), 0.3), 1.0)
 
 
 def _sketched(sample: Sample, shape: Shape, known: Known) -> tuple[Known, Residuals]:
@@ -345,7 +375,7 @@ def _step(sample: Sample, shape: Shape, known: Known, budget_share: float) -> Kn
     rest_variance = (record.scale * E / n) ** 2 + np.repeat(off, LAYERS)
     noise = np.diag(np.append(np.full(d, (record.scale * R) ** 2), rest_variance))
     noise[:d, :d] += (TUNING.slope_error * slope) ** 2 * H @ unknown @ H
-    noise[:d, :d] += (slope / inflation) ** 2 * gram_error_covariance(unknown, n * shape.std)
+    noise[:d, :d] += (slope / inflation) ** 2 * n**2 * shape.moment_error(unknown)
     design = np.eye(d + REST)
     design[:d, :d] = slope * H @ M.inverse
     design[:d, d:] = -np.repeat(H @ M.inverse @ a, LAYERS, axis=1)
@@ -360,7 +390,7 @@ def _step(sample: Sample, shape: Shape, known: Known, budget_share: float) -> Kn
         spread=known.spread,
         labels=nu * float(clips.second[i]) / slope**2,
         bias=nu * float(clips.hidden[i]) / (trace * slope**2),
-        length=clip * math.sqrt(nu),
+        length=min(known.length, clip * math.sqrt(nu)),
     )
 
 
@@ -378,12 +408,14 @@ def _squares(rows: Array) -> Array:
 
 
 def _weighted_gram(M: Whitening, tau: float, X: Array, y: Array) -> Parts:
-    """sum w x x', w = min(1, 1 / |x|, tau / |x|^2): |w x x'|_F <= tau."""
-    total = np.zeros_like(M.matrix)
+    """sum w x x' and sum w |x|, w = min(1, 1 / |x|, tau / |x|^2): |w x x'|_F <= tau, w |x| <= 1."""
+    total, lengths = np.zeros_like(M.matrix), np.zeros(1)
     for x, _ in _blocks(X, y, M.matrix):
         size = np.sqrt(_squares(x)) + 1e-150
-        total += (x * np.minimum(1.0, np.minimum(1 / size, tau / size**2))[:, None]).T @ x
-    return (total,)
+        w = np.minimum(1.0, np.minimum(1 / size, tau / size**2))
+        total += (x * w[:, None]).T @ x
+        lengths += w @ size
+    return total, lengths
 
 
 def _counts(known: Known, X: Array, y: Array) -> Parts:

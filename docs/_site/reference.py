@@ -23,7 +23,6 @@ TITLES = {
     "discreet.regression": "Regression",
     "discreet.online": "Online learning",
     "discreet.optimization": "Streaming optimisation",
-    "discreet.optimization.baselines": "Optimisers to compare with",
     "discreet.domains": "Decision sets",
     "discreet.features": "Features",
     "discreet.hashed": "Hashed features",
@@ -99,10 +98,23 @@ def heading(text: str) -> list[str]:
     return [text, "=" * len(text), ""]
 
 
+def home(room: str, name: str, value: Any) -> str:
+    """The room that describes a class of several: where it is defined; `Shuffled` is privacy's."""
+    own = (
+        each
+        for each in packages()
+        if inspect.isclass(value) and f"{value.__module__}.".startswith(f"{each}.")
+    )
+    return next((each for each in own if name in public(each)), room)
+
+
 def entry(room: str, name: str, value: Any) -> list[str]:
     """The page of one name."""
     lines = [*heading(name), f".. py:currentmodule:: {room}", ""]
-    if inspect.isclass(value):
+    described = home(room, name, value)
+    if described != room:
+        lines += [f".. py:class:: {name}", "", f"    The same as :py:class:`{described}.{name}`."]
+    elif inspect.isclass(value):
         kinds = "BaseException, object, tuple, dict, Protocol, Generic"
         lines += [f".. autoclass:: {name}", "    :members:", f"    :inherited-members: {kinds}"]
         lines += ["    :show-inheritance:"] if issubclass(value, BaseException) else []

@@ -85,8 +85,19 @@ def one_of(name: str, value: object, choices: tuple[str, ...]) -> str:
     return value
 
 
+def norm_order(norm: str) -> float:
+    """q of the norm "l<q>": 1 for "l1", inf for "linf"."""
+    try:
+        q = float(norm.removeprefix("l"))
+    except ValueError:
+        q = math.nan
+    if not (norm.startswith("l") and q >= 1):
+        raise ValueError(f"norm must be 'l1', 'l2', 'linf' or 'l' and a number >= 1; got {norm!r}")
+    return q
+
+
 def row_norms(rows: Array, norm: str) -> Any:
-    """The l1, l2 or linf norm along the last axis; l2 for entries of size 1e-150 to 1e150, or 0."""
+    """The norm along the last axis; l2 for entries of size 1e-150 to 1e150, or 0."""
     if norm == "l2":
         if rows.ndim == 1 and rows.size <= 64:
             return math.hypot(*rows.tolist())  # twice as fast as numpy
@@ -95,7 +106,12 @@ def row_norms(rows: Array, norm: str) -> Any:
     if norm == "linf":
         return np.maximum.reduce(sizes, axis=-1)
     with np.errstate(over="ignore"):
-        return sizes.sum(axis=-1)
+        if norm == "l1":
+            return sizes.sum(axis=-1)
+        q = norm_order(norm)
+        top = np.maximum.reduce(sizes, axis=-1, keepdims=True)
+        scale = np.where((top > 0) & (top < math.inf), top, 1.0)  # else small entries vanish
+        return scale[..., 0] * ((sizes / scale) ** q).sum(axis=-1) ** (1 / q)
 
 
 def norms_in_bounds(rows: Array, bound: float, norm: str) -> Any:

@@ -224,10 +224,6 @@ class FeatureMap:
         rows: Array = z * table[:, None, None, :]
         return rows.reshape(len(table), len(z), self.dim)
 
-    def rows_of(self, columns: Array) -> Array:  # (context_names,) -> (n_actions, dim)
-        """Rows for a context that is given as its columns, such as an average of contexts."""
-        return np.asarray(self._z * columns).reshape(len(self.actions), self.dim)
-
     def _available(self, actions: Iterable[str] | None) -> Array:
         if actions is None:
             return self._z

@@ -5,11 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import discreet.bandits
 import discreet.online
 import discreet.optimization
 import discreet.regression  # noqa: F401
-from discreet.bandits import LocalServer
-from discreet.bandits.local import bandit_guarantee
 from discreet.privacy import Guarantee
 from discreet.state import load_state
 from discreet.state.fitted import MODELS, is_missing
@@ -54,9 +53,6 @@ def read_saved(path: str | os.PathLike[str], **given: Any) -> Saved:
 
 def promise_of(item: Any) -> Guarantee:
     """What a learner, a running sum or a fitted estimator promises; of a server, its devices."""
-    if isinstance(item, LocalServer):
-        batches, crowd = item.batches, item.crowd
-        return bandit_guarantee(item.policy, sent=item.taken > 0, batches=batches, crowd=crowd)
     found = getattr(item, "guarantee", None) or getattr(item, "guarantee_", None)
     if not isinstance(found, Guarantee):
         raise ValueError(f"a {type(item).__name__} gives no promise by itself")

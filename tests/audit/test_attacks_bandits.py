@@ -9,13 +9,17 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS, audit
-from discreet.audit.attack import noise_of
 from discreet.audit.attacks.bandits import E1, canary_term, joint_bandit
 from discreet.audit.attacks.sums import ATTAINABLE, WHEN, T
+from discreet.audit.rows import noise_of
 from discreet.audit.views import whitening
+from discreet.bandits import People
 from discreet.bandits.baselines import ContinualLinUCB
-from discreet.bandits.window import SENSITIVITY
-from discreet.privacy import Budget, PrefixSum, Tree, gaussian_epsilon
+from discreet.bandits.window import sensitivity
+from discreet.privacy import Budget, PrefixSum, Tree
+from discreet.privacy.gaussian import gaussian_epsilon
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
 
 SURE = 0.9999
 
@@ -23,7 +27,7 @@ SURE = 0.9999
 def ceiling(sums: PrefixSum, move, size: float) -> float:
     """mu of the best linear attack on all sums so far, as a share of what was promised."""
     plan = sums._calibration
-    assert not plan.pure
+    assert plan.accounting == "gaussian"
     mechanism = plan.design if isinstance(plan.design, Tree) else plan.mechanism
     reach = math.sqrt(float(np.cumsum(move) @ whitening(mechanism, move))) * size
     return reach / plan.unit / sums.budget.mu

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from discreet.audit import ATTACKS, audit
-from discreet.audit.attack import noise_of
 from discreet.audit.attacks.regression import FITS, Fit
+from discreet.audit.rows import noise_of
 from discreet.audit.transcript import compare
 from discreet.audit.views import Likelihood
-from discreet.privacy import gaussian_epsilon
-from discreet.privacy.mechanisms import gaussian
+from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.mechanisms import Mechanisms
 
 SURE = 0.9999
 # Rounding breaks a tie between two directions, one way or the other: BLAS differs by processor.
@@ -34,7 +34,7 @@ def test_near__is_what_the_pair_reaches(name):
 def test_compared__mu_of_known_releases_is_their_moves_over_their_noise():
     def run(neighbour, noise):
         for mu, move in ((0.3, 1.0), (0.4, 0.5)):
-            gaussian([0.0, neighbour * move], sensitivity=1.0, mu=mu, noise=noise)
+            Mechanisms(noise).gaussian([0.0, neighbour * move], sensitivity=1.0, mu=mu)
 
     found = compare(run, 1, noise_of(0, 0))
     assert found.mu == pytest.approx(math.hypot(0.3, 0.4 * 0.5))

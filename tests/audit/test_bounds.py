@@ -6,20 +6,21 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.audit import ATTACKS, AuditReport, audit_scores
-from discreet.audit.bounds import EXACT, GDP, GUESSES
+from discreet.audit import ATTACKS, audit_scores
+from discreet.audit.bounds import EXACT, GDP, GUESSES, AuditReport
 from discreet.audit.counted import (
     Concentrated,
     Curve,
     _hits_needed,
     clopper_pearson,
+    coins,
+    guessed,
     refuted_below,
     split_bounds,
 )
-from discreet.audit.guesses import coins, guessed
 from discreet.audit.run import Audited
-from discreet.privacy import gaussian_epsilon, gaussian_mu
-from discreet.privacy.gaussian import zcdp_epsilon
+from discreet.privacy import gaussian_mu
+from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 
 
 @pytest.mark.parametrize("confidence", [0.9, 0.999])

@@ -5,8 +5,7 @@ import pytest
 
 from discreet.audit import ATTACKS, audit
 from discreet.audit.attacks import attacks_on
-from discreet.bandits import LinearBandit, LocalServer
-from discreet.bandits.local import bandit_guarantee
+from discreet.bandits import LinearBandit, LocalServer, Model, People
 from discreet.domains import Simplex
 from discreet.online import FTPL, FTRL, Doubling
 from discreet.privacy import Budget, PrefixSum, SeededNoise
@@ -28,11 +27,17 @@ def names(learner):
                 "linear bandit identity, own context",
             },
         ),
-        (LinearBandit(2, contributions=7), {"linear bandit, three rounds of one user"}),
-        (LinearBandit(2, 100, link="logistic"), {"linear bandit logistic, own context"}),
-        (LinearBandit(2, estimator="sgd"), {"linear bandit sgd"}),
+        (LinearBandit(2, people=People(rounds=7)), {"linear bandit, three rounds of one user"}),
+        (
+            LinearBandit(2, 100, model=Model(link="logistic")),
+            {"linear bandit logistic, own context"},
+        ),
+        (LinearBandit(2, policy="descent"), {"linear bandit sgd"}),
         (LinearBandit(2, trust="local"), {"linear bandit local"}),
-        (LinearBandit(2, unit="person"), {"linear bandit, first visit in another window"}),
+        (
+            LinearBandit(2, people=People(visits="first")),
+            {"linear bandit, first visit in another window"},
+        ),
         (LinearBandit(2, epsilon=np.inf), set()),
         (FTPL(Simplex(2), 1000, 1.0, 1e-6), {"ftpl"}),
         (Doubling(lambda T: FTRL(Simplex(2), T, 1.0, 1e-6), first=1000), {"doubling"}),
@@ -71,7 +76,7 @@ def test_attacks_on__a_fit_to_few_rows_by_the_steps_that_it_made():
 
 def test_attacks_on__a_server_by_what_its_devices_promise():
     server = LocalServer(2, epsilon=2.0)
-    promise = bandit_guarantee(server.policy, sent=False)
+    promise = server.guarantee
     found = {attack.name for attack in attacks_on(server, promise)}
     assert found == {"linear bandit local", "device, hostile policy"}
 

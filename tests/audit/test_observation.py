@@ -3,12 +3,12 @@
 import pytest
 
 from discreet.privacy import SeededNoise
-from discreet.privacy.mechanisms import laplace
+from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.observation import observed, values
 
 
 def count():
-    return laplace(10.0, sensitivity=1.0, epsilon=1.0, noise=SeededNoise(0)).value
+    return Mechanisms(SeededNoise(0)).laplace(10.0, sensitivity=1.0, epsilon=1.0).value
 
 
 def test_observed__is_the_published_value_and_its_cost():

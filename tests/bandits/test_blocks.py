@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, Model
 from discreet.features import Category, FeatureMap, Number
 from discreet.privacy import SeededNoise
 
@@ -58,7 +58,7 @@ def test_feature_map__block_of_names_the_action_of_each_weight():
 
 
 def test_blocks__cost_nothing_and_change_nothing_of_what_is_released():
-    plain, apart = (played(40, blocks=labels)[0] for labels in (None, PHI.block_of))
+    plain, apart = (played(40, model=Model(blocks=labels))[0] for labels in (None, PHI.block_of))
     assert plain.guarantee.releases == apart.guarantee.releases
     assert np.array_equal(plain._window.total._value, apart._window.total._value)
 
@@ -66,7 +66,7 @@ def test_blocks__cost_nothing_and_change_nothing_of_what_is_released():
 def test_blocks__without_noise_the_first_release_teaches_the_same():
     thetas = []
     for labels in (None, PHI.block_of):
-        bandit, _ = played(8, math.inf, blocks=labels)
+        bandit, _ = played(8, math.inf, model=Model(blocks=labels))
         bandit.turn()  # 8 decisions are the first window
         thetas.append(bandit.theta)
     assert np.allclose(*thetas, atol=1e-12)
@@ -74,7 +74,7 @@ def test_blocks__without_noise_the_first_release_teaches_the_same():
 
 
 def test_blocks__products_across_them_are_0_in_the_belief():
-    bandit, _ = played(3000, blocks=PHI.block_of)
+    bandit, _ = played(3000, model=Model(blocks=PHI.block_of))
     label = np.array(PHI.block_of)
     across = label[:, None] != label
     M = bandit._window.transform.whitening[: PHI.dim, : PHI.dim]
@@ -84,7 +84,7 @@ def test_blocks__products_across_them_are_0_in_the_belief():
 
 @pytest.mark.parametrize("labels", [[-1] * 12, [3] * 12, [0] * 6 + [-1] * 6])
 def test_blocks__change_nothing_where_any_feature_may_stand_beside_any(labels):
-    plain, same = (played(300, blocks=each)[0] for each in (None, labels))
+    plain, same = (played(300, model=Model(blocks=each))[0] for each in (None, labels))
     assert np.array_equal(plain.theta, same.theta)
 
 
@@ -94,18 +94,18 @@ def test_blocks__a_row_across_blocks_is_as_private_as_any():
     rows = rng.standard_normal((20, 1, PHI.dim))
     values = []
     for labels in (None, PHI.block_of):
-        bandit = LinearBandit(PHI.dim, seed=0, noise=SeededNoise(0), blocks=labels)
+        bandit = LinearBandit(PHI.dim, seed=0, noise=SeededNoise(0), model=Model(blocks=labels))
         bandit.learn_many(bandit.decide_many(rows), np.linspace(-1, 1, 20))
         values.append(bandit._window.total._value)
     assert np.array_equal(*values)
 
 
 def test_blocks__are_resumed(tmp_path):
-    bandit, _ = played(300, blocks=PHI.block_of)
-    stopped, _ = played(300, blocks=PHI.block_of)
+    bandit, _ = played(300, model=Model(blocks=PHI.block_of))
+    stopped, _ = played(300, model=Model(blocks=PHI.block_of))
     stopped.save(tmp_path / "state.npz")
     resumed = LinearBandit.load(tmp_path / "state.npz")
-    assert resumed.blocks == PHI.block_of
+    assert resumed.model.blocks == PHI.block_of
     for each in (bandit, resumed):
         while each.rounds < 400:
             each.decide(PHI({"x": 0.1, "y": 0.2}))
@@ -113,15 +113,15 @@ def test_blocks__are_resumed(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "blocks", "words"),
     [
-        ({"blocks": [0, 1]}, "a label for each of the 12 features"),
-        ({"blocks": [-2] * 12}, "blocks"),
-        ({"blocks": [0.5] * 12}, "blocks"),
-        ({"blocks": PHI.block_of, "estimator": "sgd"}, "information-weighted"),
-        ({"blocks": PHI.block_of, "trust": "local"}, "joint"),
+        ({}, [0, 1], "a label for each of the 12 features"),
+        ({}, [-2] * 12, "blocks"),
+        ({}, [0.5] * 12, "blocks"),
+        ({"policy": "descent"}, PHI.block_of, "descent.*blocks"),
+        ({"trust": "local"}, PHI.block_of, "local.*blocks"),
     ],
 )
-def test_blocks__refuses_what_it_cannot_use(arguments, words):
+def test_blocks__refuses_what_it_cannot_use(arguments, blocks, words):
     with pytest.raises(ValueError, match=words):
-        LinearBandit(PHI.dim, **arguments)
+        LinearBandit(PHI.dim, model=Model(blocks=blocks), **arguments)

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from discreet import arrays
-from discreet.bandits import Decision, LinearBandit, edge, estimators, learner
+from discreet.bandits import Decision, LinearBandit, People, edge, estimators, learner
 from discreet.bandits.learner import FOREVER
-from discreet.bandits.window import SENSITIVITY
+from discreet.bandits.window import sensitivity
 from discreet.privacy import SeededNoise
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
 
 D = 3
 THETA = np.array([0.6, -0.5, 0.3])
@@ -267,20 +269,6 @@ def test_learn_many__a_decision_twice_in_one_call_counts_its_first_good_reward()
     assert np.allclose(total(one), total(other))
 
 
-def test_learn__clips_only_when_asked():
-    X = contexts(6)
-    one, other = make(clip=True), make(clip=True)
-    a, b = one.decide_many(X), other.decide_many(X)
-    for i, (given, meant) in enumerate([(9.0, 1.0), (-math.inf, -1.0), (0.3, 0.3)]):
-        one.learn(a[i], given)
-        other.learn(b[i], meant)
-    with pytest.raises(ValueError, match="reward"):
-        one.learn(a[3], math.nan)
-    assert one.learn_many([a[3], a[4], a[5]], [7.0, math.nan, -7.0]) == 1
-    other.learn_many([b[3], b[5]], [1.0, -1.0])
-    assert np.allclose(total(one), total(other))
-
-
 def test_learn__refuses_decisions_of_others_and_of_the_future():
     one, other = make(), make()
     mine, foreign = one.decide_many(contexts(5)), other.decide_many(contexts(5))
@@ -312,23 +300,23 @@ def test_learn__refuses_decisions_of_others_and_of_the_future():
 
 @pytest.mark.parametrize("many", [False, True])
 @pytest.mark.parametrize(
-    ("estimator", "length"),
+    ("policy", "length"),
     [
-        ("information-weighted", 100.0),
-        ("information-weighted", 1.7e308),
-        ("sgd", 100.0),
+        ("ucb", 100.0),
+        ("ucb", 1.7e308),
+        ("descent", 100.0),
     ],
 )
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_learn__a_record_with_features_beyond_the_bound_counts_no_more_than_any_row(
-    estimator, length, many
+    policy, length, many
 ):
-    bandit = make(estimator=estimator, policy="greedy")
+    bandit = make(policy=policy)
     fine = bandit.decide(contexts(1)[0])
 
     def summed():
         inside = bandit._window
-        return inside.theta.copy() if estimator == "sgd" else inside.total._value.copy()
+        return inside.theta.copy() if policy == "descent" else inside.total._value.copy()
 
     before = summed()
     broken = {**fine.to_dict(), "features": [length, 0.0, 0.0]}
@@ -338,7 +326,7 @@ def test_learn__a_record_with_features_beyond_the_bound_counts_no_more_than_any_
     except ValueError:
         return  # refused is fine too
     # A row that comes or goes may move a window by the sensitivity over sqrt(2).
-    most = 2 * bandit._window.step if estimator == "sgd" else SENSITIVITY / math.sqrt(2)
+    most = 2 * bandit._window.step if policy == "descent" else SENSITIVITY / math.sqrt(2)
     assert np.linalg.norm(summed() - before) <= most * (1 + 1e-9)
 
 
@@ -491,7 +479,7 @@ def test_state__an_old_one_or_one_of_another_is_refused():
     play(other, contexts(90))
     with pytest.raises(ValueError, match="another LinearBandit"):
         bandit.load_state_dict(other.state_dict())
-    for change in ({"epsilon": 2.0}, {"policy": "greedy"}, {"horizon": 99}, {"clip": True}):
+    for change in ({"epsilon": 2.0}, {"policy": "greedy"}, {"horizon": 99}, {"norm_bound": 2.0}):
         with pytest.raises(ValueError, match=f"other arguments.*{next(iter(change))}"):
             make(**change).load_state_dict(now)
     with pytest.raises(ValueError, match="format"):
@@ -593,7 +581,7 @@ def test_turn__that_fails_after_closing_does_not_release_the_same_noise_twice(wh
 
 
 def test_guarantee__names_states_that_are_resumed_twice_or_stolen():
-    for more in ({}, {"estimator": "sgd", "policy": "greedy"}):
+    for more in ({}, {"policy": "descent"}):
         text = " ".join(make(**more).guarantee.unprotected)
         assert "resumed twice" in text
         assert "stolen state" in text

@@ -15,13 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from discreet.bandits import Decision, LinearBandit
+from discreet.bandits import Decision, LinearBandit, Model, People
 from discreet.bandits.descent import Descent
 from discreet.bandits.policies import POLICIES, Stage
-from discreet.bandits.window import SENSITIVITY
-from discreet.environments import generators, linear_world
+from discreet.bandits.window import sensitivity
 from discreet.environments import play as play_world
+from discreet.environments.linear import linear_world
 from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
 
 D, THETA = 4, np.array([0.5, -0.4, 0.3, 0.1])
 
@@ -82,7 +84,7 @@ def test_decision__probabilities_are_true(policy, link):
     # The learner's own coins, 4,000 times the same offer under one policy: every frequency within
     # 6 deviations of its probability.
     limits = {} if link == "identity" else {"reward_range": (0.0, 1.0)}
-    bandit = make(policy=policy, link=link, **limits)
+    bandit = make(policy=policy, model=Model(link=link), **limits)
     play(bandit, contexts(400), reward=lambda rows, s: (rewards(rows, s) > 0) * 1.0)
     while bandit.rounds_until_release < 4000:
         bandit.decide_many(np.zeros((bandit.rounds_until_release, 1, D)))
@@ -136,12 +138,12 @@ def test_bandit__in_one_dimension_it_learns_the_sign():
 # -- units -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("policy", ["squarecb", "descent"])
 @pytest.mark.parametrize("bound", [3.0, 0.25])
-def test_bandit__a_norm_bound_only_changes_units(bound, estimator):
+def test_bandit__a_norm_bound_only_changes_units(bound, policy):
     X = contexts(600)
-    one = make(estimator=estimator, policy="squarecb")
-    other = make(estimator=estimator, policy="squarecb", norm_bound=bound)
+    one = make(policy=policy)
+    other = make(policy=policy, norm_bound=bound)
     assert play(one, X) == play(other, bound * X)
     assert np.allclose(one.theta, bound * other.theta)
     assert np.abs(one.theta).max() > 0.01
@@ -186,15 +188,14 @@ def test_bandit__theta_and_intercept_predict_in_the_users_units(low, high):
 # -- privacy ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("policy", ["squarecb", "descent"])
 @pytest.mark.parametrize("contributions", [1, 3])
 @pytest.mark.parametrize("secure", [False, True])
-def test_guarantee__is_the_budget_and_agrees_with_dp_accounting(estimator, contributions, secure):
+def test_guarantee__is_the_budget_and_agrees_with_dp_accounting(policy, contributions, secure):
     bandit = make(
         epsilon=1.0,
-        estimator=estimator,
-        policy="squarecb",
-        contributions=contributions,
+        policy=policy,
+        people=People(rounds=contributions),
         noise=SecureNoise() if secure else SeededNoise(0),
     )
     assert "nothing" in bandit.guarantee.statement()
@@ -225,7 +226,7 @@ def test_guarantee__is_the_budget_and_agrees_with_dp_accounting(estimator, contr
 def test_guarantee__contributions_multiply_the_noise():
     scales = []
     for k in (1, 3):
-        bandit = make(contributions=k)
+        bandit = make(people=People(rounds=k))
         bandit.decide(contexts(1)[0])
         (release,) = bandit.guarantee.releases
         scales.append(release.scale)
@@ -256,7 +257,7 @@ def test_bandit__every_window_has_fresh_noise_of_the_stated_scale(assert_distrib
 @pytest.mark.parametrize("link", ["identity", "logistic"])
 def test_bandit__without_privacy_runs_learns_and_says_so(policy, link):
     unit = {} if link == "identity" else {"reward_range": (0.0, 1.0)}
-    bandit = make(epsilon=math.inf, policy=policy, link=link, **unit)
+    bandit = make(epsilon=math.inf, policy=policy, model=Model(link=link), **unit)
     X = contexts(3000)
 
     def reward(rows, seed):
@@ -295,14 +296,16 @@ def test_bandit__coins_and_noise_are_two_streams():
 def test_bandit__bad_arguments_are_refused():
     for change in (
         {"dim": 0}, {"dim": 2.5}, {"horizon": 0}, {"epsilon": 0.0}, {"epsilon": math.nan},
-        {"delta": 1.0}, {"delta": 0.0}, {"trust": "central"}, {"link": "cauchit"},
-        {"policy": "magic"}, {"estimator": "magic"}, {"norm_bound": 0.0},
+        {"delta": 1.0}, {"delta": 0.0}, {"trust": "central"},
+        {"policy": "magic"}, {"norm_bound": 0.0},
         {"norm_bound": math.inf}, {"reward_range": (1.0, 1.0)}, {"reward_range": (0.0, math.inf)},
-        {"contributions": 0}, {"noise": 3}, {"estimator": "sgd", "policy": "ucb"},
-        {"estimator": "sgd", "policy": "greedy", "link": "logistic"},
+        {"noise": 3}, {"model": Model(blocks=[0, 1])},
+        {"policy": "descent", "model": Model(link="logistic")},
     ):  # fmt: skip
-        with pytest.raises(ValueError, match=r"must|delta|knows"):
+        with pytest.raises(ValueError, match=r"must|delta|takes no"):
             make(**change)
+    with pytest.raises(ValueError, match="link"):
+        Model(link="cauchit")
 
 
 # -- other processes -------------------------------------------------------------------------------
@@ -310,7 +313,7 @@ def test_bandit__bad_arguments_are_refused():
 HEAD = """
 import json, os, signal, sys
 import numpy as np
-from discreet.bandits import Decision, LinearBandit
+from discreet.bandits import Decision, LinearBandit, People
 X = np.load("X.npy")
 """
 
@@ -455,7 +458,7 @@ def test_regret__rows_that_were_expected_and_never_came_teach_nothing(seed):
     # Regret was 337, 810 and 603 when such rows, in directions that are short, counted as seen.
     world = linear_world("decay", 5, seed=seed)
     bandit = LinearBandit(5, 50_000, seed=seed, noise=SeededNoise(seed))
-    assert play_world(bandit, world, 10_000, *generators(seed)).regret.sum() < 300
+    assert play_world(bandit, world, 10_000, seed=seed).regret.sum() < 300
 
 
 def test_regret__less_privacy_means_less_regret():
@@ -475,7 +478,9 @@ def test_regret__less_privacy_means_less_regret():
 
 def test_regret__logistic_rewards_are_learnt():
     world, rng = linear_world("half", 5, seed=0), np.random.default_rng(0)
-    bandit = make(dim=5, epsilon=2.0, link="logistic", reward_range=(0.0, 1.0), horizon=8000)
+    bandit = make(
+        dim=5, epsilon=2.0, model=Model(link="logistic"), reward_range=(0.0, 1.0), horizon=8000
+    )
     lost, uniform = [], []
     while bandit.rounds < 8000:
         people = world.people(min(bandit.rounds_until_release, 8000 - bandit.rounds), rng)
@@ -656,7 +661,7 @@ def test_sgd__releases_the_average_with_the_claimed_noise():
 
 def test_sgd__thousands_of_features_run_fast_learn_and_need_little_memory(tmp_path):
     dim, T = 2000, 3000
-    bandit = LinearBandit(dim, T, 3.0, policy="squarecb", seed=0, noise=SeededNoise(0))
+    bandit = LinearBandit(dim, T, 3.0, seed=0, noise=SeededNoise(0))
     assert isinstance(bandit._estimator, Descent)
     theta = np.zeros(dim)
     theta[:5] = [0.7, -0.5, 0.3, 0.3, 0.2]
@@ -679,7 +684,6 @@ def test_sgd__thousands_of_features_run_fast_learn_and_need_little_memory(tmp_pa
 
 
 def test_sgd__is_chosen_for_many_features_only():
-    assert isinstance(make(dim=401, policy="greedy")._estimator, Descent)
-    assert not isinstance(make(dim=400, policy="greedy")._estimator, Descent)
-    with pytest.raises(ValueError, match="squarecb"):
-        make(dim=401, policy="ucb")
+    assert isinstance(make(dim=401)._estimator, Descent)
+    assert not isinstance(make(dim=400)._estimator, Descent)
+    assert not isinstance(make(dim=401, policy="greedy")._estimator, Descent)

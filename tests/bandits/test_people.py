@@ -1,4 +1,4 @@
-"""unit="person": what a person's many visits can change, and what that costs."""
+"""People(visits=): what a person's many visits can change, and what that costs."""
 
 import math
 
@@ -6,22 +6,24 @@ import dp_accounting
 import numpy as np
 import pytest
 
-from discreet.audit.attack import Claim
 from discreet.audit.attacks import people as attacks
 from discreet.audit.attacks.bandits import joint_bandit
-from discreet.bandits import LinearBandit, estimators
+from discreet.audit.rows import Claim
+from discreet.bandits import LinearBandit, People, estimators
 from discreet.bandits.visitors import Visitors
-from discreet.bandits.window import SHARED_SENSITIVITY, Transform, totals
+from discreet.bandits.window import Transform, sensitivity, totals
 from discreet.privacy import SecureNoise, SeededNoise
 from discreet.privacy.gaussian import gaussian_mu
 from discreet.privacy.mechanisms import symmetric_to_vector
+
+SHARED_SENSITIVITY = sensitivity(None, People(visits="all"))
 
 DIM = 3
 
 
 def make(visits="all", horizon=2000, **more):
-    common = {"epsilon": 3.0, "seed": 1, "noise": SeededNoise(2), "unit": "person"}
-    return LinearBandit(DIM, horizon, **{**common, "visits": visits, **more})
+    common = {"epsilon": 3.0, "seed": 1, "noise": SeededNoise(2)}
+    return LinearBandit(DIM, horizon, **{**common, "people": People(visits=visits), **more})
 
 
 def contexts(n, seed=0):
@@ -47,9 +49,9 @@ def play(bandit, n, people=7, seed=0):
 # -- whose reward counts ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
-def test_all__one_reward_of_a_person_counts_in_each_window(estimator):
-    bandit = make(estimator=estimator, policy="greedy")
+@pytest.mark.parametrize("policy", ["greedy", "descent"])
+def test_all__one_reward_of_a_person_counts_in_each_window(policy):
+    bandit = make(policy=policy)
     for _ in range(3):
         first, second = bandit.decide_many(contexts(2))
         other = bandit.decide(contexts(1)[0])
@@ -73,7 +75,6 @@ def test_all__a_late_reward_counts_in_the_window_in_which_it_arrives():
 
 def test_first__one_reward_of_a_person_counts_for_ever():
     bandit = make("first")
-    assert make(None).visits == "first"
     first, second = bandit.decide_many(contexts(2))
     assert bandit.learn(first, 0.5, person="ada") is True
     bandit.decide_many(contexts(bandit.rounds_until_release))
@@ -153,28 +154,32 @@ def test_person__must_be_named_where_people_are_protected_and_nowhere_else():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"unit": "person", "contributions": 2}, "leave out contributions"),
-        ({"unit": "person", "trust": "local"}, "contributions=k"),
-        ({"unit": "round", "visits": "all"}, "belongs to unit='person'"),
-        ({"unit": "user"}, "unit"),
-        ({"unit": "person", "visits": "last"}, "visits"),
+        ({"visits": "first", "rounds": 2}, "say one of them"),
+        ({}, "say one of them"),
+        ({"visits": "last"}, "visits"),
+        ({"rounds": 0}, "rounds"),
     ],
 )
 def test_arguments__that_do_not_go_together_are_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
-        LinearBandit(DIM, noise=SeededNoise(0), **arguments)
+        People(**arguments)
+
+
+def test_arguments__devices_protect_reports_not_people():
+    with pytest.raises(ValueError, match=r"People\(rounds=k\)"):
+        make(trust="local")
 
 
 # -- what it costs ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("secure", [False, True])
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("policy", ["greedy", "descent"])
 @pytest.mark.parametrize("horizon", [None, 1500])
-def test_guarantee__all_windows_together_spend_the_budget(horizon, estimator, secure):
+def test_guarantee__all_windows_together_spend_the_budget(horizon, policy, secure):
     """Against dp-accounting; over the whole horizon nothing is left, without one always some."""
     noise = SecureNoise() if secure else SeededNoise(0)
-    bandit = make(horizon=horizon, estimator=estimator, policy="greedy", noise=noise)
+    bandit = make(horizon=horizon, policy=policy, noise=noise)
     play(bandit, 1500)
     bandit.decide_many(contexts(bandit.rounds_until_release if horizon is None else 1))
     promise = bandit.guarantee
@@ -234,7 +239,7 @@ def test_discard__a_dropped_window_stays_booked_where_windows_share_the_budget()
 @pytest.mark.parametrize(("start", "rate"), [(0, 0.05), (1500, 1.0)])
 def test_budget__lasts_to_the_horizon_when_rewards_come_late_or_seldom(start, rate):
     """Windows that are shorter than was planned must find something left: else no turn succeeds."""
-    bandit = LinearBandit(4, 20_000, 2.0, unit="person", visits="all", seed=1, noise=SeededNoise(1))
+    bandit = LinearBandit(4, 20_000, 2.0, seed=1, noise=SeededNoise(1), people=People(visits="all"))
     rng = np.random.default_rng(1)
     while bandit.rounds < 20_000:
         size = min(bandit.rounds_until_release, 2000, 20_000 - bandit.rounds)
@@ -300,7 +305,7 @@ def separation(story, epsilon=4.0):
     """
     claim = Claim(epsilon, 1e-6, "gaussian")
     learner = joint_bandit(
-        claim, SeededNoise(2), horizon=attacks.HORIZON, unit="person", visits="all"
+        claim, SeededNoise(2), horizon=attacks.HORIZON, people=People(visits="all")
     )
     square, window = 0.0, 0
     while learner.learning:
@@ -317,7 +322,7 @@ def separation(story, epsilon=4.0):
 )
 def test_audit__a_person_in_many_windows_spends_what_was_booked(story, near, monkeypatch):
     assert separation(story) == pytest.approx(near, abs=0.005)
-    monkeypatch.setattr(estimators, "SHARED_SENSITIVITY", SHARED_SENSITIVITY / 2)
+    monkeypatch.setattr(estimators, "sensitivity", lambda *of: sensitivity(*of) / 2)
     assert separation(story) > 1.4, "half the noise is noticed"
 
 
@@ -332,9 +337,9 @@ def test_audit__a_share_that_is_not_divided_is_noticed(monkeypatch):
 
 def test_visitors__no_id_is_in_a_state_and_hashes_go_with_the_window():
     bandit = make()
-    bandit.learn(bandit.decide(contexts(1)[0]), 0.5, person="ada@example.org")
+    bandit.learn(bandit.decide(contexts(1)[0]), 0.5, person="mary@example.org")
     state = bandit.state_dict()["state"]["visitors"]["of"]
-    assert "ada" not in str(state)
+    assert "mary" not in str(state)
     assert len(state["_seen"]["of"]) == 16
     bandit.decide_many(contexts(bandit.rounds_until_release))
     bandit.turn()
@@ -364,7 +369,7 @@ def test_visitors__are_resumed(tmp_path, visits):
         make(visits).load_state_dict(state)
     resumed = LinearBandit.load(tmp_path / "state")
     assert resumed.learn(second, 0.5, person="ada") is False
-    assert resumed.visits == visits
+    assert resumed.people.visits == visits
 
 
 def test_steps__a_service_admits_folds_and_turns():

@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from discreet.bandits import LinearBandit
-from discreet.environments import generators, linear_world, play
+from discreet.bandits import LinearBandit, Model
+from discreet.environments import play
+from discreet.environments.linear import linear_world
 from discreet.features import Category, FeatureMap, Number
 from discreet.privacy import SeededNoise
 
@@ -20,7 +21,7 @@ def learnt(world, seed, rounds, epsilon=1.0, **more):
         noise=SeededNoise(seed),
         **more,
     )
-    play(bandit, world, rounds, *generators(seed))
+    play(bandit, world, rounds, seed=seed)
     return bandit
 
 
@@ -88,7 +89,9 @@ def test_predict__units_are_the_users():
 
 @pytest.mark.parametrize("link", ["logistic", "probit", "poisson"])
 def test_predict__goes_through_the_link(link):
-    bandit = LinearBandit(2, link=link, reward_range=(0, 1), seed=0, noise=SeededNoise(0))
+    bandit = LinearBandit(
+        2, reward_range=(0, 1), seed=0, noise=SeededNoise(0), model=Model(link=link)
+    )
     bandit.decide(np.eye(2))
     made = bandit.predict(np.zeros((1, 2)))
     assert made.mean == pytest.approx([1.0 if link == "poisson" else 0.5])
@@ -118,7 +121,7 @@ def test_summary__names_effects_and_stars():
         bandit.summary(FeatureMap({"age": Number(0, 1)}, ["a", "b"]))
 
 
-@pytest.mark.parametrize("more", [{"trust": "local"}, {"estimator": "sgd", "policy": "greedy"}])
+@pytest.mark.parametrize("more", [{"trust": "local"}, {"policy": "descent"}])
 def test_predict__needs_a_posterior(more):
     bandit = LinearBandit(2, noise=SeededNoise(0), **more)
     with pytest.raises(ValueError, match="intervals need"):

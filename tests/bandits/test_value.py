@@ -5,17 +5,19 @@ import math
 import numpy as np
 import pytest
 
-from discreet.bandits import Holdout, LinearBandit
+from discreet.bandits import Holdout, LinearBandit, People
 from discreet.bandits.value import EVENTS, RECENT, Interval, Totals, values
 from discreet.bandits.window import (
     HELD,
-    HELD_SENSITIVITY,
-    HELD_SHARED_SENSITIVITY,
-    SENSITIVITY,
     VALUE,
+    sensitivity,
 )
-from discreet.environments import linear_world
+from discreet.environments.linear import linear_world
 from discreet.privacy import SeededNoise
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
+HELD_SENSITIVITY = sensitivity(Holdout(0.1), People(rounds=1))
+HELD_SHARED_SENSITIVITY = sensitivity(Holdout(0.1), People(visits="all"))
 
 DIM = 3
 
@@ -80,8 +82,8 @@ def test_holdout__is_resumed(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"holdout": Holdout(0.1), "estimator": "sgd", "policy": "greedy"}, "information-weighted"),
-        ({"holdout": Holdout(0.1), "trust": "local"}, "information-weighted"),
+        ({"holdout": Holdout(0.1), "policy": "descent"}, "takes no holdout"),
+        ({"holdout": Holdout(0.1), "trust": "local"}, "takes no holdout"),
     ],
 )
 def test_holdout__is_refused_where_nothing_would_be_released_of_it(arguments, words):
@@ -144,7 +146,7 @@ def test_release__the_belief_is_that_of_a_learner_without_holdout():
 @pytest.mark.parametrize("visits", [None, "all"])
 def test_sensitivity__a_held_out_row_replaced_gone_or_new(held, visits):
     """Of what one row adds to a window's sum, whichever of the two is held out."""
-    person = {} if visits is None else {"unit": "person", "visits": visits, "horizon": 500}
+    person = {} if visits is None else {"people": People(visits=visits), "horizon": 500}
     terms = []
     for which, reward in zip(held, (1.0, -1.0), strict=True):
         bandit = make(epsilon=math.inf, reward_range=(-1.0, 1.0), **person)

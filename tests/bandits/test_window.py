@@ -6,27 +6,29 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, Model, People
 from discreet.bandits.belief import Belief
 from discreet.bandits.learning import Sums, _radius, learned
 from discreet.bandits.window import (
     BALANCE,
     COUNT,
     LONGEST,
-    SENSITIVITY,
     TOTALS,
     VALUE,
     Transform,
     bounded,
+    sensitivity,
     totals,
     transform,
 )
-from discreet.environments import generators, linear_world, play
-from discreet.environments.synthetic import drifting_world
+from discreet.environments import play
+from discreet.environments.linear import drifting_world, linear_world
 from discreet.least_squares import Posterior
 from discreet.links import LINKS, link
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
 
 NOISES = [1e-4, 0.01, 0.1, 1.0]
 RANGES = [(-1.0, 1.0), (0.0, 1.0), (-1.0, 0.0), (0.5, 1.0), (-0.2, 1.0)]
@@ -364,7 +366,7 @@ def test_window__k_rows_of_one_person_move_the_windows_by_at_most_k_times(contri
         worst = max(worst, float(np.linalg.norm(moved)))
     assert worst <= contributions * SENSITIVITY
     assert worst > 0.5 * SENSITIVITY
-    bandit = LinearBandit(2, contributions=contributions, noise=SeededNoise(0))
+    bandit = LinearBandit(2, noise=SeededNoise(0), people=People(rounds=contributions))
     bandit.decide(np.eye(2))
     (release,) = bandit.guarantee.releases
     assert release.sensitivity == contributions * SENSITIVITY
@@ -501,7 +503,7 @@ def test_bandit__where_rewards_are_few_windows_are_long_enough_to_hold_some():
 
 @pytest.mark.parametrize(("half_life", "longest"), [(400, 200), ("auto", 2000)])
 def test_half_life__windows_stay_short_and_no_release_costs_more(half_life, longest):
-    bandit = seldom_bandit(None, half_life=half_life)
+    bandit = seldom_bandit(None, model=Model(half_life=half_life))
     sizes = []
     while bandit.rounds < 20_000:
         sizes.append(bandit.rounds_until_release)
@@ -540,8 +542,8 @@ def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else(
         ("sphere", linear_world("sphere", 5, seed=0)),
     ):
         for half_life in (None, "auto"):
-            bandit = LinearBandit(5, seed=0, noise=SeededNoise(0), half_life=half_life)
-            lost[name, half_life] = play(bandit, world, 12_000, *generators(0)).regret.sum()
+            bandit = LinearBandit(5, seed=0, noise=SeededNoise(0), model=Model(half_life=half_life))
+            lost[name, half_life] = play(bandit, world, 12_000, seed=0).regret.sum()
             sizes[name, half_life] = bandit._size()
     assert sizes["switch", "auto"] < sizes["sphere", "auto"] < sizes["sphere", None]
     assert sizes["switch", "auto"] == 4 * bandit._estimator.first
@@ -550,8 +552,8 @@ def test_half_life__auto_follows_a_theta_that_switches_and_forgets_nothing_else(
 
 
 def test_half_life__windows_that_share_the_budget_are_planned_as_short_as_they_will_be():
-    bandit = LinearBandit(5, 50_000, unit="person", visits="all", half_life="auto",
-                          seed=0, noise=SeededNoise(0))  # fmt: skip
+    known = {"model": Model(half_life="auto"), "people": People(visits="all")}
+    bandit = LinearBandit(5, 50_000, seed=0, noise=SeededNoise(0), **known)
     bandit.decide_many(np.zeros((20_000, 2, 5)))
     bandit._belief = replace(bandit._belief, moved=True)
     opened, rounds, left = bandit._belief.windows, bandit.rounds, 1.0
@@ -570,13 +572,13 @@ def test_half_life__windows_that_share_the_budget_are_planned_as_short_as_they_w
 @pytest.mark.parametrize("value", ["never", 1, math.nan, math.inf, -5])
 def test_half_life__bad_values_are_refused(value):
     with pytest.raises(ValueError, match="half_life must be"):
-        LinearBandit(5, half_life=value)
+        LinearBandit(5, model=Model(half_life=value))
 
 
-@pytest.mark.parametrize("more", [{"estimator": "sgd"}, {"trust": "local"}])
+@pytest.mark.parametrize("more", [{"policy": "descent"}, {"trust": "local"}])
 def test_half_life__is_refused_where_nothing_would_be_forgotten(more):
-    with pytest.raises(ValueError, match="half_life needs"):
-        LinearBandit(5, half_life=500, **more)
+    with pytest.raises(ValueError, match=r"takes no Model\(half_life=\)"):
+        LinearBandit(5, model=Model(half_life=500), **more)
 
 
 def test_learned__rows_whose_weights_are_tiny_are_rows():
@@ -797,7 +799,12 @@ def test_transform__with_an_intercept_any_finite_belief_makes_contributions_of_l
 def test_bandit__a_theta_that_others_drove_up_makes_nobodys_sum_overflow(name):
     """The demonstration: a huge theta, then one row on which the bare exp would overflow."""
     bandit = LinearBandit(
-        2, epsilon=50.0, link=name, reward_range=(0.0, 1.0), seed=0, noise=SeededNoise(0)
+        2,
+        epsilon=50.0,
+        reward_range=(0.0, 1.0),
+        seed=0,
+        noise=SeededNoise(0),
+        model=Model(link=name),
     )
     for _ in range(30):
         n = bandit.rounds_until_release
@@ -818,7 +825,12 @@ def test_radius__noise_alone_makes_no_long_theta(name):
     for seed in range(12):
         rng = np.random.default_rng(seed)
         bandit = LinearBandit(
-            6, epsilon=1.0, link=name, reward_range=(0.0, 1.0), seed=seed, noise=SeededNoise(seed)
+            6,
+            epsilon=1.0,
+            reward_range=(0.0, 1.0),
+            seed=seed,
+            noise=SeededNoise(seed),
+            model=Model(link=name),
         )
         while bandit.rounds < 20_000:
             X = np.zeros((bandit.rounds_until_release, 2, 6))

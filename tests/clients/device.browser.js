@@ -47,9 +47,10 @@ test("two tabs of one person send one report, from another origin, and nothing b
     const decision = await device.decide([[0.1234567, 0.7654321, 0.5], [0.2, 0.1, 0.3]]);
     return device.report(decision, 0.9182736);
   }, url)));
-  assert.deepEqual(statuses.sort(), ["counted", "spent"]);
+  // The other tab may send the same bytes again, or first: they count once.
+  assert.ok(["counted", "duplicate"].includes(statuses.sort()[0]));
+  assert.equal(statuses[1], "spent");
   const posts = seen.filter((request) => request.method() === "POST");
-  // The other tab may send the same bytes again, which counts once.
   assert.equal(new Set(posts.map((request) => request.postData())).size, 1);
   assert.deepEqual(Object.keys(JSON.parse(posts[0].postData())).sort(), ["id", "policy", "question", "values"]);
   for (const request of seen) {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from discreet.bandits import LocalServer, PublicPolicy
-from discreet.privacy import Crowd
+from discreet.privacy import Shuffled
 from discreet.service.demo import LOCAL_BANDIT, LOCAL_DEFINITION
 from tests.browser.running import run_node
 from tests.local.vectors import document
@@ -67,7 +67,7 @@ def test_client__computes_the_price_of_every_channel_as_the_server_does(tmp_path
     shuffled = [
         document(LocalServer(dim, epsilon, delta=delta, crowd=crowd).policy)
         for dim, epsilon, delta in [(1, 0.3, 1e-4), (2, 1.0, 1e-6), (3, 3.0, 1e-9), (8, 1.0, 1e-6)]
-        for crowd in (Crowd(), Crowd(1.0, 1.0), Crowd(local_epsilon=2.0))
+        for crowd in (Shuffled(), Shuffled(1.0, 1.0), Shuffled(local_epsilon=2.0))
     ]
     path = tmp_path / "policies.json"
     path.write_text(json.dumps({"local": policies, "shuffled": shuffled}))

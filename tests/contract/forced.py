@@ -21,20 +21,10 @@ import numpy as np
 
 from discreet.online.feedback import Batch, Batches
 from discreet.optimization.directions import VertexDirection
-from discreet.optimization.generalized import GeneralizedGaussianSum
 from discreet.optimization.sparse_windows import WindowArms
-from discreet.privacy import (
-    BallChannel,
-    BinaryChannel,
-    IntervalChannel,
-    PrefixSum,
-    mechanisms,
-    observation,
-)
-from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.lattice import LatticeSum
-from discreet.privacy.toeplitz import FilteredSum
-from discreet.privacy.tree import TreeSum
+from discreet.privacy import BallChannel, IntervalChannel, PrefixSum, observation
+from discreet.privacy.accumulator import NoisySum, RunningSum
+from discreet.privacy.mechanisms import Mechanisms
 
 
 @contextmanager
@@ -164,12 +154,7 @@ class Transcript:
 
 
 def _size(move: Any, norm: Any) -> float:
-    if norm == "l1":
-        return float(np.abs(move).sum())
-    if norm == "linf":
-        return float(np.abs(move).max())
-    q = 2.0 if norm == "l2" else float(norm)
-    return float(np.linalg.norm(move.ravel(), q))
+    return float(np.linalg.norm(move.ravel(), float(norm.removeprefix("l"))))
 
 
 def _square_budget(promise: Any) -> float:
@@ -193,10 +178,10 @@ def deaf() -> Iterator[Transcript]:
             stack.enter_context(replaced(owner, name, new))
 
         def additive(kept: Any) -> Any:
-            def release(value: Any, **about: Any) -> Any:
+            def release(self: Any, value: Any, **about: Any) -> Any:
                 if observation._inside.get():  # a part of the value of a later release
-                    return kept(value, **about)
-                out = kept(heard.stand_in(value), **about)
+                    return kept(self, value, **about)
+                out = kept(self, heard.stand_in(value), **about)
                 kind = "gaussian" if out.release.mechanism == "gaussian" else "pure"
                 heard.note(kind, value, out.release.scale, out.release.norm)
                 return out
@@ -204,16 +189,16 @@ def deaf() -> Iterator[Transcript]:
             return release
 
         def selecting(kept: Any) -> Any:
-            def release(scores: Any, **about: Any) -> Any:
-                out = kept(heard.stand_in(scores), **about)
+            def release(self: Any, scores: Any, **about: Any) -> Any:
+                out = kept(self, heard.stand_in(scores), **about)
                 heard.note("selection", scores, out.release.scale)
                 return out
 
             return release
 
-        change(mechanisms, "gaussian", additive)
-        change(mechanisms, "k_norm", additive)
-        change(mechanisms, "select", selecting)
+        change(Mechanisms, "gaussian", additive)
+        change(Mechanisms, "k_norm", additive)
+        change(Mechanisms, "select", selecting)
 
         def noisy_sum(kept: Any) -> Any:
             def plus(self: Any, term: Any) -> Any:
@@ -227,9 +212,8 @@ def deaf() -> Iterator[Transcript]:
         def running(kept: Any) -> Any:
             return lambda self, x: kept(self, heard.stand_in(x))
 
-        for kind in (TreeSum, FilteredSum, LatticeSum):
-            change(kind, "add", running)
-            change(kind, "add_many", running)
+        change(RunningSum, "add", running)
+        change(RunningSum, "add_many", running)
 
         def told(kept: Any) -> Any:
             def add(self: Any, x: Any) -> Any:
@@ -242,18 +226,6 @@ def deaf() -> Iterator[Transcript]:
 
         change(PrefixSum, "add", told)
         change(PrefixSum, "add_many", told)
-
-        def generalized(kept: Any) -> Any:
-            def add(self: Any, x: Any) -> Any:
-                out = kept(self, x)
-                # Two rows of l_r length at most D/(2 s) are D/s apart, s the design's sensitivity.
-                depth = math.sqrt(self._tree.depth)
-                heard.note("row", x, self._ledger.releases[0].sensitivity / depth, self._r)
-                return out
-
-            return add
-
-        change(GeneralizedGaussianSum, "add", generalized)
 
         scale = [1.0]  # of the batch that a loss is about to enter
         batches: dict[int, list[int]] = {}  # one owner for each
@@ -310,9 +282,8 @@ def deaf() -> Iterator[Transcript]:
             return privatize
 
         change(BallChannel, "send", channel)  # what `privatize` and devices send
-        for kind in (IntervalChannel, BinaryChannel):
-            change(kind, "privatize", channel)
-            change(kind, "report", channel)
+        change(IntervalChannel, "privatize", channel)
+        change(IntervalChannel, "report", channel)
         yield heard
 
 

@@ -9,7 +9,7 @@ from discreet.audit.registry import PRIVATE
 # The configurations of the registry that no attack of the library fits. An attack that is added
 # strikes its name off: a name that is attacked fails the test as one that is missing does.
 UNATTACKED = {
-    "LinearBandit all visits, sgd",
+    "LinearBandit all visits, descent",
     "LinearBandit shuffled, 2 contributions",
     "ContinualLinUCB toeplitz",
     "ContinualLinUCB tree",
@@ -29,7 +29,7 @@ UNATTACKED = {
     "PrefixSum tree pure l2",
     "PrefixSum tree binary",
     "PrefixSum tree padded",
-    "GeneralizedGaussianSum",
+    "PrefixSum generalized gaussian",
     "PrivateLinearRegression shuffled information-weighted",
     "PrivateLinearRegression shuffled known-covariates",
     "PrivateGLM identity central newton public",

@@ -18,7 +18,7 @@ import pytest
 import discreet
 from discreet.audit.families import Contextual
 from discreet.audit.registry import REGISTRY
-from discreet.bandits import Decision, Holdout, LinearBandit
+from discreet.bandits import Decision, Holdout, LinearBandit, Model, People
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES, policy_from
 from discreet.privacy import SeededNoise
@@ -51,7 +51,7 @@ class PersonalBandit(LinearBandit):
 def personal(visits):
     def make(**more):
         common = {"dim": DIM, "epsilon": 3.0, "seed": 1, "noise": SeededNoise(2)}
-        common |= {"unit": "person", "visits": visits, "reward_range": (0.0, 1.0)}
+        common |= {"people": People(visits=visits), "reward_range": (0.0, 1.0)}
         return PersonalBandit(**{**common, **more})
 
     return make
@@ -71,13 +71,12 @@ def baseline(learner):
 
 LEARNERS = {
     **{f"LinearBandit {policy}": linear(policy=policy) for policy in POLICIES},
-    "LinearBandit sgd squarecb": linear(estimator="sgd", policy="squarecb"),
-    "LinearBandit sgd greedy": linear(estimator="sgd", policy="greedy"),
-    "LinearBandit logistic": linear(link="logistic"),
-    "LinearBandit probit": linear(link="probit"),
-    "LinearBandit poisson": linear(link="poisson"),
+    "LinearBandit descent": linear(policy="descent"),
+    "LinearBandit logistic": linear(model=Model(link="logistic")),
+    "LinearBandit probit": linear(model=Model(link="probit")),
+    "LinearBandit poisson": linear(model=Model(link="poisson")),
     "LinearBandit without privacy": linear(epsilon=math.inf),
-    "LinearBandit, 3 contributions": linear(contributions=3),
+    "LinearBandit, 3 contributions": linear(people=People(rounds=3)),
     "LinearBandit, holdout": linear(holdout=Holdout(0.2, 0)),
     "LinearBandit, first visits": personal("first"),
     "LinearBandit, all visits": personal("all"),
@@ -573,7 +572,8 @@ def interrupted_at(line, action):
 
     def trace(frame, event, _):
         name = frame.f_code.co_filename
-        return local if name.startswith(LIBRARY) and "/privacy/" not in name else None
+        inside = name.startswith(LIBRARY) and not name.startswith(f"{LIBRARY}/privacy/")
+        return local if inside else None
 
     before = sys.gettrace()
     sys.settrace(trace)
@@ -596,7 +596,7 @@ def sums_of(learner):
         return {name: without(each) for name, each in item.items() if name not in generators}
 
     state = plain(learner._encoded())
-    held = {name: state[name] for name in ("_window", "_sums", "_estimator") if name in state}
+    held = {name: state[name] for name in ("_window", "_sums", "_reports") if name in state}
     if "average" in ((held.get("_window") or {}).get("of") or {}):
         del held["_window"]["of"]["total"]  # holds noise alone until it is published
     return json.dumps(without(held), sort_keys=True)
@@ -680,7 +680,7 @@ def test_bandit__a_turn_that_fails_is_finished_before_anything_else_counts(make,
             learner.turn()
         policies.append(plain(learner.policy.to_dict()))
         scopes = [each.scope for each in learner.guarantee.releases]
-        shared = getattr(learner, "visits", None) == "all"
+        shared = getattr(getattr(learner, "people", None), "visits", None) == "all"
         if shared:
             assert set(scopes) == {None}
         else:

@@ -1,6 +1,5 @@
 """Code of the caller that fails at its n-th call, for every n: nothing is drawn or booked again."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from discreet.online import FTPL, FTRL, BarrierBandit, Doubling, PrivateReductio
 from discreet.online import ProjectionFreeBandit as ProjectionFree
 from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.privacy import SeededNoise
 
 
@@ -90,23 +88,12 @@ def frank_wolfe(caller: Caller, base: type, *arguments: Any, **more: Any) -> Any
     return learner, stream(learner)
 
 
-def mirror_descent(caller: Caller) -> Any:
-    learner = LocalMD(caller.domain(Ball, 2), 40, 4.0, loss=caller.loss(), noise=SeededNoise(0))
-    return learner, stream(learner)
-
-
-def batch(caller: Caller, kind: type, loss: bool, **more: Any) -> Any:
-    own = {"loss": caller.loss()} if loss else {}
-    learner = kind(caller.domain(Ball, 2), 4.0, 1e-6, noise=SeededNoise(0), **own, **more)
-    again(lambda: learner.fit(ROWS, LABELS))
-    return learner, learner.theta
-
-
 def leader(caller: Caller, kind: type, how: str) -> Any:
     def make(horizon: int) -> Any:
-        return kind(caller.domain(Simplex, 2), horizon, 4.0, 1e-6, seed=0, noise=noise)
+        return kind(caller.domain(Simplex, 2), horizon, 4.0, 1e-6, noise=noise, **coins)
 
     noise = SeededNoise(0)
+    coins = {"seed": 0} if kind is FTPL else {}
     learner = Doubling(make, first=16) if how == "doubling" else make(60)
     if how == "run":
         return learner, again(lambda: learner.run(LOSSES))
@@ -163,10 +150,6 @@ CASES = {
     "own loss": lambda c: frank_wolfe(c, Ball, 2, loss=c.loss()),
     "tree": lambda c: frank_wolfe(c, Ball, 2, loss=c.loss(), mechanism="tree"),
     "vertices": lambda c: frank_wolfe(c, LpBall, 1, 2, loss=c.loss(), mechanism="vertices"),
-    "LocalMD": mirror_descent,
-    "NoisySGD": lambda c: batch(c, NoisySGD, False, passes=5),
-    "NoisySGD, own loss": lambda c: batch(c, NoisySGD, True, passes=3),
-    "NoisySFW, own loss": lambda c: batch(c, NoisySFW, True),
     "FTRL": lambda c: leader(c, FTRL, "steps"),
     "FTRL run": lambda c: leader(c, FTRL, "run"),
     "FTPL": lambda c: leader(c, FTPL, "steps"),
@@ -204,18 +187,3 @@ def test_caller__that_fails_at_any_call_makes_nothing_be_drawn_or_booked_again(r
         assert others == drawn, f"call {at} of {calls} failed: noise was drawn again"
         assert booked == releases, f"call {at} of {calls} failed: bookings differ"
         assert np.array_equal(same, shown), f"call {at} of {calls} failed: another release"
-
-
-@pytest.mark.parametrize("kind", [NoisySFW, NoisySGD])
-def test_fit__that_fails_has_spent_and_goes_on_with_the_same_rows_only(kind):
-    caller = Caller(30 if kind is NoisySFW else 60)
-    learner = kind(Ball(2), 4.0, 1e-6, loss=caller.loss(), noise=SeededNoise(0))
-    with pytest.raises(Failure):
-        learner.fit(ROWS, LABELS)
-    assert len(learner.guarantee.releases) >= 1
-    with pytest.raises(ValueError, match="spent"):
-        learner.fit(ROWS[::-1], LABELS[::-1])
-    assert np.isfinite(learner.fit(ROWS, LABELS).theta).all()
-    with pytest.raises(ValueError, match="spent"):
-        learner.fit(ROWS, LABELS)
-    assert math.isclose(learner._ledger.spent(), 1.0)

@@ -24,7 +24,7 @@ import pytest
 import discreet
 from discreet.audit.entries import Session
 from discreet.audit.registry import REGISTRY
-from discreet.bandits import Device, LocalServer
+from discreet.bandits import Device, LocalServer, Promise
 from discreet.bandits.local_protocol import PublicPolicy
 from discreet.bandits.visitors import Visitors
 from discreet.online.adversarial import Exp2
@@ -102,7 +102,7 @@ def _release(name: str) -> Release:
 
 
 def _reported(server: LocalServer, t: int) -> None:
-    device = Device(server.policy, epsilon=1.0, seed=t, noise=SeededNoise(t))
+    device = Device(server.policy, Promise(epsilon=1.0), seed=t, noise=SeededNoise(t))
     server.take(device.report(device.decide(np.eye(2)), 0.5))
 
 
@@ -365,7 +365,7 @@ def test_file__is_marked_before_its_owner_goes_on(life, tmp_path):
     before = content(session.subject)
     life.goes_on(session)
     subject = session.subject
-    if type(subject).__name__ in ("LinearBandit",) and getattr(subject, "visits", None) is None:
+    if type(subject).__name__ == "LinearBandit" and subject.people.visits is None:
         noise = _sums(subject)
         del session, subject
         gc.collect()
@@ -628,7 +628,7 @@ def test_nested__a_call_inside_a_call_is_refused_or_comes_before_it(life, kind, 
 
 def device(**more: Any) -> Device:
     policy = PublicPolicy.start(2, 1.0)
-    return Device(policy, epsilon=1.0, seed=0, noise=SeededNoise(0), **more)
+    return Device(policy, Promise(epsilon=1.0), seed=0, noise=SeededNoise(0), **more)
 
 
 def test_device__a_fork_and_a_nested_call_send_nothing():
@@ -657,9 +657,9 @@ def test_device__a_memory_restarts_one_device():
     one = device()
     memory = one.memory()
     policy = PublicPolicy.start(2, 1.0)
-    heir = Device(policy, **memory, noise=SeededNoise(1))
+    heir = Device.restarted(policy, memory, noise=SeededNoise(1))
     with pytest.raises(StateInUse):
-        Device(policy, **memory, noise=SeededNoise(1))
+        Device.restarted(policy, memory, noise=SeededNoise(1))
     with pytest.raises(SecondCopy):
         one.report(one.decide(np.eye(2)), 0.5)
     heir.report(heir.decide(np.eye(2)), 0.5)

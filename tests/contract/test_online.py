@@ -32,7 +32,6 @@ from discreet.online import (
 )
 from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.baselines import LocalMD
 from discreet.privacy import SecureNoise, SeededNoise, Tree
 from papers.linear_losses import linear_losses
 
@@ -76,9 +75,6 @@ BANDITS = {
     "simplex, central": maker(BarrierBandit, Simplex(N), trust="central"),
     "polytope, local": maker(BarrierBandit, BOX, loss_bound=4.0),
     "trees": maker(ProjectionFreeBandit, TREES, delta=1e-6, **TREE_LOSSES),
-    "trees, frames": maker(
-        ProjectionFreeBandit, TREES, delta=1e-6, directions="frames", **TREE_LOSSES
-    ),
     "trees, pure": maker(ProjectionFreeBandit, TREES, **TREE_LOSSES),
 }
 ROWS = {
@@ -93,7 +89,6 @@ ROWS = {
     "frank-wolfe generalised": maker(
         StreamingFrankWolfe, LpBall(1.5, N), mechanism="generalized-gaussian"
     ),
-    "local mirror descent": maker(LocalMD, LpBall(1.5, N)),
 }
 SPARSE = {
     "sparse windows": maker(SparseBandit, 2, N, forced=5),

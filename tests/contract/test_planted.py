@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.bandits import Holdout, LinearBandit, SparseBandit
+from discreet.bandits import Holdout, LinearBandit, People, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB
-from discreet.bandits.window import SENSITIVITY
+from discreet.bandits.window import sensitivity
 from discreet.decisions import Decision, Decisions
 from discreet.domains import Ball, Simplex
 from discreet.online import FTRL, AdversarialBandit
@@ -21,6 +21,8 @@ from discreet.privacy import Budget, Ledger, PrefixSum, SeededNoise
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.observation import observed
 from discreet.regression import PrivateGLM, PrivateLinearRegression, PrivateSearchCV
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
 
 BOUNDS = [0.1, 0.9, 1.0, 3.0, 1e3]
 RANGES = [(-1.0, 1.0), (0.0, 50.0), (-50.0, 0.0), (10.0, 11.0)]
@@ -37,19 +39,19 @@ def contexts(n: int, norm_bound: float = 1.0) -> Any:
 # -- windows --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("policy", ["ucb", "descent"])
 @pytest.mark.parametrize("reward_range", RANGES)
 @pytest.mark.parametrize("norm_bound", BOUNDS)
 def test_fold__extreme_rows_and_rewards_move_the_sum_by_no_more_than_is_booked(
-    estimator, reward_range, norm_bound
+    policy, reward_range, norm_bound
 ):
     values = []
     for sign, reward in ((1, reward_range[0]), (1, reward_range[1]), (-1, reward_range[1])):
-        one = bandit(estimator=estimator, reward_range=reward_range, norm_bound=norm_bound)
+        one = bandit(policy=policy, reward_range=reward_range, norm_bound=norm_bound)
         one.turn()
         one.window.fold([[sign * norm_bound, 0.0]], [reward])
         window = one._window
-        values.append(window.average if estimator == "sgd" else window.total._value)
+        values.append(window.average if policy == "descent" else window.total._value)
     booked = window.total.release.sensitivity
     moved = max(np.linalg.norm(a - b) for a in values for b in values)
     assert 0 < moved <= booked * (1 + 1e-9)
@@ -105,9 +107,9 @@ def test_fold__a_holdout_is_told_which_rounds_by_booleans(held):
         one.window.fold([[0.5, 0.0]], [0.5], held)
 
 
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
-def test_window__shows_nothing_but_fold(estimator):
-    one = bandit(estimator=estimator)
+@pytest.mark.parametrize("policy", ["ucb", "descent"])
+def test_window__shows_nothing_but_fold(policy):
+    one = bandit(policy=policy)
     one.turn()
     # The transform follows from what was released before the window opened.
     assert [name for name in dir(one.window) if not name.startswith("_")] == ["fold", "transform"]
@@ -128,10 +130,10 @@ def test_noisy_sum__ends_when_it_is_published():
         resumed.add(np.array([1.0, 0.0]))
 
 
-@pytest.mark.parametrize("estimator", ["information-weighted", "sgd"])
+@pytest.mark.parametrize("policy", ["ucb", "descent"])
 @pytest.mark.parametrize("visits", ["first", "all"])
-def test_discard__keeps_what_was_booked_and_who_was_there(estimator, visits):
-    one = bandit(estimator=estimator, unit="person", visits=visits)
+def test_discard__keeps_what_was_booked_and_who_was_there(policy, visits):
+    one = bandit(policy=policy, people=People(visits=visits))
     one.turn()
     opened = one.guarantee.releases
     assert len(opened) == 1, "booked when it opens"
@@ -193,7 +195,7 @@ def test_learn_many__a_decision_that_comes_twice_counts_once_wherever_it_stands(
 
 @pytest.mark.parametrize("k", [1, 2, 5])
 def test_window__contributions_multiply_what_is_booked(k):
-    one = bandit(contributions=k)
+    one = bandit(people=People(rounds=k))
     one.turn()
     assert one._window.total.release.sensitivity == pytest.approx(k * SENSITIVITY)
 
@@ -318,8 +320,8 @@ def edges() -> dict[str, Any]:
             raise ValueError("refused")
         return chosen.rows
 
-    def made(row: Any, whole: bool, estimator: str) -> Any:
-        one = LinearBandit(2, 400, math.inf, estimator=estimator, policy="greedy", seed=0)
+    def made(row: Any, whole: bool, policy: str) -> Any:
+        one = LinearBandit(2, 400, math.inf, policy=policy, seed=0)
         fine = one.decide([[0.5, 0.0]])
         if whole:
             mine = Decisions(
@@ -330,7 +332,7 @@ def edges() -> dict[str, Any]:
             refused = not one.learn(Decision(0, 0, row, fine.learner), 0.5)
         if refused:
             raise ValueError("left out")
-        return one._window.average if estimator == "sgd" else one._window.total._value
+        return one._window.average if policy == "descent" else one._window.total._value
 
     def sparse(row: Any) -> Any:
         one = SparseBandit(2, 2, 40, 4.0, seed=0, noise=SeededNoise(0))
@@ -368,9 +370,9 @@ def edges() -> dict[str, Any]:
         return one.bandit._total
 
     ways: dict[str, Any] = {
-        f"Decision, {estimator}, {'many' if whole else 'one'}":
-            lambda row, w=whole, e=estimator: made(row, w, e)
-        for estimator in ("information-weighted", "sgd") for whole in (False, True)
+        f"Decision, {policy}, {'many' if whole else 'one'}":
+            lambda row, w=whole, e=policy: made(row, w, e)
+        for policy in ("ucb", "descent") for whole in (False, True)
     }  # fmt: skip
     for each in (fold, features, many, sparse, prefix, prefixes, leader, convex, reward, loss):
         ways[each.__name__] = each
@@ -405,7 +407,7 @@ def test_edge__every_type_of_number_is_right_or_refused(way, dtype):
 
 def test_mechanisms__an_observed_release_is_the_one_that_is_booked():
     with observed("release") as seen:
-        one = bandit(estimator="sgd")
+        one = bandit(policy="descent")
         one.turn()
         one.advance(one.rounds_until_release)
         one.turn()

@@ -7,7 +7,7 @@ import pytest
 
 from discreet.domains import Ball, LpBall
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.losses import MarginLoss
+from discreet.optimization.problem import MarginLoss
 from discreet.optimization.windows import COUNT
 from discreet.privacy import SeededNoise
 from discreet.regression.local_server import Server

@@ -9,7 +9,8 @@ from pyarrow import parquet
 
 from discreet.bandits import LocalServer
 from discreet.distributed.reports import add_up, report_blocks
-from discreet.local import Answers, report_many, take_files
+from discreet.local.files import take_files
+from discreet.local.report import Answers, report_many
 from discreet.privacy import SeededNoise
 from discreet.regression.local_server import Server
 
@@ -168,7 +169,7 @@ def test_bandit__takes_files_as_it_takes_reports(client, tmp_path, far):
     files, memory = (LocalServer(D, 1.0, seed=0) for _ in range(2))
     channels = memory.policy.channels
     rng = np.random.default_rng(0)
-    shapes = {"gram": (D, D), "scale": (), "moment": (D,)}
+    shapes = {"gram": (D * (D + 1) // 2,), "scale": (), "moment": (D,)}
     for question, shape in shapes.items():
         raw = np.zeros((500, *shape)) + 0.3 / max(1, int(np.prod(shape)))
         values = channels[question].privatize(raw, SeededNoise(int(rng.integers(9))))

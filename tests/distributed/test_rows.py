@@ -18,8 +18,9 @@ import pytest
 from discreet.distributed import rows as distributed_rows
 from discreet.distributed.rows import Refused, open_blocks
 from discreet.privacy import SeededNoise
-from discreet.regression import OLS, SSP, AdaSSP, PrivateGLM, PrivateLinearRegression, central
+from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLinearRegression, central
 from discreet.regression.base import IN_A_CLUSTER
+from discreet.regression.baselines import SSP
 from discreet.regression.rows import added, some_places, sums
 
 N, D = 4500, 4

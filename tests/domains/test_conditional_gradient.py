@@ -13,8 +13,8 @@ from discreet.domains import (
     Polytope,
     Simplex,
     TraceNormBall,
-    nearest_point,
 )
+from discreet.domains.conditional_gradient import nearest_point
 
 SETS = {
     "simplex": Simplex(20),

@@ -1,13 +1,14 @@
 """A domain of somebody else, with its own barrier: learners ask what it can, not what it is."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from discreet.domains import Barrier, Domain, SolidDomain
+from discreet.domains import Domain
+from discreet.domains.barriers import Barrier
+from discreet.domains.base import Described, SolidDomain
 from discreet.online import FTPL, FTRL, BarrierBandit, ProjectionFreeBandit
 from discreet.online.barrier import Scrible
 from discreet.optimization import StreamingFrankWolfe
@@ -136,7 +137,9 @@ def test_bandits__learn_on_it_and_resume_from_a_file(name, tmp_path):
 @pytest.mark.parametrize("kind", [FTRL, FTPL])
 def test_leaders__learn_on_it(kind):
     domain = Ellipsoid(AXES)
-    X = kind(domain, 2000, 1.0, 1e-6, seed=0, noise=SeededNoise(0)).run(np.tile(LOSS, (2000, 1)))
+    coins = {"seed": 0} if kind is FTPL else {}
+    learner = kind(domain, 2000, 1.0, 1e-6, noise=SeededNoise(0), **coins)
+    X = learner.run(np.tile(LOSS, (2000, 1)))
     best = float(LOSS @ domain.linear_minimizer(LOSS))
     assert LOSS @ X[-500:].mean(axis=0) < 0.8 * best
     assert all(domain.contains(x) for x in X[::100])
@@ -160,7 +163,7 @@ def test_state__a_class_that_the_process_does_not_know_is_asked_for(tmp_path, mo
     kinds = dict(Domain._kinds)
     del kinds[f"{Ellipsoid.__module__}.Ellipsoid"]
     monkeypatch.setattr(Domain, "_kinds", kinds)
-    monkeypatch.setattr(sys.modules["discreet.domains.described"].Described, "_kinds", kinds)
+    monkeypatch.setattr(Described, "_kinds", kinds)
     with pytest.raises(NotInFile, match="import the module that defines it"):
         BarrierBandit.load(tmp_path / "state")
     again = BarrierBandit.load(tmp_path / "state", domain=Ellipsoid(AXES))

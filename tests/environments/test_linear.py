@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.environments import LinearWorld, linear_world
-from discreet.environments.linear import NAMES
+from discreet.environments.linear import NAMES, LinearWorld, linear_world
 
 
 def made(name, seed=0, n=4000, **more):

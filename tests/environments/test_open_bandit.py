@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.environments import evaluate, logged
+from discreet.environments import logged
+from discreet.environments.off_policy import policy_value
 from discreet.environments.open_bandit import ITEMS, open_bandit_log
 
 HASHES = ("81ce123cbb5bd8ce818f60fb3586bba5", "03a5648a76832f83c859d46bc06cb64a", "feed")
@@ -50,7 +51,7 @@ def test_open_bandit__the_log_is_what_the_archive_holds(tmp_path, policy, campai
     assert np.allclose(log.propensities, frame["propensity_score"])
     assert (log.all_propensities is None) == (policy == "bts")
     assert log.features[:].shape == (60, ITEMS[campaign], 20)
-    assert evaluate(log, np.full(ITEMS[campaign], 1 / ITEMS[campaign])).standard_error > 0
+    assert policy_value(log, np.full(ITEMS[campaign], 1 / ITEMS[campaign])).standard_error > 0
 
 
 def test_open_bandit__features_are_of_the_person_and_the_item(tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from discreet.environments import People
+from discreet.environments.people import People
 
 
 def some(distribution="known", n=40_000, **more):

@@ -3,7 +3,9 @@
 import numpy as np
 
 from discreet.bandits import LinearBandit, baselines
-from discreet.environments import generators, linear_world, play, play_losses, world
+from discreet.environments import play, world
+from discreet.environments.linear import linear_world
+from discreet.environments.playing import play_losses
 from discreet.privacy import SeededNoise
 from papers.sparse_arms import sparse_arms
 
@@ -39,8 +41,8 @@ def bandit(rounds, seed=3):
 
 def test_play__window_by_window_is_the_same_as_one_by_one():
     place = linear_world("sphere", dim=3, seed=3)
-    windows = play(bandit(700), place, 700, *generators(3))
-    single = play(Single(bandit(700)), place, 700, *generators(3))
+    windows = play(bandit(700), place, 700, seed=3)
+    single = play(Single(bandit(700)), place, 700, seed=3)
     np.testing.assert_array_equal(windows.regret, single.regret)
     np.testing.assert_array_equal(windows.uniform, single.uniform)
 
@@ -49,8 +51,8 @@ def test_play__people_do_not_depend_on_the_learner(monkeypatch):
     monkeypatch.setattr("discreet.environments.playing.NUMBERS", 4 * 10 * 3)  # blocks of 4 people
     place = world("rare", dim=3, seed=0)
     one, other = Uniform(10, seed=0), Uniform(10, seed=1)
-    first = play(one, place, 30, *generators(5))
-    second = play(other, place, 30, *generators(5))
+    first = play(one, place, 30, seed=5)
+    second = play(other, place, 30, seed=5)
     np.testing.assert_array_equal(one.seen, other.seen)
     np.testing.assert_array_equal(first.uniform, second.uniform)
     assert (first.regret != second.regret).any()
@@ -59,12 +61,11 @@ def test_play__people_do_not_depend_on_the_learner(monkeypatch):
 def test_play__rewards_are_those_of_the_chosen_actions_and_regret_is_expected():
     place = linear_world("half", dim=4, actions=5, seed=1)
     learner = Uniform(5)
-    played = play(learner, place, 200, *generators(1))
-    context_rng, reward_rng = generators(1)
-    people = place.people(200, context_rng)
+    played = play(learner, place, 200, seed=1)
+    people = place.people(200, np.random.default_rng([1, 1]))
     actions, rewards = np.array(learner.told).T
     actions = actions.astype(int)
-    np.testing.assert_array_equal(rewards, people.rewards(actions, reward_rng))
+    np.testing.assert_array_equal(rewards, people.rewards(actions, np.random.default_rng([1, 2])))
     np.testing.assert_array_equal(played.regret, people.regret(actions))
     np.testing.assert_array_equal(played.uniform, people.best - people.means.mean(axis=1))
 
@@ -81,14 +82,14 @@ def test_play__a_drifting_world_is_told_the_round(monkeypatch):
             starts.append((start, n))
             return place.people(n, rng, start=start)
 
-    play(Uniform(10), Watched(), 20, *generators(0))
+    play(Uniform(10), Watched(), 20, seed=0)
     assert starts == [(0, 7), (7, 7), (14, 6)]
 
 
 def test_play__a_context_for_all_arms_is_a_world_too():
     place = sparse_arms(3, 40, nonzero=2, seed=0)
     learner = Uniform(3)
-    played = play(learner, place, 50, *generators(2))
+    played = play(learner, place, 50, seed=2)
     X = place.contexts(50, np.random.default_rng([2, 1]))
     np.testing.assert_array_equal(learner.seen, X)
     means = place.means(X)
@@ -103,7 +104,7 @@ def test_play__clock_and_progress_are_told():
     parts, rounds = [], []
     learner = baselines.LinUCB(3, 300, seed=0)
     place = linear_world("sphere", dim=3, seed=0)
-    play(learner, place, 300, *generators(0), clock=parts.append, progress=rounds.append)
+    play(learner, place, 300, seed=0, clock=parts.append, progress=rounds.append)
     assert sum(rounds) == 300
     assert set(parts) == {"environment", "learner", "runner"}
 

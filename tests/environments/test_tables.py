@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.environments import FeatureTable, logged, logged_table, table_world, world
-from discreet.environments.packages import package
-from discreet.environments.tables import read_table
+from discreet.environments import logged, world
+from discreet.environments.logs import logged_table
+from discreet.environments.tables import FeatureTable, package, read_table, table_world
 from discreet.features import Category, FeatureMap, Number
 
 CONTEXT = {"age": Number(20, 60), "city": Category("rome", "oslo")}

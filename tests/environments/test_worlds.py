@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from discreet.environments import WORLDS, People, World, world
-from discreet.environments.linear import NAMES
-from discreet.environments.synthetic import drifting_world, gap_world, glm_world, sparse_world
+from discreet.environments import WORLDS, World, world
+from discreet.environments.linear import NAMES, drifting_world, gap_world, glm_world, sparse_world
+from discreet.environments.people import People
 from discreet.features import Number
 
 TABLE = {

@@ -8,7 +8,7 @@ import pytest
 
 from discreet.bandits import LinearBandit
 from discreet.cli import main
-from discreet.environments import linear_world
+from discreet.environments.linear import linear_world
 from discreet.experiments.bandit_forecast import Forecast, Stream, forecast
 from discreet.privacy import SeededNoise
 

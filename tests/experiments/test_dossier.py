@@ -10,7 +10,7 @@ import pytest
 
 from discreet.audit import ATTACKS
 from discreet.audit.run import audit_sides
-from discreet.bandits import LinearBandit, LocalServer
+from discreet.bandits import LinearBandit, LocalServer, People
 from discreet.cli import main
 from discreet.experiments.dossier import Dossier, html
 from discreet.experiments.pages import write_new
@@ -25,7 +25,9 @@ def page_of(text):
 
 @pytest.fixture
 def state(tmp_path):
-    bandit = LinearBandit(2, 500, epsilon=2.0, contributions=2, seed=0, noise=SeededNoise(7))
+    bandit = LinearBandit(
+        2, 500, epsilon=2.0, seed=0, noise=SeededNoise(7), people=People(rounds=2)
+    )
     while bandit.learning:
         people = np.full((bandit.rounds_until_release, 2, 2), 0.5)
         bandit.learn_many(bandit.decide_many(people), np.zeros(len(people)))
@@ -48,7 +50,12 @@ def test_dossier__says_what_whoever_signs_must_know(state, tmp_path, capsys):
     assert "SIMULATION ONLY" in words
     for each in promise.unprotected:
         assert each in unescape(words)
-    for argument in ("dim 2", "horizon 500", "contributions 2", "reward_range -1, 1"):
+    for argument in (
+        "dim 2",
+        "horizon 500",
+        "people People (visits: not set; rounds: 2)",
+        "reward_range -1, 1",
+    ):
         assert argument in words
     assert "None were asked for" in words
     for line in ("Data protection officer", "name, date, signature", "approved with conditions"):
@@ -67,7 +74,7 @@ def test_dossier__with_audit_attacks_this_configuration(state, tmp_path):
     words = page_of(out.read_text(encoding="utf-8"))
     assert "linear bandit, three rounds of one user 2 " in words  # its claim
     assert "epsilon = 2, delta = 1e-06, joint trust and contributions = 2" in words
-    assert "Not taken from this configuration: dim, horizon, policy, norm_bound" in words
+    assert "Not taken from this configuration: dim, horizon, norm_bound" in words
 
 
 def test_dossier__a_refuted_promise_is_told_and_ends_in_failure(
@@ -78,7 +85,7 @@ def test_dossier__a_refuted_promise_is_told_and_ends_in_failure(
     def broken(chosen, *rest):
         return [audit_sides(each, (np.zeros(2000), np.ones(2000))) for each in chosen]
 
-    monkeypatch.setattr(command, "_audited", broken)
+    monkeypatch.setattr(command, "attacked", broken)
     out = tmp_path / "dossier.html"
     with pytest.raises(SystemExit) as stop:
         main(["dossier", str(state[1]), "-o", str(out), "--audit"])

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from discreet.experiments.experiment import Cell, Choice, Experiment, ExperimentError
-from discreet.experiments.experiment_file import read_experiment
-from discreet.experiments.tasks import TASKS, cells_of, check
+from discreet.experiments.tasks import TASKS, cells_of, check, read_experiment
 
 GOOD = """\
 epsilons = [0.5, 2.0]

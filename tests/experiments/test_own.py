@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from discreet.bandits.baselines import LinUCB
-from discreet.environments import linear_world
+from discreet.environments.linear import linear_world
 from discreet.experiments import expected_regret, own
 from discreet.experiments.experiment import Experiment
-from discreet.experiments.experiment_file import read_experiment
 from discreet.experiments.runner import load, run
-from discreet.experiments.tasks import TASKS, cells_of, check
+from discreet.experiments.tasks import TASKS, cells_of, check, read_experiment
 
 MODULE = '''
 import numpy as np
-from discreet.environments import linear_world
+from discreet.environments.linear import linear_world
 from discreet.online import FTRL
-from discreet.regression import SSP
+from discreet.regression.baselines import SSP
 
 class First:
     """Always the first action."""

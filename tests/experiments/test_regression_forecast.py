@@ -8,13 +8,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from discreet.experiments import regression_simulation
+from discreet.experiments import regression_forecast
 from discreet.experiments.regression_forecast import (
     Question,
     answer,
     read_sample,
+    simulated,
 )
-from discreet.experiments.regression_simulation import simulated
 from discreet.experiments.sheet import Files, run
 from discreet.regression.information import (
     error_limit,
@@ -24,7 +24,7 @@ from discreet.regression.information import (
 
 @pytest.fixture(autouse=True)
 def _few_runs(monkeypatch):
-    monkeypatch.setattr(regression_simulation, "MOST_RUNS", regression_simulation.LEAST_RUNS)
+    monkeypatch.setattr(regression_forecast, "MOST_RUNS", regression_forecast.LEAST_RUNS)
 
 
 def test_answer__is_the_mean_of_fits_to_stand_ins():
@@ -64,11 +64,11 @@ def test_simulated__an_interval_of_19_in_20_covers_about_that_many():
 
 def test_simulated__with_too_many_rows_fits_fewer_and_scales(monkeypatch):
     known = {"trust": "central", "noise": 0.1, "runs": 8}
-    monkeypatch.setattr(regression_simulation, "WORK", 4 * 4 * 4000.0)
+    monkeypatch.setattr(regression_forecast, "WORK", 4 * 4 * 4000.0)
     few = simulated(4, 40_000, 1.0, 1e-6, **known)
     monkeypatch.undo()
     assert few.error == pytest.approx(simulated(4, 40_000, 1.0, 1e-6, **known).error, rel=0.3)
-    assert simulated(regression_simulation.MOST_COLUMNS + 1, 10, 1.0, 1e-6, **known) is None
+    assert simulated(regression_forecast.MOST_COLUMNS + 1, 10, 1.0, 1e-6, **known) is None
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".csv", "header.csv"])

@@ -12,10 +12,10 @@ from discreet.bandits.predictions import Effect
 from discreet.bandits.value import Interval, Value
 from discreet.cli.run import run_and_show
 from discreet.experiments import figures, live
+from discreet.experiments.demo import Worth
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.report import headline, html, write_report
 from discreet.experiments.runner import load, run
-from discreet.experiments.worth import Worth
 
 BANDITS = Experiment(
     environments=(Choice("sphere", {"dim": 3}), Choice("half", {"dim": 3}, "<b>clicks</b>")),

@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 
 from discreet.experiments import runner
-from discreet.experiments.cells import run_cell, write_atomically
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.results import COLUMNS
-from discreet.experiments.runner import load, run
+from discreet.experiments.runner import load, run, run_cell, write_atomically
 from discreet.experiments.statistics import interval
 from discreet.experiments.tasks import TASKS, cells_of
 

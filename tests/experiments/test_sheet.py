@@ -17,7 +17,7 @@ def test_forecast__page_and_numbers_say_what_the_terminal_says(
     asked, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr("discreet.experiments.bandit_forecast.SECONDS", 0.1)
-    monkeypatch.setattr("discreet.experiments.regression_simulation.MOST_RUNS", 8)
+    monkeypatch.setattr("discreet.experiments.regression_forecast.MOST_RUNS", 8)
     monkeypatch.setenv("COLUMNS", "120")  # no cell on two lines
     page, numbers = tmp_path / "new" / "plan.html", tmp_path / "plan.json"
     files = ["--html", str(page), "--json", str(numbers), "--out", str(tmp_path)]

@@ -38,7 +38,7 @@ def test_bandits__equals_a_plain_loop_round_by_round():
     ("learner", "trust"),
     [
         (Choice("LinearBandit", {"trust": "local"}), "local"),
-        (Choice("LinearBandit", {"policy": "thompson", "link": "logistic"}), "joint"),
+        (Choice("LinearBandit", {"policy": "thompson", "model": {"link": "logistic"}}), "joint"),
         (Choice("ContinualLinUCB", {"mechanism": "blt"}), "joint"),
         (Choice("ContinualLinUCB", {"mechanism": "tree"}), "joint"),
         (Choice("LocalLinUCB"), "local"),
@@ -58,7 +58,7 @@ def test_bandits__every_learner_runs_and_states_its_promise(learner, trust):
 
 
 @pytest.mark.parametrize(
-    ("options", "knows"), [({}, True), ({"trust": "local"}, False), ({"estimator": "sgd"}, False)]
+    ("options", "knows"), [({}, True), ({"trust": "local"}, False), ({"policy": "descent"}, False)]
 )
 def test_bandits__a_table_tells_a_joint_learner_its_blocks(options, knows):
     here = table_world(
@@ -67,7 +67,7 @@ def test_bandits__a_table_tells_a_joint_learner_its_blocks(options, knows):
     )  # fmt: skip
     asked = cell("bandits", Choice("table"), Choice("LinearBandit", options))
     learner = TASKS["bandits"].learner(asked, here)
-    assert learner.blocks == ((0, 0, 1, 1) if knows else None)
+    assert learner.model.blocks == ((0, 0, 1, 1) if knows else None)
 
 
 def test_regression__privacy_costs_and_more_rows_help():

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet import bandits, local
 from discreet.bandits import PublicPolicy
 from discreet.bandits.local_protocol import questions
-from discreet.local import PublicState, Question
-from discreet.local.questions import KINDS, LARGEST, SMALLEST_CLIP, answer
+from discreet.local.device import Device, Promise
+from discreet.local.questions import KINDS, LARGEST, SMALLEST_CLIP, Question, answer
 from discreet.local.record import scaled_outcomes, scaled_rows
-from discreet.privacy import Crowd, SeededNoise
+from discreet.local.state import PublicState
+from discreet.privacy import SeededNoise, Shuffled
 
 D = 3
 RECORDS = (([0.6, 0.8, 0.0], 1.0), ([0.0, 0.0, 0.0], -1.0))
@@ -48,21 +48,21 @@ def bandit_state(epsilon=1.0, **more):
     return PublicPolicy.start(D, epsilon, **more)
 
 
-ROOMS = {"regression": (regression_state, local.Device), "bandits": (bandit_state, bandits.Device)}
+ROOMS = {"regression": regression_state, "bandits": bandit_state}
 both_rooms = pytest.mark.parametrize("room", ROOMS)
 
 
-def start(room, state=None, **limits):
+def start(room, state=None, noise=None, seed=0, **limits):
     """A device of a room, with its own public state unless another is given."""
-    make, device = ROOMS[room]
-    if room == "bandits" and "outcome_range" in limits:
-        limits["reward_range"] = limits.pop("outcome_range")
-    limits = {"epsilon": 1.0, "seed": 0, "noise": SeededNoise(0)} | limits
-    return device(make() if state is None else state, **limits)
+    make = ROOMS[room]
+    promise = Promise(**({"epsilon": 1.0} | limits))
+    return Device(
+        make() if state is None else state, promise, noise=noise or SeededNoise(0), seed=seed
+    )
 
 
 def send(device, features, outcome):
-    if isinstance(device, bandits.Device):
+    if isinstance(device.state, PublicPolicy):
         return device.report(device.decide([features]), outcome)
     return device.answer(features, outcome)
 
@@ -128,7 +128,7 @@ POLICY = {
 @both_rooms
 @pytest.mark.parametrize("name", HOSTILE)
 def test_state__numbers_that_could_overflow_on_a_device_are_refused(room, name):
-    state = ROOMS[room][0]()
+    state = ROOMS[room]()
     with pytest.raises(ValueError, match=r"must|expected|not a public state|whitening is zero"):
         type(state).from_dict(state.to_dict() | HOSTILE[name])
 
@@ -136,7 +136,7 @@ def test_state__numbers_that_could_overflow_on_a_device_are_refused(room, name):
 @both_rooms
 @pytest.mark.parametrize("name", CLIPS)
 def test_state__a_clip_that_could_overflow_or_divide_by_zero_is_refused(room, name):
-    state = ROOMS[room][0]()
+    state = ROOMS[room]()
     record = state.to_dict()
     record["questions"][0]["clip"] = CLIPS[name] if name != "1" else "one"
     with pytest.raises(ValueError, match=r"clip|not a public state|could not convert"):
@@ -162,7 +162,7 @@ def test_state__questions_are_named_once_and_are_for_everybody():
 @both_rooms
 def test_state__is_a_copy_that_nobody_can_change(room):
     theta = np.zeros(D)
-    state = type(ROOMS[room][0]())(**{**vars_of(ROOMS[room][0]()), "theta": theta})
+    state = type(ROOMS[room]())(**{**vars_of(ROOMS[room]()), "theta": theta})
     theta[0] = 1e308
     assert (state.theta == 0).all()
     for name in ("theta", "whitening"):
@@ -176,10 +176,10 @@ def vars_of(state):
 
 @both_rooms
 def test_state__survives_json(room):
-    state = ROOMS[room][0](norm_bound=2.0, outcome_range=(0.0, 3.0), contributions=2)
+    state = ROOMS[room](norm_bound=2.0, outcome_range=(0.0, 3.0), contributions=2)
     again = type(state).from_dict(json.loads(json.dumps(state.to_dict(), allow_nan=False)))
     assert again.to_dict() == state.to_dict()
-    off = ROOMS[room][0](math.inf)
+    off = ROOMS[room](math.inf)
     assert math.isinf(type(off).from_dict(json.loads(json.dumps(off.to_dict()))).epsilon)
 
 
@@ -199,7 +199,7 @@ MORE = {
 @pytest.mark.parametrize("name", MORE)
 def test_device__refuses_more_than_it_promised_alike_for_every_record(room, name):
     """The refusal comes before a record is read: two devices with other records do the same."""
-    make = ROOMS[room][0]
+    make = ROOMS[room]
     asked = {"epsilon": 1.0, "contributions": 2} | MORE[name]
     seen = []
     for record in RECORDS:
@@ -217,15 +217,15 @@ def test_device__refuses_more_than_it_promised_alike_for_every_record(room, name
 @pytest.mark.parametrize("name", MORE)
 def test_device__refuses_a_first_state_beyond_what_the_person_stated(room, name):
     limits = {"epsilon": 1.0, "contributions": 2, "norm_bound": 1.0, "outcome_range": (-1.0, 1.0)}
-    start(room, ROOMS[room][0](contributions=2), **limits)
+    start(room, ROOMS[room](contributions=2), **limits)
     with pytest.raises(ValueError, match="this device"):
-        start(room, ROOMS[room][0](**{"contributions": 2} | MORE[name]), **limits)
+        start(room, ROOMS[room](**{"contributions": 2} | MORE[name]), **limits)
 
 
 @both_rooms
 def test_device__sends_bare_records_only_if_the_person_says_so(room):
     """epsilon=inf of a server's state sent the bare record before devices had limits."""
-    off = ROOMS[room][0](math.inf)
+    off = ROOMS[room](math.inf)
     with pytest.raises(ValueError, match="epsilon=5"):
         start(room, off, epsilon=5.0)
     assert send(start(room, off, epsilon=math.inf), *RECORDS[0]).values.size
@@ -237,33 +237,36 @@ def test_device__sends_bare_records_only_if_the_person_says_so(room):
 @both_rooms
 def test_device__no_server_sets_its_epsilon(room):
     """The first state's 1e300 was taken for what the person had promised."""
-    make, device = ROOMS[room]
+    make = ROOMS[room]
+    with pytest.raises(TypeError, match="'epsilon'"):
+        Promise()
+    for said in (None, math.nan, 0.0, -1.0, "much"):
+        with pytest.raises(ValueError, match="epsilon must be"):
+            Promise(epsilon=said)
     for epsilon in (1.0, 1e3, 1e300, math.inf):
-        with pytest.raises(TypeError, match="'epsilon'"):
-            device(make(epsilon))
-        for said in (None, math.nan, 0.0, -1.0, "much"):
-            with pytest.raises(ValueError, match="epsilon must be"):
-                device(make(epsilon), epsilon=said)
+        for said in (None, 1.0, {"epsilon": 1.0}):
+            with pytest.raises(TypeError, match="Promise"):
+                Device(make(epsilon), said)
     with pytest.raises(ValueError, match="epsilon=1 in all"):
-        device(make(1e300), epsilon=1.0)
+        Device(make(1e300), Promise(epsilon=1.0))
 
 
 @both_rooms
 def test_device__no_server_sets_its_delta(room):
-    make, device = ROOMS[room]
-    batch = Crowd().batch(20_000, 1.0, 1e-3)
+    make = ROOMS[room]
+    batch = Shuffled().batch(20_000, 1.0, 1e-3)
     state = make(batch.report_epsilon(1), batch=batch)
     with pytest.raises(ValueError, match="state delta"):
-        device(state, epsilon=1.0)
+        Device(state, Promise(epsilon=1.0))
     with pytest.raises(ValueError, match="delta=1e-06 in all"):
-        device(state, epsilon=1.0, delta=1e-6)
-    again = device(state, **device(state, epsilon=1.0, delta=1e-3).memory())
+        Device(state, Promise(epsilon=1.0, delta=1e-6))
+    again = Device.restarted(state, Device(state, Promise(1.0, 1e-3)).memory())
     assert (again.promise.epsilon, again.promise.delta) == (1.0, 1e-3)
 
 
 @both_rooms
 def test_device__follows_states_that_ask_for_less(room):
-    make = ROOMS[room][0]
+    make = ROOMS[room]
     device = start(room, make(contributions=2))
     device.update(make(0.5, contributions=2))
     assert send(device, *RECORDS[0]).values.size
@@ -273,7 +276,7 @@ def test_device__follows_states_that_ask_for_less(room):
 
 @both_rooms
 def test_device__windows_count_up(room):
-    state = ROOMS[room][0]()
+    state = ROOMS[room]()
     later = type(state)(**{**vars_of(state), "window": 4})
     device = start(room, later)
     with pytest.raises(ValueError, match="newer state"):
@@ -284,13 +287,15 @@ def test_device__windows_count_up(room):
 
 @both_rooms
 def test_device__what_is_no_state_is_refused(room):
-    for wrong in (None, {}, ROOMS[room][0]().to_dict()):
+    for wrong in (None, {}, ROOMS[room]().to_dict()):
         with pytest.raises(TypeError, match="from_dict"):
-            ROOMS[room][1](wrong, epsilon=1.0)
+            Device(wrong, Promise(epsilon=1.0))
         with pytest.raises(TypeError, match="from_dict"):
             start(room).update(wrong)
     with pytest.raises(TypeError, match="PublicPolicy"):
-        bandits.Device(regression_state(), epsilon=1.0)
+        start("bandits").update(regression_state())
+    with pytest.raises(ValueError, match="use answer"):
+        start("regression").decide([RECORDS[0][0]])
 
 
 # -- counting --------------------------------------------------------------------------------------
@@ -298,18 +303,21 @@ def test_device__what_is_no_state_is_refused(room):
 
 @both_rooms
 def test_device__sends_no_more_than_it_may_and_a_restarted_one_remembers(room):
-    make = ROOMS[room][0]
+    make = ROOMS[room]
     device = start(room, make(contributions=3))
     for _ in range(2):
         send(device, *RECORDS[0])
     assert device.sent == 2
     memory = json.loads(json.dumps(device.memory()))
-    again = start(room, make(contributions=3), **memory)
+    again = Device.restarted(make(contributions=3), memory)
     send(again, *RECORDS[0])
     with pytest.raises(ValueError, match="no budget is left"):
         send(again, *RECORDS[0])
     with pytest.raises(ValueError, match="this device"):
-        start(room, make(1.5, contributions=3), **memory)
+        Device.restarted(make(1.5, contributions=3), memory)
+    for damaged in ({}, {**memory, "promise": None}, memory["promise"]):
+        with pytest.raises(ValueError, match="not the memory"):
+            Device.restarted(make(contributions=3), damaged)
 
 
 class Failing(SeededNoise):
@@ -338,7 +346,7 @@ class Failing(SeededNoise):
 def test_device__counts_before_it_sends(room, n):
     """An interruption costs a report; it never leads to two."""
     asked = (Question("moment", "moment", 0.5, 1.0),)
-    state = ROOMS[room][0]()
+    state = ROOMS[room]()
     state = type(state)(**{**vars_of(state), "questions": asked})
     device = start(room, state, noise=Failing(n))
     decision = device.decide([RECORDS[0][0]]) if room == "bandits" else None
@@ -350,7 +358,7 @@ def test_device__counts_before_it_sends(room, n):
 
 
 def test_device__one_decision_is_reported_once_by_any_number_of_threads():
-    device = bandits.Device(bandit_state(contributions=50), epsilon=1.0, seed=0)
+    device = Device(bandit_state(contributions=50), Promise(epsilon=1.0), seed=0)
     decision, reports = device.decide([RECORDS[0][0]]), []
 
     def work():

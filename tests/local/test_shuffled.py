@@ -9,18 +9,14 @@ import pytest
 
 from discreet.audit.attacks.shuffled import Counts
 from discreet.bandits import Device as BanditDevice
-from discreet.bandits import LinearBandit, LocalServer, PublicPolicy
-from discreet.local import (
-    BatchSum,
-    Device,
-    PublicState,
-    Question,
-    Report,
-    report_many,
-    shuffled,
-)
-from discreet.local.questions import PARTS, answer
-from discreet.privacy import Budget, Crowd, Ledger, Release, SeededNoise
+from discreet.bandits import LinearBandit, LocalServer, People, Promise, PublicPolicy
+from discreet.local import Report
+from discreet.local.device import Device
+from discreet.local.questions import PARTS, Question, answer
+from discreet.local.report import BatchSum, report_many
+from discreet.local.state import PublicState
+from discreet.privacy import Budget, Ledger, SeededNoise, Shuffled
+from discreet.privacy.release import Release
 from discreet.privacy.shuffle import batch_local_epsilon, shuffled_delta
 from discreet.regression import PrivateLinearRegression
 from discreet.regression import local as regression_room
@@ -31,7 +27,7 @@ QUESTION = Question("joint", "joint", clip=0.5, fraction=1.0)
 
 def stated(size=2000, dim=2, k=1, epsilon=1.0, delta=1e-6, **more):
     """A state whose reports keep the promise exactly."""
-    batch = Crowd().batch(size, epsilon, delta)
+    batch = Shuffled().batch(size, epsilon, delta)
     each = batch.report_epsilon(k)
     return PublicState.start(dim, k * each, (QUESTION,), contributions=k, batch=batch, **more)
 
@@ -64,7 +60,8 @@ def test_joint__parts_are_the_answers_to_the_three_questions():
     theta, whitening = np.array([0.3, -0.2]), np.diag([2.0, 0.5])
     parts = QUESTION.split(answer(X, y, QUESTION, theta, whitening), 2)
     for name, kind, _ in PARTS:
-        alone = answer(X, y, replace(QUESTION, kind=kind), theta, whitening)
+        single = replace(QUESTION, kind=kind)
+        (alone,) = single.split(answer(X, y, single, theta, whitening), 2).values()
         np.testing.assert_allclose(parts[name], alone, atol=1e-12)
     assert math.fsum(part for _, _, part in PARTS) == pytest.approx(1)
 
@@ -74,16 +71,16 @@ def test_joint__parts_are_the_answers_to_the_three_questions():
 
 def test_device__computes_the_bound_and_refuses_an_epsilon_0_that_is_a_percent_too_large():
     state = stated()
-    assert Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0)).answer(
+    assert Device(state, Promise(epsilon=1.0, delta=1e-6), noise=SeededNoise(0)).answer(
         [0.6, 0.8], 0.5
     ).values.shape == (1, 6)
     for factor, fits in ((0.99, True), (1.01, False)):
         other = replace(state, epsilon=factor * state.epsilon)
         if fits:
-            Device(other, epsilon=1.0, delta=1e-6)
+            Device(other, Promise(epsilon=1.0, delta=1e-6))
         else:
             with pytest.raises(ValueError, match="too small"):
-                Device(other, epsilon=1.0, delta=1e-6)
+                Device(other, Promise(epsilon=1.0, delta=1e-6))
 
 
 @pytest.mark.parametrize(
@@ -97,14 +94,14 @@ def test_device__computes_the_bound_and_refuses_an_epsilon_0_that_is_a_percent_t
 )
 def test_device__keeps_to_its_own_limits_whatever_a_newer_state_says(change, words):
     state = stated()
-    device = Device(state, epsilon=1.0, delta=1e-6)
+    device = Device(state, Promise(epsilon=1.0, delta=1e-6))
     with pytest.raises(ValueError, match=words):
         device.update(replace(state, window=1, batch=replace(state.batch, **change)))
     assert device.state is state
 
 
 def test_device__a_cap_on_single_reports_holds_in_any_crowd():
-    device = Device(stated(), epsilon=1.0, delta=1e-6, local_epsilon=4.0)
+    device = Device(stated(), Promise(epsilon=1.0, delta=1e-6, local_epsilon=4.0))
     larger = replace(stated(10**6), window=1)
     assert larger.epsilon > 4
     with pytest.raises(ValueError, match="epsilon=4 by themselves"):
@@ -114,19 +111,19 @@ def test_device__a_cap_on_single_reports_holds_in_any_crowd():
 def test_device__refuses_a_state_of_the_other_trust():
     local = PublicState.start(2, 1.0, (QUESTION,))
     with pytest.raises(ValueError, match="other trust"):
-        Device(stated(), epsilon=1.0, delta=1e-6).update(replace(local, window=1))
+        Device(stated(), Promise(epsilon=1.0, delta=1e-6)).update(replace(local, window=1))
     with pytest.raises(ValueError, match="other trust"):
-        Device(local, epsilon=1.0).update(replace(stated(), window=1))
+        Device(local, Promise(epsilon=1.0)).update(replace(stated(), window=1))
 
 
 def test_device__answers_once_in_a_window_also_after_a_restart():
     state = stated(k=3)
-    device = Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
+    device = Device(state, Promise(epsilon=1.0, delta=1e-6), noise=SeededNoise(0))
     device.answer([1.0, 0.0], 0.5)
     for _ in range(2):
         with pytest.raises(ValueError, match="answered in this window"):
             device.answer([1.0, 0.0], 0.5)
-        device = Device(state, **device.memory())
+        device = Device.restarted(state, device.memory())
     device.update(replace(state, window=1))
     device.answer([1.0, 0.0], 0.5)
     assert device.sent == 2
@@ -134,7 +131,7 @@ def test_device__answers_once_in_a_window_also_after_a_restart():
 
 def test_device__a_state_for_one_report_is_refused_where_three_were_promised():
     with pytest.raises(ValueError, match="too small"):
-        Device(stated(k=1), epsilon=1.0, delta=1e-6, contributions=3)
+        Device(stated(k=1), Promise(epsilon=1.0, delta=1e-6, contributions=3))
 
 
 ASKED = tuple(Question(f"scale {i}", "within", 2.0**-i, 1 / 7) for i in range(7))
@@ -147,7 +144,7 @@ def questions_of(seeds, batch, seed_of_noise=None):
     told = []
     for i, seed in enumerate(seeds):
         noise = SeededNoise(i if seed_of_noise is None else seed_of_noise)
-        device = Device(state, seed=seed, noise=noise, **limits)
+        device = Device(state, Promise(**limits), seed=seed, noise=noise)
         told.append(device.answer([0.6, 0.8], 0.5).question)
     return told
 
@@ -166,32 +163,34 @@ def test_device__where_reports_are_shuffled_every_record_draws_as_many_coins():
     places = set()
     for features, outcome in (([0.6, 0.8], 1.0), ([0.0, 0.0], -1.0), ([math.nan, 1.0], math.inf)):
         noise = SeededNoise(3)
-        report = Device(state, epsilon=1.0, delta=1e-6, seed=0, noise=noise).answer(
+        report = Device(state, Promise(epsilon=1.0, delta=1e-6), seed=0, noise=noise).answer(
             features, outcome
         )
         places.add((report.question, noise.state()))
     assert len(places) == 1
 
 
-@pytest.mark.parametrize("crowd", [Crowd(1.0, 1.0), Crowd(0.8, 0.55), Crowd(0.7, 0.5)])
+@pytest.mark.parametrize("crowd", [Shuffled(1.0, 1.0), Shuffled(0.8, 0.55), Shuffled(0.7, 0.5)])
 def test_device__a_promise_may_not_count_on_more_than_at_first_also_after_a_restart(crowd):
-    """Crowd(1, 1) after Crowd(.8, .5) raised epsilon_0 from 5.47 to 6.16, and was accepted."""
+    """(1, 1) after (.8, .5) raised epsilon_0 from 5.47 to 6.16, and was accepted."""
     state = stated(20_000)
-    device = Device(state, epsilon=1.0, delta=1e-6)
+    device = Device(state, Promise(epsilon=1.0, delta=1e-6))
     batch = crowd.batch(20_000, 1.0, 1e-6)
     larger = replace(state, window=1, batch=batch, epsilon=batch.report_epsilon(1))
     with pytest.raises(ValueError, match="promised a crowd"):
         device.update(larger)
     assert device.state is state
     with pytest.raises(ValueError, match="promised a crowd"):
-        Device(larger, **device.memory())
+        Device.restarted(larger, device.memory())
     with pytest.raises(ValueError, match="promised a crowd"):
-        Device(larger, epsilon=1.0, delta=1e-6, honest=0.5, minimum=0.8)
-    careful = Crowd(0.9, 0.4).batch(20_000, 1.0, 1e-6)
+        Device(larger, Promise(epsilon=1.0, delta=1e-6, honest=0.5, minimum=0.8))
+    careful = Shuffled(0.9, 0.4).batch(20_000, 1.0, 1e-6)
     device.update(replace(state, window=1, batch=careful, epsilon=careful.report_epsilon(1)))
 
 
-@pytest.mark.parametrize("crowd", [Crowd(), Crowd(0.9, 0.3), Crowd(1.0, 1.0), Crowd(0.37, 0.23)])
+@pytest.mark.parametrize(
+    "crowd", [Shuffled(), Shuffled(0.9, 0.3), Shuffled(1.0, 1.0), Shuffled(0.37, 0.23)]
+)
 def test_device__follows_one_crowd_through_batches_of_all_sizes(crowd):
     """Fractions of a batch are rounded to reports: no honest server is refused for that."""
     for first in (1, 2, 3, 10, 97, 1000):
@@ -199,31 +198,34 @@ def test_device__follows_one_crowd_through_batches_of_all_sizes(crowd):
             batches = [crowd.batch(n, 1.0, 1e-6) for n in (first, size)]
             states = [replace(stated(), window=i, epsilon=0.5, batch=b)
                       for i, b in enumerate(batches)]  # fmt: skip
-            device = Device(states[0], epsilon=1.0, delta=1e-6)
+            device = Device(states[0], Promise(epsilon=1.0, delta=1e-6))
             device.update(states[1])
-            Device(states[1], epsilon=1.0, delta=1e-6, honest=crowd.honest, minimum=crowd.minimum)
+            Device(
+                states[1],
+                Promise(epsilon=1.0, delta=1e-6, honest=crowd.honest, minimum=crowd.minimum),
+            )
 
 
 @pytest.mark.parametrize("first", [1, 2, 3, 7])
 @pytest.mark.parametrize("stored", [False, True], ids=["said", "stored before it was said"])
 def test_device__a_small_first_batch_allows_no_larger_crowd_later(first, stored):
     """Of a batch of 1, .5 is 1: a later batch of 20,000 that counted on all cost 1.689, not 1."""
-    batch = Crowd(0.8, 0.5).batch(first, 1.0, 1e-6)
+    batch = Shuffled(0.8, 0.5).batch(first, 1.0, 1e-6)
     record = replace(stated(), epsilon=batch.report_epsilon(1), batch=batch).to_dict()
     if stored:
         del record["batch"]["honest_fraction"], record["batch"]["minimum_fraction"]
-    device = Device(PublicState.from_dict(record), epsilon=1.0, delta=1e-6)
-    for crowd in (Crowd(1.0, 1.0), Crowd(0.8, 0.51), Crowd(0.79, 0.5)):
+    device = Device(PublicState.from_dict(record), Promise(epsilon=1.0, delta=1e-6))
+    for crowd in (Shuffled(1.0, 1.0), Shuffled(0.8, 0.51), Shuffled(0.79, 0.5)):
         batch = crowd.batch(20_000, 1.0, 1e-6)
         later = replace(stated(), window=1, epsilon=batch.report_epsilon(1), batch=batch)
         with pytest.raises(ValueError, match="promised a crowd"):
             device.update(later)
         with pytest.raises(ValueError, match="promised a crowd"):
-            Device(later, **device.memory())
+            Device.restarted(later, device.memory())
 
 
 def test_batch__numbers_that_are_not_those_of_its_fractions_are_refused():
-    batch = Crowd(0.8, 0.5).batch(20_000, 1.0, 1e-6)
+    batch = Shuffled(0.8, 0.5).batch(20_000, 1.0, 1e-6)
     record = replace(stated(), epsilon=0.5, batch=batch).to_dict()
     for change in (
         {"honest": 10_001},
@@ -240,11 +242,11 @@ def test_batch__numbers_that_are_not_those_of_its_fractions_are_refused():
 
 
 def test_server__a_state_that_was_stored_without_fractions_has_its_own():
-    server = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(0.9, 0.35), seed=0)
+    server = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Shuffled(0.9, 0.35), seed=0)
     state = server._stored()
     batch = state["state"]["_published"]["of"]["batch"]["of"]
     del batch["honest_fraction"], batch["minimum_fraction"]
-    again = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(0.9, 0.35), seed=0)
+    again = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Shuffled(0.9, 0.35), seed=0)
     again._restore(state)
     assert again.policy.batch == server.policy.batch
 
@@ -269,14 +271,14 @@ class Overtaken:
 @pytest.mark.parametrize("room", ["regression", "bandits"])
 def test_device__answers_the_state_that_it_has_counted_for(room):
     """A state that came between counting and sending led to two reports in its window."""
-    batch = Crowd().batch(2000, 1.0, 1e-6)
+    batch = Shuffled().batch(2000, 1.0, 1e-6)
     each = batch.report_epsilon(2)
     if room == "bandits":
         state = PublicPolicy.start(2, 2 * each, contributions=2, batch=batch)
-        device = BanditDevice(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
+        device = BanditDevice(state, Promise(epsilon=1.0, delta=1e-6), noise=SeededNoise(0))
     else:
         state = stated(k=2)
-        device = Device(state, epsilon=1.0, delta=1e-6, noise=SeededNoise(0))
+        device = Device(state, Promise(epsilon=1.0, delta=1e-6), noise=SeededNoise(0))
 
     def send():
         if room == "bandits":
@@ -292,7 +294,7 @@ def test_device__answers_the_state_that_it_has_counted_for(room):
 
 def test_state__other_channels_than_this_device_draws_by_are_refused():
     """JavaScript devices draw by the document: a cap of 0 at the same epsilon split the crowd."""
-    batch = Crowd().batch(20_000, 1.0, 1e-6)
+    batch = Shuffled().batch(20_000, 1.0, 1e-6)
     policy = PublicPolicy.start(2, batch.report_epsilon(1), batch=batch)
     honest = {"joint": policy.channels["joint"].thresholds}
     assert honest["joint"]["cap"] > 0
@@ -322,12 +324,11 @@ def test_state__its_batch_survives_json_and_damage_is_refused():
 def batch_of(server, n, seed=0):
     X, y = people(n, server.dim, seed)
     reports = report_many(X, y, server.ask(), np.zeros(n), SeededNoise(seed))
-    (answers,) = (shuffled(each, SeededNoise(seed + 1)) for each in reports)
-    return BatchSum.empty(server.ask()).plus_answers([answers], server.ask())
+    return BatchSum.empty(server.ask()).plus_answers(reports, server.ask())
 
 
 def served(**more):
-    return LocalServer(2, 1.0, delta=1e-6, crowd=Crowd(), seed=0, **more)
+    return LocalServer(2, 1.0, delta=1e-6, crowd=Shuffled(), seed=0, **more)
 
 
 def test_server__drops_a_batch_below_its_minimum_and_learns_nothing_of_it():
@@ -405,7 +406,7 @@ def test_server__every_window_keeps_the_promise_and_epsilon_0_grows():
         honest = math.floor(0.5 * size)
         assert shuffled_delta(1.0, policy.report_epsilon, honest) <= 1e-6
         assert shuffled_delta(1.0, policy.report_epsilon + 0.01, honest) > 1e-6
-        BanditDevice(PublicPolicy.from_dict(policy.to_dict()), epsilon=1.0, delta=1e-6)
+        BanditDevice(PublicPolicy.from_dict(policy.to_dict()), Promise(epsilon=1.0, delta=1e-6))
         seen.append(policy.report_epsilon)
         server.close()
     assert seen == sorted(seen)
@@ -423,8 +424,8 @@ def test_server__a_saved_state_with_another_epsilon_0_is_refused():
 # -- learners --------------------------------------------------------------------------------------
 
 
-def played(rounds=700, every=1, **more):
-    bandit = LinearBandit(2, 1000, 1.0, trust="shuffled", seed=0, noise=SeededNoise(0), **more)
+def played(rounds=700, every=1, trust="shuffled"):
+    bandit = LinearBandit(2, 1000, 1.0, trust=trust, seed=0, noise=SeededNoise(0))
     rng = np.random.default_rng(0)
     for t in range(rounds):
         features = rng.standard_normal((3, 2))
@@ -451,7 +452,7 @@ def test_bandit__windows_that_miss_too_many_rewards_teach_nothing():
     assert half.rounds > 500
     assert half.guarantee.releases == ()
     np.testing.assert_array_equal(half.theta, 0)
-    planned = played(every=2, crowd=Crowd(minimum=0.4, honest=0.3))
+    planned = played(every=2, trust=Shuffled(minimum=0.4, honest=0.3))
     assert planned.guarantee.releases
     assert np.any(planned.theta != 0)
 
@@ -479,11 +480,10 @@ def test_bandit__without_privacy_it_learns_what_it_would_learn_from_bare_records
     np.testing.assert_allclose(bandit.theta, theta, atol=0.02)
 
 
-def test_bandit__crowd_needs_shuffled_trust():
-    with pytest.raises(ValueError, match="shuffled"):
-        LinearBandit(2, crowd=Crowd())
-    with pytest.raises(ValueError, match="contributions"):
-        LinearBandit(2, trust="shuffled", unit="person")
+def test_bandit__shuffled_trust_protects_reports():
+    assert LinearBandit(2, trust=Shuffled()).shuffled == Shuffled()
+    with pytest.raises(ValueError, match="rounds=k"):
+        LinearBandit(2, trust="shuffled", people=People(visits="first"))
 
 
 def test_regression__books_a_batch_for_every_window_and_says_both_numbers():
@@ -534,7 +534,7 @@ def test_regression__several_rows_of_a_person_could_meet_in_one_batch_and_are_re
 
 
 def test_regression__server_asks_everything_of_everybody_and_measures_residuals_apart():
-    server = Server(2, 1000, 1.0, delta=1e-6, crowd=Crowd())
+    server = Server(2, 1000, 1.0, delta=1e-6, crowd=Shuffled())
     kinds = []
     while not server.done:
         kinds.append({question.kind for question in server.ask().questions})

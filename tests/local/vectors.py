@@ -12,7 +12,7 @@ from discreet.bandits import PublicPolicy
 from discreet.features import Category, FeatureMap, Number
 from discreet.local.questions import answer
 from discreet.local.record import scaled_outcomes, scaled_rows
-from discreet.privacy import Crowd
+from discreet.privacy import Shuffled
 from discreet.privacy.noise import SystemNoise
 from discreet.privacy.portable import COINS, log
 from discreet.service import definitions, devices
@@ -76,7 +76,7 @@ def made():
     """All vectors."""
     reports, policies = [], []
     kinds = [(dim, epsilon, None) for dim in DIMS for epsilon in EPSILONS]
-    kinds += [(dim, 9.0, Crowd().batch(20_000, 1.0, 1e-6)) for dim in DIMS]  # joint answers
+    kinds += [(dim, 9.0, Shuffled().batch(20_000, 1.0, 1e-6)) for dim in DIMS]  # joint answers
     for dim, epsilon, batch in kinds:
         seed = len(policies)
         public = policy(dim, epsilon, seed, batch)

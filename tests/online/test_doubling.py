@@ -16,7 +16,8 @@ N = 4
 
 def factory(kind=FTRL, epsilon=1.0, delta=1e-6, seed=5, **more):
     noise = SeededNoise(seed)
-    return lambda horizon: kind(Simplex(N), horizon, epsilon, delta, seed=1, noise=noise, **more)
+    coins = {"seed": 1} if kind is FTPL else {}
+    return lambda horizon: kind(Simplex(N), horizon, epsilon, delta, noise=noise, **coins, **more)
 
 
 def stepped(learner, L):

@@ -26,6 +26,8 @@ privacy = pytest.mark.parametrize(
     ("epsilon", "delta"), [(1.0, 1e-6), (1.0, 0.0), (math.inf, 0.0)], ids=["blt", "pure", "off"]
 )
 
+COINS = {FTRL: {}, FTPL: {"seed": 3}}  # FTRL tosses none
+
 
 def losses(domain, count=T, bound=1.0, seed=0):
     """Losses of full size, signs and zeros among them."""
@@ -76,7 +78,9 @@ def test_ftrl__without_privacy_is_the_plain_algorithm_step_by_step(domain, rate,
 @privacy
 def test_run__equals_deciding_and_learning_step_by_step(domain, make, epsilon, delta):
     L = losses(domain)
-    a, b, c = (make(domain, T, epsilon, delta, seed=3, noise=SeededNoise(5)) for _ in range(3))
+    a, b, c = (
+        make(domain, T, epsilon, delta, **COINS[make], noise=SeededNoise(5)) for _ in range(3)
+    )
     steps = stepped(a, L)
     assert np.allclose(b.run(L), steps, atol=1e-9)
     halves = [c.run(L[:100]), stepped(c, L[100:130]), c.run(L[130:])]
@@ -89,9 +93,9 @@ def test_run__equals_deciding_and_learning_step_by_step(domain, make, epsilon, d
 @learners
 def test_run__blocks_do_not_show(make, monkeypatch):
     L = losses(Simplex(4))
-    whole = make(Simplex(4), T, 1.0, 1e-6, seed=3, noise=SeededNoise(5)).run(L)
+    whole = make(Simplex(4), T, 1.0, 1e-6, **COINS[make], noise=SeededNoise(5)).run(L)
     monkeypatch.setattr("discreet.online.leader._BLOCK", 17)
-    blocks = make(Simplex(4), T, 1.0, 1e-6, seed=3, noise=SeededNoise(5)).run(L)
+    blocks = make(Simplex(4), T, 1.0, 1e-6, **COINS[make], noise=SeededNoise(5)).run(L)
     assert np.allclose(whole, blocks, atol=1e-9)
 
 
@@ -217,7 +221,9 @@ BAD = {
 @learners
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_learn__refuses_bad_losses_without_quoting_them_and_changes_nothing(make, bad):
-    learner, twin = (make(Simplex(4), T, 1.0, 1e-6, seed=1, noise=SeededNoise(0)) for _ in range(2))
+    learner, twin = (
+        make(Simplex(4), T, 1.0, 1e-6, **COINS[make], noise=SeededNoise(0)) for _ in range(2)
+    )
     L = losses(Simplex(4), 20)
     learner.run(L[:10])
     twin.run(L[:10])
@@ -244,7 +250,7 @@ def test_learn__refuses_losses_outside_the_ball(domain):
 @learners
 def test_horizon__past_it_the_last_decision_stays_and_losses_do_not_count(make):
     L = losses(Simplex(4), 30)
-    learner = make(Simplex(4), 20, 1.0, 1e-6, seed=1, noise=SeededNoise(0))
+    learner = make(Simplex(4), 20, 1.0, 1e-6, **COINS[make], noise=SeededNoise(0))
     learner.run(L[:15])
     assert learner.learning
     late = learner.run(L[15:25])  # five of them within the horizon
@@ -271,7 +277,6 @@ def test_horizon__past_it_the_last_decision_stays_and_losses_do_not_count(make):
         ({"rate": "constant"}, "rate"),
         ({"mechanism": "magic"}, "mechanism"),
         ({"contributions": 0}, "contributions"),
-        ({"seed": -1}, "seed"),
         ({"noise": 7}, "noise"),
     ],
 )
@@ -286,7 +291,7 @@ def test_ftrl__refuses_bad_arguments(changed, words):
 def test_state__a_resumed_learner_has_the_same_future(domain, make, epsilon, delta, tmp_path):
     L = losses(domain)
     whole, saved, told, other = (
-        make(domain, T, epsilon, delta, seed=2, noise=SeededNoise(4)) for _ in range(4)
+        make(domain, T, epsilon, delta, **COINS[make], noise=SeededNoise(4)) for _ in range(4)
     )
     for each in (whole, saved, told):
         each.run(L[:123])
@@ -315,7 +320,7 @@ def test_state__a_tree_of_one_s_own_is_rebuilt(tmp_path):
 @learners
 def test_state__an_old_foreign_or_damaged_one_is_refused_and_changes_nothing(make):
     L = losses(Simplex(4))
-    learner = make(Simplex(4), T, 1.0, 1e-6, seed=2, noise=SeededNoise(4))
+    learner = make(Simplex(4), T, 1.0, 1e-6, **COINS[make], noise=SeededNoise(4))
     learner.run(L[:10])
     old = learner.state_dict()
     learner.run(L[10:20])
@@ -323,15 +328,15 @@ def test_state__an_old_foreign_or_damaged_one_is_refused_and_changes_nothing(mak
     with pytest.raises(ValueError, match="older"):
         learner.load_state_dict(old)
     for other in (
-        make(Simplex(4), T + 1, 1.0, 1e-6, seed=2, noise=SeededNoise(4)),
-        make(Simplex(4), T, 1.0, 1e-6, loss_bound=2.0, seed=2, noise=SeededNoise(4)),
-        make(Cube(4), T, 1.0, 1e-6, seed=2, noise=SeededNoise(4)),
+        make(Simplex(4), T + 1, 1.0, 1e-6, **COINS[make], noise=SeededNoise(4)),
+        make(Simplex(4), T, 1.0, 1e-6, loss_bound=2.0, **COINS[make], noise=SeededNoise(4)),
+        make(Cube(4), T, 1.0, 1e-6, **COINS[make], noise=SeededNoise(4)),
     ):
         with pytest.raises(ValueError, match="other arguments"):
             learner.load_state_dict(other.state_dict())
     wrong = FTPL if make is FTRL else FTRL
     with pytest.raises(ValueError, match="a state of"):
-        wrong(Simplex(4), T, 1.0, 1e-6, seed=2, noise=SeededNoise(4)).load_state_dict(old)
+        wrong(Simplex(4), T, 1.0, 1e-6, **COINS[wrong], noise=SeededNoise(4)).load_state_dict(old)
     good, kept = learner.state_dict(), str(learner.state_dict())
     for name in ("_total", "_memory", "estimate", "rounds"):
         for damage in (None, np.zeros(99), np.full(4, np.nan), 10**9):
@@ -340,7 +345,7 @@ def test_state__an_old_foreign_or_damaged_one_is_refused_and_changes_nothing(mak
             with pytest.raises(ValueError, match="damaged"):
                 learner.load_state_dict(state)
     assert str(learner.state_dict()) == kept
-    again = make(Simplex(4), T, 1.0, 1e-6, seed=2, noise=SeededNoise(4))
+    again = make(Simplex(4), T, 1.0, 1e-6, **COINS[make], noise=SeededNoise(4))
     again.load_state_dict(good)
     assert str(again.state_dict()) == kept
     assert np.array_equal(again.decide(), before)

@@ -125,3 +125,22 @@ def test_theta__is_found_though_columns_are_correlated():
     for x in X:
         learner.learn(x, x @ theta)
     assert np.mean((X @ (learner.theta - theta)) ** 2) < 0.02 * np.mean((X @ theta) ** 2)
+
+
+@pytest.mark.parametrize("seed", [704, 706, 708, 712, 719])
+def test_theta__is_found_where_steep_directions_hide_in_the_noise(seed):
+    """Steps for curvatures pulled to their mean diverged on these: errors of 1 to 5 times theta."""
+    d, T = 6, 3000
+    rng = np.random.default_rng([seed, T, d])
+    turned = np.linalg.qr(np.random.default_rng(seed).normal(size=(d, d)))[0]
+    X = rng.normal(size=(2 * T, d)) * np.arange(1, d + 1) ** -0.5 @ turned
+    X /= np.linalg.norm(X, 3, axis=1, keepdims=True)
+    theta = rng.normal(size=d)
+    theta *= 0.7 / np.linalg.norm(theta, 1.5)
+    y = X @ theta + 0.05 * rng.normal(size=2 * T)
+    learner = StreamingFrankWolfe(
+        LpBall(1.5, d), T, 1.0, 1 / T, loss="huber", noise=SeededNoise(seed)
+    )
+    for x, label in zip(X[:T], y[:T], strict=True):
+        learner.learn(x, label)
+    assert np.mean((X @ (learner.theta - theta)) ** 2) < 0.01 * np.mean((X @ theta) ** 2)

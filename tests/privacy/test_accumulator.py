@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise, SystemNoise
+from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise
 from discreet.privacy.accumulator import NoisySum
+from discreet.privacy.noise import SystemNoise
 from discreet.state import decode, encode, load_state, save_state
 
 

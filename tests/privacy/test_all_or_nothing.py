@@ -17,13 +17,8 @@ import discreet.privacy
 import discreet.state
 from discreet.privacy import Budget, ContributionLimiter, Ledger, PrefixSum, SeededNoise, Tree
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.mechanisms import (
-    gaussian,
-    gaussian_symmetric,
-    k_norm,
-    laplace,
-    select,
-)
+from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.release import Release
 from discreet.privacy.toeplitz import noise_matrix
 from discreet.privacy.tree import TreeSum
 
@@ -272,11 +267,13 @@ def test_noisy_sum__an_interrupt_between_any_two_lines_adds_a_term_once_or_not_a
 
 
 MECHANISMS = {
-    "gaussian": lambda **o: gaussian([1.0, 2.0], sensitivity=1.0, mu=0.2, **o),
-    "symmetric": lambda **o: gaussian_symmetric(np.eye(2), sensitivity=1.0, mu=0.2, **o),
-    "laplace": lambda **o: laplace([1.0], sensitivity=1.0, epsilon=0.1, **o),
-    "k_norm": lambda **o: k_norm([1.0, 2.0], sensitivity=1.0, epsilon=0.1, norm="l2", **o),
-    "select": lambda **o: select([1.0, 2.0], sensitivity=1.0, epsilon=0.1, **o),
+    "gaussian": lambda **o: Mechanisms(**o).gaussian([1.0, 2.0], sensitivity=1.0, mu=0.2),
+    "symmetric": lambda **o: Mechanisms(**o).gaussian_symmetric(np.eye(2), sensitivity=1.0, mu=0.2),
+    "laplace": lambda **o: Mechanisms(**o).laplace([1.0], sensitivity=1.0, epsilon=0.1),
+    "k_norm": lambda **o: Mechanisms(**o).k_norm(
+        [1.0, 2.0], sensitivity=1.0, epsilon=0.1, norm="l2"
+    ),
+    "select": lambda **o: Mechanisms(**o).select([1.0, 2.0], sensitivity=1.0, epsilon=0.1),
 }
 
 
@@ -320,7 +317,7 @@ def test_mechanism__an_interrupt_between_any_two_lines_is_booked_if_a_value_came
 
 def test_ledger__an_interrupt_between_any_two_lines_books_all_or_nothing():
     about = {"what": "sum", "sampler": "test"}
-    release = discreet.privacy.Release.gaussian(sensitivity=0.1, scale=1.0, scope="a", **about)
+    release = Release.gaussian(sensitivity=0.1, scale=1.0, scope="a", **about)
     at, there = 0, True
     while there:
         at += 1
@@ -394,9 +391,7 @@ def test_threads__a_noisy_sum_holds_every_term(in_threads):
 def test_threads__a_ledger_never_overspends(in_threads):
     ledger = Ledger(Budget(1.0, 1e-6))
     mu = ledger.budget.mu
-    release = discreet.privacy.Release.gaussian(
-        sensitivity=mu / 10, scale=1.0, what="tenth", sampler="test"
-    )
+    release = Release.gaussian(sensitivity=mu / 10, scale=1.0, what="tenth", sampler="test")
     refused = []
 
     def work(i):

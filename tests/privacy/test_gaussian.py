@@ -9,8 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import expit, ndtri
 
-from discreet.privacy import gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_std
-from discreet.privacy.gaussian import bounded_range_mu, zcdp_delta, zcdp_epsilon, zcdp_rho
+from discreet.privacy import gaussian_mu, gaussian_std
+from discreet.privacy.gaussian import (
+    bounded_range_mu,
+    gaussian_delta,
+    gaussian_epsilon,
+    zcdp_delta,
+    zcdp_epsilon,
+    zcdp_rho,
+)
 
 EPSILONS = [1e-4, 1e-3, 0.01, 0.1, 0.5, 1.0, 3.0, 10.0, 30.0, 100.0]
 DELTAS = [1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 0.05, 0.5]

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.privacy import BinaryChannel, IntervalChannel, SeededNoise, SystemNoise
-from discreet.privacy.interval import CELLS, _cell, _Piecewise, _Response
+from discreet.privacy import IntervalChannel, SeededNoise
+from discreet.privacy.channels import CELLS, BinaryChannel, _cell, _Piecewise, _Response
+from discreet.privacy.noise import SystemNoise
 from discreet.privacy.portable import COINS, draw_coins
 
 getcontext().prec = 60

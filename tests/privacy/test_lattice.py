@@ -12,9 +12,8 @@ from scipy import stats
 
 from discreet.audit.bounds import audit_scores
 from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise
-from discreet.privacy.lattice import LatticeSum, rounding
 from discreet.privacy.noise import to_lattice
-from discreet.privacy.toeplitz import Buffered, noise_matrix
+from discreet.privacy.toeplitz import Buffered, LatticeSum, noise_matrix, rounding
 
 BUDGET = Budget(1.0, 1e-6)
 

@@ -8,7 +8,9 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.privacy import Budget, BudgetSpent, Guarantee, Ledger, Release, gaussian_epsilon
+from discreet.privacy import Budget, BudgetSpent, Guarantee, Ledger
+from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.release import Release
 
 ABOUT = {"what": "sum", "sampler": "float, simulation only"}
 

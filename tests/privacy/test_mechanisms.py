@@ -9,12 +9,8 @@ from scipy import stats
 
 from discreet.privacy import Budget, BudgetSpent, Ledger, SeededNoise
 from discreet.privacy.mechanisms import (
-    gaussian,
-    gaussian_symmetric,
-    k_norm,
+    Mechanisms,
     k_norm_std,
-    laplace,
-    select,
     symmetric_to_vector,
     vector_to_symmetric,
 )
@@ -23,28 +19,27 @@ N = 40_000
 
 
 def test_gaussian__noise_has_std_sensitivity_over_mu(assert_distribution):
-    value, release = gaussian(np.zeros(N), sensitivity=3.0, mu=0.5, noise=SeededNoise(1))
+    value, release = Mechanisms(SeededNoise(1)).gaussian(np.zeros(N), sensitivity=3.0, mu=0.5)
     assert (release.sensitivity, release.scale, release.mu) == (3.0, 6.0, 0.5)
     assert_distribution(value, stats.norm(scale=6.0).cdf)
 
 
 def test_gaussian_symmetric__isometric_noise(assert_distribution):
-    value, release = gaussian_symmetric(
-        np.zeros((250, 250)), sensitivity=1.0, mu=0.25, noise=SeededNoise(2)
+    value, release = Mechanisms(SeededNoise(2)).gaussian_symmetric(
+        np.zeros((250, 250)), sensitivity=1.0, mu=0.25
     )
     assert release.scale == 4.0
     assert np.array_equal(value, value.T)
     assert_distribution(value[np.triu_indices(250, 1)], stats.norm(scale=4.0 / math.sqrt(2)).cdf)
     diagonals = [
-        np.diag(gaussian_symmetric(np.zeros((50, 50)), sensitivity=1.0, mu=0.25,
-                                   noise=SeededNoise(seed)).value)
-        for seed in range(400)
-    ]  # fmt: skip
+        np.diag(release.gaussian_symmetric(np.zeros((50, 50)), sensitivity=1.0, mu=0.25).value)
+        for release in (Mechanisms(SeededNoise(seed)) for seed in range(400))
+    ]
     assert_distribution(np.concatenate(diagonals), stats.norm(scale=4.0).cdf)
 
 
 def test_laplace__noise_has_scale_sensitivity_over_epsilon(assert_distribution):
-    value, release = laplace(np.zeros(N), sensitivity=2.0, epsilon=0.5, noise=SeededNoise(3))
+    value, release = Mechanisms(SeededNoise(3)).laplace(np.zeros(N), sensitivity=2.0, epsilon=0.5)
     assert (release.mechanism, release.epsilon, release.scale) == ("laplace", 0.5, 4.0)
     assert_distribution(value, stats.laplace(scale=4.0).cdf)
 
@@ -54,7 +49,7 @@ def test_laplace__noise_has_scale_sensitivity_over_epsilon(assert_distribution):
 def test_k_norm__radius_is_gamma_and_direction_uniform(norm, dim, assert_distribution):
     noise = SeededNoise(4)
     rows = np.array([
-        k_norm(np.zeros(dim), sensitivity=2.0, epsilon=0.5, norm=norm, noise=noise).value
+        Mechanisms(noise).k_norm(np.zeros(dim), sensitivity=2.0, epsilon=0.5, norm=norm).value
         for _ in range(8000)
     ])  # fmt: skip
     radii = np.linalg.norm(rows, axis=1, ord=2 if norm == "l2" else np.inf)
@@ -70,7 +65,7 @@ def test_k_norm__in_one_dimension_every_norm_is_laplace(assert_distribution):
     for norm in ("l1", "l2", "linf"):
         noise = SeededNoise(5)
         draws = [
-            k_norm([0.0], sensitivity=1.0, epsilon=1.0, norm=norm, noise=noise).value[0]
+            Mechanisms(noise).k_norm([0.0], sensitivity=1.0, epsilon=1.0, norm=norm).value[0]
             for _ in range(12_000)
         ]
         assert_distribution(np.array(draws), stats.laplace.cdf)
@@ -81,7 +76,7 @@ def test_select__is_the_exponential_mechanism():
     for minimize in (False, True):
         noise = SeededNoise(6)
         picks = [
-            select(scores, sensitivity=0.5, epsilon=1.0, minimize=minimize, noise=noise).value
+            Mechanisms(noise).select(scores, sensitivity=0.5, epsilon=1.0, minimize=minimize).value
             for _ in range(20_000)
         ]
         weights = np.exp((-scores if minimize else scores) / (2 * 0.5))
@@ -96,7 +91,7 @@ def test_select__is_the_exponential_mechanism():
 
 
 def test_select__costs_epsilon_bounded_range():
-    _, release = select([1.0, 2.0], sensitivity=0.5, epsilon=0.8, noise=SeededNoise(0))
+    _, release = Mechanisms(SeededNoise(0)).select([1.0, 2.0], sensitivity=0.5, epsilon=0.8)
     assert release.scale == 2 * 0.5 / 0.8
     assert release.epsilon == pytest.approx(0.8)
     assert release.rho == pytest.approx(0.8**2 / 8)
@@ -121,11 +116,11 @@ def test_symmetric__replacing_a_rank_one_term_moves_by_at_most_sqrt2(pair):
 def test_mechanisms__infinite_budget_returns_the_value_and_says_so():
     matrix = np.diag([1.0, 2.0])
     for released, value in (
-        (gaussian([1.0, 2.0], sensitivity=1.0, mu=math.inf), [1.0, 2.0]),
-        (gaussian_symmetric(matrix, sensitivity=1.0, mu=math.inf), matrix),
-        (laplace(3.0, sensitivity=1.0, epsilon=math.inf), 3.0),
-        (k_norm([1.0], sensitivity=1.0, epsilon=math.inf, norm="linf"), [1.0]),
-        (select([1.0, 5.0, 2.0], sensitivity=1.0, epsilon=math.inf), 1),
+        (Mechanisms().gaussian([1.0, 2.0], sensitivity=1.0, mu=math.inf), [1.0, 2.0]),
+        (Mechanisms().gaussian_symmetric(matrix, sensitivity=1.0, mu=math.inf), matrix),
+        (Mechanisms().laplace(3.0, sensitivity=1.0, epsilon=math.inf), 3.0),
+        (Mechanisms().k_norm([1.0], sensitivity=1.0, epsilon=math.inf, norm="linf"), [1.0]),
+        (Mechanisms().select([1.0, 5.0, 2.0], sensitivity=1.0, epsilon=math.inf), 1),
     ):
         assert np.array_equal(released.value, value)
         assert released.release.scale == 0.0
@@ -134,29 +129,29 @@ def test_mechanisms__infinite_budget_returns_the_value_and_says_so():
 
 def test_mechanisms__ask_the_ledger_before_they_draw():
     ledger, noise = Ledger(Budget(1.0)), SeededNoise(0)
+    release = Mechanisms(noise, ledger)
     before = noise.state()
     with pytest.raises(BudgetSpent):
-        laplace(1.0, sensitivity=1.0, epsilon=2.0, noise=noise, ledger=ledger)
+        release.laplace(1.0, sensitivity=1.0, epsilon=2.0)
     assert noise.state() == before
-    _, release = laplace(1.0, sensitivity=1.0, epsilon=1.0, noise=noise, ledger=ledger,
-                         what="count", scope="day 1")  # fmt: skip
-    assert ledger.releases == (release,)
-    assert (release.what, release.scope) == ("count", "day 1")
+    _, record = release.laplace(1.0, sensitivity=1.0, epsilon=1.0, what="count", scope="day 1")
+    assert ledger.releases == (record,)
+    assert (record.what, record.scope) == ("count", "day 1")
 
 
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: gaussian([math.nan], sensitivity=1.0, mu=1.0),
-        lambda: gaussian([1.0], sensitivity=0.0, mu=1.0),
-        lambda: gaussian([1.0], sensitivity=1.0, mu=-1.0),
-        lambda: gaussian([1.0], sensitivity=1.0, mu=1.0, noise=7),
-        lambda: gaussian("abc", sensitivity=1.0, mu=1.0),
-        lambda: gaussian_symmetric(np.zeros((2, 3)), sensitivity=1.0, mu=1.0),
-        lambda: laplace([1.0], sensitivity=math.inf, epsilon=1.0),
-        lambda: k_norm([1.0], sensitivity=1.0, epsilon=1.0, norm="l3"),
-        lambda: select([], sensitivity=1.0, epsilon=1.0),
-        lambda: select([[1.0]], sensitivity=1.0, epsilon=1.0),
+        lambda: Mechanisms().gaussian([math.nan], sensitivity=1.0, mu=1.0),
+        lambda: Mechanisms().gaussian([1.0], sensitivity=0.0, mu=1.0),
+        lambda: Mechanisms().gaussian([1.0], sensitivity=1.0, mu=-1.0),
+        lambda: Mechanisms(7).gaussian([1.0], sensitivity=1.0, mu=1.0),
+        lambda: Mechanisms().gaussian("abc", sensitivity=1.0, mu=1.0),
+        lambda: Mechanisms().gaussian_symmetric(np.zeros((2, 3)), sensitivity=1.0, mu=1.0),
+        lambda: Mechanisms().laplace([1.0], sensitivity=math.inf, epsilon=1.0),
+        lambda: Mechanisms().k_norm([1.0], sensitivity=1.0, epsilon=1.0, norm="l3"),
+        lambda: Mechanisms().select([], sensitivity=1.0, epsilon=1.0),
+        lambda: Mechanisms().select([[1.0]], sensitivity=1.0, epsilon=1.0),
         lambda: vector_to_symmetric(np.zeros(4)),
     ],
 )

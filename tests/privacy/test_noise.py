@@ -13,11 +13,10 @@ from discreet.privacy import (
     PrefixSum,
     SecureNoise,
     SeededNoise,
-    SystemNoise,
     Tree,
 )
-from discreet.privacy.mechanisms import gaussian, k_norm, laplace, select
-from discreet.privacy.noise import source, to_lattice
+from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.noise import SystemNoise, source, to_lattice
 
 SOURCES = [SeededNoise(0), SystemNoise(), SecureNoise()]
 
@@ -76,11 +75,11 @@ def test_source__none_is_float_noise_from_the_operating_system():
 def test_secure__only_what_is_exact_claims_to_be():
     noise = SecureNoise()
     exact, floats = "exact lattice, OS entropy", "float, OS entropy"
-    assert gaussian([1.0], sensitivity=1, mu=1, noise=noise).release.sampler == exact
-    assert laplace([1.0], sensitivity=1, epsilon=1, noise=noise).release.sampler == exact
-    assert select([1.0], sensitivity=1, epsilon=1, noise=noise).release.sampler == exact
+    assert Mechanisms(noise).gaussian([1.0], sensitivity=1, mu=1).release.sampler == exact
+    assert Mechanisms(noise).laplace([1.0], sensitivity=1, epsilon=1).release.sampler == exact
+    assert Mechanisms(noise).select([1.0], sensitivity=1, epsilon=1).release.sampler == exact
     assert (
-        k_norm([1.0, 0.0], sensitivity=1, epsilon=1, norm="linf", noise=noise).release.sampler
+        Mechanisms(noise).k_norm([1.0, 0.0], sensitivity=1, epsilon=1, norm="linf").release.sampler
         == floats
     )
     ball, interval = BallChannel(2, 1.0), IntervalChannel(1.0)
@@ -103,8 +102,8 @@ def test_secure__only_what_is_exact_claims_to_be():
 def test_secure__noise_and_values_live_on_one_lattice():
     noise = SecureNoise()
     for value, _ in (
-        gaussian(np.linspace(-1, 1, 200) / 3, sensitivity=1.0, mu=0.3, noise=noise),
-        laplace(np.linspace(-1, 1, 200) / 3, sensitivity=1.0, epsilon=0.3, noise=noise),
+        Mechanisms(noise).gaussian(np.linspace(-1, 1, 200) / 3, sensitivity=1.0, mu=0.3),
+        Mechanisms(noise).laplace(np.linspace(-1, 1, 200) / 3, sensitivity=1.0, epsilon=0.3),
     ):
         spacing = 2.0 ** (math.floor(math.log2(1 / 0.3)) - 40)
         assert np.array_equal(value, to_lattice(value, spacing))
@@ -114,10 +113,10 @@ def test_secure__rounding_to_the_lattice_is_inside_the_sensitivity():
     noise = SecureNoise()
     dim = 9
     spacing = noise.spacing("gaussian", 2.0)
-    released = gaussian(np.zeros(dim), sensitivity=1.0, mu=0.5, noise=noise).release
+    released = Mechanisms(noise).gaussian(np.zeros(dim), sensitivity=1.0, mu=0.5).release
     assert released.sensitivity == 1.0 + spacing * math.sqrt(dim)
     assert released.mu == pytest.approx(0.5, rel=1e-15)
-    released = laplace(np.zeros(dim), sensitivity=1.0, epsilon=0.5, noise=noise).release
+    released = Mechanisms(noise).laplace(np.zeros(dim), sensitivity=1.0, epsilon=0.5).release
     assert released.sensitivity == 1.0 + spacing * dim
     # Worst case: each coordinate of the two neighbours is rounded apart.
     a = np.full(dim, 0.49999 * spacing)
@@ -198,9 +197,9 @@ def test_floating_point_attack__breaks_naive_noise_and_not_the_lattice():
         assert off_grid(0.0 + draw(1.0, n)) > 100
     secure = SecureNoise()
     for f in (0.0, 1.0):
-        released = gaussian(np.full(n, f), sensitivity=1.0, mu=1.0, noise=secure)
+        released = Mechanisms(secure).gaussian(np.full(n, f), sensitivity=1.0, mu=1.0)
         assert off_grid(released.value) == 0
-        released = laplace(np.full(n, f), sensitivity=1.0, epsilon=1.0, noise=secure)
+        released = Mechanisms(secure).laplace(np.full(n, f), sensitivity=1.0, epsilon=1.0)
         assert off_grid(released.value) == 0
 
 

@@ -8,15 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.arrays import within
-from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, SystemNoise, Tree
-from discreet.privacy.calibration import stretch
+from discreet.arrays import norm_order, within
+from discreet.privacy import Budget, PrefixSum, SecureNoise, SeededNoise, Tree
+from discreet.privacy.noise import SystemNoise
+from discreet.privacy.prefix import stretch
 from discreet.privacy.toeplitz import noise_matrix
 from discreet.privacy.tree import TreeSum
 
 APPROXIMATE = ["auto", "blt", "toeplitz", "tree", Tree(2), Tree(3, padded=True)]
 PURE = ["auto", "tree", Tree(2), Tree(5, balanced=False), Tree(4, padded=True)]
 CASES = [(m, Budget(1.0, 1e-6)) for m in APPROXIMATE] + [(m, Budget(1.0)) for m in PURE]
+ALL = [*CASES, ("generalized-gaussian", Budget(1.0, 1e-6))]
 
 
 def tree_outputs(tree, T):
@@ -39,10 +41,10 @@ def positions(tree):
 
 def rows(n, dim, seed=0, norm="l2"):
     X = np.random.default_rng(seed).uniform(-1, 1, (n, dim))
-    return X / {"l1": dim, "l2": math.sqrt(dim), "linf": 1}[norm]
+    return X / dim ** (1 / norm_order(norm))
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("mechanism", "budget"), ALL, ids=str)
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 def test_prefix__batch_equals_single_steps_given_the_same_noise(mechanism, budget, norm):
     X = rows(90, 3, norm=norm)
@@ -58,7 +60,7 @@ def test_prefix__batch_equals_single_steps_given_the_same_noise(mechanism, budge
     assert np.allclose(many.estimate, one.estimate)
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("mechanism", "budget"), ALL, ids=str)
 def test_prefix__no_privacy_is_the_plain_running_sum(mechanism, budget):
     X = rows(60, 2)
     sums = PrefixSum(60, 2, Budget(math.inf, budget.delta), sensitivity=2.0, mechanism=mechanism)
@@ -68,7 +70,7 @@ def test_prefix__no_privacy_is_the_plain_running_sum(mechanism, budget):
     assert "NO PRIVACY" in sums.guarantee.statement()
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("mechanism", "budget"), ALL, ids=str)
 def test_prefix__noise_has_the_stated_std_at_every_round(mechanism, budget):
     T, dim = 45, 900
     if isinstance(mechanism, str) and mechanism == "auto":
@@ -139,7 +141,7 @@ def test_prefix__user_level_noise_is_below_k_times(mechanism):
     assert 10 < many.std(1000) / one.std(1000) < 0.9 * 50
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("mechanism", "budget"), ALL, ids=str)
 @pytest.mark.parametrize("stop", [0, 1, 29])
 def test_prefix__resumes_to_the_same_future(mechanism, budget, stop, tmp_path):
     X = rows(60, 2)
@@ -197,7 +199,7 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("mechanism", "budget"), ALL, ids=str)
 @pytest.mark.parametrize(("x", "message"), BAD, ids=str)
 def test_prefix__bad_input_is_refused_before_anything_changes(mechanism, budget, x, message):
     sums = PrefixSum(3, 2, budget, sensitivity=2.0, mechanism=mechanism, noise=SeededNoise(0))
@@ -213,7 +215,7 @@ def test_prefix__bad_input_is_refused_before_anything_changes(mechanism, budget,
     assert str(sums.state_dict()) == str(before)
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), CASES, ids=str)
+@pytest.mark.parametrize(("mechanism", "budget"), ALL, ids=str)
 @pytest.mark.parametrize(("x", "message"), BAD, ids=str)
 def test_prefix__a_bad_row_of_a_batch_counts_as_zeros_alone(mechanism, budget, x, message):
     """Neither the other rows nor the number of rounds depend on it."""
@@ -250,12 +252,12 @@ def test_prefix__clipping_takes_every_finite_row_of_a_batch():
 EXTREMES = [5e-324, 1e-310, 1e-200, 1e-160, 1.0, 1e160, 1e200, 1.7e308]
 
 
-@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("norm", ["l1", "l1.5", "l2", "l7", "linf"])
 @pytest.mark.parametrize("bound", [1e-100, 1e-60, 1.0, 1e60, 1e100])
 def test_within__clips_any_finite_row_to_any_bound_without_a_warning(norm, bound):
     """Warnings are errors here: a warning that depends on a row is an output."""
     X = np.array([[a, b, -a] for a in EXTREMES for b in (0.0, *EXTREMES)])
-    order = {"l1": 1, "l2": 2, "linf": np.inf}[norm]
+    order = float(norm.removeprefix("l"))
     clipped = within("x", X, bound, norm=norm, clip=True)
     scaled = np.linalg.norm(clipped / bound, order, axis=1)
     assert (scaled <= 1 + 1e-12).all()
@@ -340,8 +342,24 @@ def test_prefix__bad_arguments_are_refused(change):
         PrefixSum(**arguments)
 
 
-@pytest.mark.parametrize("mechanism", ["blt", "toeplitz"])
-def test_prefix__filters_need_delta(mechanism):
+@pytest.mark.parametrize("norm", ["l0.5", "l", "lnan", "3", "m3"])
+def test_prefix__a_norm_is_l_and_its_order(norm):
+    with pytest.raises(ValueError, match="norm must be"):
+        PrefixSum(5, 2, Budget(1.0, 1e-6), sensitivity=1.0, norm=norm,
+                  mechanism="generalized-gaussian")  # fmt: skip
+
+
+def test_prefix__a_row_of_any_norm_is_held_to_its_bound():
+    sums = PrefixSum(5, 2, Budget(1.0, 1e-6), sensitivity=2.0, norm="l3",
+                     mechanism="generalized-gaussian", noise=SeededNoise(0))  # fmt: skip
+    row = np.full(2, 2 ** (-1 / 3))  # of norm 1 in l3, longer in l2
+    sums.add(row)
+    with pytest.raises(ValueError, match="l3 norm at most 1"):
+        sums.add(1.001 * row)
+
+
+@pytest.mark.parametrize("mechanism", ["blt", "toeplitz", "generalized-gaussian"])
+def test_prefix__gaussian_noise_needs_delta(mechanism):
     with pytest.raises(ValueError, match="delta"):
         PrefixSum(5, 2, Budget(1.0), sensitivity=1.0, mechanism=mechanism)
 
@@ -369,7 +387,7 @@ def test_prefix__auto_takes_the_least_maximal_variance():
 @given(st.integers(1, 30), st.integers(0, 2**32))
 def test_stretch__bounds_one_norm_by_another(dim, seed):
     x = np.random.default_rng(seed).standard_cauchy(dim)
-    order = {"l1": 1, "l2": 2, "linf": np.inf}
+    order = {"l1": 1, "l1.5": 1.5, "l2": 2, "l7": 7, "linf": np.inf}
     for norm, other in itertools.product(order, order):
         ratio = np.linalg.norm(x, order[other]) / np.linalg.norm(x, order[norm])
         assert ratio <= stretch(norm, other, dim) * (1 + 1e-9)

@@ -10,7 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from discreet.least_squares import Posterior, Whitening
 from discreet.privacy import Budget, Ledger, SeededNoise
-from discreet.regression import DPGradientDescent, PrivateLinearRegression, Problem
+from discreet.regression import PrivateLinearRegression, Problem
+from discreet.regression.baselines import DPGradientDescent
 from discreet.regression.few_rows import (
     FEW,
     GRAM_BOUND,

@@ -8,9 +8,9 @@ import pytest
 from scipy import stats
 from scipy.sparse import csr_array
 
-from discreet.environments.regression_data import regression_data
+from discreet.environments.datasets import DATA
 from discreet.regression import AdaSSP, PrivateLinearRegression
-from discreet.regression.residuals import Residuals
+from discreet.regression.intervals import Residuals
 
 UNIT = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 THETA = np.array([0.3, -0.2, 0.1])
@@ -49,7 +49,7 @@ def test_interval__holds_as_often_as_it_says_whatever_the_errors(name, coverage)
 
 @pytest.mark.parametrize("rows", ["diabetes", "randhie", "diamonds"])
 def test_interval__holds_on_real_data(rows):
-    X, y = regression_data(rows)
+    X, y = DATA[rows]()
     order = np.random.default_rng(0).permutation(len(y))
     test, train = np.split(order, [len(y) // 5])
     model = PrivateLinearRegression(

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld import PLDAccountant
 
-from discreet.privacy import Budget, BudgetSpent, Ledger, Release, SeededNoise
+from discreet.privacy import Budget, BudgetSpent, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
+from discreet.privacy.release import Release
 from discreet.regression import AdaSSP, PrivateGLM, PrivateLinearRegression
 from discreet.regression import sample as samples
 

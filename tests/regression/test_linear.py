@@ -7,15 +7,8 @@ import numpy as np
 import pytest
 
 from discreet.privacy import SecureNoise, SeededNoise
-from discreet.regression import (
-    OLS,
-    SSP,
-    AdaSSP,
-    DPGradientDescent,
-    PrivacyLeakWarning,
-    PrivateGLM,
-    PrivateLinearRegression,
-)
+from discreet.regression import OLS, AdaSSP, PrivacyLeakWarning, PrivateGLM, PrivateLinearRegression
+from discreet.regression.baselines import SSP, DPGradientDescent
 
 ESTIMATORS = [PrivateLinearRegression, AdaSSP, SSP, DPGradientDescent]
 THETA = np.array([0.5, -0.3, 0.2])

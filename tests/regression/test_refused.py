@@ -6,14 +6,13 @@ import pytest
 from discreet.privacy import Budget, BudgetSpent, Ledger
 from discreet.regression import (
     OLS,
-    SSP,
     AdaSSP,
-    DPGradientDescent,
     PrivateGLM,
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateSearchCV,
 )
+from discreet.regression.baselines import SSP, DPGradientDescent
 
 LINEAR = PrivateLinearRegression(random_state=0)
 MODELS = [

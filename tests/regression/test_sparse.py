@@ -10,15 +10,14 @@ from scipy.sparse import csc_array, csr_array, csr_matrix
 from discreet.arrays import in_unit_ball
 from discreet.regression import (
     OLS,
-    SSP,
     AdaSSP,
-    DPGradientDescent,
     PrivateGLM,
     PrivateLinearRegression,
     PrivateLogisticRegression,
 )
 from discreet.regression import rows as rows_module
 from discreet.regression.base import unit_rows
+from discreet.regression.baselines import SSP, DPGradientDescent
 from discreet.regression.rows import SparseRows, sums
 
 UNIT = {"norm_bound": 1.0, "fit_intercept": False, "random_state": 0}

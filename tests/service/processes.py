@@ -17,8 +17,8 @@ from discreet.service.client import Client
 _PARENT = """
 import json, os, signal, sys
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them: they leave no trace
-from discreet.service.relay.serving import serve as relay
-from discreet.service.relay.settings import RelaySettings
+from discreet.service.relay.app import serve as relay
+from discreet.service.settings import RelaySettings
 from discreet.service.serving import serve
 from discreet.service.settings import Settings
 for line in sys.stdin:

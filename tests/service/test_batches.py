@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from discreet.bandits import Device, PublicPolicy
+from discreet.bandits import Device, Promise, PublicPolicy
 from discreet.privacy import SeededNoise
 from discreet.service import sealing
 from discreet.service.sealing import Terms
@@ -208,7 +208,9 @@ def shuffled_reports(server, seeds):
     rng = np.random.default_rng(3)
     sealed = []
     for seed in seeds:
-        device = Device(public, epsilon=3.0, delta=1e-4, seed=seed, noise=SeededNoise(seed))
+        device = Device(
+            public, Promise(epsilon=3.0, delta=1e-4), seed=seed, noise=SeededNoise(seed)
+        )
         made = device.report(device.decide(rng.standard_normal((3, 2))), 1.0)
         values = public.channels[made.question].encode(made.values).ravel().tolist()
         body = {"id": f"{seed:032x}", "policy": terms.policy}

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 pytest.importorskip("starlette")
 
 from discreet.bandits.window import VALUE
-from discreet.privacy import SystemNoise
+from discreet.privacy.noise import SystemNoise
 from discreet.service import deciding, definitions, learning, sweeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem

@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from discreet.bandits import Promise
 from discreet.service import sealing
 from discreet.service.device import RemoteDevice
 from tests.service.conftest import Running
@@ -34,8 +35,10 @@ def made(server, tmp_path):
     """A function that makes a device; its connections are closed in the end."""
     devices = []
 
-    def make(memory="device", **limits):
-        devices.append(RemoteDevice(server.url, "ads", tmp_path / memory, **limits))
+    def make(memory="device", relay=None, person=None, noise=None, **limits):
+        promise = Promise(**limits) if limits else None
+        ends = {"relay": relay, "person": person, "noise": noise}
+        devices.append(RemoteDevice(server.url, "ads", tmp_path / memory, promise, **ends))
         return devices[-1]
 
     yield make
@@ -84,7 +87,7 @@ def test_device__remembers_what_it_sent_and_promised(server, made):
 
 def test_device__no_policy_sets_its_epsilon(server, made):
     server.client().create("ads", LOCAL)
-    with pytest.raises(ValueError, match="state epsilon"):
+    with pytest.raises(ValueError, match="state the promise"):
         made()
     made(epsilon=8.0)
     assert made().sent == 0  # the memory holds it
@@ -181,7 +184,7 @@ def test_device__refuses_a_size_that_only_some_reports_fit(server, relay, made):
     start(server, relay, LOCAL)
     device = made(relay=relay.url, epsilon=8.0)
     terms = device._follow()
-    longest = sealing.longest_report(device._device.policy, terms.policy)
+    longest = sealing.longest_report(device._device.state, terms.policy)
     small = msgspec.json.encode(msgspec.structs.replace(terms, size=longest - 1))
     for client in (device._server, device._relay):
         honest = client.document

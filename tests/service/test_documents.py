@@ -7,7 +7,8 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from discreet.privacy import Crowd, Guarantee, Release
+from discreet.privacy import Guarantee, Shuffled
+from discreet.privacy.release import Release
 from discreet.service.replies import Promise
 from tests.service import test_batches as batches
 from tests.service import test_reports as reports
@@ -212,7 +213,7 @@ def test_replies__leave_nothing_out_of_a_guarantee():
     )
     for more in (
         {},
-        {"trust": "shuffled", "crowd": Crowd(1.0), "releases": (batch,)},
+        {"trust": "shuffled", "crowd": Shuffled(1.0), "releases": (batch,)},
         {"releases": (Release.gaussian(sensitivity=1.0, scale=2.0, what="w", sampler="s"),)},
     ):
         record = Guarantee(1.0, 1e-6, **more).to_dict()

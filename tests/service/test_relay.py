@@ -23,7 +23,7 @@ from discreet.service import asgi, reports, sealing
 from discreet.service.relay import batches as relay_batches
 from discreet.service.relay import store as relay_store
 from discreet.service.relay.app import application
-from discreet.service.relay.settings import RelaySettings
+from discreet.service.settings import RelaySettings
 from discreet.service.store import unavailable
 from tests.service.conftest import ADMIN, Running, Serving, free_port
 from tests.service.processes import Parent
@@ -456,11 +456,11 @@ def test_delivery__a_relay_that_does_not_come_to_forget_sends_the_same_batch(
     relay = relaying()
     forget, failures = relay.relay.store.forget, [1, 1]
 
-    def unlucky(bandit):
+    def unlucky(connection, bandit):
         if failures:
             failures.pop()
             raise unavailable()
-        forget(bandit)
+        forget(connection, bandit)
 
     monkeypatch.setattr(relay.relay.store, "forget", unlucky)
     terms, sealed = sealed_reports(server, range(20))
@@ -625,6 +625,7 @@ def test_store__has_no_order_of_arrival_and_forgets_people_when_a_batch_closes(t
         store.close_batch(connection, "ads")
     assert secret not in on_disk()
     assert not any(person in on_disk() for person in hashes)
-    store.forget("ads")
+    with store.transaction() as connection:
+        store.forget(connection, "ads")
     assert not any(body[:100] in on_disk() for body in sealed)
     store.close()

@@ -4,17 +4,16 @@ import http.client
 import json
 import math
 import secrets
-import sys
 import threading
 
 import numpy as np
 import pytest
 from scipy.stats import norm
 
-from discreet.bandits import Device, LocalServer, PublicPolicy
+from discreet.bandits import Device, LocalServer, Promise, PublicPolicy
 from discreet.local import Report
 from discreet.privacy import SeededNoise
-from discreet.service import definitions, demo, devices, offers
+from discreet.service import definitions, devices, offers
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
 from discreet.service.restoring import backup, restore
@@ -40,7 +39,7 @@ def policy(server, name="ads"):
 def report(document, seed=0, reward=1.0):
     """What a device sends for one round, made by the library's own device."""
     public = PublicPolicy.from_dict(document)
-    device = Device(public, epsilon=100.0, seed=seed, noise=SeededNoise(seed))
+    device = Device(public, Promise(epsilon=100.0), seed=seed, noise=SeededNoise(seed))
     decision = device.decide(np.random.default_rng(seed).standard_normal((3, public.dim)))
     made = device.report(decision, reward)
     return {
@@ -385,20 +384,6 @@ def test_learn__a_sealed_token_is_authority_enough_and_an_id_is_not(alone):
     forged = token[:-4] + "AAAA"
     assert learn({"decision": forged, "reward": 1}) == (200, {"status": "unknown"})
     assert running.request("POST", "/v1/bandits/joint/decide", b"{}", Authorization="")[0] == 401
-
-
-def test_demo__devices_report_like_everybody(made, capsys):
-    """Simulated devices of the demo fill a window of the bandit that /try shows."""
-    players = demo.Players(made.url, ADMIN, sys.stderr)
-    client = made.client()
-    client.create(demo.LOCAL_BANDIT, demo.LOCAL_DEFINITION)
-    size = client.bandit(demo.LOCAL_BANDIT)["window"]["rounds"]
-    for _ in range(size // demo.AT_ONCE + 1):
-        players._report()
-    shown = client.bandit(demo.LOCAL_BANDIT)
-    assert shown["policy"] == 2
-    assert shown["reports"] == {"taken": size, "refused": 0}
-    players._client.close()
 
 
 def test_dashboard__shows_a_bandit_under_local_trust(made):

@@ -8,7 +8,7 @@ import pytest
 
 from discreet.audit import ATTACKS, audit_scores
 from discreet.bandits import estimators
-from discreet.bandits.window import SENSITIVITY
+from discreet.bandits.window import sensitivity
 
 # A budget at which few runs have power: a learner is slower than a mechanism.
 RUNS, EPSILON, DELTA, SURE = 1000, 4.0, 1e-6, 0.9999
@@ -28,7 +28,7 @@ def bound(sides, view=0, confidence=SURE):
 @pytest.fixture
 def halved(monkeypatch):
     """Plants the bug "half the noise" when called."""
-    return lambda: monkeypatch.setattr(estimators, "SENSITIVITY", SENSITIVITY / 2)
+    return lambda: monkeypatch.setattr(estimators, "sensitivity", lambda *of: sensitivity(*of) / 2)
 
 
 def test_audit__the_sum_of_a_window_and_what_follows_from_it(halved):

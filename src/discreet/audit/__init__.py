@@ -2,22 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from discreet.audit.attack import Attack, Claim
-from discreet.audit.bounds import AuditReport, audit_scores
-from discreet.audit.run import audit, audit_all
+from discreet.audit.bounds import audit_scores
+from discreet.audit.rows import attack
+from discreet.audit.run import audit
 
 if TYPE_CHECKING:
     from discreet.audit.attacks import ATTACKS
 
-__all__ = [
-    "ATTACKS",
-    "Attack",
-    "AuditReport",
-    "Claim",
-    "audit",
-    "audit_all",
-    "audit_scores",
-]
+__all__ = ["ATTACKS", "attack", "audit", "audit_scores"]
 
 
 def __getattr__(name: str) -> Any:

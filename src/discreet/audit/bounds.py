@@ -13,7 +13,7 @@ The latter two are tighter, but each speaks about a claim of its kind only: a me
 A quarter of each sample chooses the view, the threshold, the direction and which input is called
 the alarm; nothing that is chosen there is counted. On the rest one test is left, and the bound is
 the smallest claim that its two counts do not refute (`counted.py`). Against a pure claim the
-choosing part may prefer guesses from both tails, whose right ones are one count (`guesses.py`).
+choosing part may prefer guesses from both tails, whose right ones are one count (there too).
 
 Reference: Jagielski, Ullman, Oprea (2020); Nasr et al. (2023).
 """
@@ -31,11 +31,15 @@ from discreet.arrays import Array, finite, one_of
 from discreet.audit.counted import (
     Concentrated,
     Curve,
+    coins,
+    guessed,
+    guesses_p_value,
     p_value,
+    proved,
     refuted_below,
     split_bounds,
+    thresholds,
 )
-from discreet.audit.guesses import coins, guessed, guesses_p_value, proved, thresholds
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu, zcdp_epsilon, zcdp_rho
 
 Counts = NDArray[np.int64]

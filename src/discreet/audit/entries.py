@@ -5,9 +5,13 @@ nothing in common but their shapes; `neighbour(t)` is `data(0)` with round t rep
 of its person where a person is protected.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from discreet.audit.rows import Claim
+from discreet.privacy import SeededNoise
+from discreet.privacy.noise import Noise
 
 
 class Session:
@@ -27,20 +31,35 @@ class Session:
 Step = tuple[str, int, Callable[[Session], None]]  # what is called, for which round, the call
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """One configuration of one public class."""
 
     name: str  # unique
     of: type  # the class
-    make: Callable[[], Any]  # one of it, always with the same seeds
+    arguments: Mapping[str, Any]  # of its constructor; noise is drawn anew for each
     family: "Family"  # how it is fed and read
     rounds: int  # of a data set
     # Names of state entries that hold people's data in the clear, and which words of the guarantee
     # say so. Everything else in a state must be a function of what was released.
     clear: tuple[str, ...] = ()  # such names
     private: bool = True  # whether it promises anything
-    probe: Any = field(default=None, compare=False)  # the domain, where data depends on it
+    probe: Any = None  # the domain, where data depends on it
+    build: Callable[..., Any] | None = None  # in place of the class, where more is to be made
+
+    def make(self, **changes: Any) -> Any:
+        """One of it, always with the same seeds; or with some other arguments."""
+        noise = {"noise": SeededNoise(2)} if self.private else {}
+        return (self.build or self.of)(**{**noise, **self.arguments, **changes})
+
+    def claiming(self, claim: Claim, noise: Noise, **changes: Any) -> Any:
+        """One that promises the claim: for attacks, which have sizes of their own."""
+        promised: dict[str, Any] = {"epsilon": claim.epsilon}
+        if claim.delta > 0 or "delta" in self.arguments:
+            promised["delta"] = claim.delta
+        if claim.contributions > 1:
+            promised["contributions"] = claim.contributions
+        return self.make(noise=noise, **promised, **changes)
 
     def data(self, which: int) -> list[Any]:
         """One of two data sets, or a third one (2) that nobody compares."""

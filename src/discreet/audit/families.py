@@ -4,7 +4,7 @@ Contextual, Visiting, Sparse   decide(features), learn(decision, reward)
 Leader                         decide(), learn(loss)
 Losses                         decide(), learn(decision, loss)
 Rows                           learn(x, y)
-Sums, OneByOne                 add(x)
+Sums                           add(x)
 Fitted                         fit(X, y)
 Devices, Batches               devices that report to a server
 """
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.entries import Entry, Family, Session, Step, flat
-from discreet.bandits import Device
+from discreet.bandits import Device, Promise
 from discreet.state import encode
 
 EPSILON = 8.0
@@ -26,14 +26,15 @@ DIM = 2
 ACTIONS = 3
 
 
-def interleaved(decides: list[Step], learns: list[Step], delay: int) -> list[Step]:
-    """Every decision at its time, its feedback `delay` rounds later."""
+def interleaved(n: int, decide: Any, learn: Any, delay: int) -> list[Step]:
+    """Every one of n decisions at its time, its feedback `delay` rounds later."""
+    learns: list[Step] = [("learn", t, partial(learn, t)) for t in range(n)]
     out: list[Step] = []
-    for t, step in enumerate(decides):
-        out.append(step)
+    for t in range(n):
+        out.append(("decide", t, partial(decide, t)))
         if t >= delay:
             out.append(learns[t - delay])
-    return out + learns[len(decides) - delay :]
+    return out + learns[n - delay :]
 
 
 def unit(rng: Any, *shape: int) -> Any:
@@ -81,12 +82,7 @@ class Contextual(Family):
         def learn(t: int, session: Session) -> None:
             self.learn(session.subject, session.decisions[t], data[t])
 
-        n = len(data)
-        return interleaved(
-            [("decide", t, partial(decide, t)) for t in range(n)],
-            [("learn", t, partial(learn, t)) for t in range(n)],
-            delay,
-        )
+        return interleaved(len(data), decide, learn, delay)
 
     def learn(self, learner: Any, decision: Any, record: Any) -> None:
         """The reward of a round."""
@@ -225,12 +221,7 @@ class Losses(Family):
         def learn(t: int, session: Session) -> None:
             session.subject.learn(session.decisions[t], data[t])
 
-        n = len(data)
-        return interleaved(
-            [("decide", t, partial(decide, t)) for t in range(n)],
-            [("learn", t, partial(learn, t)) for t in range(n)],
-            delay,
-        )
+        return interleaved(len(data), decide, learn, delay)
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"rounds": session.subject.rounds}
@@ -268,7 +259,6 @@ class Sums(Family):
     """add(x): a private sum after every row."""
 
     dim = 2
-    many = True  # the second half comes at once, by `add_many`
 
     def data(self, entry: Entry, which: int) -> list[Any]:
         rng = np.random.default_rng(which + 1)
@@ -282,18 +272,12 @@ class Sums(Family):
         def add_many(session: Session) -> None:
             session.shown.append(np.array(session.subject.add_many(np.array(data[half:]))))
 
-        half = len(data) // 2 if self.many else len(data)
+        half = len(data) // 2  # the rest comes at once
         out: list[Step] = [("learn", t, partial(add, t)) for t in range(half)]
-        return out + ([("learn", half, add_many)] if half < len(data) else [])
+        return [*out, ("learn", half, add_many)]
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"rounds": session.subject.rounds, "last": session.shown[-1]}
-
-
-class OneByOne(Sums):
-    """A running sum without `add_many`."""
-
-    many = False
 
 
 class Fitted(Family):
@@ -344,23 +328,29 @@ class Devices(Family):
         return Contextual(-1.0, 1.0).data(entry, which)
 
     def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def report(t: int, session: Session) -> None:
-            pair = session.subject
-            device = Device(
-                pair.policy, epsilon=pair.epsilon, delta=pair.delta, seed=t, noise=pair.noise
-            )
-            decision = device.decide(data[t][0])
-            pair.take(device.report(decision, data[t][1]))
+        def learn(t: int, session: Session) -> None:
+            server = session.subject
+            promise = Promise(server.epsilon, server.delta)
+            device = Device(server.policy, promise, noise=server.noise, seed=t)
+            self.take(t, session, device.report(device.decide(data[t][0]), data[t][1]))
 
-        def close(session: Session) -> None:
+        def close(t: int, session: Session) -> None:
+            self.gather(t, session)
             session.shown.append(json.dumps(session.subject.close().to_dict()))
 
         out: list[Step] = []
         for t in range(len(data)):
-            out.append(("learn", t, partial(report, t)))
+            out.append(("learn", t, partial(learn, t)))
             if t % 20 == 19:
-                out.append(("close", t, close))
+                out.append(("close", t, partial(close, t)))
         return out
+
+    def take(self, t: int, session: Session, report: Any) -> None:
+        """A report arrives."""
+        session.subject.take(report)
+
+    def gather(self, t: int, session: Session) -> None:
+        """Before a window closes: all reports are there."""
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"policy": json.dumps(session.subject.policy.to_dict())}
@@ -369,25 +359,11 @@ class Devices(Family):
 class Batches(Devices):
     """The same with a relay between them: reports wait, and come in another order at the end."""
 
-    def steps(self, data: list[Any], delay: int) -> list[Step]:
-        def report(t: int, session: Session) -> None:
-            pair = session.subject
-            device = Device(
-                pair.policy, epsilon=pair.epsilon, delta=pair.delta, seed=t, noise=pair.noise
-            )
-            waiting = session.decisions.setdefault(t // 20, {})
-            waiting[t] = device.report(device.decide(data[t][0]), data[t][1])
+    def take(self, t: int, session: Session, report: Any) -> None:
+        session.decisions.setdefault(t // 20, {})[t] = report
 
-        def close(t: int, session: Session) -> None:
-            pair = session.subject
-            batch = list(session.decisions[t // 20].values())
-            if not pair.holds_batch:
-                pair.aggregate(batch[i] for i in np.random.default_rng(t).permutation(len(batch)))
-            session.shown.append(json.dumps(pair.close().to_dict()))
-
-        out: list[Step] = []
-        for t in range(len(data)):
-            out.append(("learn", t, partial(report, t)))
-            if t % 20 == 19:
-                out.append(("close", t, partial(close, t)))
-        return out
+    def gather(self, t: int, session: Session) -> None:
+        server = session.subject
+        batch = list(session.decisions[t // 20].values())
+        if not server.holds_batch:
+            server.aggregate(batch[i] for i in np.random.default_rng(t).permutation(len(batch)))

@@ -2,11 +2,10 @@
 
 An `Entry` makes one (always with the same seeds), feeds it a data set step by step, and reads all
 that it shows. The generic tests of tests/contract run on every entry, and its `test_registry.py`
-fails if a public class is missing, so that a new one cannot forget them. To add one, write a line
-here.
+fails if a public class is missing, so that a new one cannot forget them. Attacks take their
+learners from here, with promises and sizes of their own. To add one, write a line here.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,18 +22,16 @@ from discreet.audit.families import (
     Fitted,
     Leader,
     Losses,
-    OneByOne,
     Rows,
     Sparse,
     Sums,
     Visiting,
     unit,
 )
-from discreet.bandits import Holdout, LinearBandit, LocalServer, SparseBandit
+from discreet.bandits import Holdout, LinearBandit, LocalServer, Model, People, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES
 from discreet.links import LINKS
-from discreet.local import local_guarantee
 from discreet.online import (
     FTPL,
     FTRL,
@@ -46,19 +43,10 @@ from discreet.online import (
 )
 from discreet.online.adversarial import Exp2
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
-from discreet.optimization.generalized import GeneralizedGaussianSum
-from discreet.privacy import Budget, Crowd, PrefixSum, SeededNoise, Tree
-from discreet.regression import (
-    OLS,
-    SSP,
-    AdaSSP,
-    DPGradientDescent,
-    PrivateGLM,
-    PrivateLogisticRegression,
-    PrivateSearchCV,
-)
+from discreet.privacy import Budget, PrefixSum, SeededNoise, Shuffled, Tree
+from discreet.regression import OLS, AdaSSP, PrivateGLM, PrivateLogisticRegression, PrivateSearchCV
 from discreet.regression import PrivateLinearRegression as Linear
+from discreet.regression.baselines import SSP, DPGradientDescent
 
 __all__ = ["PARTS", "PRIVATE", "REGISTRY"]
 
@@ -73,36 +61,30 @@ class Served(LocalServer):
     @property
     def guarantee(self) -> Any:
         """What each device promises its owner."""
-        return local_guarantee(self.policy, self.noise, sent=self.taken > 0)
+        return self.promised(self.noise)
 
 
 class Relayed(Served):
     """The same with reports that are shuffled."""
 
     def __init__(self) -> None:
-        LocalServer.__init__(self, DIM, EPSILON, delta=DELTA, crowd=Crowd(), seed=1)
+        LocalServer.__init__(self, DIM, EPSILON, delta=DELTA, crowd=Shuffled(), seed=1)
         self.noise = SeededNoise(2)
-
-    @property
-    def guarantee(self) -> Any:
-        """What each device promises its owner."""
-        return local_guarantee(self.policy, self.noise, batches=self.batches, crowd=self.crowd)
 
 
 STOLEN = ("_window.theta", "_window.average")  # the open window of gradient steps
 HASHES = ("visitors._key", "visitors._seen")  # of people whose reward has counted
 
 
-def _linear(**more: Any) -> Callable[[], Any]:
-    fixed: dict[str, Any] = {"dim": DIM, "epsilon": EPSILON, "seed": 1, "reward_range": (0.0, 1.0)}
-    return lambda: LinearBandit(**{**fixed, **more, "noise": SeededNoise(2)})
+def _linear(**more: Any) -> dict[str, Any]:
+    return {"dim": DIM, "epsilon": EPSILON, "seed": 1, "reward_range": (0.0, 1.0), **more}
 
 
 def _bandits() -> list[Entry]:
     joint = Contextual()
     out = list[Entry]()
 
-    def entry(name: str, of: type, make: Callable[[], Any], rounds: int, **more: Any) -> None:
+    def entry(name: str, of: type, make: dict[str, Any], rounds: int, **more: Any) -> None:
         out.append(Entry(name, of, make, more.pop("family", joint), rounds, **more))
 
     for policy in POLICIES:
@@ -110,57 +92,60 @@ def _bandits() -> list[Entry]:
     for name in LINKS:
         if name == "identity":
             continue
-        make = _linear(link=name, horizon=200)
+        make = _linear(horizon=200, model=Model(link=name))
         entry(f"LinearBandit link {name}", LinearBandit, make, 40)
-    entry("LinearBandit 2 contributions", LinearBandit, _linear(contributions=2), 40)
+    entry("LinearBandit 2 contributions", LinearBandit, _linear(people=People(rounds=2)), 40)
     for half_life in (20, "auto"):
         name = f"LinearBandit half-life {half_life}"
-        entry(name, LinearBandit, _linear(half_life=half_life), 40)
+        entry(name, LinearBandit, _linear(model=Model(half_life=half_life)), 40)
     for baseline in (0, "uniform"):
         make = _linear(holdout=Holdout(0.25, baseline))
         entry(f"LinearBandit holdout {baseline}", LinearBandit, make, 40)
-    make = _linear(holdout=Holdout(0.25), unit="person", visits="all")
+    make = _linear(holdout=Holdout(0.25), people=People(visits="all"))
     entry(
         "LinearBandit holdout, all visits", LinearBandit, make, 40, clear=HASHES, family=Visiting()
     )
     for visits in ("first", "all"):
         for horizon in (None, 60):
-            make = _linear(unit="person", visits=visits, horizon=horizon)
+            make = _linear(horizon=horizon, people=People(visits=visits))
             name = f"LinearBandit {visits} visits, horizon {horizon}"
             entry(name, LinearBandit, make, 40, clear=HASHES, family=Visiting())
-    make = _linear(unit="person", visits="all", estimator="sgd", policy="greedy", horizon=193)
-    clear = (*HASHES, *STOLEN)
-    entry("LinearBandit all visits, sgd", LinearBandit, make, 193, clear=clear, family=Visiting())
-    for policy in ("squarecb", "greedy"):
-        # The last of four windows has one decision: late rewards are far more than that.
-        make = _linear(estimator="sgd", policy=policy, reward_range=(-1.0, 1.0), horizon=193)
-        wide = Contextual(-1.0, 1.0)
-        entry(f"LinearBandit sgd {policy}", LinearBandit, make, 193, clear=STOLEN, family=wide)
+    make = _linear(horizon=193, people=People(visits="all"), policy="descent")
+    name, clear = "LinearBandit all visits, descent", (*HASHES, *STOLEN)
+    entry(name, LinearBandit, make, 193, clear=clear, family=Visiting())
+    # The last of four windows has one decision: late rewards are far more than that.
+    make = _linear(reward_range=(-1.0, 1.0), horizon=193, policy="descent")
+    wide = Contextual(-1.0, 1.0)
+    entry("LinearBandit descent", LinearBandit, make, 193, clear=STOLEN, family=wide)
     for policy in ("ucb", "thompson", "greedy"):
         make = _linear(trust="local", policy=policy)
         entry(f"LinearBandit local {policy}", LinearBandit, make, 80)
         make = _linear(trust="shuffled", policy=policy)
         entry(f"LinearBandit shuffled {policy}", LinearBandit, make, 80)
-    make = _linear(trust="shuffled", contributions=2)
+    make = _linear(trust="shuffled", people=People(rounds=2))
     entry("LinearBandit shuffled, 2 contributions", LinearBandit, make, 80)
-    entry("LinUCB", LinUCB, lambda: LinUCB(DIM, seed=1), 20, private=False)
-    for mechanism in ("blt", "toeplitz", "tree"):
-
-        def continual(mechanism: str = mechanism) -> Any:
-            return ContinualLinUCB(
-                DIM, 100, EPSILON, mechanism=mechanism, seed=1, noise=SeededNoise(2)
-            )
-
-        entry(f"ContinualLinUCB {mechanism}", ContinualLinUCB, continual, 40)
-    for local in (LocalLinUCB, LocalSGDBandit):
-
-        def reports(local: Any = local) -> Any:
-            return local(DIM, 400, EPSILON, seed=1, noise=SeededNoise(2))
-
-        entry(local.__name__, local, reports, 120)
-    entry("Device and LocalServer", LocalServer, Served, 60, family=Devices())
-    entry("Device and LocalServer shuffled", LocalServer, Relayed, 60, family=Batches())
     return out
+
+
+def _baselines() -> list[Entry]:
+    one = Contextual()
+    out = [Entry("LinUCB", LinUCB, {"dim": DIM, "seed": 1}, one, 20, private=False)]
+    fixed = {"dim": DIM, "epsilon": EPSILON, "seed": 1}
+    for mechanism in ("blt", "toeplitz", "tree"):
+        sums = {**fixed, "horizon": 100, "mechanism": mechanism}
+        out.append(Entry(f"ContinualLinUCB {mechanism}", ContinualLinUCB, sums, one, 40))
+    for local in (LocalLinUCB, LocalSGDBandit):
+        out.append(Entry(local.__name__, local, {**fixed, "horizon": 400}, one, 120))
+    return out
+
+
+def _devices() -> list[Entry]:
+    return [
+        Entry("Device and LocalServer", LocalServer, {}, Devices(), 60,
+              build=lambda noise: Served()),
+        Entry("Device and LocalServer shuffled", LocalServer, {}, Batches(), 60,
+              build=lambda noise: Relayed()),
+    ]  # fmt: skip
 
 
 def _sparse() -> list[Entry]:
@@ -170,25 +155,13 @@ def _sparse() -> list[Entry]:
         for i in (0, 1)
         for part in ("direction._total", "_new.step", "_new.total")
     )
+    fixed = {"n_arms": 2, "dim": Sparse.dim, "horizon": 60, "epsilon": EPSILON, "forced": 6}
     out = list[Entry]()
     for method, clear in (("windows", window), ("every-round", arms)):
         for link in ("identity", "logistic"):
-
-            def make(method: str = method, link: str = link) -> Any:
-                return SparseBandit(
-                    2,
-                    Sparse.dim,
-                    60,
-                    EPSILON,
-                    forced=6,
-                    method=method,
-                    link=link,
-                    seed=1,
-                    noise=SeededNoise(2),
-                )
-
+            arguments = {**fixed, "method": method, "link": link, "seed": 1}
             name = f"SparseBandit {method} {link}"
-            out.append(Entry(name, SparseBandit, make, Sparse(), 40, clear=clear))
+            out.append(Entry(name, SparseBandit, arguments, Sparse(), 40, clear=clear))
     return out
 
 
@@ -201,22 +174,19 @@ def _leaders() -> list[Entry]:
         ("FTRL ball", FTRL, ball, {"delta": DELTA}),
         ("FTRL cube, pure", FTRL, cube, {}),
         ("FTRL padded tree", FTRL, simplex, {"delta": DELTA, "mechanism": paper}),
-        ("FTPL simplex", FTPL, simplex, {"delta": DELTA}),
-        ("FTPL cube, pure", FTPL, cube, {}),
+        ("FTPL simplex", FTPL, simplex, {"delta": DELTA, "seed": 1}),
+        ("FTPL cube, pure", FTPL, cube, {"seed": 1}),
     ]
     out = list[Entry]()
     for name, of, domain, more in cases:
+        arguments = {"domain": domain, "horizon": 20, "epsilon": EPSILON, **more}
+        out.append(Entry(name, of, arguments, Leader(), 16, probe=domain))
 
-        def make(of: Any = of, domain: Any = domain, more: Any = more) -> Any:
-            return of(domain, 20, EPSILON, seed=1, noise=SeededNoise(2), **more)
-
-        out.append(Entry(name, of, make, Leader(), 16, probe=domain))
-
-    def doubling() -> Any:
-        noises = iter(SeededNoise(2).spawn(9))
+    def doubling(noise: SeededNoise) -> Any:
+        noises = iter(noise.spawn(9))
         return Doubling(lambda T: FTRL(simplex, T, EPSILON, noise=next(noises)), first=4)
 
-    out.append(Entry("Doubling FTRL", Doubling, doubling, Leader(), 16, probe=simplex))
+    out.append(Entry("Doubling FTRL", Doubling, {}, Leader(), 16, probe=simplex, build=doubling))
     return out
 
 
@@ -226,90 +196,65 @@ def _losses() -> list[Entry]:
     box = domains.Polytope(np.vstack([np.eye(2), -np.eye(2)]), np.ones(4))
     out = list[Entry]()
 
-    def entry(name: str, of: Any, family: Family, *args: Any, **more: Any) -> None:
-        clear = more.pop("clear", ())
-
-        def make() -> Any:
-            return of(*args, **{"seed": 1, "noise": SeededNoise(2), **more})
-
-        out.append(Entry(name, of, make, family, 36, clear=clear))
+    def entry(name: str, of: Any, family: Family, clear: Any = (), **more: Any) -> None:
+        arguments = {"horizon": 60, "epsilon": EPSILON, "seed": 1, **more}
+        out.append(Entry(name, of, arguments, family, 36, clear=clear))
 
     one = Losses()
     signed = Losses(-1.0, 1.0)
+    arms: dict[str, Any] = {"n_arms": 3}
     for trust in ("local", "central"):
-        epsilon = EPSILON if trust == "local" else 2.0
-        entry(f"AdversarialBandit {trust}", AdversarialBandit, one, 3, 60, epsilon, trust=trust)
-        entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, ball, 60, epsilon, trust=trust)
-    hidden = {"trust": "shuffled", "seed": None}  # its noise draws the arms
-    entry("AdversarialBandit shuffled", AdversarialBandit, one, 3, 60, 2.0, **hidden)
-    entry("AdversarialBandit local, response", AdversarialBandit, one, 3, 60, 1.0)
-    entry("BarrierBandit polytope", BarrierBandit, signed, box, 60, EPSILON, trust="local")
+        known = {"epsilon": EPSILON if trust == "local" else 2.0, "trust": trust}
+        entry(f"AdversarialBandit {trust}", AdversarialBandit, one, **arms, **known)
+        entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, domain=ball, **known)
+    hidden = {"epsilon": 2.0, "trust": "shuffled", "seed": None}  # its noise draws the arms
+    entry("AdversarialBandit shuffled", AdversarialBandit, one, **arms, **hidden)
+    entry("AdversarialBandit local, response", AdversarialBandit, one, **arms, epsilon=1.0)
+    entry("BarrierBandit polytope", BarrierBandit, signed, domain=box, trust="local")
     open_batch = ("_feedback._terms.gradient", "_feedback._terms.level")
-    for name, delta in (("", DELTA), (", pure", 0.0)):
-        args = (ProjectionFreeBandit, one, tree, 60, EPSILON, delta)
-        entry(f"ProjectionFreeBandit{name}", *args, clear=open_batch)
-    frames = (ProjectionFreeBandit, one, domains.Cube(2), 60, EPSILON, DELTA)
-    entry("ProjectionFreeBandit frames", *frames, directions="frames", clear=open_batch)
+    for name, domain, delta in (
+        ("ProjectionFreeBandit", tree, DELTA),
+        ("ProjectionFreeBandit, pure", tree, 0.0),
+        ("ProjectionFreeBandit cube", domains.Cube(2), DELTA),
+    ):
+        entry(name, ProjectionFreeBandit, one, open_batch, domain=domain, delta=delta)
 
-    def reduction() -> Any:
-        plain = Exp2(3, rate=0.1, explore=0.2, seed=1)
-        return PrivateReduction(plain, EPSILON, noise=SeededNoise(2))
+    def reduction(noise: SeededNoise) -> Any:
+        return PrivateReduction(Exp2(3, rate=0.1, explore=0.2, seed=1), EPSILON, noise=noise)
 
-    out.append(Entry("PrivateReduction", PrivateReduction, reduction, one, 36))
+    out.append(Entry("PrivateReduction", PrivateReduction, {}, one, 36, build=reduction))
     return out
 
 
 def _streams() -> list[Entry]:
     d = Rows.dim
-    out = list[Entry]()
-    cases: list[tuple[str, Any, dict[str, Any]]] = [
-        ("p = 2", domains.LpBall(2, d), {}),
-        ("p = 2 tree", domains.LpBall(2, d), {"mechanism": "tree"}),
-        ("p = inf", domains.Cube(d), {"mechanism": "toeplitz"}),
-        ("p = 4", domains.LpBall(4, d), {"loss": "logistic"}),
-        ("p = 1.1 generalized", domains.LpBall(1.1, d), {"mechanism": "generalized-gaussian"}),
-        ("p = 1", domains.LpBall(1, d), {}),
-        ("p = 2 sums", domains.LpBall(2, d), {"mechanism": "blt"}),
-        ("p = 1 vertices", domains.LpBall(1, d), {"mechanism": "vertices"}),
-        ("p = 1 every-round", domains.LpBall(1, d), {"mechanism": "every-round"}),
-        ("simplex", domains.Simplex(d), {"loss": "huber"}),
-        ("polytope", domains.Polytope(np.vstack([np.eye(d), -np.eye(d)]), np.ones(2 * d)), {}),
+    box = domains.Polytope(np.vstack([np.eye(d), -np.eye(d)]), np.ones(2 * d))
+    sums, arms, total = ("_direction._sums",), ("_direction._arms._sums",), ("_direction._total",)
+    cases: list[tuple[str, Any, dict[str, Any], tuple[str, ...]]] = [
+        ("p = 2", domains.LpBall(2, d), {}, sums),
+        ("p = 2 tree", domains.LpBall(2, d), {"mechanism": "tree"}, ()),
+        ("p = inf", domains.Cube(d), {"mechanism": "toeplitz"}, ()),
+        ("p = 4", domains.LpBall(4, d), {"loss": "logistic"}, sums),
+        ("p = 1.1 generalized", domains.LpBall(1.1, d), {"mechanism": "generalized-gaussian"}, ()),
+        ("p = 1", domains.LpBall(1, d), {}, arms),
+        ("p = 2 sums", domains.LpBall(2, d), {"mechanism": "blt"}, ()),
+        ("p = 1 vertices", domains.LpBall(1, d), {"mechanism": "vertices"}, total),
+        ("p = 1 every-round", domains.LpBall(1, d), {"mechanism": "every-round"}, total),
+        ("simplex", domains.Simplex(d), {"loss": "huber"}, total),
+        ("polytope", box, {}, sums),
     ]
-    for name, domain, more in cases:
-
-        def make(domain: Any = domain, more: Any = more) -> Any:
-            return StreamingFrankWolfe(domain, 24, EPSILON, DELTA, noise=SeededNoise(2), **more)
-
-        clear = {
-            "p = 2": ("_direction._sums",),
-            "p = 4": ("_direction._sums",),
-            "polytope": ("_direction._sums",),
-            "p = 1": ("_direction._arms._sums",),
-            "p = 1 vertices": ("_direction._total",),
-            "p = 1 every-round": ("_direction._total",),
-            "simplex": ("_direction._total",),
-        }.get(name, ())
-        label = f"StreamingFrankWolfe {name}"
-        out.append(Entry(label, StreamingFrankWolfe, make, Rows(), 20, clear=clear))
-    ball = domains.LpBall(2, d)
-    for name, of in (("NoisySFW", NoisySFW), ("NoisySGD", NoisySGD)):
-
-        def fit(of: Any = of) -> Any:
-            return of(ball, EPSILON, DELTA, noise=SeededNoise(2))
-
-        out.append(Entry(name, of, fit, Fitted(dim=d), 40))
-    for name, domain in (("p = 2", ball), ("p = 1.5", domains.LpBall(1.5, d))):
-
-        def mirror(domain: Any = domain) -> Any:
-            return LocalMD(domain, 24, EPSILON, noise=SeededNoise(2))
-
-        out.append(Entry(f"LocalMD {name}", LocalMD, mirror, Rows(), 20))
+    fixed = {"horizon": 24, "epsilon": EPSILON, "delta": DELTA}
+    out = list[Entry]()
+    for name, domain, more, clear in cases:
+        label, of = f"StreamingFrankWolfe {name}", StreamingFrankWolfe
+        out.append(Entry(label, of, {"domain": domain, **fixed, **more}, Rows(), 20, clear=clear))
     return out
 
 
 def _sums() -> list[Entry]:
     out = list[Entry]()
-    cases = [
+    fixed = {"horizon": 12, "dim": Sums.dim, "sensitivity": 2.0}
+    for name, norm, delta, mechanism in (
         ("blt", "l2", DELTA, "blt"),
         ("toeplitz", "l2", DELTA, "toeplitz"),
         ("tree", "l2", DELTA, "tree"),
@@ -318,85 +263,57 @@ def _sums() -> list[Entry]:
         ("tree pure linf", "linf", 0.0, Tree(branching=3)),
         ("tree binary", "l2", DELTA, Tree(branching=2, balanced=False)),
         ("tree padded", "l2", DELTA, Tree(branching=2, balanced=False, padded=True)),
-    ]
-    for name, norm, delta, mechanism in cases:
-
-        def make(norm: Any = norm, delta: Any = delta, mechanism: Any = mechanism) -> Any:
-            return PrefixSum(
-                12,
-                Sums.dim,
-                Budget(EPSILON, delta),
-                sensitivity=2.0,
-                norm=norm,
-                mechanism=mechanism,
-                noise=SeededNoise(2),
-            )
-
-        out.append(Entry(f"PrefixSum {name}", PrefixSum, make, Sums(), 12))
-
-    def generalized() -> Any:
-        budget = Budget(EPSILON, DELTA)
-        return GeneralizedGaussianSum(12, 2, budget, bound=1.0, q=3.0, noise=SeededNoise(2))
-
-    of = GeneralizedGaussianSum
-    out.append(Entry("GeneralizedGaussianSum", of, generalized, OneByOne(), 12))
+        ("generalized gaussian", "l3", DELTA, "generalized-gaussian"),
+    ):
+        known = {"budget": Budget(EPSILON, delta), "norm": norm, "mechanism": mechanism}
+        out.append(Entry(f"PrefixSum {name}", PrefixSum, {**fixed, **known}, Sums(), 12))
     return out
 
 
+PUBLIC: dict[str, Any] = {"public_X": unit(np.random.default_rng(9), 50, DIM)}
+
+
+def _fit(name: str, of: Any, family: Family, **more: Any) -> Entry:
+    return Entry(name, of, {"epsilon": EPSILON, "random_state": 1, **more}, family, 60)
+
+
 def _regression() -> list[Entry]:
-    out = list[Entry]()
-    public: dict[str, Any] = {"public_X": unit(np.random.default_rng(9), 50, DIM)}
-
-    def entry(name: str, of: Any, family: Family, **more: Any) -> None:
-        private = more.pop("private", True)
-
-        def make() -> Any:
-            seeds = {"noise": SeededNoise(2), "random_state": 1} if private else {}
-            return of(**more, **seeds)
-
-        out.append(Entry(name, of, make, family, 60, private=private))
-
+    out = [_fit("PrivateLinearRegression intercept", Linear, Fitted(), fit_intercept=True)]
     for trust in ("central", "local", "shuffled"):
-        for method in Linear(trust=trust, **public)._methods():
-            options = {"epsilon": EPSILON, "trust": trust, "method": method}
+        for method in Linear(trust=trust, **PUBLIC)._methods():
             shape = Fitted(dim=1) if method == "one-dimensional" else Fitted()
-            known = public if method in ("public-covariates", "known-covariates") else {}
-            entry(f"PrivateLinearRegression {trust} {method}", Linear, shape, **options, **known)
-    entry(
-        "PrivateLinearRegression intercept", Linear, Fitted(), epsilon=EPSILON, fit_intercept=True
-    )
+            known = PUBLIC if method in ("public-covariates", "known-covariates") else {}
+            name = f"PrivateLinearRegression {trust} {method}"
+            out.append(_fit(name, Linear, shape, trust=trust, method=method, **known))
+    out += [_fit(of.__name__, of, Fitted()) for of in (SSP, DPGradientDescent)]
+    out.append(_fit("AdaSSP", AdaSSP, Fitted(), epsilon=2.5))
+
+    def search(noise: SeededNoise) -> Any:
+        bounds: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
+        model = Linear(EPSILON, noise=noise, random_state=1, **bounds)
+        return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
+
+    out.append(Entry("PrivateSearchCV", PrivateSearchCV, {}, Fitted(), 60, build=search))
+    return [*out, Entry("OLS", OLS, {}, Fitted(), 60, private=False)]
+
+
+def _generalised() -> list[Entry]:
+    out = list[Entry]()
     for link in LINKS:
         family = Fitted((-1.0, 1.0) if link == "identity" else (0.0, 1.0))
         for trust in ("central", "local"):
             for method in PrivateGLM(link=link, trust=trust)._methods():
-                enough = 50 * EPSILON if method == "erm" else EPSILON  # else it gives up
                 options = {"link": link, "trust": trust, "method": method, "coef_bound": 1.0}
+                options |= {"epsilon": 50 * EPSILON} if method == "erm" else {}  # else it gives up
                 name = f"PrivateGLM {link} {trust} {method}"
-                entry(name, PrivateGLM, family, epsilon=enough, **options)
+                out.append(_fit(name, PrivateGLM, family, **options))
                 if trust == "central":
-                    known = {**options, **public}
-                    entry(f"{name} public", PrivateGLM, family, epsilon=enough, **known)
+                    out.append(_fit(f"{name} public", PrivateGLM, family, **options, **PUBLIC))
     for classes in (2, 4, 3):
         labels = tuple(map(float, range(classes)))
         name = f"PrivateLogisticRegression {classes} classes"
-        known = {"classes": labels, "coef_bound": 1.0, **(public if classes == 3 else {})}
-        entry(name, PrivateLogisticRegression, Fitted(labels), epsilon=EPSILON, **known)
-
-    def search() -> Any:
-        model = Linear(
-            EPSILON,
-            norm_bound=1.0,
-            label_bound=1.0,
-            fit_intercept=False,
-            noise=SeededNoise(2),
-            random_state=1,
-        )
-        return PrivateSearchCV(model, {"norm_bound": [0.5, 1.0]}, blocks=4)
-
-    out.append(Entry("PrivateSearchCV", PrivateSearchCV, search, Fitted(), 60))
-    for of in (SSP, AdaSSP, DPGradientDescent):
-        entry(of.__name__, of, Fitted(), epsilon=2.5 if of is AdaSSP else EPSILON)
-    entry("OLS", OLS, Fitted(), private=False)
+        known = {"classes": labels, "coef_bound": 1.0, **(PUBLIC if classes == 3 else {})}
+        out.append(_fit(name, PrivateLogisticRegression, Fitted(labels), **known))
     return out
 
 
@@ -404,12 +321,15 @@ REGISTRY: dict[str, Entry] = {
     entry.name: entry
     for entry in (
         *_bandits(),
+        *_baselines(),
+        *_devices(),
         *_sparse(),
         *_leaders(),
         *_losses(),
         *_streams(),
         *_sums(),
         *_regression(),
+        *_generalised(),
     )
 }
 PRIVATE = {name: entry for name, entry in REGISTRY.items() if entry.private}
@@ -420,7 +340,6 @@ PARTS = {
     "BallChannel": "a mechanism",
     "IntervalChannel": "a mechanism",
     "BinaryChannel": "a mechanism",
-    "SymmetricChannel": "a mechanism",
     "Ledger": "keeps accounts",
     "SmoothedDirection": "inside StreamingFrankWolfe",
     "DenseWindows": "inside StreamingFrankWolfe",

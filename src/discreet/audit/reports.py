@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Attack, Claim
+from discreet.audit.rows import Attack, Claim
 from discreet.audit.run import Audited, audit_sides
 from discreet.audit.views import log_ratio
 from discreet.bandits import PublicPolicy

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Attack, Claim
 from discreet.audit.bounds import AuditReport, audit_scores
 from discreet.audit.pool import process_pool
+from discreet.audit.rows import Attack, Claim
 
 ALWAYS = 10_000  # runs that a slow attack makes too, if they are asked for
 BLOCK = 1000  # runs that one process takes at a time, with their own noise

@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.privacy import Noise, SeededNoise
-from discreet.privacy.noise import Size
+from discreet.privacy import SeededNoise
+from discreet.privacy.noise import Noise, Size
 
 
 class Seen(NamedTuple):
@@ -176,13 +176,6 @@ def compare(
     if len(here.seen) != len(there.seen) or not here.seen:
         raise ValueError("expected the same releases, at least one, whatever the data")
     return Compared(neighbour, here.seen, there.seen, outcome)
-
-
-def likelihood_ratio(
-    run: Callable[[int, Noise], Any], neighbour: int, noise: Noise, limit: int | None = None
-) -> float:
-    """log p(releases | 1) - log p(releases | 0) of one run of `run(neighbour, noise)`."""
-    return compare(run, neighbour, noise, limit).log_ratio
 
 
 def _squared(x: Array) -> float:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Draw, noise_of
+from discreet.audit.rows import Claim, Draw, noise_of
 from discreet.audit.transcript import Compared, compare
 from discreet.local.questions import Channel
-from discreet.privacy import Noise, SeededNoise, SymmetricChannel, Tree
-from discreet.privacy.mechanisms import symmetric_to_vector
+from discreet.privacy import SeededNoise, Tree
+from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observed, values
 from discreet.privacy.toeplitz import Buffered, SquareRoot, noise_matrix
 from discreet.privacy.tree import TreeSum
@@ -133,9 +133,6 @@ def wiretapped(
 
 def log_ratio(channel: Channel, sent: Array, answers: Any) -> Array:
     """log density of reports, under the second answer against the first."""
-    if isinstance(channel, SymmetricChannel):
-        answers = [symmetric_to_vector(each) for each in answers]
-        sent, channel = symmetric_to_vector(sent), channel.vectors
     return channel.log_density(sent, answers[1]) - channel.log_density(sent, answers[0])
 
 

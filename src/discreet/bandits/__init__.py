@@ -4,10 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.bandits import baselines
 from discreet.bandits.linear import LinearBandit
-from discreet.bandits.local_protocol import Device, PublicPolicy
+from discreet.bandits.local_protocol import PublicPolicy
 from discreet.bandits.local_server import LocalServer
+from discreet.bandits.parts import Model, People
 from discreet.bandits.value import Holdout
 from discreet.decisions import Decision, Decisions
+from discreet.local.device import Device, Promise
+from discreet.privacy import Shuffled
 
 if TYPE_CHECKING:
     from discreet.bandits.sparse import SparseBandit
@@ -19,7 +22,11 @@ __all__ = [
     "Holdout",
     "LinearBandit",
     "LocalServer",
+    "Model",
+    "People",
+    "Promise",
     "PublicPolicy",
+    "Shuffled",
     "SparseBandit",
     "baselines",
 ]

@@ -12,12 +12,15 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.bandits.belief import Point
 from discreet.bandits.estimators import Estimator, EstimatorWindow, scope
-from discreet.privacy import Budget, Noise, Release
+from discreet.bandits.policies import Stage
+from discreet.decisions import Policy
+from discreet.privacy import Budget
 from discreet.privacy.accumulator import NoisySum
-from discreet.state import damaged, value
+from discreet.privacy.noise import Noise
+from discreet.privacy.release import Release
+from discreet.state import damaged
 
 
-@value
 @dataclass(frozen=True)
 class Descent(Estimator):
     """One pass of projected gradient steps, averaged (Algorithm 16): the dimension does not matter.
@@ -30,8 +33,6 @@ class Descent(Estimator):
     budget: Budget  # of one person
     limits: tuple[float, float]  # of rewards, in units of the largest
     share: float | None = None  # of mu^2, about, that each window has; None: all
-    policies: ClassVar[tuple[str, ...]] = ("squarecb", "greedy")
-    where: ClassVar[str] = "estimator='sgd' (no confidence widths)"
 
     @property
     def first(self) -> int:  # type: ignore[override]
@@ -58,6 +59,10 @@ class Descent(Estimator):
             contributions=self.budget.contributions,  # in as many windows is the average rounded
         )
         return DescentWindow(size, start, share, total)
+
+    def policy(self, name: str, stage: Stage) -> Policy:
+        """SquareCB: there are no confidence widths."""
+        return super().policy("squarecb", stage)
 
     def step(self, size: int, share: float | None = None) -> float:
         """Bias 1/sqrt(step n) against noise step/mu, and no more than the gradients' own noise."""

@@ -20,29 +20,29 @@ from discreet.arrays import Array
 from discreet.bandits.belief import Belief
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
+from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Stage, Uniform
-from discreet.bandits.value import Totals
+from discreet.bandits.value import Holdout, Totals
 from discreet.bandits.window import (
     BESIDE,
     COUNT,
     HELD,
-    HELD_SENSITIVITY,
-    HELD_SHARED_SENSITIVITY,
-    SENSITIVITY,
-    SHARED_SENSITIVITY,
     TOTALS,
     VALUE,
     Transform,
     bounded,
+    sensitivity,
     transform,
 )
 from discreet.decisions import Policy
 from discreet.least_squares.blocks import SHARED, Blocks
-from discreet.links import Link
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, Release
+from discreet.links import link as link_named
+from discreet.privacy import Budget, Guarantee, Ledger
 from discreet.privacy.accumulator import NoisySum
 from discreet.privacy.mechanisms import upper_triangle
-from discreet.state import Stateful, value
+from discreet.privacy.noise import Noise
+from discreet.privacy.release import Release
+from discreet.state import Stateful
 
 FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
 GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
@@ -134,15 +134,6 @@ class Estimator(ABC):
     prior: Any  # Belief or Point
     first: int  # decisions in the first window
     stolen: ClassVar[tuple[str, ...]] = ("a stolen state",)
-    policies: ClassVar[tuple[str, ...]] = ()  # that it has enough to offer for; empty: all
-    where: ClassVar[str] = ""  # its name in messages
-
-    def assert_knows(self, policy: str, link: str) -> None:
-        """Refuse what this estimator has no numbers for."""
-        if self.policies and (policy not in self.policies or link != "identity"):
-            raise ValueError(
-                f"{self.where} knows the policies {', '.join(self.policies)} and link='identity'"
-            )
 
     @abstractmethod
     def open(
@@ -190,7 +181,6 @@ def scope(belief: Any, share: float | None) -> str | None:
     return f"window {belief.windows + 1}" if share is None else None
 
 
-@value
 @dataclass(frozen=True)
 class InformationWeighted(Estimator):
     """Weighted normal equations around what is known already, in one noisy sum."""
@@ -198,12 +188,11 @@ class InformationWeighted(Estimator):
     dim: int  # number of features
     budget: Budget  # of one person
     limits: tuple[float, float]  # of rewards, in units of the largest
-    link: Link  # nu
     scale: float  # the largest reward
+    model: Model  # what is assumed of rewards
+    people: People  # what is protected
+    holdout: Holdout | None  # its rounds are counted apart
     share: float | None = None  # of mu^2, about, that each window has; None: all
-    holdout: bool = False  # whether held-out rounds are counted apart
-    half_life: float | str | None = None  # decisions after which a reward counts half
-    blocks: tuple[int, ...] | None = None  # of each feature; None: all may occur together
     stolen: ClassVar[tuple[str, ...]] = (
         "which decisions have had their reward, to whoever steals a state",
         "more than one stolen state, or one beside what is published later",
@@ -212,9 +201,10 @@ class InformationWeighted(Estimator):
     @property
     def structure(self) -> Blocks | None:
         """Which features may occur together, a constant with all; None if any may with any."""
-        if self.blocks is None or len({*self.blocks} - {SHARED}) < 2:
+        blocks = self.model.blocks
+        if blocks is None or len({*blocks} - {SHARED}) < 2:
             return None
-        return Blocks((*self.blocks, *[SHARED] * (self.prior.constant > 0)))
+        return Blocks((*blocks, *[SHARED] * (self.prior.constant > 0)))
 
     @property
     def first(self) -> int:  # type: ignore[override]
@@ -244,27 +234,28 @@ class InformationWeighted(Estimator):
         belief = stage.belief
         if belief.informed and belief.answered < SELDOM and not belief.convincing:
             return Uniform()
-        if self.half_life == "auto":  # windows are short, but no more is explored for that
+        if self.model.half_life == "auto":  # windows are short, but no more is explored for that
             usual = max(stage.size, math.ceil(self.growth * stage.rounds))
             stage = replace(stage, size=usual)
         return super().policy(name, stage)
 
     def _shortened(self, size: int, rounds: int, moved: bool) -> int:
-        if self.half_life is None:
+        half_life = self.model.half_life
+        if half_life is None:
             return size
-        if isinstance(self.half_life, str):
+        if isinstance(half_life, str):
             if rounds < BEGIN * self.first and not moved:
                 return size
             longest = (MOVING if moved else STILL) * rounds
             return min(size, max(4 * self.first, math.ceil(longest)))
-        return min(size, max(1, int(self.half_life / 2)))
+        return min(size, max(1, int(half_life / 2)))
 
     @property
     def prior(self) -> Belief:
         """Before anything was released."""
         low, high = self.limits
-        radius = 1.0 if self.link.name == "identity" else STEEP
-        has_intercept = self.link.name == "identity" and low + high != 0
+        radius = 1.0 if self.model.link == "identity" else STEEP
+        has_intercept = self.model.link == "identity" and low + high != 0
         return Belief.prior(
             self.dim + has_intercept,
             NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2,
@@ -277,25 +268,17 @@ class InformationWeighted(Estimator):
         self, belief: Belief, size: int, noise: Noise, share: float | None = None
     ) -> "WeightedWindow":
         """A window whose sum holds its noise from now on."""
-        # A row adds v v' with |v|^2 <= 2, COUNT times its weight, VALUE and VALUE times its reward,
-        # in this window or another: replaced or moved, it changes all sums by at most SENSITIVITY
-        # (window.py), k rows by k. A person with one row in each window changes each by at most
-        # SHARED_SENSITIVITY, and pays for each: those releases have no scope of their own.
         dim = len(belief.mean)
-        if self.holdout:
-            sensitivity = HELD_SENSITIVITY if share is None else HELD_SHARED_SENSITIVITY
-        else:
-            sensitivity = SENSITIVITY if share is None else SHARED_SENSITIVITY
         total = NoisySum(
-            (dim + 2) * (dim + 3) // 2 + TOTALS + 2 * self.holdout,
-            sensitivity=self.budget.contributions * sensitivity,
+            (dim + 2) * (dim + 3) // 2 + TOTALS + 2 * (self.holdout is not None),
+            sensitivity=sensitivity(self.holdout, self.people),  # l2, of all its entries
             mu=self.mu(share),
             noise=noise,
             what="weighted Gram matrix, moment and residuals; count and sum of rewards",
             scope=scope(belief, share),
             contributions=self.budget.contributions,
         )
-        link = bounded(self.link, self.scale)
+        link = bounded(link_named(self.model.link), self.scale)
         rows = (
             size if belief.steady else min(size, max(self.first, math.ceil(belief.answered * size)))
         )
@@ -333,7 +316,7 @@ class WeightedWindow(EstimatorWindow):
         n = len(self.transform.mean) + 2
         first, second, isometry = upper_triangle(n)
         weight, reward, one, zero = range(n, n + BESIDE)
-        self._apart = estimator.holdout
+        self._apart = estimator.holdout is not None
         # What one row adds: products of two entries of [v; weight; reward; 1; 0], times factors.
         # One row is not held out.
         beside = [weight, one, reward, zero, zero][: TOTALS + 2 * self._apart]
@@ -345,7 +328,7 @@ class WeightedWindow(EstimatorWindow):
         self._entries, self._write = self.transform.one_by_one()
         self._terms = (np.empty(len(self._first)), np.empty(len(self._first)))
         self._scale = estimator.scale
-        self._half_life = estimator.half_life
+        self._half_life = estimator.model.half_life
         self._blocks = estimator.structure
         return super().attach(estimator, noise)
 

@@ -64,7 +64,7 @@ class OpenWindow:
     def fold(self, rows: ArrayLike, rewards: ArrayLike, held: ArrayLike | None = None) -> None:
         """Add rows (n, dim) with rewards (n,), all in the user's units; all of them or none.
 
-        A row beyond `norm_bound`, a reward outside `reward_range` (unless clip=True), NaN or
+        A row beyond `norm_bound`, a reward outside `reward_range`, NaN or
         another shape raises ValueError and changes nothing. `held` (n,) says which rounds were held
         out, where there is a hold-out: `held_out(rounds)`. One row is one person's round: that each
         is folded once, is up to the caller.
@@ -91,7 +91,6 @@ class Bandit(Edge, Rounds, ABC):
         horizon        rounds that count; None to learn for ever
         norm_bound     length of the longest feature row; longer ones are shortened to it
         reward_range   least and largest reward
-        clip           whether rewards outside the range are clipped to it, not refused
         seed           of the coins that choose
 
     A subclass sets `policy`, says how long windows are (`_size`), what a turn changes (`_turned`)
@@ -111,13 +110,11 @@ class Bandit(Edge, Rounds, ABC):
         *,
         norm_bound: float,
         reward_range: tuple[float, float],
-        clip: bool,
         seed: int | None,
     ) -> None:
         Edge.__init__(self, dim, norm_bound)
         self.horizon = integer_or_none("horizon", horizon)
         self.reward_range = low, high = finite_range("reward_range", reward_range)
-        self.clip = bool(clip)
         self.seed = integer_or_none("seed", seed, least=0)
         self._scale = max(abs(low), abs(high))  # inside, rewards lie in [-1, 1]
         self._rng = np.random.default_rng(self.seed)
@@ -273,17 +270,16 @@ class Bandit(Edge, Rounds, ABC):
         """Take the reward of a decision: any time later, in any order, once.
 
         Returns whether it counted: not past the horizon, nor a second one of a `person` (with
-        unit="person": a str, bytes or int by which you know them). A reward that never comes is
-        fine. A second one of a decision, one outside `reward_range` (unless clip=True), NaN, or a
-        decision of another learner raises ValueError and changes nothing.
+        People(visits=...): a str, bytes or int by which you know them). A reward that never comes
+        is fine. A second one of a decision, one outside `reward_range`, NaN, or a decision of
+        another learner raises ValueError and changes nothing.
         """
         self._assert_mine(decision)
         t = decision.round
         low, high = self.reward_range
         value = float(reward) if isinstance(reward, float) else math.nan
         if not low <= value <= high:
-            slack = math.inf if self.clip else 0.0
-            value = number_within("reward", reward, self.reward_range, slack=slack)
+            value = number_within("reward", reward, self.reward_range)
         with self._live:
             if t in self._rewarded:
                 self._assert_first(t)
@@ -318,8 +314,6 @@ class Bandit(Edge, Rounds, ABC):
             )
         X = within("rows", X, self.norm_bound, norm="l2", clip=False) / self.norm_bound
         low, high = self.reward_range
-        if self.clip:
-            y = np.clip(y, low, high)
         if not ((y >= low) & (y <= high)).all():
             raise ValueError(f"rewards must lie in [{low:g}, {high:g}]")
         apart = None if held is None else np.asarray(held)
@@ -346,9 +340,13 @@ class Bandit(Edge, Rounds, ABC):
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""
         if self.visitors is None:
-            raise ValueError("this learner protects rounds: leave out people, or say unit='person'")
+            raise ValueError(
+                "this learner protects rounds: leave out people, or say People(visits=...)"
+            )
         if not named:
-            raise ValueError("unit='person' needs to know whose reward this is: name the person")
+            raise ValueError(
+                "People(visits=...) needs to know whose reward this is: name the person"
+            )
         return self.visitors
 
     def _assert_mine(self, decision: Decision) -> None:
@@ -371,7 +369,7 @@ class Bandit(Edge, Rounds, ABC):
 
         Returns how many were left out. NaN means that the reward has not come: it may still come
         later. Past the horizon rewards are taken and do not count, as with `learn`; so are those of
-        `people` (with unit="person") who have had one counted.
+        `people` (with People(visits=...)) who have had one counted.
         """
         values = numbers_or_nan(rewards)
         if values.shape != (len(decisions),):
@@ -379,8 +377,6 @@ class Bandit(Edge, Rounds, ABC):
         if people is not None and len(people) != len(values):
             raise ValueError(f"expected {len(values)} people, got {len(people)}")
         low, high = self.reward_range
-        if self.clip:
-            values = np.clip(values, low, high)
         with self._live:
             self._finish_turn()
             rounds, rows, fine = self._records(decisions)

@@ -9,17 +9,18 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
 """
 
 import secrets
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, integer, one_of
+from discreet.arrays import Array, finite, one_of
 from discreet.bandits.descent import Descent
 from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
 from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
+from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Always, Mixed, Stage, Uniform
 from discreet.bandits.predictions import (
     LEVEL,
@@ -34,21 +35,16 @@ from discreet.bandits.value import CONFIDENCE, Holdout, Totals, Value, values
 from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
 from discreet.features import FeatureMap
-from discreet.least_squares.blocks import SHARED
-from discreet.links import LINKS
 from discreet.links import link as link_named
-from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.noise import source
+from discreet.privacy.noise import Noise, source
 from discreet.state import StateInUse, damaged
 
-ESTIMATORS = ("auto", "information-weighted", "sgd")
-DEFAULTS = {  # policies
-    "information-weighted": "ucb", "sgd": "squarecb", "local": "thompson", "shuffled": "ucb"
-}  # fmt: skip
+DEFAULTS = {"joint": "ucb", "local": "thompson", "shuffled": "ucb"}  # policies
 CURRENCY = {"joint": "gaussian", "local": "pure", "shuffled": "shuffled"}
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
-MANY = 400  # features beyond which "auto" takes gradient steps
+MANY = 400  # features beyond which policy="auto" is "descent"
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
 RESERVE = 1e-3  # of what is left, that the last window up to a horizon leaves
 
@@ -56,11 +52,10 @@ RESERVE = 1e-3  # of what is left, that the last window up to a horizon leaves
 class LinearBandit(Bandit):
     """Learns which action is best for whom, and nobody can tell from its decisions who did what.
 
-    Requires   the expected reward of an action is nu(<phi, theta>), nu = `link`, with features phi
-               in the ball of radius `norm_bound` and rewards in `reward_range`.
+    Requires   the expected reward of an action is nu(<phi, theta>), with nu = `model.link`,
+               features phi in the ball of radius `norm_bound` and rewards in `reward_range`.
     Guarantee  (epsilon, delta), joint: everything shown to everybody except the person concerned.
-               One person's round is one decision and its reward; with contributions=k, k of them;
-               with unit="person" all that a person ever does.
+               One person's round is one decision and its reward; `people` may protect more.
 
     Rounds come in windows; in each the policy is fixed. A window's rewards enter one sum that holds
     its noise from the start and is released when the window is full, at the next `decide`. Disjoint
@@ -68,42 +63,33 @@ class LinearBandit(Bandit):
     the last release is made, the policy stays and rewards no longer count.
 
     Parameters
-        dim            number of features of a row
+        dim            number of features of a row, or the FeatureMap that makes rows: it knows
+                       which features belong to one action alone
         horizon        rounds that count; None to learn for ever
         epsilon        privacy loss, for all releases together; inf switches privacy off
         delta          probability of a larger loss: 0 under local trust, else 1e-6 unless stated
         trust          "joint": a server that everybody trusts; "local": reports that are private;
-                       "shuffled": such reports, hidden in a crowd by a relay
-        link           nu: "identity", "logistic", "probit" or "poisson"
+                       "shuffled": such reports, hidden in a crowd by a relay, or
+                       Shuffled(minimum=0.8, honest=0.5): the least part of a window's rewards that
+                       must come, and of honest devices that is counted on
         policy         "ucb": greedy, but optimistic in a few rounds of each window; "thompson": the
                        best of one of 64 draws; "elimination"; "squarecb": every action keeps some
-                       probability; "greedy"; "auto" chooses
-        estimator      "information-weighted"; "sgd" for thousands of features, with "squarecb" or
-                       "greedy"; "auto" chooses
+                       probability; "greedy"; "descent": squarecb on gradient steps, for thousands
+                       of features; "auto" chooses
         norm_bound     length of the longest feature row; longer ones are shortened to it
-        reward_range   least and largest reward
-        contributions  rounds in which one person may take part; the caller enforces that limit
-        unit           what is protected: "round", or "person", any number of rounds: `learn` is
-                       told whose reward it is
-        visits         of a person that count: the "first", with the whole budget (the default of
-                       unit="person"), or "all", one in each window, and windows share the budget
-        half_life      decisions after which a reward counts half; windows are at most half as long.
-                       "auto" forgets only when releases show that theta has moved; None: never
-        blocks         a label for each feature, where no row has features of two blocks: weights
-                       for every action (`FeatureMap.block_of`); -1 for features beside any. What
-                       must be 0 is then not estimated: less noise for the same promise
-        crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", the least part of a
-                       window's rewards that must come, and of honest devices that is counted on
+        reward_range   least and largest reward; others are refused
+        model          Model(link=, blocks=, half_life=): how rewards depend on features
+        people         what is protected: People(visits="first" or "all"), all that a person ever
+                       does; People(rounds=k), k rounds; None: one round
         holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
                        "uniform", and `value` says what the policy gains over it
-        clip           whether rewards outside the range are clipped to it, not refused
         seed           of the coins that choose; for simulations
         noise          SecureNoise() for release, SeededNoise(seed) for simulations; None for float
                        noise from the operating system
 
-    >>> from discreet.environments import linear_world
+    >>> from discreet import environments
     >>> from discreet.privacy import SeededNoise
-    >>> world, rng = linear_world("sphere", dim=4, seed=0), np.random.default_rng(0)
+    >>> world, rng = environments.world("sphere", dim=4, seed=0), np.random.default_rng(0)
     >>> bandit = LinearBandit(4, horizon=4000, epsilon=1.0, seed=0, noise=SeededNoise(0))
     >>> for _ in range(10):  # one at a time
     ...     person = world.people(1, rng)
@@ -122,148 +108,95 @@ class LinearBandit(Bandit):
 
     _window: EstimatorWindow | None
     _state: ClassVar[tuple[str, ...]] = (
-        *Bandit._state, "noise", "visitors", "_estimator", "_belief", "_ledger", "_entropy",
+        *Bandit._state, "noise", "visitors", "_reports", "_belief", "_ledger", "_entropy",
         "_held_key", "_totals"
     )  # fmt: skip
 
     def __init__(
         self,
-        dim: int,
+        dim: int | FeatureMap,
         horizon: int | None = None,
         epsilon: float = 1.0,
         delta: float | None = None,
         *,
-        trust: str = "joint",
-        link: str = "identity",
+        trust: str | Shuffled = "joint",
         policy: str = "auto",
-        estimator: str = "auto",
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
-        contributions: int = 1,
-        unit: str = "round",
-        visits: str | None = None,
-        half_life: float | str | None = None,
-        blocks: Sequence[int] | None = None,
-        crowd: Crowd | None = None,
+        model: Model | None = None,
+        people: People | None = None,
         holdout: Holdout | None = None,
-        clip: bool = False,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
+        features = dim.dim if isinstance(dim, FeatureMap) else dim
         super().__init__(
-            dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=clip, seed=seed
+            features, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed
         )
-        self.trust = one_of("trust", trust, ("joint", "local", "shuffled"))
-        if crowd is not None and self.trust != "shuffled":
-            raise ValueError("crowd belongs to trust='shuffled'")
-        self.crowd = (crowd or Crowd()) if self.trust == "shuffled" else None
-        self.link = one_of("link", link, tuple(LINKS))
-        self.estimator = one_of("estimator", estimator, ESTIMATORS)
-        one_of("policy", policy, ("auto", *POLICIES))
-        budget = Budget(epsilon, self._delta(delta), contributions)
+        self.trust = trust
+        self.shuffled = Shuffled() if trust == "shuffled" else None
+        if isinstance(trust, Shuffled):
+            self.shuffled = trust
+        kind = "shuffled" if self.shuffled else one_of("trust", trust, tuple(CURRENCY))
+        self.people = People(rounds=1) if people is None else people
+        self.people.assert_fits(kind)
+        budget = Budget(epsilon, self._delta(delta, kind), self.people.contributions)
         self.epsilon, self.delta = budget.epsilon, budget.delta
-        self.contributions = budget.contributions
         self.noise = source(noise)
-        self.unit = one_of("unit", unit, ("round", "person"))
-        self.visits = self._counting(visits)
-        self.visitors = Visitors() if self.visits else None
+        self.visitors = Visitors() if self.people.visits else None
         self.holdout = holdout
-        kind = self._kind()
-        self.blocks = self._labels(blocks, kind)
-        self.half_life = self._forgetting(half_life, kind)
-        if holdout is not None and kind != "information-weighted":
-            raise ValueError("only estimator='information-weighted' releases what a holdout needs")
-        self._policy_name = DEFAULTS[kind] if policy == "auto" else policy
-        self._estimator = self._recipe(kind, budget)
-        self._estimator.assert_knows(self._policy_name, self.link)
+        if policy == "auto":
+            policy = "descent" if kind == "joint" and self.dim > MANY else DEFAULTS[kind]
+        self.policy_name = one_of("policy", policy, (*POLICIES, "descent"))
+        self.model = self._assumed(model, dim, kind)
+        self._recipe: Estimator | None = None
+        self._reports: LocalReports | None = None
+        if kind == "joint":
+            self._recipe = self._shared_among_windows(budget)
+        else:
+            self._reports = LocalReports.between(self, budget, self.policy_name)
         self._belief = self._estimator.prior
-        self._ledger = Ledger(budget, CURRENCY[self.trust])
+        self._ledger = Ledger(budget, CURRENCY[kind])
         self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
         self._held_key = held_key(self._entropy)
         self._totals: tuple[Totals, ...] = ()  # what windows have released about rewards
         self.policy: Policy = self._held(Uniform())
 
-    def _delta(self, delta: float | None) -> float:
-        if self.trust != "local":
+    def _delta(self, delta: float | None, trust: str) -> float:
+        if trust != "local":
             return 1e-6 if delta is None else delta
         if delta:
             raise ValueError(f"local trust is pure: delta must be 0, got {delta!r}; leave it out")
         return 0.0
 
-    def _counting(self, visits: str | None) -> str | None:
-        """Which of a person's visits count; None where a round is protected."""
-        if self.unit == "round":
-            if visits is not None:
-                raise ValueError("visits belongs to unit='person'")
-            return None
-        if self.trust != "joint":
-            raise ValueError(
-                f"trust={self.trust!r} protects reports: say how many one device may send, "
-                "contributions=k"
-            )
-        if self.contributions != 1:
-            raise ValueError("unit='person' covers any number of rounds: leave out contributions")
-        return one_of("visits", visits or "first", ("first", "all"))
+    def _assumed(self, model: Model | None, features: int | FeatureMap, trust: str) -> Model:
+        """The model, with the blocks of a feature map where they are of use."""
+        model = Model() if model is None else model
+        if trust == "joint" and self.policy_name != "descent":
+            if isinstance(features, FeatureMap):
+                if model.blocks is not None:
+                    raise ValueError("the feature map brings its blocks: leave out Model(blocks=)")
+                model = replace(model, blocks=features.block_of)
+            model.assert_fits(self.dim)
+            return model
+        where = "policy='descent'" if trust == "joint" else f"trust={trust!r}"
+        model.assert_plain(where)
+        if self.holdout is not None:
+            raise ValueError(f"{where} takes no holdout: it does not release what one needs")
+        return model
 
-    def _forgetting(self, half_life: float | str | None, kind: str) -> float | str | None:
-        if half_life is None:
-            return None
-        if kind != "information-weighted":
-            raise ValueError("half_life needs estimator='information-weighted' and trust='joint'")
-        if isinstance(half_life, str):
-            return one_of("half_life", half_life, ("auto",))
-        if not 2 <= float(half_life) < np.inf:
-            raise ValueError(
-                f"half_life must be 'auto' or at least 2 decisions, got {half_life!r}; "
-                "leave it out to forget nothing"
-            )
-        return float(half_life)
-
-    def _labels(self, blocks: Sequence[int] | None, kind: str) -> tuple[int, ...] | None:
-        if blocks is None:
-            return None
-        if kind != "information-weighted":
-            raise ValueError("blocks needs estimator='information-weighted' and trust='joint'")
-        labels = tuple(integer("blocks", each, least=SHARED) for each in blocks)
-        if len(labels) != self.dim:
-            raise ValueError(
-                f"blocks must have a label for each of the {self.dim} features, got {len(labels)}; "
-                "a FeatureMap has them as `block_of`"
-            )
-        return labels
-
-    def _kind(self) -> str:
-        """What makes the releases."""
-        if self.trust != "joint":
-            if self.estimator != "auto":
-                raise ValueError(f"trust={self.trust!r} has one estimator: leave it at 'auto'")
-            return self.trust
-        if self.estimator == "auto":
-            return "sgd" if self.dim > MANY else "information-weighted"
-        return self.estimator
-
-    def _recipe(self, kind: str, budget: Budget) -> Estimator:
+    def _shared_among_windows(self, budget: Budget) -> Estimator:
+        """The estimator, with what each window has of the budget."""
         limits = (self.reward_range[0] / self._scale, self.reward_range[1] / self._scale)
-        if kind == self.trust:
-            return LocalReports.between(self, budget, self._policy_name)
 
         def sharing(share: float | None) -> Estimator:
-            if kind == "sgd":
+            if self.policy_name == "descent":
                 return Descent(self.dim, budget, limits, share)
-            link = link_named(self.link)
             return InformationWeighted(
-                self.dim,
-                budget,
-                limits,
-                link,
-                self._scale,
-                share,
-                self.holdout is not None,
-                self.half_life,
-                self.blocks,
+                self.dim, budget, limits, self._scale, self.model, self.people, self.holdout, share
             )
 
-        if self.visits != "all":
+        if not self.people.shares:
             return sharing(None)
         if self.horizon is None:
             return sharing(FRACTION)
@@ -273,6 +206,12 @@ class LinearBandit(Bandit):
             if self._windows(recipe, recipe.prior) <= windows:
                 return recipe
             windows += 1
+
+    @property
+    def _estimator(self) -> Estimator:
+        found = self._reports or self._recipe
+        assert found is not None
+        return found
 
     @property
     def belief(self) -> Any:
@@ -308,7 +247,7 @@ class LinearBandit(Bandit):
         low, high = self.reward_range
         if self._belief.constant:
             return (high - low) / 2
-        return self._scale if self.link == "identity" else 1.0
+        return self._scale if self.model.link == "identity" else 1.0
 
     def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
         """Expected rewards of rows, and credible intervals; safe to publish for public rows.
@@ -323,7 +262,7 @@ class LinearBandit(Bandit):
         middle = self.reward_middle + self.reward_unit * (rows @ weights.mean + weights.level)
         error = half_width(level) * self.reward_unit * weights.errors(rows)
         low, high = self.reward_range
-        nu = link_named(self.link).mean
+        nu = link_named(self.model.link).mean
         mean, least, largest = (
             np.clip(nu(each), low, high) for each in (middle, middle - error, middle + error)
         )
@@ -361,7 +300,7 @@ class LinearBandit(Bandit):
     @property
     def guarantee(self) -> Guarantee:
         """The computed promise."""
-        return self._estimator.guarantee(self._ledger, self.noise, self.visits or "")
+        return self._estimator.guarantee(self._ledger, self.noise, self.people.visits or "")
 
     # -- windows ----------------------------------------------------------------------------------
 
@@ -390,7 +329,7 @@ class LinearBandit(Bandit):
         What is left, by this window and those that follow it; without a horizon a fraction of what
         is left. Something always stays: a window that is dropped (`discard`) is opened again.
         """
-        if self.visits != "all":
+        if not self.people.shares:
             return None
         left = 1 - ledger.spent()
         if self.horizon is None:
@@ -457,9 +396,9 @@ class LinearBandit(Bandit):
             ),
             previous=self.policy if self.holdout is None else self.policy.other,  # type: ignore[attr-defined]
         )
-        policy = self._held(self._estimator.policy(self._policy_name, stage))
+        policy = self._held(self._estimator.policy(self.policy_name, stage))
         # Each window of "all" forgets its people, and the key of their hashes.
-        visitors = Visitors() if self.visits == "all" else self.visitors
+        visitors = Visitors() if self.people.shares else self.visitors
         return {
             "_belief": belief,
             "_ledger": ledger,
@@ -484,7 +423,7 @@ class LinearBandit(Bandit):
 
     def _take_over(self) -> None:
         """With new noise, coins and name: decisions of the old name have no reward here."""
-        if self.visits is not None:
+        if self.visitors is not None:
             raise StateInUse(
                 "whoever resumed this file last has gone on without saving, and has ended: people "
                 "whose rewards have counted since would count again. Begin anew, with what is left "
@@ -502,30 +441,27 @@ class LinearBandit(Bandit):
         """
         assert self._window is not None
         ledger = self._ledger
-        if self.visits != "all":
+        if not self.people.shares:
             dropped = self._window.opening
             kept = (r for r in self._ledger.releases if r not in dropped)
             ledger = Ledger(self._ledger.budget, self._ledger.accounting)._including(*kept)
         window, ledger = self._opened(self._belief, ledger, size)
-        visitors = Visitors() if self.visits == "all" else self.visitors
+        visitors = Visitors() if self.people.shares else self.visitors
         return {"_ledger": ledger, "_window": window, "visitors": visitors}
 
     # -- saving -----------------------------------------------------------------------------------
 
     def _config(self) -> dict[str, Any]:
         # The argument `policy` is a name; the attribute is what it has made of the releases.
-        return {**super()._config(), "policy": self._policy_name}
+        return {**super()._config(), "policy": self.policy_name}
 
     def _validate(self) -> None:
         super()._validate()
-        # What follows from the arguments must not come from a file: it bounds what rows can do.
-        kind = self._kind()
-        budget = Budget(self.epsilon, self.delta, self.contributions)
-        if kind != self.trust and self._estimator != self._recipe(kind, budget):
-            raise damaged("estimator")
+        if type(self._reports) is not (LocalReports if self._recipe is None else type(None)):
+            raise damaged("reports")
         if not all(type(each) is Totals for each in self._totals):
             raise damaged("totals")
-        if type(self.visitors) is not (Visitors if self.visits else type(None)):
+        if type(self.visitors) is not (Visitors if self.people.visits else type(None)):
             raise damaged("visitors")
         if self._window is not None:
             self._window.attach(self._estimator, self.noise)

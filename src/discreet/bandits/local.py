@@ -17,36 +17,13 @@ from discreet.arrays import Array, one_of
 from discreet.bandits.belief import Point
 from discreet.bandits.estimators import Estimator, EstimatorWindow
 from discreet.bandits.local_protocol import POLICIES as LOCAL_POLICIES
-from discreet.bandits.local_protocol import Device, PublicPolicy
 from discreet.bandits.local_server import LocalServer
 from discreet.bandits.policies import Stage
 from discreet.decisions import Policy
-from discreet.local import Answers, Report, local_guarantee, report_many
-from discreet.local.report import BatchSum
-from discreet.local.server import SHUFFLED
-from discreet.local.server import UNPROTECTED as REPORTS
-from discreet.privacy import Budget, Guarantee, Ledger, Noise
+from discreet.local.report import Answers, BatchSum, report_many
+from discreet.privacy import Budget, Guarantee, Ledger
+from discreet.privacy.noise import Noise
 from discreet.state import Stateful
-
-__all__ = ["Device", "LocalReports", "LocalServer", "PublicPolicy", "Report", "bandit_guarantee"]
-
-UNPROTECTED = (
-    "the action served, to whoever serves it",
-    REPORTS[0],
-    "decision records: they stay on the device",
-    *REPORTS[1:],
-)
-REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residual reports"
-
-
-def bandit_guarantee(
-    policy: PublicPolicy, noise: Noise | None = None, *, sent: bool = True, **shuffled: Any
-) -> Guarantee:
-    """What each person is promised who answers the questions of a policy."""
-    unprotected = UNPROTECTED if policy.batch is None else (*UNPROTECTED[:1], *SHUFFLED)
-    return local_guarantee(
-        policy, noise, sent=sent, unprotected=unprotected, reference=REFERENCE, **shuffled
-    )
 
 
 class LocalReports(Stateful, Estimator):
@@ -56,8 +33,6 @@ class LocalReports(Stateful, Estimator):
     seed     of what devices draw in public: which question they answer
     """
 
-    policies = LOCAL_POLICIES
-    where = "trust='local' or 'shuffled'"
     _state = ("server", "_rng")
 
     def __init__(self, server: LocalServer, seed: int | None) -> None:
@@ -76,7 +51,7 @@ class LocalReports(Stateful, Estimator):
             reward_range=learner.reward_range,
             contributions=budget.contributions,
             delta=budget.delta,
-            crowd=learner.crowd,
+            crowd=learner.shuffled,
             seed=None if learner.seed is None else own_seed(learner.seed, "draws"),
         )
         return cls(server, learner.seed)
@@ -99,11 +74,7 @@ class LocalReports(Stateful, Estimator):
 
     def guarantee(self, ledger: Ledger, noise: Noise, visits: str = "") -> Guarantee:
         """What each person is promised, whatever happens to the reports."""
-        server = self.server
-        shuffled = {} if server.crowd is None else {
-            "batches": server.batches, "crowd": server.crowd
-        }  # fmt: skip
-        promise = bandit_guarantee(server.policy, noise, sent=server.taken > 0, **shuffled)
+        promise = self.server.promised(noise)
         here = "anything, against whoever runs this process: devices and server are one here"
         return replace(promise, unprotected=(*promise.unprotected, here))
 

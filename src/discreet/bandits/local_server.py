@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, integer, integer_or_none, positive
+from discreet.arrays import Array, integer_or_none
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
 from discreet.least_squares import (
     Posterior,
@@ -31,11 +31,24 @@ from discreet.least_squares import (
     gram_error_covariance,
     power,
 )
-from discreet.local import ReportSum, Server
+from discreet.local import Server
 from discreet.local.questions import SMALLEST_CLIP
-from discreet.privacy import BallChannel, Crowd, Release
-from discreet.privacy.crowd import PlannedBatch
+from discreet.local.report import ReportSum
+from discreet.local.server import SHUFFLED, local_guarantee
+from discreet.local.server import UNPROTECTED as REPORTS
+from discreet.privacy import BallChannel, Guarantee, Shuffled
+from discreet.privacy.noise import Noise
+from discreet.privacy.release import Release
+from discreet.privacy.shuffle import PlannedBatch
 from discreet.state import Stateful, damaged, encode, value
+
+UNPROTECTED = (
+    "the action served, to whoever serves it",
+    REPORTS[0],
+    "decision records: they stay on the device",
+    *REPORTS[1:],
+)
+REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residual reports"
 
 FIRST = 10.0  # people for each dimension, times the variance of a report
 # Of all people so far, from window to window. 1.25 has less regret on the sphere (20,000 rounds,
@@ -101,7 +114,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
     >>> server = LocalServer(2, epsilon=1.0, seed=0)
     >>> server.policy.window, server.size(0), server.full
     (0, 106, False)
-    >>> shuffled = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Crowd(), seed=0)
+    >>> shuffled = LocalServer(2, epsilon=1.0, delta=1e-6, crowd=Shuffled(), seed=0)
     >>> shuffled.policy.batch.size, round(shuffled.policy.report_epsilon, 2)
     (116, 1.27)
     """
@@ -120,30 +133,25 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         reward_range: tuple[float, float] = (-1.0, 1.0),
         contributions: int = 1,
         delta: float = 0.0,
-        crowd: Crowd | None = None,
+        crowd: Shuffled | None = None,
         seed: int | None = None,
     ) -> None:
-        self.dim = d = integer("dim", dim)
-        self.epsilon = positive("epsilon", epsilon, allow_inf=True)
-        self.delta = float(delta)
-        self.crowd = crowd
-        if (crowd is None) != (self.delta == 0):
-            raise ValueError("delta and crowd belong together: both where reports are shuffled")
-        contributions = integer("contributions", contributions)
-        self._first = self._first_size(contributions)
+        super().__init__(dim, epsilon, contributions, delta, crowd)
+        d = self.dim
+        self._first = self._first_size()
         public = PublicPolicy.start(
             d,
             clip=CLIP if crowd is None else SHUFFLED_CLIP,
             policy=policy,
-            contributions=contributions,
+            contributions=self.contributions,
             norm_bound=norm_bound,
             reward_range=reward_range,
-            **self._cost(self._first, contributions),
+            **self._cost(self._first),
         )
         # The running Gram counts as `weight` reports: at first, its prior variance.
         prior = PRIOR if crowd is None else SHUFFLED_PRIOR
         weight = _gram_variance(public) * prior * d**2
-        super().__init__(public, _Belief(np.zeros(d), np.eye(d) / d, np.eye(d) / d, weight))
+        self._publish(_Belief(np.zeros(d), np.eye(d) / d, np.eye(d) / d, weight), public)
         self.seed = integer_or_none("seed", seed, least=0)
         self._rng = np.random.default_rng(self.seed)
 
@@ -151,6 +159,23 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
     def policy(self) -> PublicPolicy:
         """What is published: how devices choose, and what they are asked."""
         return self.ask()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each person is promised who answers its questions, whatever this server does."""
+        return self.promised()
+
+    def promised(self, noise: Noise | None = None) -> Guarantee:
+        """The same, of devices that draw from this noise."""
+        return local_guarantee(
+            self.policy,
+            noise,
+            sent=self.taken > 0,
+            unprotected=UNPROTECTED if self.crowd is None else (*UNPROTECTED[:1], *SHUFFLED),
+            reference=REFERENCE,
+            batches=self.batches,
+            crowd=self.crowd,
+        )
 
     def size(self, window: int) -> int:
         """How many people a window wants: known beforehand."""
@@ -160,36 +185,27 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         grown = math.ceil(first * (RATIO - 1) * RATIO ** (window - 1))
         return grown if self.crowd is None else max(first, grown)  # a small crowd hides little
 
-    def _first_size(self, contributions: int) -> int:
+    def _first_size(self) -> int:
         """FIRST d people, times the variance of a report."""
         if self.crowd is None:
-            channel = BallChannel(self.dim, self.epsilon, contributions=contributions)
+            channel = BallChannel(self.dim, self.epsilon, contributions=self.contributions)
             return math.ceil(FIRST * self.dim * max(1.0, channel.std**2))
         # The larger the batch, the less noise a report has: the least that is enough.
         size = low = math.ceil(FIRST * self.dim)
-        while self._wanted(size, contributions) > size:
+        while self._wanted(size) > size:
             low, size = size, 2 * size
         while size - low > max(1, size // 200):
             middle = (low + size) // 2
-            if self._wanted(middle, contributions) > middle:
+            if self._wanted(middle) > middle:
                 low = middle
             else:
                 size = middle
         return size
 
-    def _wanted(self, size: int, contributions: int) -> float:
+    def _wanted(self, size: int) -> float:
         """FIRST d people, times the variance of a report in a batch of this size."""
-        start = PublicPolicy.start(
-            self.dim, contributions=contributions, **self._cost(size, contributions)
-        )
+        start = PublicPolicy.start(self.dim, contributions=self.contributions, **self._cost(size))
         return FIRST * self.dim * max(1.0, start.std("moment") ** 2)
-
-    def _cost(self, size: int, contributions: int) -> dict[str, Any]:
-        """What a window of this size says about privacy."""
-        if self.crowd is None:
-            return {"epsilon": self.epsilon}
-        batch = self.crowd.batch(size, self.epsilon, self.delta)
-        return {"epsilon": contributions * batch.report_epsilon(contributions), "batch": batch}
 
     def plan(self, size: int) -> None:
         """Say that the open window will have another size than `size` says, before any report."""
@@ -199,7 +215,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
                 return
             if self.holds_batch:
                 raise ValueError("the window has its batch: its size is settled")
-            public = replace(old, **self._cost(size, old.contributions))
+            public = replace(old, **self._cost(size))
             self._belief, self._published = _reweighted(self._belief, old, public), public
 
     @property
@@ -242,7 +258,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             root=root,
             draws=draws if old.policy == "thompson" else belief.theta[None],
             exploring=min(EXPLORING, CURIOUS * self.size(0) / self.size(old.window + 1)),
-            **self._cost(self.size(old.window + 1), old.contributions),
+            **self._cost(self.size(old.window + 1)),
         )
         carried = _carried(belief, old.whitening, whitening)
         return _reweighted(carried, old, policy), policy
@@ -325,7 +341,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             "policy": public.policy,
             "norm_bound": public.norm_bound,
             "reward_range": encode(public.outcome_range),
-            "contributions": public.contributions,
+            "contributions": self.contributions,
             "delta": self.delta,
             "crowd": encode(self.crowd),
             "seed": self.seed,
@@ -340,9 +356,10 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         if not all(isinstance(each, Release) for each in self._batches):
             raise damaged("the server's batches")
         size = 0 if public.batch is None else public.batch.size
-        expected = self._cost(size, public.contributions)
+        expected = self._cost(size)
         batch = expected.get("batch")
-        if (public.epsilon, _numbers(public.batch)) != (expected["epsilon"], _numbers(batch)):
+        stated = (public.epsilon, public.contributions, _numbers(public.batch))
+        if stated != (expected["epsilon"], self.contributions, _numbers(batch)):
             raise damaged("the server's promise")
         if public.batch != batch:  # stored earlier: the fractions are this server's own
             self._published = replace(public, batch=batch)

@@ -80,7 +80,7 @@ class Weights:
     def of(cls, belief: Any) -> "Weights":
         """From a belief."""
         if not isinstance(belief, Belief):
-            raise ValueError("intervals need trust='joint' and estimator='information-weighted'")
+            raise ValueError("intervals need trust='joint', and a policy other than 'descent'")
         prior = prior_precision(len(belief.mean), max(WIDE, belief.radius), belief.constant)
         posterior = belief.cautious_posterior.with_prior(prior)
         mean, level = belief.split(posterior.mean)

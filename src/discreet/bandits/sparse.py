@@ -33,9 +33,8 @@ from discreet.bandits.sparse_vertices import VertexArms
 from discreet.decisions import Decision, Rounds, is_row
 from discreet.links import link as link_named
 from discreet.optimization.sparse_windows import SELECTING, SIGNAL, Arms, WindowArms
-from discreet.privacy import Budget, Guarantee, Noise
-from discreet.privacy.guarantee import beyond
-from discreet.privacy.noise import source
+from discreet.privacy import Budget, Guarantee
+from discreet.privacy.noise import Noise, source
 from discreet.state import damaged
 
 METHODS: dict[str, Callable[..., Arms]] = {"windows": WindowArms, "every-round": VertexArms}
@@ -186,7 +185,7 @@ class SparseBandit(Rounds):
         return replace(
             self._arms.guarantee,
             trust="joint",
-            unprotected=(*UNPROTECTED, *beyond(self.contributions)),
+            unprotected=UNPROTECTED,
             reference="Han, Liang, Liang, Wang, Yao and Zhang (2022), Algorithm 3",
         )
 

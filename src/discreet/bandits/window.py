@@ -28,6 +28,8 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief
+from discreet.bandits.parts import People
+from discreet.bandits.value import Holdout
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
 from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.clipping import squares
@@ -40,26 +42,27 @@ VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their
 HELD = 0.5  # the same for held-out rounds, where there are any: they are few
 
 
-def _sensitivity(value: float, shared: bool) -> float:
-    """How far a replaced row, or a person's, moves the sums; counts and rewards weigh `value`.
+def sensitivity(holdout: Holdout | None, people: People) -> float:
+    """How far one person moves the sums of all windows, or of one where they share the budget.
 
-    A replaced row: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
+    A row adds v v' with |v|^2 <= 2, COUNT times its weight, and `value` times 1 and its reward.
+    Replaced: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
     rewards in [-1, 1] by at most 2; if one is held out and the other is not, two counts and two
-    sums differ by at most 1, which is no more. A row that moves from one window to another changes
-    each by at most |v|^4 + COUNT^2 + 2 value^2 (weight, count and reward at most 1).
+    sums differ by at most 1, which is no more. Gone, or new: at most |v|^4 + COUNT^2 + 2 value^2
+    (weight, count and reward at most 1). A row that moves to another window is gone from one sum
+    and new in another; their noise is independent, so squares add up. k rows: k times as far.
 
-    Shared: one person with at most one row in each window, all of whose rows are replaced. In every
-    window one row is replaced, gone or new, whatever happens in the others, and each window pays.
+    People(visits="all"): one person with at most one row in each window, all of whose rows are
+    replaced. In every window one row is replaced, gone or new, whatever happens in the others; each
+    window pays for that, so that nothing is counted twice for a row that moves.
     """
+    value = VALUE if holdout is None else max(VALUE, HELD)
     replaced = 8 + COUNT**2 + 4 * value**2
     gone = 4 + COUNT**2 + 2 * value**2
-    return math.sqrt(max(replaced, gone if shared else 2 * gone))
+    moved = gone if people.shares else 2 * gone
+    return people.contributions * math.sqrt(max(replaced, moved))
 
 
-SENSITIVITY = _sensitivity(VALUE, False)
-SHARED_SENSITIVITY = _sensitivity(VALUE, True)
-HELD_SENSITIVITY = _sensitivity(max(VALUE, HELD), False)
-HELD_SHARED_SENSITIVITY = _sensitivity(max(VALUE, HELD), True)
 TOTALS = 3  # entries after v v': weight, count, rewards; with a hold-out, its count and rewards
 
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Argument, Exit, Option
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from rich.console import Console
     from rich.table import Table
 
-    from discreet.audit import Attack
+    from discreet.audit.rows import Attack
     from discreet.audit.run import Audited
 
 
@@ -45,9 +47,6 @@ def audit(
       discreet audit --reports reports.json
     """
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    from discreet.audit.run import Audited, audit_all, blocks_of
 
     console = Console()
     if reports is not None:
@@ -58,22 +57,11 @@ def audit(
         _tell(console, [audit_reports(reports)], out)
         return
     chosen = _chosen(learner, epsilon)
-    columns = TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn()
     many = f"{len(chosen)} attacks" if len(chosen) > 1 else "1 attack"
     console.print(f"{many}, {runs:,} runs on each of two neighbours", highlight=False)
     done: list[Audited] = []
     try:
-        with Progress(*columns, console=console, transient=True) as progress:
-            total = sum(blocks_of(each, runs) for each in chosen)
-            bar = progress.add_task("attacking", total=total)
-            results = audit_all(
-                chosen,
-                runs,
-                seed,
-                workers=workers or os.cpu_count() or 1,
-                progress=lambda name: progress.update(bar, advance=1, description=name),
-                finished=done.append,
-            )
+        results = attacked(chosen, runs, seed, workers, console, done.append)
     except KeyboardInterrupt:
         if done:
             console.print(_table(done))
@@ -86,9 +74,36 @@ def audit(
     _tell(console, results, out)
 
 
+def attacked(
+    chosen: "Sequence[Attack]",
+    runs: int,
+    seed: int,
+    workers: int | None,
+    console: "Console",
+    finished: "Callable[[Audited], object]" = lambda each: None,
+) -> "list[Audited]":
+    """What each attack proves; on a terminal a bar shows how far they are."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from discreet.audit.run import audit_all, blocks_of
+
+    columns = TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn()
+    hidden = not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
+        bar = progress.add_task("attacking", total=sum(blocks_of(each, runs) for each in chosen))
+        return audit_all(
+            chosen,
+            runs,
+            seed,
+            workers=workers or os.cpu_count() or 1,
+            progress=lambda name: progress.update(bar, advance=1, description=name),
+            finished=finished,
+        )
+
+
 def _tell(console: "Console", results: "list[Audited]", out: Path) -> None:
     """The table and the figure; leaves with status 1 if a claim is refuted."""
-    from discreet.experiments.audit_figure import audit_figure
+    from discreet.experiments.figures import audit_figure
 
     console.print(_table(results))
     shown = [(r.attack.name, r.close.fraction, r.attack.attainable) for r in results]

@@ -1,17 +1,13 @@
 """`discreet dossier`: the promise of one learner, on a page that can be signed and filed."""
 
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Exit, Option
 
+from discreet.cli.audit import attacked
 from discreet.cli.options import Given, Workers, read_file
-
-if TYPE_CHECKING:
-    from discreet.audit import Attack
-    from discreet.audit.run import Audited
 
 
 def dossier(
@@ -56,10 +52,13 @@ def dossier(
     item, about = _read(source, given or [])
     audits = None
     if audit:
+        from rich.console import Console
+
         from discreet.audit.attacks import attacks_on
 
         chosen = attacks_on(item, about["promise"])
-        audits = _audited(chosen, runs, seed, workers or os.cpu_count() or 1)
+        console = Console(stderr=True)
+        audits = attacked(chosen, runs, seed, workers, console) if chosen else []
     page = Dossier(
         source=source.name, audits=audits, beside=not_shared(about["definition"]), **about
     )
@@ -99,25 +98,3 @@ def _read(source: Path, given: list[str]) -> tuple[Any, dict[str, Any]]:
         "written_by": saved.version,
         "run": saved.run,
     }
-
-
-def _audited(chosen: "list[Attack]", runs: int, seed: int, workers: int) -> "list[Audited]":
-    """Every attack, under a bar."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    from discreet.audit.run import audit_all, blocks_of
-
-    if not chosen:
-        return []
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        total = sum(blocks_of(each, runs) for each in chosen)
-        bar = progress.add_task("attacking", total=total)
-        return audit_all(
-            chosen,
-            runs,
-            seed,
-            workers=workers,
-            progress=lambda name: progress.update(bar, advance=1, description=name),
-        )

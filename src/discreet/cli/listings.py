@@ -17,8 +17,8 @@ def datasets() -> None:
     from rich.text import Text
 
     from discreet.environments import WORLDS
+    from discreet.environments.datasets import DATA
     from discreet.environments.losses import NAMES
-    from discreet.environments.regression_data import DATA
 
     table = Table("name", "who comes, what is chosen, what it brings", show_lines=True,
                   title='environments of task = "bandits"', title_justify="left")  # fmt: skip

@@ -13,9 +13,12 @@ from discreet.cli.options import Cluster, Out, Show, Workers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from discreet.experiments.cells import Record
+    from rich.console import Console
+
+    from discreet.experiments.demo import Worth
     from discreet.experiments.experiment import Cell, Experiment
-    from discreet.experiments.worth import Worth
+    from discreet.experiments.results import Results
+    from discreet.experiments.runner import Record
 
 
 def demo(
@@ -36,8 +39,7 @@ def demo(
 
     Stop it when you like: the same command resumes where it was.
     """
-    from discreet.experiments.demo import FIRST_SEED, demo_experiment
-    from discreet.experiments.worth import demo_worth
+    from discreet.experiments.demo import FIRST_SEED, demo_experiment, demo_worth
 
     run_and_show(
         demo_experiment(rounds, seeds),
@@ -77,7 +79,7 @@ def run(
     it is started again; cells that are done are not run again. Mistakes in
     the file are told by their key before anything is run.
     """
-    from discreet.experiments.experiment_file import read_experiment
+    from discreet.experiments.tasks import read_experiment
 
     experiment = read_experiment(file)
     run_and_show(experiment, out or Path("out") / file.stem, workers, show, cluster)
@@ -108,10 +110,9 @@ def run_and_show(
     """
     from rich.console import Console
 
-    from discreet.experiments.cells import write_atomically
     from discreet.experiments.live import live_table
-    from discreet.experiments.report import BESIDE, headline, not_private, write_report
-    from discreet.experiments.runner import load, run
+    from discreet.experiments.report import BESIDE, write_report
+    from discreet.experiments.runner import load, run, write_atomically
     from discreet.experiments.tasks import cells_of
 
     @functools.cache
@@ -145,17 +146,24 @@ def run_and_show(
             markup=False,
         )
         raise
+    _tell(console, results, worth())
+    console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)
+    _show_page(write_report(results, out), show)
+
+
+def _tell(console: "Console", results: "Results", worth: "Worth | None") -> None:
+    """What privacy costs, in sentences."""
+    from discreet.experiments.report import headline, not_private
+
     if warning := not_private(results):
         console.print(f"\n{warning}", style="bold red", highlight=False, markup=False)
     console.print("\n[bold]What privacy costs here[/bold]")
     for sentence in headline(results):
         console.print(sentence, highlight=False, markup=False)
-    if (told := worth()) is not None:
+    if worth is not None:
         console.print("\n[bold]What it is worth[/bold]")
-        for sentence in told.sentences:
+        for sentence in worth.sentences:
             console.print(sentence, highlight=False, markup=False)
-    console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)
-    _show_page(write_report(results, out), show)
 
 
 def _show_page(path: Path, show: bool) -> None:

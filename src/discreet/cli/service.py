@@ -111,8 +111,8 @@ def relay(
       discreet keys create --name relay --scope relay --bandit ads
       discreet relay --server https://decisions.example --bandit ads
     """
-    from discreet.service.relay.serving import serve
-    from discreet.service.relay.settings import RelaySettings
+    from discreet.service.relay.app import serve
+    from discreet.service.settings import RelaySettings
 
     settings = RelaySettings.from_environment(
         server=server,

@@ -30,38 +30,28 @@
     BirkhoffPolytope(n)                  -          (n - 1)^2      assignment
 
 P projects, B has a barrier, V has its vertices on the axes. A set without projection needs none:
-`nearest_point` finds the nearest point by linear minimisation alone, and a new set only needs `dim`
-and `linear_minimizer`. A new set with a barrier sets `barrier` to a subclass of `Barrier`.
+`conditional_gradient.py` finds the nearest point by linear minimisation alone, and a new set only
+needs `dim` and `linear_minimizer`. A new set with a barrier sets `barrier` to a subclass of
+`barriers.Barrier`.
 """
 
-from discreet.domains.barriers import Barrier
-from discreet.domains.base import AxisVertices, Domain, LpShape, SolidDomain
-from discreet.domains.conditional_gradient import Nearest, nearest_point
+from discreet.domains.base import Domain
 from discreet.domains.flows import FlowPolytope
 from discreet.domains.greedy import BasePolytope, MatroidPolytope
-from discreet.domains.hull import AffineHull
-from discreet.domains.lp import LpBall
 from discreet.domains.matrices import BirkhoffPolytope, TraceNormBall
 from discreet.domains.polytope import Polytope
-from discreet.domains.simple import Ball, Cube, Simplex
+from discreet.domains.simple import Ball, Cube, LpBall, Simplex
 
 __all__ = [
-    "AffineHull",
-    "AxisVertices",
     "Ball",
-    "Barrier",
     "BasePolytope",
     "BirkhoffPolytope",
     "Cube",
     "Domain",
     "FlowPolytope",
     "LpBall",
-    "LpShape",
     "MatroidPolytope",
-    "Nearest",
     "Polytope",
     "Simplex",
-    "SolidDomain",
     "TraceNormBall",
-    "nearest_point",
 ]

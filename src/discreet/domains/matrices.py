@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Array, integer, positive
 from discreet.domains.base import SLACK, Domain, SolidDomain, power, row_by_row
 from discreet.domains.hull import AffineHull, sum_zero_basis
-from discreet.domains.lp import onto_simplex
+from discreet.domains.simple import onto_simplex
 
 _SMALL = 24  # sides up to this: a whole decomposition is faster than Lanczos
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, integer
-from discreet.domains.base import node_name
-from discreet.domains.described import Described
+from discreet.domains.base import Described, node_name
 from discreet.domains.hull import AffineHull, InnerBall, submodular_inner_ball, sum_zero_basis
 
 Elements = NDArray[np.intp]

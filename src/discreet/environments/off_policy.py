@@ -1,4 +1,4 @@
-"""What would another policy have earned? Estimates from logged decisions, with their overlap.
+"""What would another policy, or a learner, have earned? Estimates from logged decisions.
 
     w = policy(a | x) / logger(a | x)       v = mean reward of the policy
 
@@ -6,6 +6,7 @@
     snips   sum of w r / sum of w                        steadier, nearly unbiased
     dr      mean of sum_a policy(a | x) q(x, a) + w (r - q)     q predicts rewards; unbiased too,
                                                          and as steady as q is good
+    replay  a learner learns where it would have done what was done
 
 Not private: estimates, weights and intervals are computed from raw logs without noise, and may tell
 about single people. Keep them inside, as you keep the log.
@@ -18,22 +19,29 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, integer, one_of, positive
+from discreet.arrays import Array, finite, one_of
 from discreet.environments.logs import Log, distributions
+from discreet.environments.people import generator
+from discreet.environments.playing import Learner
 
 METHODS = ("dr", "ips", "snips")
+FOLDS = 5  # of the rewards that "dr" predicts
 
 
 @dataclass(frozen=True)
-class Overlap:
-    """How much of the log speaks about the policy."""
+class Estimate:
+    """The value of a policy, an interval (normal approximation), and how much of the log speaks."""
 
+    method: str  # that made it
+    value: float  # mean reward of the policy
+    standard_error: float  # of the value
+    low: float  # end of the interval
+    high: float  # end of the interval
     decisions: int  # in the log
     effective_sample_size: float  # (sum w)^2 / sum w^2: so many decisions of the policy itself
     largest_weight: float  # largest probability ratio of a single decision
-    unmatched: float  # fraction of logged decisions whose action the policy never takes
     unsupported: float | None  # probability of doing what the logger never does; None: not known
 
     @property
@@ -49,19 +57,7 @@ class Overlap:
         return tuple(said)
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """The value of a policy with its standard error and an interval (normal approximation)."""
-
-    method: str  # that made it
-    value: float  # mean reward of the policy
-    standard_error: float  # of the value
-    low: float  # end of the interval
-    high: float  # end of the interval
-    overlap: Overlap  # of log and policy
-
-
-def evaluate(
+def policy_value(
     log: Log,
     policy: ArrayLike,
     *,
@@ -83,85 +79,140 @@ def evaluate(
     >>> actions = rng.integers(2, size=4000)                  # even chances
     >>> rewards = (rng.random(4000) < np.where(actions == 1, 0.7, 0.4)).astype(float)
     >>> log = Log("coins", np.ones((4000, 2, 1)), actions, rewards, np.full(4000, 0.5), 2)
-    >>> found = evaluate(log, [0.0, 1.0], method="snips")     # always the second action
-    >>> round(found.value, 2), found.low < 0.7 < found.high, found.overlap.unmatched > 0.4
-    (0.7, True, True)
+    >>> found = policy_value(log, [0.0, 1.0], method="snips")     # always the second action
+    >>> round(found.value, 2), found.low < 0.7 < found.high, found.concerns
+    (0.7, True, ())
     """
-    one_of("method", method, METHODS)
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
-    if predictions is not None and method != "dr":
-        raise ValueError(f"predictions are for method='dr', not for {method!r}")
     n = len(log)
     chances = distributions("policy", policy, n, log.n_actions)
-    taken = np.arange(n), log.actions
-    weights = chances[taken] / log.propensities
+    weights = chances[np.arange(n), log.actions] / log.propensities
+    terms = _terms(log, chances, weights, one_of("method", method, METHODS), predictions)
+    value = float(terms.mean())
+    error = _standard_error(terms)
+    half = _quantile(confidence) * error
+    squares = float(weights @ weights)
+    known = log.all_propensities
+    return Estimate(
+        method,
+        value,
+        error,
+        value - half,
+        value + half,
+        decisions=n,
+        effective_sample_size=float(weights.sum()) ** 2 / squares if squares else 0.0,
+        largest_weight=float(weights.max()),
+        unsupported=None if known is None else float(chances[known <= 0].sum() / n),
+    )
+
+
+def _terms(
+    log: Log, chances: Array, weights: Array, method: str, predictions: ArrayLike | None
+) -> Array:  # (n,)
+    """What each decision says; the estimate is their mean."""
+    if predictions is not None and method != "dr":
+        raise ValueError(f"predictions are for method='dr', not for {method!r}")
+    if method == "ips":
+        return np.asarray(weights * log.rewards)
     if method == "snips":
         if not weights.any():
             raise ValueError("the policy never does what was logged: nothing to estimate from")
         value = float(weights @ log.rewards / weights.sum())
-        terms = value + weights * (log.rewards - value) / weights.mean()  # delta method
-    elif method == "ips":
-        terms = weights * log.rewards
-    else:
-        q = predicted_rewards(log) if predictions is None else _checked(predictions, log)
-        terms = np.einsum("na,na->n", chances, q) + weights * (log.rewards - q[taken])
-    value = float(terms.mean())
-    error = float(terms.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
-    half = float(scipy.special.ndtri((1 + confidence) / 2)) * error
-    return Estimate(method, value, error, value - half, value + half, overlap(log, chances))
+        return np.asarray(value + weights * (log.rewards - value) / weights.mean())  # delta method
+    q = predicted_rewards(log) if predictions is None else finite("predictions", predictions)
+    if q.shape != (len(log), log.n_actions):
+        raise ValueError(f"predictions must have shape ({len(log)}, {log.n_actions})")
+    residuals = log.rewards - q[np.arange(len(log)), log.actions]
+    return np.asarray(np.einsum("na,na->n", chances, q) + weights * residuals)
 
 
-def overlap(log: Log, policy: ArrayLike) -> Overlap:
-    """How well a log covers a policy: look at it before the estimate."""
-    n = len(log)
-    chances = distributions("policy", policy, n, log.n_actions)
-    weights = chances[np.arange(n), log.actions] / log.propensities
-    squares = float(weights @ weights)
-    known = log.all_propensities
-    unsupported = None if known is None else float(chances[known <= 0].sum() / n)
-    return Overlap(
-        decisions=n,
-        effective_sample_size=float(weights.sum()) ** 2 / squares if squares else 0.0,
-        largest_weight=float(weights.max()),
-        unmatched=float(np.mean(weights == 0)),
-        unsupported=unsupported,
-    )
-
-
-def predicted_rewards(log: Log, *, folds: int = 5, ridge: float = 1.0) -> Array:  # (n, actions)
+def predicted_rewards(log: Log) -> Array:  # (n, actions)
     """Rewards by ridge regression on the features, each row from a fit without its fold.
 
-    Row i is in fold i mod `folds`. Not private.
+    Row i is in fold i mod `FOLDS`. Not private.
     """
-    k = integer("folds", folds, least=2)
-    lam = positive("ridge", ridge)
-    if len(log) < k:
-        raise ValueError(f"the log has fewer decisions than folds: {len(log)} < {k}")
+    if len(log) < FOLDS:
+        raise ValueError(f"the log has fewer decisions than folds: {len(log)} < {FOLDS}")
     dim = log.features[:1].shape[2]
-    fold = np.arange(len(log)) % k
-    grams = np.zeros((k, dim, dim))
-    sums = np.zeros((k, dim))
+    fold = np.arange(len(log)) % FOLDS
+    grams = np.zeros((FOLDS, dim, dim))
+    sums = np.zeros((FOLDS, dim))
     middle = sum(log.reward_range) / 2  # ridge shrinks towards the middle of the public range
     for some in log.batches():
         features = log.features[some]
         actions = log.actions[some]
         rows = features[np.arange(len(actions)), actions]
-        for f in range(k):
+        for f in range(FOLDS):
             inside = rows[fold[some] == f]
             grams[f] += inside.T @ inside
             sums[f] += inside.T @ (log.rewards[some][fold[some] == f] - middle)
     grams = grams.sum(axis=0) - grams
     sums = sums.sum(axis=0) - sums
-    theta = np.linalg.solve(grams + lam * np.eye(dim), sums[..., None])[..., 0]  # (folds, dim)
+    theta = np.linalg.solve(grams + np.eye(dim), sums[..., None])[..., 0]  # (folds, dim)
     q = np.empty((len(log), log.n_actions))
     for some in log.batches():
         q[some] = np.einsum("nad,nd->na", log.features[some], theta[fold[some]])
     return np.clip(q + middle, *log.reward_range)
 
 
-def _checked(predictions: ArrayLike, log: Log) -> Array:
-    q = finite("predictions", predictions)
-    if q.shape != (len(log), log.n_actions):
-        raise ValueError(f"predictions must have shape ({len(log)}, {log.n_actions})")
-    return q
+@dataclass(frozen=True)
+class Replay:
+    """Which decisions agreed with the log, in their order, and what they earned."""
+
+    kept: NDArray[np.intp]  # (k,), places in the log
+    rewards: Array  # (k,)
+    decisions: int  # of the log
+    floor: float  # the smallest propensity: the fraction of the log that is kept, on average
+
+    @property
+    def value(self) -> float:
+        """Mean reward."""
+        return float(self.rewards.mean()) if len(self.rewards) else float("nan")
+
+    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
+        """For the mean reward, by the normal approximation."""
+        half = _quantile(confidence) * _standard_error(self.rewards)
+        return self.value - half, self.value + half
+
+
+def replay(learner: Learner, log: Log, *, seed: int) -> Replay:
+    """Run a learner over a log, once, in the log's order; the seed decides which rows are kept.
+
+    The learner decides for every logged person and gets a reward only where it is kept: give it
+    `horizon=len(log)`. A decision that agrees with the log is kept with probability (smallest
+    propensity)/(its propensity): every logged person is kept equally often, whatever the learner
+    does, and kept rewards are distributed as in a live run. A log with tiny propensities keeps next
+    to nothing.
+
+    >>> class Second:
+    ...     def decide(self, features):
+    ...         return self
+    ...     action = 1
+    ...     def learn(self, decision, reward):
+    ...         pass
+    >>> log = Log("ours", np.ones((4, 2, 1)), np.array([0, 1, 1, 0]), np.array([1, 0, 1, 0.0]),
+    ...           np.full(4, 0.5), 2)
+    >>> replay(Second(), log, seed=0).kept
+    array([1, 2])
+    """
+    draws = generator(seed, b"repl").random(len(log))
+    floor = float(log.propensities.min())
+    admitted = draws * log.propensities < floor
+    kept = []
+    for some in log.batches():
+        for at, offered in enumerate(log.features[some], start=some.start):
+            decision = learner.decide(offered)
+            if admitted[at] and int(decision.action) == log.actions[at]:
+                learner.learn(decision, float(log.rewards[at]))
+                kept.append(at)
+    places = np.array(kept, dtype=np.intp)
+    return Replay(places, log.rewards[places], len(log), floor)
+
+
+def _standard_error(terms: Array) -> float:  # (n,), infinite if n < 2
+    return float(terms.std(ddof=1) / np.sqrt(len(terms))) if len(terms) > 1 else np.inf
+
+
+def _quantile(confidence: float) -> float:
+    return float(scipy.special.ndtri((1 + confidence) / 2))

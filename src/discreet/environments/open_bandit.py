@@ -20,8 +20,7 @@ import numpy as np
 
 from discreet.arrays import one_of
 from discreet.environments.logs import Log
-from discreet.environments.packages import package
-from discreet.environments.tables import FeatureTable
+from discreet.environments.tables import FeatureTable, package
 from discreet.features import Category, FeatureMap, Number
 
 ITEMS = {"men": 34, "women": 46, "all": 80}

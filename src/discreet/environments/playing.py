@@ -14,7 +14,6 @@ from discreet.arrays import Array
 from discreet.environments.people import People, World
 
 NUMBERS = 1 << 20  # feature values drawn at a time: who comes does not depend on the learner
-Generators = tuple[np.random.Generator, np.random.Generator]
 Who = Callable[[int], Sequence[Any]]  # how many -> the names of the next so many people
 
 
@@ -50,11 +49,6 @@ class Played:
     uniform: Array
 
 
-def generators(seed: int) -> Generators:
-    """Two streams for a seed: who comes, and how rewards turn out around their means."""
-    return np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
-
-
 def _ignore(_: object) -> None:
     pass
 
@@ -63,9 +57,8 @@ def play(
     learner: Learner,
     world: World,
     rounds: int,
-    context_rng: np.random.Generator,
-    reward_rng: np.random.Generator,
     *,
+    seed: int | np.random.Generator,
     clock: Callable[[str], object] = _ignore,
     progress: Callable[[int], object] = _ignore,
     pool: People | None = None,
@@ -73,44 +66,52 @@ def play(
 ) -> Played:
     """Play so many rounds of a world.
 
-    `context_rng` decides who comes and `reward_rng` the noise of their rewards (`generators` makes
-    both). People are drawn in blocks of fixed size: learners that are given the same seed meet the
-    same people with the same reward noise. `clock` is told whose turn it is ("environment",
-    "learner" or "runner"), `progress` how many rounds were played since it was told last. With
-    `pool`, these people come again and again in place of new ones, which takes less time. With
-    `who`, the learner is told who gives a reward: `who(n)` names the next n.
+    The seed, or a generator, decides who comes and the noise of their rewards. People are drawn in
+    blocks of fixed size: learners with the same seed meet the same people with the same reward
+    noise. `clock` is told whose turn it is ("environment", "learner" or "runner"), `progress` how
+    many rounds were played since it was told last. With `pool`, these people come again and again
+    in place of new ones, which takes less time. With `who`, the learner is told who gives a reward:
+    `who(n)` names the next n.
 
-    >>> from discreet.environments import linear_world
+    >>> from discreet.environments import world
     >>> class First:
     ...     action = 0
     ...     def decide(self, features):
     ...         return self
     ...     def learn(self, decision, reward):
     ...         pass
-    >>> played = play(First(), linear_world("fixed", seed=0), 100, *generators(0))
+    >>> played = play(First(), world("fixed", seed=0), 100, seed=0)
     >>> played.regret.shape, bool(np.ptp(played.regret) == 0)
     ((100,), True)
     """
+    context_rng, reward_rng = _streams(seed)
     regret = np.empty(rounds)
     uniform = np.empty(rounds)
     block = max(1, NUMBERS // (world.n_actions * world.dim))
     for start in range(0, rounds, block):
         clock("environment")
-        n = min(block, rounds - start)
+        places = np.arange(start, min(start + block, rounds))
         if pool is None:
-            people = world.people(n, context_rng, start=start)
+            people = world.people(len(places), context_rng, start=start)
         else:
-            people = pool[np.arange(start, start + n) % len(pool)]
-        uniform[start : start + block] = people.best - people.means.mean(axis=1)
-        end = start + len(people)
-        done = start
-        while done < end:
-            missed = _step(learner, people, done - start, reward_rng, clock, who)
-            n = len(missed)
-            regret[done : done + n] = missed
-            done += n
-            progress(n)
+            people = pool[places % len(pool)]
+        uniform[places] = people.best - people.means.mean(axis=1)
+        done = 0
+        while done < len(people):
+            missed = _step(learner, people, done, reward_rng, clock, who)
+            regret[places[done : done + len(missed)]] = missed
+            done += len(missed)
+            progress(len(missed))
     return Played(regret, uniform)
+
+
+def _streams(
+    seed: int | np.random.Generator,
+) -> tuple[np.random.Generator, np.random.Generator]:
+    """Of who comes, and of rewards; apart, so that what a learner does cannot change who comes."""
+    if isinstance(seed, np.random.Generator):
+        return seed, seed
+    return np.random.default_rng([seed, 1]), np.random.default_rng([seed, 2])
 
 
 def _step(

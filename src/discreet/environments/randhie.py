@@ -19,8 +19,7 @@ from scipy.special import expit
 
 from discreet.arrays import Array
 from discreet.environments.logs import Log
-from discreet.environments.packages import randhie_columns
-from discreet.environments.tables import FeatureTable, TableWorld
+from discreet.environments.tables import FeatureTable, TableWorld, data_file
 from discreet.features import FeatureMap, Number
 
 PLANS = ("free", "25%", "50%", "95%", "deductible")
@@ -83,6 +82,13 @@ def randhie_world() -> TableWorld:
     X = _design(columns)
     means = np.column_stack([expit(X @ model[1:] + model[0]) for model in _MODELS])
     return TableWorld("randhie", _features(columns), means, distribution="zero-one")
+
+
+def randhie_columns() -> dict[str, Array]:
+    """The RAND Health Insurance Experiment of statsmodels: columns by name, 20,190 rows each."""
+    with data_file("statsmodels", "datasets/randhie/randhie.csv").open(encoding="utf-8") as file:
+        names = file.readline().strip().split(",")
+        return dict(zip(names, np.loadtxt(file, delimiter=",").T, strict=True))
 
 
 def _plans(columns: _Columns) -> NDArray[np.intp]:  # (n,), places in PLANS

@@ -8,12 +8,17 @@ from typing import Any
 
 from discreet.arrays import one_of
 from discreet.environments.datasets import digits_world, flights_world
-from discreet.environments.linear import linear_world
+from discreet.environments.linear import (
+    drifting_world,
+    gap_world,
+    glm_world,
+    linear_world,
+    sparse_world,
+)
 from discreet.environments.logs import Log, logged_table
 from discreet.environments.open_bandit import open_bandit_log
 from discreet.environments.people import World
 from discreet.environments.randhie import randhie_log, randhie_world
-from discreet.environments.synthetic import drifting_world, gap_world, glm_world, sparse_world
 from discreet.environments.tables import table_world
 
 

@@ -6,16 +6,18 @@ of any classification data), and one with a column of rewards for each action (`
 that tells only the reward of the action that was taken is a log: `logged_table`.
 """
 
+import importlib
+import importlib.util
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, finite_range
-from discreet.environments.packages import package
 from discreet.environments.people import People
 from discreet.features import Category, FeatureMap, Number
 
@@ -184,3 +186,34 @@ def _declared(column: str, each: Declared) -> Number | Category:
         f"column {column!r} must be declared as a Number or a Category, or as "
         '{"low": 0, "high": 1} or {"categories": [...], "other": false}'
     )
+
+
+def package(module: str) -> Any:
+    """The module, or an error that says what to install.
+
+    >>> package("no_such_package")
+    Traceback (most recent call last):
+    ImportError: this needs the package no_such_package: pip install 'discreet[datasets]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise _missing(module) from None
+
+
+def data_file(name: str, path: str) -> Path:
+    """A file of a package, which is not imported: one needs pkg_resources, one takes seconds.
+
+    >>> data_file("no_such_package", "data.csv")
+    Traceback (most recent call last):
+    ImportError: this needs the package no_such_package: pip install 'discreet[datasets]'
+    """
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        raise _missing(name)
+    return Path(found.origin).parent / path
+
+
+def _missing(module: str) -> ImportError:
+    name = module.partition(".")[0]
+    return ImportError(f"this needs the package {name}: pip install 'discreet[datasets]'")

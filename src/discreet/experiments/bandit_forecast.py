@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, one_of, positive, within
-from discreet.bandits import LinearBandit
-from discreet.environments import LinearWorld, linear_world, play
+from discreet.bandits import LinearBandit, People
+from discreet.environments import play
+from discreet.environments.linear import LinearWorld, linear_world
 from discreet.experiments.sheet import COLOURS, Setting, Sheet
 from discreet.experiments.statistics import one_more
 from discreet.privacy import SeededNoise
@@ -356,7 +357,7 @@ def forecast(
     trust: str = "joint",
     runs: int = MOST_RUNS,
     seed: int = 0,
-    tick: Tick | None = None,
+    tick: Tick = lambda rounds: None,
 ) -> Forecast:
     """Run `LinearBandit` on stand-ins for the world; epsilon = inf is without privacy.
 
@@ -376,7 +377,7 @@ def forecast(
     regret = np.empty((runs, len(marks)))
     uniform = np.empty(runs)
     for run in range(runs):
-        curve, uniform[run] = _simulated(stream, epsilon, trust, [seed, run], tick or _silent)
+        curve, uniform[run] = _simulated(stream, epsilon, trust, [seed, run], tick)
         regret[run] = curve[marks]
     name = "none" if math.isinf(epsilon) else trust
     return Forecast(name, float(epsilon), marks.astype(float), regret, float(uniform.mean()))
@@ -417,9 +418,11 @@ def _simulated(
         None if trust == "local" else stream.delta,
         trust=trust,
         reward_range=world.reward_range,
-        contributions=stream.contributions,
-        unit="round" if stream.people is None else "person",
-        visits=None if stream.people is None else stream.visits,
+        people=(
+            People(rounds=stream.contributions)
+            if stream.people is None
+            else People(visits=stream.visits)
+        ),
         seed=number,
         noise=SeededNoise(number),
     )
@@ -427,7 +430,7 @@ def _simulated(
     if stream.people is not None:
         coming = np.random.default_rng([number, 2])
         who = partial(_visitors, coming, stream.people)
-    played = play(bandit, world, stream.rounds, rng, rng, progress=tick, pool=pool, who=who)
+    played = play(bandit, world, stream.rounds, seed=rng, progress=tick, pool=pool, who=who)
     uniform = float(np.mean(pool.best[:, None] - pool.means))
     return np.cumsum(np.append(0.0, played.regret)), uniform
 
@@ -435,7 +438,3 @@ def _simulated(
 def _visitors(rng: np.random.Generator, people: int, n: int) -> list[int]:
     """Who come, in random order."""
     return [int(each) for each in rng.integers(people, size=n)]
-
-
-def _silent(rounds: int) -> None:
-    pass

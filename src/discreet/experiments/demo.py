@@ -1,8 +1,27 @@
-"""The demo: what privacy costs a bandit, on a real experiment and on a synthetic world."""
+"""The demo: what privacy costs a bandit, on a real experiment and on a synthetic world.
 
+Beside it, what the bandit is worth and has learnt, from its own releases: no comparison with a
+world that knows all answers, as regret is, but what somebody sees who runs the bandit for real
+people. A hold-out plays blindly, and the policy is held against it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.bandits import Holdout, LinearBandit
+from discreet.bandits.predictions import Effect
+from discreet.bandits.value import Interval, Value
+from discreet.environments import play
+from discreet.environments.randhie import randhie_world
+from discreet.experiments import figures
 from discreet.experiments.experiment import Choice, Experiment
+from discreet.experiments.pages import render
+from discreet.privacy import SeededNoise
+from discreet.words import percent
 
 FIRST_SEED = 2000  # not those on which LinUCB's widths were compared
+HELD_OUT = 0.05
+SHOWN = 6  # effects
 NOTE = (
     "The private learners run with their defaults: nothing was chosen by looking at these worlds. "
     "LinUCB, which is not private and which they are held against, has the better of two widths "
@@ -33,3 +52,74 @@ def demo_experiment(rounds: int = 50_000, seeds: int = 10) -> Experiment:
         name="What privacy costs a bandit",
         note=NOTE,
     )
+
+
+@dataclass(frozen=True)
+class Worth:
+    """What a bandit has released about itself."""
+
+    rounds: int  # decisions
+    epsilon: float  # promised for all releases together
+    values: Sequence[Value]  # after each release
+    effects: Sequence[Effect]  # of each feature
+
+    @property
+    def sentences(self) -> list[str]:
+        """For people who decide, without mark-up."""
+        now = self.values[-1] if self.values else None
+        if now is None or now.mean is None:
+            return ["Too few decisions to say what the bandit is worth."]
+        words = (
+            f"Released by the bandit itself, within epsilon = {self.epsilon:g}: the plan suits "
+            f"{_share(now.mean)} of the last {now.rounds:,} people"
+        )
+        if now.holdout is not None and now.uplift is not None:
+            words += (
+                f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get any "
+                f"plan: an uplift of {_share(now.uplift)}"
+            )
+        sentences = [f"{words}. In brackets: 95% intervals that hold at all times."]
+        if now.uplift is not None and now.uplift.low <= 0:
+            sentences.append(
+                "The interval of the uplift includes 0: so many held-out decisions do not prove a "
+                "gain yet. A larger hold-out or more people narrow it."
+            )
+        clear = self.clear
+        learnt = "No effect is clear yet."
+        if clear:
+            named = "; ".join(f"{each.name} {percent(each.effect, 0, '+')}" for each in clear[:3])
+            learnt = f"Clearest effects on the chance that a plan suits: {named}."
+        return [*sentences, learnt]
+
+    @property
+    def clear(self) -> list[Effect]:
+        """Effects whose interval leaves 0 out, the largest first."""
+        found = [each for each in self.effects if each.clear]
+        return sorted(found, key=lambda each: -abs(each.effect))
+
+    def html(self) -> str:
+        """A section of a page."""
+        picture = figures.worth(self.values)
+        return render("worth.html", worth=self, picture=picture, effects=self.clear[:SHOWN])
+
+
+def demo_worth(rounds: int, seed: int, epsilon: float = 1.0) -> Worth:
+    """A bandit with its defaults and a hold-out, on the demo's real people."""
+    world = randhie_world()
+    bandit = LinearBandit(
+        world.features.phi,
+        rounds,
+        epsilon,
+        reward_range=world.reward_range,
+        holdout=Holdout(HELD_OUT),
+        seed=seed,
+        noise=SeededNoise(seed),
+    )
+    play(bandit, world, rounds, seed=seed)
+    bandit.turn()  # what the last window has learnt
+    return Worth(rounds, epsilon, bandit.values(), bandit.summary(world.features.phi).effects)
+
+
+def _share(interval: Interval) -> str:
+    low = percent(interval.low).removesuffix("%")
+    return f"{percent(interval.estimate)} ({low} to {percent(interval.high)})"

@@ -45,7 +45,6 @@ class Dossier:
 
 
 def html(dossier: Dossier) -> str:
-    """The page."""
     shown = {name: each for name, each in dossier.definition.items() if name not in _SECRET}
     return render(
         "dossier.html",
@@ -133,6 +132,6 @@ def _cost(release: Release) -> str:
 
 def not_shared(definition: Mapping[str, Any]) -> list[str]:
     """Arguments of a configuration that its attacks do not take over, by name."""
-    shared = {"epsilon", "delta", "trust", "contributions", "unit", "visits", "link", "estimator",
+    shared = {"epsilon", "delta", "trust", "contributions", "people", "link", "model", "policy",
               "method", "mechanism", *_SECRET}  # fmt: skip
     return [name for name, value in definition.items() if name not in shared and value is not None]

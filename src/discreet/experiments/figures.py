@@ -1,5 +1,5 @@
 """The pictures of a report, as SVG text: colours that the colour-blind can tell apart, and ink that
-follows the page, light or dark."""
+follows the page, light or dark. And that of an audit, as a file."""
 
 import io
 import math
@@ -8,6 +8,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,30 @@ def worth(values: Sequence[Value]) -> str:
         axis.set(xlabel="window", ylabel="mean reward")
         legend(figure, axis)
         return svg(figure)
+
+
+def audit_figure(bars: Sequence[tuple[str, float, float]], out: Path) -> Path:
+    """Bars of (attack, fraction of the claim proved, fraction attainable), saved as audit.svg.
+
+    Fractions are of mu where the claim is Gaussian, and else of epsilon.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    picture = Figure(figsize=(8, 1 + 0.22 * len(bars)), layout="constrained")
+    axis = picture.subplots()
+    names, proved, best = (list(column)[::-1] for column in zip(*bars, strict=True))
+    axis.barh(names, best, color="#d9d9d9", label="attainable by an ideal attack")
+    axis.barh(names, proved, color=COLOURS[0], height=0.5, label="proved, 95% confidence")
+    axis.axvline(1.0, color=COLOURS[1], label="claimed")
+    axis.set(
+        xlabel="fraction of the claim: mu if Gaussian, else epsilon", xlim=(0, max(1.1, *proved))
+    )
+    axis.tick_params(axis="y", labelsize=7)
+    axis.margins(y=0.01)
+    picture.legend(loc="outside lower center", ncols=3, frameon=False)
+    path = out / "audit.svg"
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "discreet"}):
+        picture.savefig(path, metadata={"Date": None})
+    return path
 
 
 def _private(results: Results) -> set[str]:

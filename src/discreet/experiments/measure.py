@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.experiments.cells import Record, write_atomically
-from discreet.experiments.runner import finished
+from discreet.experiments.runner import Record, finished, write_atomically
 from discreet.experiments.source import digest, source_text
 
 FIRST_SEED = 3000  # the learners' constants were tuned on smaller ones
@@ -95,7 +94,6 @@ class Found:
         return np.array([found[seed][name] for seed in sorted(found)])
 
     def mean(self, measure: Measure, name: str = "value", /, **parameters: Any) -> float:
-        """Their mean."""
         return float(np.mean(self.over(measure, name, **parameters)))
 
 

@@ -102,7 +102,7 @@ def own_learner(name: str, given: Sequence[str]) -> Learner | None:
 
 
 def made(entry: Learner, given: dict[str, Any], options: dict[str, Any]) -> Any:
-    """A learner of one's own: it gets by name what its constructor takes of what is given."""
+    """A learner, which gets by name what its constructor takes of what is given."""
     takes = inspect.signature(entry.make).parameters
     wanted = {name: item for name, item in given.items() if name in takes}
     return entry.make(**wanted, **options)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array, integer
-from discreet.environments import World, generators, play, world
+from discreet.environments import World, play, world
 from discreet.environments.playing import Learner
 from discreet.experiments.experiment import FIRST_SEED
 from discreet.experiments.statistics import interval
@@ -67,7 +67,7 @@ def expected_regret(
     blind = []
     for seed in chosen:
         here = _world(place, seed)
-        played = play(make_learner(seed), here, rounds, *generators(seed))
+        played = play(make_learner(seed), here, rounds, seed=seed)
         regrets.append(played.regret.sum())
         blind.append(played.uniform.sum())
     return Regret(np.array(regrets), np.array(blind))

@@ -6,24 +6,25 @@ one that was made larger runs only what is new.
 """
 
 import json
+import math
 import os
 import re
 import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from discreet.audit.pool import process_pool
-from discreet.experiments.cells import Record, read_record, run_cell, write_atomically
 from discreet.experiments.experiment import Cell, Experiment
 from discreet.experiments.results import Results
-from discreet.experiments.source import digest
-from discreet.experiments.tasks import cells_of, check
+from discreet.experiments.source import data_digest, digest
+from discreet.experiments.tasks import TASKS, cells_of, check
 
+Record = Mapping[str, Any]  # what a cell's file holds
 Watch = Callable[[Cell, Record], object]  # told of every finished cell, old ones first
 
 
@@ -168,3 +169,54 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+# -- one cell, and its file ------------------------------------------------------------------------
+
+
+def run_cell(cell: Cell, folder: Path) -> Record:
+    """Run one cell and write its file."""
+    outcome = TASKS[cell.task].run(cell)
+    if data_digest(cell.environment.options) != cell.data:
+        raise ValueError(
+            f"a data file of {cell.environment.title} has changed since the run began; run it again"
+        )
+    guarantee = outcome.guarantee
+    record = {
+        "n": outcome.n.tolist(),
+        "value": outcome.value.tolist(),
+        "blind": outcome.blind.tolist(),
+        "trust": guarantee.trust if guarantee.private else "none",
+        "delta": guarantee.delta if guarantee.private else 0.0,
+        "statement": guarantee.statement(),
+        "seconds": dict(outcome.seconds),
+    }
+    if not all(map(math.isfinite, record["value"])):
+        raise ValueError(
+            f"{cell.learner.title} on {cell.environment.title} has values that are not finite"
+        )
+    write_atomically(folder / f"{cell.key}.json", json.dumps(record))
+    return record
+
+
+def read_record(path: Path) -> Record | None:
+    """What a cell's file holds; None if it is not there or damaged."""
+    try:
+        record: Record = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return record
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file so that whoever looks sees all of it or none, whenever the process dies."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

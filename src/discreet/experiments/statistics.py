@@ -10,8 +10,6 @@ import scipy
 from discreet.arrays import Array
 from discreet.words import fixed
 
-COVERED = 0.95  # probability that one more value lies in the interval for it
-
 
 def interval(values: Array) -> tuple[float, float]:
     """Mean, and half the width of its 95% interval (Student); NaN for a single value.
@@ -49,7 +47,7 @@ def one_more(values: Array) -> tuple[float, float]:
     if runs < 2:
         return 0.0, math.inf
     logs = np.log(np.maximum(values, max(1e-9 * float(np.max(values)), 1e-300)))
-    quantile = float(scipy.special.stdtrit(runs - 1, (1 + COVERED) / 2))
+    quantile = float(scipy.special.stdtrit(runs - 1, 0.975))
     half = quantile * float(logs.std(ddof=1)) * math.sqrt(1 + 1 / runs)
     middle = float(logs.mean())
     return math.exp(middle - half), math.exp(middle + half)

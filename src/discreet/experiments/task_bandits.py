@@ -8,20 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.bandits import LinearBandit, baselines
-from discreet.bandits.linear import MANY
-from discreet.environments import WORLDS, World, generators, play, world
+from discreet.bandits import Holdout, LinearBandit, Model, People, baselines
+from discreet.environments import WORLDS, World, play, world
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.own import made, needs, offered, own, promise
 from discreet.experiments.source import data_digest
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
 
-_GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "clip", "seed",
-          "noise", "n_actions", "blocks")  # fmt: skip
-
+_GIVEN = ("dim", "horizon", "epsilon", "delta", "norm_bound", "reward_range", "seed", "noise",
+          "n_actions")  # fmt: skip
 
 _WORLD = ("dim", "n_actions", "reward_range", "people")
+PARTS: dict[str, Any] = {"model": Model, "people": People, "holdout": Holdout}  # as tables
 
 
 def _entry(make: Any, trust: str, about: str, reference: str) -> Learner:
@@ -45,7 +44,7 @@ class Bandits(Task):
         "LinearBandit": _entry(
             LinearBandit, "joint",
             'windows, one private regression each; trust = "local" for devices that report '
-            "privately; policy, link and estimator are options",
+            "privately; policy, model and people are options",
             "Chen, Li, Rakhlin and Simchi-Levi (2025), Algorithms 6, 15 and 17",
         ),
         "ContinualLinUCB": _entry(
@@ -110,24 +109,21 @@ class Bandits(Task):
             given |= {"dim": environment.dim, "n_actions": environment.n_actions}
             given |= {"horizon": cell.rounds, "norm_bound": 1.0}
             return needs(made(entry, given, options), "a learner", ("decide", "learn"))
-        if cell.learner.name == "LinearBandit" and _has_blocks(environment, options):
-            given["blocks"] = environment.features.phi.block_of  # type: ignore[attr-defined]
-        return entry.make(environment.dim, cell.rounds, **given, **options)
+        dim: Any = environment.dim
+        if cell.learner.name == "LinearBandit":
+            # A table's feature map tells which features occur together.
+            dim = getattr(getattr(environment, "features", None), "phi", dim)
+            parts = {name: make for name, make in PARTS.items() if name in options}
+            options |= {name: make(**options[name]) for name, make in parts.items()}
+        return entry.make(dim, cell.rounds, **given, **options)
 
     def play(self, cell: Cell, environment: World, learner: Any, clock: Clock) -> Outcome:
         """Every learner meets the same people and reward noise."""
-        played = play(learner, environment, cell.rounds, *generators(cell.seed), clock=clock.to)
+        played = play(learner, environment, cell.rounds, seed=cell.seed, clock=clock.to)
         n = marks(cell.rounds, cell.points)
         value = np.cumsum(played.regret)[n - 1]
         blind = np.cumsum(played.uniform)[n - 1]
         return Outcome(n, value, blind, promise(learner, self.learner_entry(cell.learner)))
-
-
-def _has_blocks(environment: World, options: Mapping[str, Any]) -> bool:
-    """Whether a table's feature map can tell a joint learner which features occur together."""
-    phi = getattr(getattr(environment, "features", None), "phi", None)
-    joint = options.get("trust", "joint") == "joint" and options.get("estimator") != "sgd"
-    return phi is not None and joint and environment.dim <= MANY
 
 
 @lru_cache(maxsize=8)

@@ -7,8 +7,8 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.domains import Simplex
-from discreet.environments import play_losses
 from discreet.environments.losses import NAMES, expert_losses
+from discreet.environments.playing import play_losses
 from discreet.experiments.experiment import Cell, Choice
 from discreet.experiments.own import made, needs, own, promise
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
@@ -70,17 +70,20 @@ class Online(Task):
         """A learner for so many experts."""
         entry = self.learner_entry(cell.learner)
         n = environment.shape[1]
-        common = {"seed": cell.seed, "noise": SeededNoise(cell.seed), **cell.learner.options}
-        if cell.learner.name not in self.learners:
-            given = {"n_arms": n, "domain": Simplex(n), "horizon": cell.rounds, "loss_bound": 1.0,
-                     "epsilon": cell.epsilon, "delta": cell.delta, "seed": cell.seed,
-                     "noise": SeededNoise(cell.seed)}  # fmt: skip
-            return needs(made(entry, given, dict(cell.learner.options)), "a learner",
-                         ("decide", "learn"))  # fmt: skip
+        given = {
+            "n_arms": n,
+            "domain": Simplex(n),
+            "horizon": cell.rounds,
+            "loss_bound": 1.0,
+            "epsilon": cell.epsilon,
+            "delta": cell.delta if entry.private else 0.0,
+            "seed": cell.seed,
+            "noise": SeededNoise(cell.seed),
+        }
         if entry.make is AdversarialBandit:
-            return entry.make(n, cell.rounds, cell.epsilon, **common)
-        delta = cell.delta if entry.private else 0.0
-        return entry.make(Simplex(n), cell.rounds, cell.epsilon, delta, **common)
+            del given["delta"]  # pure, unless reports are shuffled
+        learner = made(entry, given, dict(cell.learner.options))
+        return needs(learner, "a learner", ("decide", "learn"))
 
     def play(self, cell: Cell, environment: Array, learner: Any, clock: Clock) -> Outcome:
         """The loss of every decision, against the expert that is best so far."""

@@ -1,17 +1,18 @@
 """Linear regression: squared error on rows that were held out, against the number of rows."""
 
 import inspect
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from discreet.arrays import Array, integer
-from discreet.environments.regression_data import DATA
+from discreet.arrays import Array, finite_range, integer
+from discreet.environments.datasets import DATA
+from discreet.environments.tables import read_table
 from discreet.experiments.experiment import Cell, Choice, suggestion
 from discreet.experiments.own import made, needs, offered, own, promise
-from discreet.experiments.regression_table import regression_table
 from discreet.experiments.task import Clock, Learner, Outcome, Task, marks
 from discreet.privacy import SeededNoise
 from discreet.regression import PrivateLinearRegression
@@ -96,25 +97,20 @@ class Regression(Task):
 
     def learner(self, cell: Cell, environment: Rows) -> Any:
         """An estimator for rows in the unit ball and labels in [-1, 1]."""
-        entry = self.learner_entry(cell.learner)
-        options = cell.learner.options
-        if cell.learner.name not in self.learners:
-            given = {"epsilon": cell.epsilon, "delta": cell.delta, "norm_bound": 1.0,
-                     "label_bound": 1.0, "fit_intercept": True, "noise": SeededNoise(cell.seed),
-                     "random_state": cell.seed}  # fmt: skip
-            return needs(made(entry, given, dict(options)), "an estimator", ("fit", "predict"))
-        if not entry.private:
-            return entry.make(norm_bound=1.0, label_bound=1.0, fit_intercept=True, **options)
-        return entry.make(
-            cell.epsilon,
-            None if options.get("trust") == "local" else cell.delta,
-            norm_bound=1.0,
-            label_bound=1.0,
-            fit_intercept=True,
-            noise=SeededNoise(cell.seed),
-            random_state=cell.seed,
-            **options,
-        )
+        options = dict(cell.learner.options)
+        given = {
+            "epsilon": cell.epsilon,
+            "delta": cell.delta,
+            "norm_bound": 1.0,
+            "label_bound": 1.0,
+            "fit_intercept": True,
+            "noise": SeededNoise(cell.seed),
+            "random_state": cell.seed,
+        }
+        if cell.learner.name in self.learners and options.get("trust") == "local":
+            del given["delta"]  # it is pure
+        model = made(self.learner_entry(cell.learner), given, options)
+        return needs(model, "an estimator", ("fit", "predict"))
 
     def play(self, cell: Cell, environment: Rows, learner: Any, clock: Clock) -> Outcome:
         """Fit, predict, compare; once for each number of rows."""
@@ -156,3 +152,44 @@ def _sphere(n: int, rng: np.random.Generator, dim: int = 5, noise: float = 0.1) 
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.clip(X @ theta + noise * rng.standard_normal(n + extra), -1.0, 1.0)
     return Rows(X[:n], y[:n], X[n:], y[n:])
+
+
+def regression_table(
+    path: str, label: str, label_range: Any, features: Any, clip: bool = False
+) -> tuple[Array, Array]:  # (n, d) in the unit ball, (n,) in [-1, 1]
+    """Columns of a .csv or .parquet file, scaled by their public bounds to [-1, 1].
+
+    `features` maps a column to its bounds [low, high]. Values outside the bounds are refused, or
+    with `clip` moved to them. Messages name columns, never what is in them.
+    """
+    if not os.path.isfile(path):
+        raise ValueError(f"path: no file {path!r}; paths are relative to where you are")
+    frame = read_table(path)
+    if not isinstance(features, Mapping) or not features:
+        raise ValueError("features: give each column its public bounds: { age = [0, 100] }")
+    columns = []
+    for column, bounds in {**features, label: label_range}.items():
+        key = "label" if column == label else f"features.{column}"
+        if column not in frame.columns:
+            known = tuple(str(each) for each in frame.columns)
+            raise ValueError(f"{key}: {path} has no column {column!r}{suggestion(column, known)}")
+        columns.append(_scaled(key, column, frame[column], bounds, clip))
+    *inside, y = columns
+    return np.column_stack(inside) / np.sqrt(len(inside)), y
+
+
+def _scaled(key: str, column: str, series: Any, bounds: Any, clip: bool) -> Array:
+    key = "label_range" if key == "label" else key
+    low, high = finite_range(f"{key}: the public range of {column!r}", bounds)
+    try:
+        values = series.to_numpy(dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{key}: {column!r} is not a column of numbers; encode it first") from None
+    if np.isnan(values).any():
+        raise ValueError(f"{key}: {column!r} has missing values; drop or fill them first")
+    if not clip and ((values < low) | (values > high)).any():
+        raise ValueError(
+            f"{key}: {column!r} has values outside its public bounds [{low:g}, {high:g}]; widen "
+            "them by what is publicly known, or set clip = true"
+        )
+    return np.asarray(np.clip((2 * values - low - high) / (high - low), -1.0, 1.0))

@@ -1,8 +1,10 @@
-"""All tasks by name; and whether an experiment can be run, before it is."""
+"""All tasks by name; experiments as TOML files; whether one can be run, before it is."""
 
 import functools
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from discreet.experiments.experiment import (
@@ -13,7 +15,7 @@ from discreet.experiments.experiment import (
     Keys,
     suggestion,
 )
-from discreet.experiments.own import code_of
+from discreet.experiments.own import code_of, look_in
 from discreet.experiments.task import Task
 from discreet.experiments.task_bandits import Bandits
 from discreet.experiments.task_online import Online
@@ -32,7 +34,7 @@ def cells_of(experiment: Experiment) -> list[Cell]:
 def check(experiment: Experiment) -> None:
     """Make every environment, and every learner for it at every budget; run nothing.
 
-    A mistake is a ExperimentError with the path to it.
+    A mistake is an ExperimentError with the path to it.
     """
     if experiment.task not in TASKS:
         raise ExperimentError(
@@ -57,6 +59,28 @@ def check(experiment: Experiment) -> None:
             made[i] = _made(("environments", i), cell.environment, task.environment,
                             cell.environment, experiment.rounds, cell.seed)  # fmt: skip
         _made(("learners", j), cell.learner, task.learner, cell, made[i])
+
+
+def read_experiment(path: Path) -> Experiment:
+    """The experiment of a TOML file, checked: every environment and learner in it can be made.
+
+    A mistake is an ExperimentError that names the key (`learners[2].policy`) and what to do.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ExperimentError((), f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ExperimentError((), f"{path} is not text; an experiment is a TOML file") from None
+    look_in(path.parent)  # learners and worlds of one's own stand beside the file
+    try:
+        experiment = Experiment.from_dict(tomllib.loads(text))
+        check(experiment)
+    except tomllib.TOMLDecodeError as error:
+        raise ExperimentError((), f"{path} is not valid TOML: {error}") from None
+    except ExperimentError as error:
+        raise ExperimentError((), f"{path}: {error}") from None
+    return experiment
 
 
 def _made(path: Keys, choice: Choice, make: Any, *arguments: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from discreet.arrays import Array, one_of
 from discreet.distributed.reports import add_up
-from discreet.local.questions import Channel
+from discreet.local.questions import Channel, Question
 from discreet.local.report import ReportSum
 from discreet.local.server import Server
 
@@ -17,11 +17,15 @@ from discreet.local.server import Server
 class _Kept:
     """Sums of the reports that a device could have sent, and how many others there were.
 
+    question  that they answer
+    dim       of its state
     channel   that says which reports are possible
     sums      of those
     refused   how many were not
     """
 
+    question: Question
+    dim: int
     channel: Channel
     sums: ReportSum = field(default_factory=ReportSum)
     refused: int = 0
@@ -54,9 +58,11 @@ def take_files(
     """
     state = server.ask()
     one_of("question", question, tuple(state.channels))
-    start = partial(_Kept, state.channels[question])
+    server._expect_single()
+    asked = next(each for each in state.questions if each.name == question)
+    start = partial(_Kept, asked, state.dim, state.channels[question])
     total = start()
-    for part in add_up(files, state.shape(question) or (), start, _add, client=client):
+    for part in add_up(files, asked.shape(state.dim), start, _add, client=client):
         total.sums.merge(part.sums)
         total.refused += part.refused
     return server.take_sum(window, question, total.sums, total.refused)
@@ -64,5 +70,6 @@ def take_files(
 
 def _add(kept: _Kept, values: Array) -> None:
     sound = values[kept.channel.possible(values)]
-    kept.sums.add(sound)
+    for part in kept.question.split(sound, kept.dim).values():  # one: no question is joint here
+        kept.sums.add(part)
     kept.refused += len(values) - len(sound)

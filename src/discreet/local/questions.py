@@ -31,12 +31,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.arrays import Array, one_of
-from discreet.privacy import BallChannel, BinaryChannel, IntervalChannel, SymmetricChannel
+from discreet.privacy import BallChannel, IntervalChannel
+from discreet.privacy.channels import BinaryChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.portable import dot
 from discreet.state import value
 
-Channel = BallChannel | BinaryChannel | IntervalChannel | SymmetricChannel
+Channel = BallChannel | IntervalChannel
 Shape = tuple[int, ...]
 
 # Numbers of a public state beyond these bounds are refused: within them nothing that a device
@@ -64,7 +65,10 @@ def _joint(d: int) -> int:
 
 # kind: the shape of an answer in dimension d, and the channel that it goes through.
 KINDS: dict[str, tuple[Callable[[int], Shape], Callable[[int, float, int], Channel]]] = {
-    "gram": (lambda d: (d, d), lambda d, e, k: SymmetricChannel(d, e, contributions=k)),
+    "gram": (  # the isometric vector of a symmetric matrix
+        lambda d: (_entries(d),),
+        lambda d, e, k: BallChannel(_entries(d), e, contributions=k),
+    ),
     "moment": (lambda d: (d,), lambda d, e, k: BallChannel(d, e, contributions=k)),
     "within": (lambda d: (), lambda d, e, k: BinaryChannel(e, contributions=k)),
     "square": (lambda d: (), lambda d, e, k: _unit_interval(e, k)),
@@ -118,7 +122,9 @@ class Question:
         return {name: part for name, _, part in PARTS}
 
     def split(self, reports: Array, dim: int) -> dict[str, Array]:  # (n, *shape) -> (n, ...) each
-        """Reports as the values of each sum."""
+        """Reports as the values of each sum; those of a Gram matrix as matrices."""
+        if self.kind == "gram":
+            return {self.name: vector_to_symmetric(reports)}
         if self.kind != "joint":
             return {self.name: reports}
         ends = np.cumsum([_entries(dim), dim])
@@ -152,10 +158,17 @@ def _answer(
         # Each part has norm at most 1, and the parts of the squared length add up to 1.
         gram, moment, square = (
             math.sqrt(part)
-            * _answer(rows, outcomes, replace(question, kind=kind), theta, whitening)
+            * _statistic(rows, outcomes, replace(question, kind=kind), theta, whitening)
             for _, kind, part in PARTS
         )
         return np.column_stack([symmetric_to_vector(gram), moment, square])
+    values = _statistic(rows, outcomes, question, theta, whitening)
+    return symmetric_to_vector(values) if question.kind == "gram" else values
+
+
+def _statistic(
+    rows: Array, outcomes: Array, question: Question, theta: Array, whitening: Array
+) -> Array:
     # The same bits in every language (portable.py): no product of the platform's library.
     X, y = np.clip(rows, -1.0, 1.0), np.clip(outcomes, -1.0, 1.0)  # no change inside the bounds
     residual = y - dot(X, theta)

@@ -78,12 +78,6 @@ def report_many(
             yield Answers(state.window, question.name, private)
 
 
-def shuffled(answers: Answers, noise: Noise) -> Answers:
-    """A batch as a relay forwards it, for simulations: answers in an order that says nothing."""
-    order = np.argsort(noise.uniform(len(answers.values)), kind="stable")
-    return Answers(answers.window, answers.question, answers.values[order])
-
-
 def pieces(n: int, width: int) -> list[slice]:
     """n people in pieces whose answers of this width fit the memory."""
     size = max(1, MEMORY // width)
@@ -151,29 +145,23 @@ class BatchSum:
 
     def plus(self, reports: Iterable[Report], state: PublicState) -> "BatchSum":
         """With these reports; what no device sends in this window is left out alone."""
-        after = self._copy(state)
-        for report in reports:
-            after._add(report, one_answer(report, state), 1, state)
-        return after
+        return self._plus(reports, state, many=False)
 
     def plus_answers(self, answers: Iterable[Answers], state: PublicState) -> "BatchSum":
         """With what many people answered in this process."""
-        after = self._copy(state)
-        for some in answers:
-            after._add(some, possible(some, state), len(some.values), state)
-        return after
+        return self._plus(answers, state, many=True)
 
-    def _copy(self, state: PublicState) -> "BatchSum":
-        copy = BatchSum(self.window, empty_sums(state), self.count, self.refused)
+    def _plus(
+        self, told: Iterable[Report | Answers], state: PublicState, *, many: bool
+    ) -> "BatchSum":
+        after = BatchSum(self.window, empty_sums(state), self.count, self.refused)
         for total, kept in self.sums.items():
-            copy.sums[total].merge(kept)
-        return copy
-
-    def _add(self, told: Report | Answers, kept: Array, sent: int, state: PublicState) -> None:
-        if len(kept):
-            add_reports(self.sums, told.question, kept, state)
-        self.count += len(kept)
-        self.refused += sent - len(kept)
+            after.sums[total].merge(kept)
+        for each in told:
+            count, refused = add_up(after.sums, each, state, many=many)
+            after.count += count
+            after.refused += refused
+        return after
 
 
 def empty_sums(state: PublicState) -> dict[str, ReportSum]:
@@ -181,33 +169,35 @@ def empty_sums(state: PublicState) -> dict[str, ReportSum]:
     return {total: ReportSum() for question in state.questions for total in question.totals}
 
 
-def one_answer(report: object, state: PublicState) -> Array:
-    """The one answer of a report that a device could have sent to this state; else none.
+def add_up(
+    sums: dict[str, ReportSum], told: Report | Answers, state: PublicState | None, *, many: bool
+) -> tuple[int, int]:
+    """Add what devices could have sent to this state: how many counted, and how many did not."""
+    kept = np.empty(0) if state is None else _sound(told, state, many)
+    if state is not None and len(kept):
+        question = state.question(told.question)
+        assert question is not None
+        for total, part in question.split(kept, state.dim).items():
+            sums[total].add(part)
+    sent = len(told.values) if many else 1
+    return len(kept), sent - len(kept)
 
-    Whatever somebody sends: a report of many answers would count as many people.
+
+def _sound(told: object, state: PublicState, many: bool) -> Array:
+    """The values that devices could have sent to this state: real numbers, in the right shape.
+
+    A report has one answer, whatever somebody sends: one of many would count as many people.
     """
-    values = report.values if isinstance(report, Report) else None
-    if type(values) is not np.ndarray or values.shape[:1] != (1,):
-        return np.empty(0)
-    assert isinstance(report, Report)
-    return possible(report, state)
-
-
-def possible(told: Report | Answers, state: PublicState) -> Array:
-    """The values that devices could have sent to this state: real numbers, in the right shape."""
+    nothing = np.empty(0)
+    if not isinstance(told, Report | Answers) or isinstance(told, Answers) != many:
+        return nothing
     values = told.values
+    if type(values) is not np.ndarray or values.dtype != np.float64 or values.ndim == 0:
+        return nothing
     asked = isinstance(told.question, str) and type(told.window) is int
     question = state.question(told.question) if asked else None
-    if question is None or told.window != state.window or values.dtype != np.float64:
-        return np.empty(0)
-    if values.ndim == 0 or values.shape[1:] != question.shape(state.dim):
-        return np.empty(0)
+    if question is None or told.window != state.window or (len(values) != 1 and not many):
+        return nothing
+    if values.shape[1:] != question.shape(state.dim):
+        return nothing
     return np.asarray(values[state.channels[question.name].possible(values)])
-
-
-def add_reports(sums: dict[str, ReportSum], name: str, values: Array, state: PublicState) -> None:
-    """Add answers to the question of that name to the sums that they belong to."""
-    question = state.question(name)
-    assert question is not None
-    for total, part in question.split(values, state.dim).items():
-        sums[total].add(part)

@@ -1,27 +1,19 @@
 """The server's side: it asks, adds reports up, and learns from sums. It never sees a record."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import integer, positive
 from discreet.local.questions import Channel
-from discreet.local.report import (
-    Answers,
-    BatchSum,
-    Report,
-    ReportSum,
-    add_reports,
-    empty_sums,
-    one_answer,
-    possible,
-)
+from discreet.local.report import Answers, BatchSum, Report, ReportSum, add_up, empty_sums
 from discreet.local.state import PublicState
-from discreet.privacy import Crowd, Guarantee, Noise, Release
-from discreet.privacy.noise import source
+from discreet.privacy import Guarantee, Shuffled
+from discreet.privacy.noise import Noise, source
+from discreet.privacy.release import Release
 from discreet.state.claims import Live
 
 UNPROTECTED = (
@@ -50,19 +42,45 @@ class Server(ABC, Generic[State, Belief]):
     (`refused`): its sender must not answer again, which would spend the budget twice. A subclass
     says what is learned (`_learn`), from sums of reports and from nothing else.
 
-    state    what is asked first; None: no window is open
-    belief   what is known before any report
+    dim             number of features
+    epsilon         of all reports of one person together
+    contributions   the most reports of one person
+    delta           of all reports, where they are shuffled
+    crowd           where reports are shuffled: what batches are counted on for; None: they are not
     """
 
-    def __init__(self, state: State | None, belief: Belief) -> None:
+    _published: State | None  # what is asked; None: no window is open
+    _belief: Belief
+    _sums: dict[str, ReportSum]
+
+    def __init__(
+        self, dim: int, epsilon: float, contributions: int, delta: float, crowd: Shuffled | None
+    ) -> None:
         if not hasattr(self, "_live"):
             self._live = Live()
+        self.dim = integer("dim", dim)
+        self.epsilon = positive("epsilon", epsilon, allow_inf=True)
+        self.contributions = integer("contributions", contributions)
+        self.delta = float(delta)
+        self.crowd = crowd
+        if (crowd is None) != (self.delta == 0):
+            raise ValueError("delta and crowd belong together: both where reports are shuffled")
         self.taken = 0  # reports
         self.refused = 0
-        self._published = state
-        self._belief = belief
-        self._sums = {} if state is None else empty_sums(state)
         self._batches: tuple[Release, ...] = ()  # that were released, under shuffled trust
+
+    def _publish(self, belief: Belief, state: State | None) -> None:
+        """What is known and what is asked, from now on; first by the constructor of a subclass."""
+        sums = {} if state is None else empty_sums(state)
+        self._belief, self._published, self._sums = belief, state, sums
+
+    def _cost(self, size: int) -> dict[str, Any]:
+        """What the state of a window of this size says about privacy."""
+        if self.crowd is None:
+            return {"epsilon": self.epsilon}
+        batch = self.crowd.batch(size, self.epsilon, self.delta)
+        k = self.contributions
+        return {"epsilon": k * batch.report_epsilon(k), "batch": batch}
 
     @property
     def done(self) -> bool:
@@ -88,31 +106,21 @@ class Server(ABC, Generic[State, Belief]):
 
     def take_many(self, reports: Iterable[Report]) -> int:
         """Add reports; returns how many were left out. What is none is left out alone."""
-        with self._live:
-            self._expect_single()
-            before = self.refused
-            for report in reports:
-                state = self._published
-                kept = np.empty(0) if state is None else one_answer(report, state)
-                self._add(report, kept, 1)
-            return self.refused - before
+        return self._take(reports, many=False)
 
     def take_answers(self, answers: Iterable[Answers]) -> int:
         """Add what many people answered in this process; returns how many were left out."""
+        return self._take(answers, many=True)
+
+    def _take(self, told: Iterable[Report | Answers], *, many: bool) -> int:
         with self._live:
             self._expect_single()
             before = self.refused
-            for some in answers:
-                state = self._published
-                kept = np.empty(0) if state is None else possible(some, state)
-                self._add(some, kept, len(some.values))
+            for each in told:
+                kept, left_out = add_up(self._sums, each, self._published, many=many)
+                self.taken += kept
+                self.refused += left_out
             return self.refused - before
-
-    def _add(self, told: Report | Answers, kept: Array, sent: int) -> None:
-        if len(kept):
-            add_reports(self._sums, told.question, kept, self.ask())
-        self.taken += len(kept)
-        self.refused += sent - len(kept)
 
     def take_sum(self, window: int, question: str, reports: ReportSum, refused: int) -> int:
         """Add reports that were checked and added up elsewhere; returns how many were left out."""
@@ -177,11 +185,7 @@ class Server(ABC, Generic[State, Belief]):
                 raise ValueError("all windows are closed; read the estimate")
             belief, state = self._learn()
             # All or nothing: an interrupted close has learned nothing and can be repeated.
-            self._belief, self._published, self._sums = (
-                belief,
-                state,
-                {} if state is None else empty_sums(state),
-            )
+            self._publish(belief, state)
             return state
 
     @abstractmethod
@@ -215,6 +219,18 @@ def _spent(channel: Channel) -> float:
     return channel.guarantee.releases[0].epsilon / channel.guarantee.contributions
 
 
+def _answered(state: PublicState, noise: Noise) -> Iterator[Release]:
+    """The reports of one person, as if all of them answered one question: for each of these."""
+    for question, channel in state.channels.items():
+        (release,) = channel.guarantee.releases
+        yield replace(
+            release,
+            what=f"{state.contributions} report(s) of one person, on {question}",
+            sampler=noise.sampler(release.mechanism),
+            scope=question,
+        )
+
+
 def local_guarantee(
     state: PublicState,
     noise: Noise | None = None,
@@ -223,7 +239,7 @@ def local_guarantee(
     unprotected: tuple[str, ...] | None = None,
     reference: str = REFERENCE,
     batches: tuple[Release, ...] = (),
-    crowd: Crowd | None = None,
+    crowd: Shuffled | None = None,
 ) -> Guarantee:
     """What each person is promised who answers the questions of a state.
 
@@ -232,7 +248,6 @@ def local_guarantee(
     trust `batches` are those that were released, and `crowd` what they are counted on for.
     """
     k = state.contributions
-    limit = f"people in more than {k} round(s) (whoever calls must enforce that limit)"
     if unprotected is None:
         unprotected = UNPROTECTED if state.batch is None else SHUFFLED
     drawn = source(noise)
@@ -245,30 +260,16 @@ def local_guarantee(
             releases=tuple(
                 replace(release, sampler=drawn.sampler(release.mechanism)) for release in batches
             ),
-            unprotected=unprotected if k == 1 else (*unprotected, limit),
+            unprotected=unprotected,
             reference=f"{reference}; {SHUFFLED_REFERENCE}",
             crowd=crowd or state.batch.crowd,
-        )
-    releases = []
-    for question, channel in state.channels.items() if sent else ():
-        (release,) = channel.guarantee.releases
-        releases.append(
-            Release.pure(
-                what=f"{k} report(s) of one person, on {question}",
-                mechanism=release.mechanism,
-                norm=release.norm,
-                sensitivity=release.sensitivity,
-                scale=release.scale,
-                sampler=drawn.sampler(release.mechanism),
-                scope=question,
-            )
         )
     return Guarantee(
         epsilon=state.epsilon,
         delta=0.0,
         trust="local",
         contributions=k,
-        releases=tuple(releases),
-        unprotected=unprotected if k == 1 else (*unprotected, limit),
+        releases=tuple(_answered(state, drawn)) if sent else (),
+        unprotected=unprotected,
         reference=reference,
     )

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite, integer, positive
+from discreet.decisions import Policy
 from discreet.local.questions import LARGEST, Channel, Question, Shape
-from discreet.privacy import SymmetricChannel
-from discreet.privacy.crowd import PlannedBatch
 from discreet.privacy.release import plain
+from discreet.privacy.shuffle import PlannedBatch
 
 FORMAT = 1
 MOST_QUESTIONS = 64
@@ -106,6 +106,11 @@ class PublicState:
         return len(self.theta)
 
     @cached_property
+    def rule(self) -> Policy:
+        """How to choose an action, which a bandit's policy says."""
+        raise ValueError("this state asks about records and chooses nothing: use answer")
+
+    @cached_property
     def channels(self) -> dict[str, Channel]:
         """What the answer to each question goes through before it leaves the device."""
         made: dict[str, Channel] = {}
@@ -128,9 +133,7 @@ class PublicState:
     def std(self, total: str) -> float:
         """The largest root-mean-square error of one report in the sum of that name, per entry."""
         question = next(each for each in self.questions if total in each.totals)
-        channel = self.channels[question.name]
-        noise = channel.vectors if isinstance(channel, SymmetricChannel) else channel
-        return float(noise.std) / math.sqrt(question.totals[total])
+        return float(self.channels[question.name].std) / math.sqrt(question.totals[total])
 
     @property
     def report_epsilon(self) -> float:

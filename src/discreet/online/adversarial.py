@@ -19,22 +19,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, integer_or_none, one_of, positive
-from discreet.online.decisions import ArmDecision
+from discreet.decisions import ArmDecision
 from discreet.online.feedback import Feedback, ShuffledReports
 from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
-from discreet.privacy import BinaryChannel, Budget, Crowd, Noise
-from discreet.privacy.noise import source
+from discreet.privacy import Budget, Shuffled
+from discreet.privacy.channels import BinaryChannel
+from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged, value
-
-# Tuned at N = 10 and 60, gap 0.1, T = 10^5 and 10^6, epsilon = 1, on seeds of no table. Without the
-# first rounds' delay single large estimates can end exploration for good.
-RATE, CENTRAL_RATE = 4.0, 6.0  # the regret bound has 2
-EXPLORE = 0.1  # in units of rate times N times the largest report
-DELAY = 400  # times N: the rate begins as if so many rounds had been, at most a tenth of all
-SHUFFLED = 2.0  # times sqrt(horizon): rounds of a shuffled batch
-# Batches of sqrt(8)/epsilon balance the worst losses and the noise; twice that costs 12% on the
-# worst losses by the formula, and saved a tenth on the gap sequence at epsilon = 0.1.
-BATCH = 2 * math.sqrt(8)
 
 
 @value
@@ -199,10 +190,10 @@ class Tsallis(Exp2):
         for _ in range(64):
             roots = 2.0 / (above + depth)
             weights = roots * roots
-            excess = float(np.add.reduce(weights)) - 1.0
+            excess = float(roots.dot(roots)) - 1.0  # of few numbers in a fifth of a sum's time
             if excess < 1e-12:
                 break
-            depth += excess / float((weights * roots).sum())
+            depth += excess / float(weights.dot(roots))
         explore = min(0.5, self.explore * rate)
         weights *= (1 - explore) / float(np.add.reduce(weights))
         return np.asarray(weights + explore / self.n_arms)
@@ -226,8 +217,8 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
     trust           "local", "shuffled" or "central"
     contributions   rounds of one person; under trust="shuffled" at most one in a batch
     delta           under trust="shuffled", 1e-6 unless stated; 0 otherwise
-    crowd           Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
-                    on for
+    crowd           Shuffled(minimum=0.8, honest=0.5): under trust="shuffled", what batches are
+                    counted on for
     seed            of the exploration; refused under trust="shuffled": there the arm is part of
                     what the crowd hides, and `noise` draws it
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
@@ -254,7 +245,7 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
         trust: str = "local",
         contributions: int = 1,
         delta: float | None = None,
-        crowd: Crowd | None = None,
+        crowd: Shuffled | None = None,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
@@ -268,40 +259,41 @@ class AdversarialBandit(PrivateBandit[ArmDecision]):
                 "under trust='shuffled' nobody may foretell arms: noise draws them; leave seed out"
             )
         self.delta = (1e-6 if delta is None else delta) if shuffled else 0.0
-        self.crowd = (crowd or Crowd()) if shuffled else None
+        self.crowd = (crowd or Shuffled()) if shuffled else None
         self.budget = Budget(epsilon, self.delta, contributions)
         self.epsilon = self.budget.epsilon
         self.contributions = self.budget.contributions
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
-        horizon = integer("horizon", horizon)
-        if shuffled:
-            self.batch_size = min(horizon, math.ceil(SHUFFLED * math.sqrt(horizon)))
-        else:
-            self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
-        feedback, moment, largest = self._reduced(horizon)
-        updates = horizon if shuffled else math.ceil(horizon / self.batch_size)
-        # The regret bound has rate 2/sqrt(t) for estimates whose second moment is 1/p.
+        T = integer("horizon", horizon)
+        feedback, moment, largest = self._reduced(T)
+        updates = T if shuffled else math.ceil(T / self.batch_size)
+        # The regret bound has rate 2/sqrt(t) for estimates whose second moment is 1/p. Twice or
+        # three times that, and the other numbers, are tuned at N = 10 and 60, gap .1, T = 10^5 and
+        # 10^6, epsilon = 1. Without the delay, 400 N rounds or a tenth of all, single large
+        # estimates can end exploration for good.
         plain = Tsallis(
             n_arms,
-            rate=(CENTRAL_RATE if trust == "central" else RATE) / math.sqrt(4 * moment),
-            explore=EXPLORE * n_arms * largest,
-            delay=min(DELAY * n_arms, updates / 10),
+            rate=(6.0 if trust == "central" else 4.0) / math.sqrt(4 * moment),
+            explore=0.1 * n_arms * largest,
+            delay=min(400 * n_arms, updates / 10),
             losses=self.batch_size if shuffled else 1,
             seed=0 if shuffled else self.seed,  # its coins are not used there
         )
-        super().__init__(plain, feedback, horizon, (0.0, 1.0))
+        super().__init__(plain, feedback, T, (0.0, 1.0))
 
-    def _reduced(self, horizon: int) -> tuple[Feedback, float, float]:
+    def _reduced(self, T: int) -> tuple[Feedback, float, float]:
         """The feedback; the second moment and the size of what it tells, less 1/2."""
         stream = self.noise.spawn(1)[0]
         if self.crowd is not None:
-            told = ShuffledReports(
-                self.n_arms, self.batch_size, horizon, self.budget, self.crowd, stream
-            )
+            self.batch_size = min(T, math.ceil(2 * math.sqrt(T)))
+            told = ShuffledReports(self.n_arms, self.batch_size, T, self.budget, self.crowd, stream)
             return told, told.channel.second_moment, told.channel.report_bound
+        # Batches of sqrt(8)/epsilon balance the worst losses and the noise; twice that costs 12% on
+        # the worst losses by the formula, and saved a tenth on the gap sequence at epsilon = 0.1.
+        self.batch_size = batch_size(2 * math.sqrt(8), T, self.budget, self.trust)
         channel = BinaryChannel(self.epsilon, low=0.0, high=1.0, contributions=self.contributions)
-        feedback = reduced(self.trust, channel, self.batch_size, horizon, stream)
+        feedback = reduced(self.trust, channel, self.batch_size, T, stream)
         if self.trust == "local":
             return feedback, channel.second_moment, channel.report_bound
         scale = mean_noise(1.0, self.batch_size, self.budget)

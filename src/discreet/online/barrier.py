@@ -24,18 +24,15 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array, finite, integer, integer_or_none, positive, public_bound
-from discreet.domains import Barrier, Domain
+from discreet.decisions import PointDecision
+from discreet.domains import Domain
+from discreet.domains.barriers import Barrier
 from discreet.domains.base import as_domain
-from discreet.online.decisions import PointDecision
 from discreet.online.reduction import PrivateBandit, batch_size, mean_noise, reduced
-from discreet.privacy import BinaryChannel, Budget, Noise
-from discreet.privacy.noise import source
+from discreet.privacy import Budget
+from discreet.privacy.channels import BinaryChannel
+from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, damaged, value
-
-# Tuned in simulation on the worlds of benchmarks/online_bandits.py (ball and cube, d = 5, T = 10^5,
-# epsilon = 1) and only looked at elsewhere; RATE = 1 is the regret bound's.
-RATE = 1.4
-BATCH = 32.0
 
 
 @value
@@ -178,7 +175,7 @@ class BarrierBandit(PrivateBandit[PointDecision]):
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         horizon = integer("horizon", horizon)
-        self.batch_size = batch_size(BATCH, horizon, self.budget, trust)
+        self.batch_size = batch_size(32.0, horizon, self.budget, trust)
         bound = self.loss_bound
         channel = BinaryChannel(epsilon, low=-bound, high=bound, contributions=contributions)
         if trust == "local" or self.budget.off:
@@ -192,10 +189,12 @@ class BarrierBandit(PrivateBandit[PointDecision]):
             largest = bound / math.sqrt(self.batch_size) + 2 * scale
         updates = math.ceil(horizon / self.batch_size)
         # sqrt(nu log T/(2 K sum of second moments)), at most 1/(4 sqrt(K) largest) (Theorem 4.5);
-        # K bounds E |l~|^2 for a loss of 1, in the local norm where SCRiBLe is analysed.
+        # K bounds E |l~|^2 for a loss of 1, in the local norm where SCRiBLe is analysed. 1.4 of it,
+        # and 32/epsilon rounds a batch, are tuned (benchmarks/online_bandits.py: ball and cube,
+        # d = 5, T = 10^5, epsilon = 1).
         K = barrier.variance(domain.affine_hull.basis.shape[1])
         best = math.sqrt(barrier.nu * math.log(horizon + 1) / (2 * K * updates * moment))
-        rate = RATE * min(best, 1 / (4 * math.sqrt(K) * largest))
+        rate = 1.4 * min(best, 1 / (4 * math.sqrt(K) * largest))
         super().__init__(
             Scrible(domain, rate=rate, seed=self.seed),
             reduced(trust, channel, self.batch_size, horizon, self.noise.spawn(1)[0]),
@@ -209,7 +208,7 @@ def barrier_of(domain: Domain) -> Barrier:
     barrier = as_domain(domain).barrier
     if barrier is None:
         raise ValueError(
-            f"domain must have a barrier (discreet.domains.Barrier), and {domain!r} has none; "
-            "ProjectionFreeBandit takes any domain"
+            f"domain must have a barrier (discreet.domains.barriers.Barrier), and {domain!r} has "
+            "none; ProjectionFreeBandit takes any domain"
         )
     return barrier

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, integer, real_or_nan
-from discreet.online.decisions import LossDecision
+from discreet.decisions import LossDecision
 from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged

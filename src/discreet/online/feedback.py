@@ -15,10 +15,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.online.decisions import LossDecision
-from discreet.privacy import BinaryChannel, Budget, Crowd, Guarantee, Noise
-from discreet.privacy.guarantee import ONE_PROCESS, beyond
+from discreet.decisions import LossDecision
+from discreet.privacy import Budget, Guarantee, Shuffled
+from discreet.privacy.channels import BinaryChannel
+from discreet.privacy.guarantee import ONE_PROCESS
 from discreet.privacy.ledger import Ledger
+from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, value
@@ -132,11 +134,10 @@ class Reports(Feedback):
         if taken and not self.channel.off:
             self.channel.draws_from(self._noise)
         promise = self.channel.guarantee
-        several = beyond(self.channel.contributions)
         return replace(
             promise,
             releases=promise.releases if taken else (),
-            unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE, *several),
+            unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE),
             reference="Agarwal and Singh (2017), Algorithm 4, noise on the scalar loss",
         )
 
@@ -161,7 +162,7 @@ class ShuffledReports(Feedback):
     _state = ("_noise", "_index", "_sums", "_count", "_told", "_batches")
 
     def __init__(
-        self, n_arms: int, size: int, horizon: int, budget: Budget, crowd: Crowd, noise: Noise
+        self, n_arms: int, size: int, horizon: int, budget: Budget, crowd: Shuffled, noise: Noise
     ) -> None:
         self.size = min(size, horizon)
         self.horizon = horizon
@@ -219,7 +220,6 @@ class ShuffledReports(Feedback):
                 "which arm a person played, and anything beyond epsilon_0 against whoever sees it",
                 "several rounds of one person in one batch",
                 RESUMED_TWICE,
-                *beyond(self.budget.contributions),
             ),
             reference="Agarwal and Singh (2017), Algorithm 4; Balle et al. (2019), numerically",
             crowd=self.crowd,

@@ -19,8 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.arrays import Array
+from discreet.arrays import Array, integer_or_none
+from discreet.domains import Domain
 from discreet.online.leader import PrivateLeader
+from discreet.privacy import Tree
+from discreet.privacy.noise import Noise
 
 _BLOCK = 1024  # rounds
 
@@ -54,6 +57,31 @@ class FTPL(PrivateLeader):
 
     _state = ("_sums", "_direction")
     _reference = "Agarwal and Singh (2017), Algorithm 3"
+
+    def __init__(
+        self,
+        domain: Domain,
+        horizon: int,
+        epsilon: float,
+        delta: float = 0.0,
+        *,
+        loss_bound: float = 1.0,
+        mechanism: str | Tree = "auto",
+        contributions: int = 1,
+        seed: int | None = None,
+        noise: Noise | None = None,
+    ) -> None:
+        self.seed = integer_or_none("seed", seed, least=0)
+        super().__init__(
+            domain,
+            horizon,
+            epsilon,
+            delta,
+            loss_bound=loss_bound,
+            mechanism=mechanism,
+            contributions=contributions,
+            noise=noise,
+        )
 
     def _prepare(self) -> None:
         self._block = (-1, np.empty(0))  # the first round of a block, and its sigmas

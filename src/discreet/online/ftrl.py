@@ -57,7 +57,6 @@ class FTRL(PrivateLeader):
                     slower on easy sequences, with a regret bound against everybody
     mechanism       of the running sums: "auto", "blt", "toeplitz", "tree" or a `Tree`
     contributions   rounds of one person
-    seed            for symmetry with other learners: this one tosses no coins
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
 
     >>> from discreet.domains import Simplex
@@ -87,7 +86,6 @@ class FTRL(PrivateLeader):
         rate: str = "decreasing",
         mechanism: str | Tree = "auto",
         contributions: int = 1,
-        seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.rate = one_of("rate", rate, ("decreasing", "fixed", "robust"))
@@ -103,7 +101,6 @@ class FTRL(PrivateLeader):
             loss_bound=loss_bound,
             mechanism=mechanism,
             contributions=contributions,
-            seed=seed,
             noise=noise,
         )
 

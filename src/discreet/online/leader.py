@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike
 from discreet.arrays import (
     Array,
     integer,
-    integer_or_none,
     numbers,
     public_bound,
     rows_or_nan,
@@ -65,7 +64,6 @@ class PrivateLeader(Stateful, ABC):
     loss_bound      public bound of a loss, in the units of `domain.loss_set`
     mechanism       of the running sum, as in `PrefixSum`
     contributions   rounds in which one person may appear
-    seed            of the learner's own randomness
     noise           source of the privacy noise
     """
 
@@ -82,7 +80,6 @@ class PrivateLeader(Stateful, ABC):
         loss_bound: float = 1.0,
         mechanism: str | Tree = "auto",
         contributions: int = 1,
-        seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         self.domain = as_domain(domain)
@@ -93,7 +90,6 @@ class PrivateLeader(Stateful, ABC):
         self.contributions = self.budget.contributions
         self.loss_bound = public_bound("loss_bound", loss_bound)
         self.mechanism = mechanism
-        self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         b = self.loss_bound
         box = domain.loss_set == "box"

@@ -26,23 +26,18 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from discreet.arrays import Array, finite_range, integer, integer_or_none, one_of, positive
+from discreet.arrays import Array, finite_range, integer, integer_or_none, positive
+from discreet.decisions import LossDecision, PointDecision
 from discreet.domains import Domain
 from discreet.domains.base import as_domain
-from discreet.online.decisions import LossDecision, PointDecision
 from discreet.online.feedback import UNPROTECTED, Feedback
 from discreet.online.reduction import PrivateBandit
 from discreet.online.smoothed_descent import Aim, SmoothedDescent, Steps
-from discreet.privacy import Budget, Guarantee, Noise, PrefixSum, SeededNoise
-from discreet.privacy.guarantee import beyond
-from discreet.privacy.noise import source
+from discreet.privacy import Budget, Guarantee, PrefixSum, SeededNoise
+from discreet.privacy.noise import Noise, source
 from discreet.state import damaged, value
 
-# Tuned in simulation (benchmarks/convex_bandits.py, T = 10^5, epsilon = 1, delta = 10^-6).
-BATCHES = 0.15  # batches in units of sqrt(T),
-FEWEST = 16  # and at least so many
-LEVEL = 0.1  # weight of the coordinate that sums the losses
-LEAST = 1e-3  # a loss varies around its mean by so much of its range, squared, at least
+LEVEL = 0.1  # weight of the coordinate that sums the losses: half a percent more noise
 
 
 @value
@@ -138,7 +133,7 @@ class GradientSums(Feedback):
         return replace(
             promise,
             contributions=self.contributions,
-            unprotected=(*UNPROTECTED, stolen, twice, *beyond(self.contributions)),
+            unprotected=(*UNPROTECTED, stolen, twice),
             reference=f"Ene, Nguyen and Vladu (2021), Algorithm 1; {promise.reference}",
         )
 
@@ -175,13 +170,6 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
                round's loss to any other in the range; by buffered Toeplitz sums for delta > 0, by
                a tree with K-norm noise (l2) for delta = 0.
 
-    directions="frames" takes u from the columns q_1, -q_1, q_2, -q_2, ... of random orthonormal
-    frames. Each u_t is still uniform on the sphere and independent of earlier batches, so if
-    the losses are fixed in advance (oblivious) each estimate is unbiased as before, and errors
-    cancel in part. Who chooses f_t after seeing x_{t-1} may know u_t = -u_{t-1} and can bias it:
-    hence an option. Privacy is the same: no loss enters the directions, and |u_t| = 1 is all that
-    the sensitivity uses.
-
     `learn` takes losses late and in any order: a loss enters the batch that is open when it comes.
     It returns False in the last batch, where nothing is learned any more.
 
@@ -195,7 +183,6 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
     loss_range      public bounds of one loss
     lipschitz       of the losses, in l2
     shrink          whether points stay in the domain
-    directions      "independent" or "frames"
     contributions   rounds of one person
     seed            of the directions
     noise           None, `SecureNoise()`, or `SeededNoise(seed)` for simulation
@@ -226,7 +213,6 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         loss_range: tuple[float, float] = (0.0, 1.0),
         lipschitz: float = 1.0,
         shrink: bool = False,
-        directions: str = "independent",
         contributions: int = 1,
         seed: int | None = None,
         noise: Noise | None = None,
@@ -238,14 +224,21 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         self.contributions = self.budget.contributions
         self.lipschitz = positive("lipschitz", lipschitz)
         self.shrink = bool(shrink)
-        self.directions = one_of("directions", directions, ("independent", "frames"))
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         T = integer("horizon", horizon)
-        low, high = finite_range("loss_range", loss_range)
+        loss_range = finite_range("loss_range", loss_range)
+        descent, feedback = self._parts(T, loss_range)
+        super().__init__(descent, feedback, T, loss_range)
+
+    def _parts(
+        self, T: int, loss_range: tuple[float, float]
+    ) -> tuple[SmoothedDescent, GradientSums]:
+        """The plain algorithm, and the private sums from which it learns."""
+        domain = self.domain
         n = domain.affine_hull.basis.shape[1]
         D = domain.diameter()
-        M = high - low
+        M = loss_range[1] - loss_range[0]
         if n == 0:
             raise ValueError("the domain is a single point: there is nothing to learn")
         # The paper's D n^1/2/T^1/4 is for losses that vary by L D; its balance of the cost of
@@ -254,9 +247,10 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         if self.shrink:
             radius = min(radius, domain.inner_radius / 2)
         self.radius = radius
-        self.batch_size = size = math.ceil(
-            T / min(T, max(FEWEST, math.ceil(BATCHES * math.sqrt(T))))
-        )
+        # Few releases need little noise; .15 sqrt(T) batches is tuned (benchmarks/
+        # convex_bandits.py, T = 10^5, epsilon = 1, delta = 10^-6).
+        batches = min(T, max(16, math.ceil(0.15 * math.sqrt(T))))
+        self.batch_size = size = math.ceil(T / batches)
         releases = max(1, math.ceil(T / size) - 1)
         # A replaced loss changes one term (n/zeta) (f - b) (u, .) of one batch: |u| = 1, and b was
         # released before, so it moves by (n/zeta) M (u, LEVEL), of that length in l2. A batch holds
@@ -264,32 +258,28 @@ class ProjectionFreeBandit(PrivateBandit[PointDecision]):
         # public: a replaced loss comes when the old one did.
         term = n / radius * M * math.hypot(1.0, LEVEL)
         sums = _sums_of_terms(releases, n + 1, term, T, self.budget, self.noise)
-        steps = Steps(
-            reach=D,
-            count=releases,
-            step_noise=_step_noise(releases, n + 1, term, T, self.budget),
-            sum_noise=float(sums.std(releases)) ** 2,
-            least=(n / radius * M) ** 2 * LEAST * T / n,
-        )
         descent = SmoothedDescent(
             domain,
-            steps=steps,
+            steps=Steps(
+                reach=D,
+                count=releases,
+                step_noise=_step_noise(releases, n + 1, term, T, self.budget),
+                sum_noise=float(sums.std(releases)) ** 2,
+            ),
             radius=radius,
             size=size,
             gap=D**2 / math.sqrt(T),
-            baseline=(low + high) / 2,
+            baseline=sum(loss_range) / 2,
             shrink=self.shrink,
-            directions=directions,
             seed=self.seed,
         )
-        feedback = GradientSums(
+        return descent, GradientSums(
             sums,
             scale=n / radius,
             horizon=T,
-            loss_range=(low, high),
+            loss_range=loss_range,
             contributions=self.contributions,
         )
-        super().__init__(descent, feedback, T, (low, high))
 
     @property
     def learning(self) -> bool:

@@ -15,11 +15,11 @@ from secrets import token_hex
 from typing import Any, ClassVar, Generic, TypeVar
 
 from discreet.arrays import number_within, one_of
-from discreet.decisions import Rounds
-from discreet.online.decisions import LossDecision, seal
+from discreet.decisions import LossDecision, Rounds, seal
 from discreet.online.feedback import Batches, Feedback, Reports, ScalarBandit
-from discreet.privacy import BinaryChannel, Budget, Guarantee, Noise
-from discreet.privacy.noise import source
+from discreet.privacy import Budget, Guarantee
+from discreet.privacy.channels import BinaryChannel
+from discreet.privacy.noise import Noise, source
 from discreet.state import damaged
 
 Made = TypeVar("Made", bound=LossDecision)

@@ -38,12 +38,12 @@ class Steps:
     count: int  # steps of s, in all
     step_noise: float  # variance of the noise in an entry of a step of s
     sum_noise: float  # variance of the noise in an entry of s, in the end
-    least: float  # V is not below it
 
     def rate(self, moment: float, done: int, dim: int) -> float:
         """eta after `done` steps whose squares add up to `moment`."""
         chance = max(moment / (done * dim) - self.step_noise, 0.0)
-        return self.reach / math.sqrt(2 * max(self.count * chance + self.sum_noise, self.least))
+        V = max(self.count * chance + self.sum_noise, math.ulp(0.0))  # any rate, if s never moved
+        return self.reach / math.sqrt(2 * V)
 
 
 @value
@@ -62,15 +62,14 @@ class SmoothedDescent(Stateful):
     `move(total, baseline)` places the centre and draws the directions of the next batch, `stay()`
     only draws them; `aim(i)` is the i-th point of the batch.
 
-    domain       any
-    steps        what the rate is computed from
-    radius       zeta: how far points are from the centre
-    size         rounds in a batch
-    gap          how exactly the nearest point is found
-    baseline     the first one
-    shrink       whether points stay in the domain
-    directions   "independent" or "frames"
-    seed         of the directions: as many numbers for each batch, whatever happens
+    domain     any
+    steps      what the rate is computed from
+    radius     zeta: how far points are from the centre
+    size       rounds in a batch
+    gap        how exactly the nearest point is found
+    baseline   the first one
+    shrink     whether points stay in the domain
+    seed       of the directions: as many numbers for each batch, whatever happens
     """
 
     _state = (
@@ -96,7 +95,6 @@ class SmoothedDescent(Stateful):
         gap: float,
         baseline: float,
         shrink: bool,
-        directions: str,
         seed: int | None,
     ) -> None:
         self.domain = domain
@@ -105,7 +103,6 @@ class SmoothedDescent(Stateful):
         self.size = size
         self.gap = gap
         self.shrink = shrink
-        self.directions = directions
         self.seed = seed
         self.basis = domain.affine_hull.basis
         self.dim = self.basis.shape[1]
@@ -193,16 +190,8 @@ class SmoothedDescent(Stateful):
         )
 
     def _drawn(self, rng: np.random.Generator) -> Array:  # (size, m), rows of length 1
-        m = self.dim
-        if self.directions == "frames":
-            raw = rng.standard_normal((-(-self.size // (2 * m)), m, m))
-            q, r = np.linalg.qr(raw)
-            # Columns with the sign of r's diagonal are uniform on the orthogonal group.
-            columns = np.swapaxes(q * np.sign(np.einsum("kii->ki", r))[:, None, :], 1, 2)
-            units = np.stack([columns, -columns], axis=2).reshape(-1, m)[: self.size]
-        else:
-            units = rng.standard_normal((self.size, m))
-            units /= np.sqrt(np.einsum("ij,ij->i", units, units))[:, None]
+        units = rng.standard_normal((self.size, self.dim))
+        units /= np.sqrt(np.einsum("ij,ij->i", units, units))[:, None]
         units.flags.writeable = False
         return units
 

@@ -10,44 +10,19 @@ in the noise, only its logarithm.
 """
 
 import math
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
 from discreet.domains import Domain, LpBall
 from discreet.optimization.problem import clipped
-from discreet.privacy import Budget, Guarantee
+from discreet.privacy import Budget, Guarantee, PrefixSum
 from discreet.privacy.ledger import Ledger
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
 from discreet.state import Stateful, damaged
-
-
-class RunningSum(Protocol):
-    """`PrefixSum`, or `GeneralizedGaussianSum`."""
-
-    horizon: int
-    dim: int
-
-    @property
-    def rounds(self) -> int:
-        """Rows taken in so far."""
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """The promise for all sums."""
-
-    @property
-    def estimate(self) -> Array:
-        """The last private sum."""
-
-    def add(self, x: Array) -> Array:
-        """Take in one row; returns the private sum so far."""
-
-    def std(self, t: Any) -> Any:
-        """The standard deviation of one coordinate of the sum of t rows."""
 
 
 class SmoothedDirection(Stateful):
@@ -56,9 +31,9 @@ class SmoothedDirection(Stateful):
     On lp balls v = -rate S, brought back into the ball: scaled for p <= 2, to the nearest point for
     p > 2. At p = 2 and above that is argmin <S, v> + |v|_2^2/(2 rate), and as the rate grows the
     linear minimiser. The rate is public: radius n^(-1/p)/level, the size of an even entry, with
-    level = a noise (horizon bound/(n noise))^0.6; the bracket is how far a gradient of size `bound`
-    stands out of the noise in the end (a = .8 for p <= 2, .4 at infinity). Elsewhere, and without
-    noise, v is the linear minimiser.
+    level = .8 noise (horizon bound/(n noise))^0.6; the bracket is how far a gradient of size
+    `bound` stands out of the noise in the end. Elsewhere, and without noise, v is the linear
+    minimiser.
 
     domain   the decision set
     sums     private running sums of gradients
@@ -67,7 +42,7 @@ class SmoothedDirection(Stateful):
 
     _state = ("_sums",)
 
-    def __init__(self, domain: Domain, sums: RunningSum, bound: float) -> None:
+    def __init__(self, domain: Domain, sums: PrefixSum, bound: float) -> None:
         self.domain = domain
         self._sums = sums
         self._rate = 0.0
@@ -80,9 +55,8 @@ class SmoothedDirection(Stateful):
         self._p, self._radius = domain.lp_shape
         self._ball = LpBall(self._p, n, self._radius)
         self._kind = "scale" if self._p <= 2 else "clip" if math.isinf(self._p) else "nearest"
-        level = noise * math.pow(sums.horizon * bound / (n * noise), 0.6)
-        factor = 0.4 + 0.4 * min(1.0, 2 / self._p)
-        self._rate = self._radius * n ** (-1 / self._p) / (factor * level)
+        level = 0.8 * noise * math.pow(sums.horizon * bound / (n * noise), 0.6)
+        self._rate = self._radius * n ** (-1 / self._p) / level
 
     @property
     def rounds(self) -> int:

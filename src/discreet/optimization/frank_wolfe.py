@@ -27,9 +27,7 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Array, integer, one_of, public_bound
 from discreet.domains import Domain
 from discreet.optimization.directions import SmoothedDirection, VertexDirection
-from discreet.optimization.generalized import GeneralizedGaussianSum
-from discreet.optimization.losses import Loss
-from discreet.optimization.problem import Problem, clipped
+from discreet.optimization.problem import Loss, Problem, clipped
 from discreet.optimization.windows import DENSEST, DenseWindows, SparseWindows
 from discreet.privacy import Budget, Guarantee, PrefixSum, Tree
 from discreet.privacy.noise import Noise, source
@@ -74,9 +72,8 @@ class StreamingFrankWolfe(Stateful):
     worst case G = lipschitz + smoothness * diameter (in l2 times n^(1/2 - 1/q) if q > 2) bounds it
     in any case. None is a public rule: G/4 at p = 1; else 1/20 of a typical slope (label_bound; 1
     for the logistic loss; lipschitz for a loss of your own) times n^(1/2 - 1/q), the l2 norm of a
-    row of unit l_q norm whose entries are alike, times (s/100)^(1/4) if s > 100, where s is
-    horizon/(n noise), the noise that of the running sum per unit of bound.
-    Small bounds win: noise falls with the bound, the signal only as far as gradients are longer.
+    row of unit l_q norm whose entries are alike. Small bounds win: noise falls with the bound, the
+    signal only as far as gradients are longer.
 
     >>> from discreet.domains import LpBall
     >>> from discreet.privacy import SeededNoise
@@ -279,34 +276,23 @@ class StreamingFrankWolfe(Stateful):
         )
 
     def _sums(self, worst: float) -> SmoothedDirection:
-        n = self.domain.dim
-        q = self.problem.q
-        budget = self.budget
         own = self.mechanism == "generalized-gaussian"
+        q = self.problem.q
         self._norm = q if own else 2.0
         worst *= 1.0 if own else self.problem.stretch
-
-        def running(bound: float) -> PrefixSum | GeneralizedGaussianSum:
-            if own:
-                return GeneralizedGaussianSum(
-                    self.horizon, n, budget, bound=bound, q=q, noise=self.noise
-                )
-            # Two rows of l2 norm at most `bound` are at most 2 bound apart (replace-one).
-            return PrefixSum(
-                self.horizon,
-                n,
-                budget,
-                sensitivity=2 * bound,
-                mechanism=self.mechanism,
-                noise=self.noise,
-            )
-
         rule = self.problem.typical / 20 * (1.0 if own else self.problem.typical_row)
-        if not budget.off and self.gradient_bound is None:
-            signal = self.horizon / (n * float(running(1.0).std(self.horizon)))
-            rule *= max(1.0, signal / 100) ** 0.25
-        self._bound = self._bound_of(worst, rule)
-        return SmoothedDirection(self.domain, running(self._bound), self._bound)
+        self._bound = bound = self._bound_of(worst, rule)
+        sums = PrefixSum(
+            self.horizon,
+            self.domain.dim,
+            self.budget,
+            # Two rows of this norm at most `bound` are at most 2 bound apart (replace-one).
+            sensitivity=2 * bound,
+            norm=f"l{q}" if own else "l2",
+            mechanism=self.mechanism,
+            noise=self.noise,
+        )
+        return SmoothedDirection(self.domain, sums, bound)
 
     def _bound_of(self, worst: float, rule: float) -> float:
         """How long a moment may be."""

@@ -26,7 +26,7 @@ from discreet.domains import Domain, LpBall
 from discreet.links import Link
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.mechanisms import Released, gaussian
+from discreet.privacy.mechanisms import Mechanisms, Released
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
@@ -36,10 +36,7 @@ from discreet.state import Stateful, damaged
 GROWTH = 1.5  # each window is so much longer than the last
 SELECTING = 0.8  # fraction of the budget that selects entries; the rest measures them
 SIGNAL = 0.2  # what an entry worth finding adds to its sum in each row, in units of the bound
-MOST = 32  # entries that one arm changes in one window
 CURVATURE = 0.5  # weight of the curvatures in the measurement, in units of the bound
-FLATTEST = 0.25  # least curvature that is believed, as a fraction of the largest
-FAR = 2.0  # a step so many times too long makes things worse
 
 
 class Arms(Protocol):
@@ -183,13 +180,13 @@ class WindowArms(Stateful):
         """k: how many entries an arm changes at the end of this window; public.
 
         As many as stand out of the noise if each row of an arm adds `SIGNAL` to their sums, and
-        of chance.
+        of chance; 32 at most.
         """
         dim = self._theta.shape[1]
         log = max(1.0, math.log(dim))
         spend = math.sqrt(8 * self._rho * SELECTING) / self.budget.contributions
         clear = (self.rows(window) * SIGNAL * spend / (4 * log)) ** 2
-        return int(min(dim, MOST, max(1, round(min(clear, self.rows(window) / (5 * log))))))
+        return int(min(dim, 32, max(1, round(min(clear, self.rows(window) / (5 * log))))))
 
     def rows(self, window: int) -> float:
         """The length of a window, for each arm."""
@@ -251,7 +248,8 @@ class WindowArms(Stateful):
         k = chosen.shape[1]
         slopes = measured[:, :k]
         curvatures = measured[:, k : 2 * k] * self._steepest / (CURVATURE * self.bound)
-        flattest = FLATTEST * self._steepest * self.rows(self.window - 1)
+        # Less than a quarter of the largest curvature is not believed: noise.
+        flattest = 0.25 * self._steepest * self.rows(self.window - 1)
         curvatures = np.maximum(curvatures, flattest)
         after = [
             self._moved(i, chosen[i], slopes[i], curvatures[i], float(measured[i, 2 * k]))
@@ -301,11 +299,10 @@ class WindowArms(Stateful):
         # that. In two arms, each: k + 1 slopes by bound, k curvatures as before; that is less, as
         # 2 (k + 1) + 2 k CURVATURE^2 <= 4 (k + 1) + k CURVATURE^2.
         wide = self.bound * math.sqrt(4 * (k + 1) + k * CURVATURE**2)
-        return gaussian(
+        return Mechanisms(self._noise).gaussian(
             np.concatenate([slopes, weight * curvatures, self._along[:, None]], axis=1),
             sensitivity=wide * self.budget.contributions,
             mu=math.sqrt(2 * self._rho * fraction),
-            noise=self._noise,
             what="slopes and curvatures",
             scope=self._scope,
         )
@@ -322,7 +319,7 @@ class WindowArms(Stateful):
         # The slope along the last step fell from `before` to `now`: so many times too far.
         before = self._slope[arm]
         far = 1 - now / before if before > 0 else 1.0
-        if far > FAR:
+        if far > 2:  # farther from the minimum than before the step
             return theta - (1 - 1 / far) * last, np.zeros_like(theta), 0.0, pace / far
         aim = theta.copy()
         aim[chosen] += pace * slopes / curvatures

@@ -12,10 +12,10 @@ and at the end their sums are released together, with Gaussian noise. All that f
 release alone:
 
     curvature  the mean of all windows' H, whose eigenvalues are pulled to their mean as far as
-               noise alone would have spread them; where a steeper direction may hide in the noise
-               the step is shorter
+               noise alone would have spread them, and never below what they seem to be; where a
+               steeper direction may hide in the noise the step is shorter
     step       H^-1 times the sum, times the gain P/(P + R): R is the variance that the noise gives
-               the step, P that of theta before it (a Kalman filter; P also grows by `GROWS`)
+               the step, P that of theta before it (a Kalman filter; P also trebles)
     bound      halved, or more, while few gradients were shortened, raised if many were
 """
 
@@ -26,28 +26,21 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.domains import Domain
 from discreet.links import link as link_named
 from discreet.optimization.problem import Problem
 from discreet.optimization.sparse_windows import GROWTH, WindowArms
 from discreet.privacy import Budget, Guarantee
 from discreet.privacy.ledger import Ledger
-from discreet.privacy.mechanisms import gaussian, symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.mechanisms import Mechanisms, symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.noise import Noise
 from discreet.state import Stateful, damaged
 
 DENSEST = 128  # dimensions in which curvatures are a matrix
-LARGEST = 1e150  # slope of a loss
-# Tuned in simulation (p = 1.5, 2 and inf, T = 10^3 to 10^4, epsilon = 1; correlated rows, skewed
-# and large label noise among them), on seeds that no table uses.
-LONGER = 1.7  # each window, than the last
-FIRST = 30  # the first window is at most so small a part of the horizon
-START = 0.3  # the first bound, in units of a typical gradient
-LEAST = 1 / 16  # the least bound, in units of the first
+# These and the numbers in the equations are tuned in simulation (p = 1.5, 2 and inf, T = 10^3 to
+# 10^4, epsilon = 1; correlated rows, skewed and large label noise among them), on seeds that no
+# table uses.
 SHORTENED = 0.4  # fraction of gradients that may be shortened
 COUNT = 0.25  # weight of the count in a release; gradients and curvatures have 1
-GROWS = 3.0  # the variance of theta, from one window to the next
-FLATTEST = 0.5  # least curvature of a direction, in units of the mean
 UNPROTECTED = (
     "the number of rounds",
     "arrival times",
@@ -104,15 +97,14 @@ class DenseWindows(Stateful):
         self._noise = noise
         self._mu = budget.mu
         n = problem.dim
-        self.ends = window_ends(horizon, n, self._mu, LONGER)
+        self.ends = window_ends(horizon, n, self._mu, growth=1.7)
         self._most = problem.l2_bound(None)
         self._free = bound is None
         # Of a row's curvature f'' x x^T, in Frobenius norm: rows longer than usual count less.
         self._largest = min(problem.stretch**2, 1.5 * problem.typical_row**2)
-        first = START * problem.typical * problem.typical_row
+        first = 0.3 * problem.typical * problem.typical_row  # of a typical gradient
         self.bound = min(self._most, first if bound is None else bound)  # of the open window
         self.shortened = 0.0  # fraction of the last window's gradients that were, as released
-        self._least = LEAST * self.bound
         self._theta = np.array(problem.domain.interior_point, dtype=np.float64)
         self._variance = (problem.radius * n ** (-1 / problem.p)) ** 2  # of an entry of theta
         self._curvature = np.zeros((n, n))  # of all windows, by the precision of each,
@@ -141,8 +133,8 @@ class DenseWindows(Stateful):
         """What one row adds: its gradient, its curvature, and whether the first is as it was."""
         square = float(x.dot(x))
         m = float(x.dot(self._theta))
-        # A loss of your own may be anything, NaN too: a number, whose square is one.
-        g = min(max(-LARGEST, self._margin.slope(m, y)), LARGEST) * x
+        # Whatever comes, NaN too, becomes a number whose square is one.
+        g = min(max(-1e150, self._margin.slope(m, y)), 1e150) * x
         # Of g itself: the square of a tiny row is 0, that of a g longer than any bound is not.
         size = math.sqrt(float(g.dot(g)))
         # No branch: times tell nothing. |g| <= bound, whatever the row and the label.
@@ -173,11 +165,10 @@ class DenseWindows(Stateful):
         turn = C / self._largest
         moved = C * math.sqrt(4 + 2 + COUNT**2) * self.budget.contributions
         matrix = symmetric_to_vector(self._sums[n:-1].reshape(n, n))
-        released, release = gaussian(
+        released, release = Mechanisms(self._noise).gaussian(
             np.concatenate([self._sums[:n], turn * matrix, COUNT * C * self._sums[-1:]]),
             sensitivity=moved,
             mu=self._mu,
-            noise=self._noise,
             what="gradients, curvatures and how many were shortened",
             scope=f"window {self.window + 1}",
         )
@@ -211,10 +202,10 @@ class DenseWindows(Stateful):
         # Noise of this size spreads eigenvalues so far to both sides.
         edge = math.sqrt(2 * n / weight)
         apart = values - mean
-        apart = np.sign(apart) * np.sqrt(np.maximum(apart**2 - edge**2, 0.0))
-        # What cannot be told from the mean may be as steep as mean + edge: half of that is safe.
-        steep = np.maximum(mean + apart, (mean + edge) / 2)
-        steep = np.where(apart < 0, np.maximum(mean + apart, FLATTEST * mean), steep)
+        pulled = mean + np.sign(apart) * np.sqrt(np.maximum(apart**2 - edge**2, 0.0))
+        # A step that is too long diverges: as steep as it looks, if that may be noise too; and what
+        # cannot be told from the mean may be as steep as mean + edge, of which half is safe.
+        steep = np.maximum(np.maximum(pulled, np.abs(values)), (mean + edge) / 2)
         error = (noise / whole) ** 2 / steep**2
         gain = self._variance / (self._variance + error)
         step = frame @ (gain * (frame.T @ total) / (whole * steep))
@@ -222,7 +213,7 @@ class DenseWindows(Stateful):
             "bound": self._next_bound(1 - part) if self._free else self.bound,
             "shortened": 1 - min(max(count / rows, 0.0), 1.0),
             "_theta": self._problem.domain.project(self._theta - step),
-            "_variance": (1 - float(gain.mean())) * self._variance * GROWS,
+            "_variance": (1 - float(gain.mean())) * self._variance * 3.0,
             "_curvature": summed,
             "_weight": weight,
         }
@@ -235,7 +226,7 @@ class DenseWindows(Stateful):
             factor = 2 / 3
         elif shortened > SHORTENED:
             factor = 3 / 2
-        return min(max(factor * self.bound, self._least), self._most)
+        return min(factor * self.bound, self._most)
 
     def _validate(self) -> None:
         if not (isinstance(self._noise, Noise) and isinstance(self._ledger, Ledger)):
@@ -267,9 +258,7 @@ class SparseWindows(Stateful):
     def __init__(
         self, problem: Problem, horizon: int, budget: Budget, *, bound: float, noise: Noise
     ) -> None:
-        self.horizon = horizon
         self.bound = bound
-        self._domain: Domain = problem.domain
         loss = problem.margin
         self._arms = WindowArms(
             1,
@@ -323,7 +312,7 @@ def window_ends(horizon: int, dim: int, mu: float, growth: float) -> list[int]:
     >>> window_ends(1000, 5, 0.3, 1.7)
     [53, 143, 296, 557, 1000]
     """
-    parts = min(float(horizon), max(float(FIRST), horizon * mu / (20 * dim)))
+    parts = min(float(horizon), max(30.0, horizon * mu / (20 * dim)))
     count = max(1, int(math.log(1 + (growth - 1) * parts) / math.log(growth)))
     lengths = growth ** np.arange(count)
     ends = np.round(np.cumsum(lengths) / lengths.sum() * horizon).astype(int)

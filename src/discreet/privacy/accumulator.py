@@ -1,6 +1,8 @@
-"""A sum that holds its noise from the start: what a thief finds in memory is already private."""
+"""Sums with noise: one that is published once, and what those published every round share."""
 
 import math
+from abc import abstractmethod
+from typing import Any
 
 import numpy as np
 
@@ -8,13 +10,13 @@ from discreet.arrays import Array, finite, integer, positive
 from discreet.privacy.noise import Noise, source, to_lattice
 from discreet.privacy.observation import observe
 from discreet.privacy.release import Release
-from discreet.state import Stateful
-
-_MOST = 2.0**26  # terms of norm 1 whose sum stays exact under SecureNoise
+from discreet.state import Stateful, damaged
 
 
 class NoisySum(Stateful):
     """N(0, s^2 I) plus terms added one by one, published once, s = sensitivity / mu.
+
+    It holds its noise from the start: what a thief finds in memory is already private.
 
     Requires   one person's terms together move the sum by at most `sensitivity` in l2, and come
                in at most `contributions` calls of `add`.
@@ -78,7 +80,9 @@ class NoisySum(Stateful):
         self.what = what
         self.scope = scope
         self.contributions = integer("contributions", contributions)
-        self._spacing = self.noise.spacing("gaussian", self.sensitivity / self.mu, largest=_MOST)
+        # Sums of up to 2^26 terms of norm 1 stay exact.
+        scale = self.sensitivity / self.mu
+        self._spacing = self.noise.spacing("gaussian", scale, largest=2.0**26)
         # Each call of `add` that one person is in is rounded to the lattice: for two neighbouring
         # inputs that is one spacing more per coordinate, sqrt(2) for a term that changes sums.
         moved = self.sensitivity + self._spacing * math.sqrt(2 * self.dim) * self.contributions
@@ -129,3 +133,46 @@ class NoisySum(Stateful):
     def _plus(self, term: Array) -> Array:
         """The value with one more term."""
         return (to_lattice(term, self._spacing) if self._spacing else term) + self._value
+
+
+class RunningSum(Stateful):
+    """The noisy sum of the rounds so far, after every round: what the mechanisms share.
+
+    A round is taken in whole or not at all: what a failed draw leaves behind is noise that nobody
+    uses, and all changes are one step.
+
+    horizon   the most rounds
+    dim       length of a row
+    """
+
+    def __init__(self, horizon: int, dim: int) -> None:
+        self.horizon = horizon
+        self.dim = dim
+        self.rounds = 0
+        self.estimate = np.zeros(dim)
+
+    def add(self, x: Array) -> Array:
+        """Take in one round and return the noisy prefix sum."""
+        estimate, changes = self._advanced(x)
+        self._commit(rounds=self.rounds + 1, estimate=estimate, **changes)
+        return estimate
+
+    def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
+        """n rounds at once: the same sums as n calls of `add`."""
+        if not len(X):
+            return np.empty_like(X)
+        sums, changes = self._advanced_by(X)
+        self._commit(rounds=self.rounds + len(X), estimate=sums[-1].copy(), **changes)
+        return sums
+
+    @abstractmethod
+    def _advanced(self, x: Array) -> tuple[Array, dict[str, Any]]:
+        """The next noisy sum, and what else changes with it; changes nothing yet."""
+
+    @abstractmethod
+    def _advanced_by(self, X: Array) -> tuple[Array, dict[str, Any]]:
+        """`_advanced` for n > 0 rounds, and all n sums."""
+
+    def _validate(self) -> None:
+        if not 0 <= self.rounds <= self.horizon:
+            raise damaged("rounds")

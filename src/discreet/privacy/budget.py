@@ -13,9 +13,6 @@ from discreet.arrays import integer, positive, real
 from discreet.privacy.gaussian import gaussian_mu, zcdp_rho
 from discreet.state import Stateful, damaged, value
 
-LARGE_EPSILON = 20.0  # an outcome may become 500 million times as likely
-LARGE_DELTA = 0.01  # one person in a hundred may have no promise at all
-
 
 class WeakPromiseWarning(UserWarning):
     """The budget is legal and promises next to nothing."""
@@ -28,12 +25,12 @@ def weaknesses(epsilon: float, delta: float) -> list[str]:
     ([], 2)
     """
     words = []
-    if LARGE_EPSILON <= epsilon < math.inf:
+    if 20 <= epsilon < math.inf:  # an outcome may become 500 million times as likely
         words.append(
             f"epsilon = {epsilon:g} promises next to nothing: an observer's guess about a person "
             f"may be right with odds of e^{epsilon:g} to 1; usual values are 0.1 to 10"
         )
-    if LARGE_DELTA <= delta < 1:
+    if 0.01 <= delta < 1:  # one person in a hundred may have no promise at all
         words.append(
             f"delta = {delta:g} promises next to nothing: with that chance a person's data may "
             "come out as they are; take much less than 1 / people, such as 1e-6"

@@ -152,8 +152,12 @@ def zcdp_epsilon(rho: float, delta: float) -> float:
     return high
 
 
-def bisected(below: Callable[[float], bool], low: float, high: float) -> tuple[float, float]:
-    """Neighbouring floats (or the ends of 100 halvings): `below` holds at the first only.
+def bisected(
+    below: Callable[[float], bool], low: float, high: float, *, within: float = 0.0
+) -> tuple[float, float]:
+    """Two floats, `below` holds at the first only: neighbours, or so near, relative to the second.
+
+    Or the ends of 100 halvings.
 
     >>> low, high = bisected(lambda x: x * x < 2, 0.0, 2.0)
     >>> low <= math.sqrt(2) <= high
@@ -161,7 +165,7 @@ def bisected(below: Callable[[float], bool], low: float, high: float) -> tuple[f
     """
     for _ in range(100):
         middle = (low + high) / 2
-        if not low < middle < high:
+        if not low < middle < high or high - low <= within * high:
             break
         if below(middle):
             low = middle

@@ -6,9 +6,9 @@ from typing import Any
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import weaknesses
-from discreet.privacy.crowd import Crowd
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon
 from discreet.privacy.release import Release, plain
+from discreet.privacy.shuffle import Shuffled, shuffled_epsilon
 from discreet.state import value
 
 _TRUST = {
@@ -34,14 +34,6 @@ ONE_PROCESS = (
 )
 
 
-def beyond(contributions: int, record: str = "round") -> tuple[str, ...]:
-    """Who is not protected where one person may contribute several records."""
-    if contributions == 1:
-        return ()
-    more = f"people in more than {contributions} {record}s"
-    return (f"{more} (whoever calls must enforce that limit)",)
-
-
 @value
 @dataclass(frozen=True, slots=True)
 class Guarantee:
@@ -57,12 +49,12 @@ class Guarantee:
     trust: str = "central"  # "central", "joint", "local" or "shuffled"
     contributions: int = 1  # rounds of one person that are covered
     releases: tuple[Release, ...] = ()  # what was published so far
-    unprotected: tuple[str, ...] = ()  # what is not promised, in words
+    unprotected: tuple[str, ...] = ()  # what is not promised, in words; people beyond the limit too
     reference: str = ""  # where the method comes from
     neighbours: str = "replace-one"  # which data sets are told apart
     visits: str = ""  # of a person, that count: "first" or "all"; "" where a record is protected
     record: str = "round"  # what one person contributes: "round" or "row"
-    crowd: Crowd | None = None  # what batches are counted on for, under shuffled trust
+    crowd: Shuffled | None = None  # what batches are counted on for, under shuffled trust
 
     def __post_init__(self) -> None:
         one_of("trust", self.trust, tuple(_TRUST))
@@ -70,6 +62,11 @@ class Guarantee:
         one_of("record", self.record, tuple(_RECORDS))
         if (self.crowd is None) == (self.trust == "shuffled"):
             raise ValueError("a crowd belongs to shuffled trust, and only to that")
+        if self.contributions > 1:
+            more = f"people in more than {self.contributions} {self.record}s"
+            limit = f"{more} (whoever calls must enforce that limit)"
+            if limit not in self.unprotected:  # as it is in a promise made of another
+                object.__setattr__(self, "unprotected", (*self.unprotected, limit))
 
     @property
     def local_epsilon(self) -> float:
@@ -127,8 +124,6 @@ class Guarantee:
         pure = k * max((release.epsilon for release in self.releases), default=0.0)
         if delta == 0 or not 0 < pure < math.inf:
             return pure
-        from discreet.privacy.shuffle import shuffled_epsilon
-
         distinct = {(r.epsilon, r.crowd) for r in self.releases if r.crowd is not None}
         found = k * max(shuffled_epsilon(delta / k, *each) for each in distinct)
         return min(pure, found, self.epsilon if delta >= self.delta else math.inf)

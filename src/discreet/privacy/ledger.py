@@ -30,13 +30,12 @@ from typing import Any, Self
 
 from discreet.arrays import one_of
 from discreet.privacy.budget import Budget
-from discreet.privacy.crowd import Crowd
-from discreet.privacy.guarantee import Guarantee, beyond
+from discreet.privacy.guarantee import Guarantee
 from discreet.privacy.release import Release
+from discreet.privacy.shuffle import Shuffled, batch_keeps_promise
 from discreet.state import Stateful, damaged, value
 
 CURRENCIES = ("gaussian", "pure", "zcdp", "shuffled")
-_SLACK = 1 + 1e-12  # fractions that add up to the budget must not fail by rounding
 
 
 class BudgetSpent(ValueError):  # noqa: N818 - it states a fact, the release is what is wrong
@@ -235,7 +234,8 @@ class Ledger(Stateful):
         """The account with this release booked, or `BudgetSpent`."""
         cost = self._cost(release)
         total = account.common + account.cost_in(release.scope) + cost
-        if not (cost >= 0 and total <= self._limit * _SLACK):  # also refuses NaN
+        # Fractions that add up to the budget must not fail by rounding; NaN is refused too.
+        if not (cost >= 0 and total <= self._limit * (1 + 1e-12)):
             price = f"{self._fraction(total):.3g} times the budget"
             if not math.isfinite(cost):
                 price = f"more than any {self.accounting} budget"
@@ -254,7 +254,7 @@ class Ledger(Stateful):
         reference: str = "",
         visits: str = "",
         record: str = "round",
-        crowd: Crowd | None = None,
+        crowd: Shuffled | None = None,
     ) -> Guarantee:
         """The promise this ledger keeps, with everything released so far."""
         return Guarantee(
@@ -263,7 +263,7 @@ class Ledger(Stateful):
             contributions=self.budget.contributions,
             trust=trust,
             releases=self.releases,
-            unprotected=(*unprotected, *beyond(self.budget.contributions, record)),
+            unprotected=unprotected,
             reference=reference,
             neighbours="replace-one-person" if visits else "replace-one",
             visits=visits,
@@ -293,8 +293,6 @@ class Ledger(Stateful):
 
     def _batch_cost(self, release: Release) -> float:
         """1 for a batch that hides its reports well enough; several of one person: in several."""
-        from discreet.privacy.shuffle import batch_keeps_promise
-
         budget = self.budget
         if release.scope is None or release.crowd is None or math.isinf(release.epsilon):
             return math.inf

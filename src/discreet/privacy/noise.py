@@ -35,7 +35,6 @@ import scipy
 from discreet.arrays import Array, integer
 from discreet.state import register_with_like
 
-_LATTICE_BITS = 40  # default spacing: 2^-40 of the noise scale, rounded down to a power of two
 Size = int | tuple[int, ...]
 
 
@@ -202,7 +201,7 @@ class SecureNoise(SystemNoise):
         """2^-40 of the scale, or coarser where `largest` needs the bits to stay exact."""
         if mechanism not in self.exact or scale == 0:
             return 0.0
-        fine = 2.0 ** (math.floor(math.log2(scale)) - _LATTICE_BITS)
+        fine = 2.0 ** (math.floor(math.log2(scale)) - 40)
         # Doubles hold 53 bits: sums up to `largest`, and the noise itself, must fit above it.
         room = 2.0 ** (math.ceil(math.log2(largest + 64 * scale)) - 52)
         spacing = max(fine, room)

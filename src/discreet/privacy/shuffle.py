@@ -1,4 +1,7 @@
-"""Hidden in a crowd: what a report costs once a relay has shuffled it among n.
+"""Shuffled trust: reports hide in a batch, whose order a relay has thrown away.
+
+A window is one batch, and everybody in it answers the same questions through the same channels with
+the same epsilon_0, once. What a report costs once it is shuffled among n:
 
 Each of n people sends one report through the same epsilon_0-local channel R; only the permuted
 batch is seen. Write L = e^epsilon_0, t = e^epsilon, and let R0, R1 be the distributions of the
@@ -30,19 +33,164 @@ Reference: Balle, Bell, Gascon, Nissim (2019), the privacy blanket; Feldman, McM
 import functools
 import itertools
 import math
+from dataclasses import asdict, dataclass
 
 import numpy as np
-from scipy.stats import binom
+import scipy  # and scipy.stats when it is first used: it is slow to load
 
-from discreet.arrays import Array, integer, positive
-from discreet.privacy.gaussian import gaussian_delta, gaussian_mu
+from discreet.arrays import Array, integer, positive, real
+from discreet.privacy.gaussian import bisected, gaussian_delta, gaussian_mu
+from discreet.state import register
 
-_ROUNDING = 1e-9  # relative, of every delta: far above the error that 40 digits show
-_WIDTH = 12.0  # standard deviations of a binomial that are summed; the rest counts in full
-_LARGEST = 25.0  # epsilon_0 of any channel
+LARGEST_EPSILON = 25.0  # of one report: beyond, it hides nothing
+LARGEST_BATCH = 10**9  # reports
 _EDGES = 3000  # of the blocks of a binomial with more values than twice that
-_POINTS = 60  # of the curve delta(epsilon) that is compared with a Gaussian one
-_TAIL = 0.1  # of delta, for what no Gaussian covers
+
+
+@dataclass(frozen=True)
+class Shuffled:
+    """What the batches of a learner are counted on for.
+
+    minimum         of the planned reports of a batch; one with fewer is not released
+    honest          of the planned reports: so many arrive that are drawn as they should be. The
+                    promise counts on these alone, and nobody can check it
+    local_epsilon   the most that a report costs by itself, against the relay and the server
+                    together, however large a batch is
+
+    >>> batch = Shuffled().batch(20_000, 1.0, 1e-6)
+    >>> batch.minimum, batch.honest, round(batch.report_epsilon(1), 2)
+    (16000, 10000, 5.47)
+    """
+
+    minimum: float = 0.8
+    honest: float = 0.5
+    local_epsilon: float = 8.0
+
+    def __post_init__(self) -> None:
+        for name in ("minimum", "honest"):
+            object.__setattr__(self, name, float(real(name, getattr(self, name))))
+        object.__setattr__(self, "local_epsilon", _local(self.local_epsilon))
+        if not 0 < self.honest <= self.minimum <= 1:
+            raise ValueError("expected 0 < honest <= minimum <= 1, fractions of a batch")
+
+    def batch(self, size: int, epsilon: float, delta: float) -> "PlannedBatch":
+        """A batch of this planned size, whose people are promised (epsilon, delta)."""
+        size = integer("size", size)
+        return PlannedBatch(
+            size=size,
+            minimum=math.ceil(self.minimum * size),
+            honest=max(1, math.floor(self.honest * size)),
+            epsilon=epsilon,
+            delta=delta,
+            local_epsilon=self.local_epsilon,
+            minimum_fraction=self.minimum,
+            honest_fraction=self.honest,
+        )
+
+
+@dataclass(frozen=True)
+class PlannedBatch:
+    """What a public state says about the crowd that a report will hide in.
+
+    size               planned reports
+    minimum            fewer are not released
+    honest             reports that the promise counts on
+    epsilon            promised against everybody but the relay, for all reports of one person
+    delta              of that promise
+    local_epsilon      the most that a report may cost by itself, in any window
+    minimum_fraction   `Shuffled.minimum` as it was said: what a device holds later batches to.
+                       NaN: a state that was stored earlier does not say it; the largest that is
+                       certain
+    honest_fraction    `Shuffled.honest` as it was said; NaN: the smallest that is certain
+
+    >>> batch = Shuffled(0.8, 0.5).batch(1, 1.0, 1e-6)
+    >>> batch.honest, batch.honest_fraction
+    (1, 0.5)
+    """
+
+    size: int
+    minimum: int
+    honest: int
+    epsilon: float
+    delta: float
+    local_epsilon: float
+    minimum_fraction: float = math.nan
+    honest_fraction: float = math.nan
+
+    def __post_init__(self) -> None:
+        for name in ("size", "minimum", "honest"):
+            object.__setattr__(self, name, integer(name, getattr(self, name)))
+        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, allow_inf=True))
+        object.__setattr__(self, "local_epsilon", _local(self.local_epsilon))
+        object.__setattr__(self, "delta", real("delta", self.delta))
+        if not self.honest <= self.minimum <= self.size <= LARGEST_BATCH:
+            raise ValueError(
+                f"expected honest <= minimum <= size <= {LARGEST_BATCH}: numbers of reports"
+            )
+        if not 0 < self.delta < 1:  # False for NaN
+            raise ValueError("delta must lie strictly between 0 and 1 under shuffled trust")
+        self._check_fractions()
+
+    def _check_fractions(self) -> None:
+        """The numbers must be those of the fractions, up to rounding."""
+        # One honest report may be the rounding of any fraction below 2 / size.
+        certain = {
+            "minimum_fraction": self.minimum / self.size,
+            "honest_fraction": (self.honest if self.honest > 1 else 1 / LARGEST_BATCH) / self.size,
+        }
+        for name, least in certain.items():
+            said = real(name, getattr(self, name))
+            object.__setattr__(self, name, least if math.isnan(said) else said)
+        if not 0 < self.honest_fraction <= self.minimum_fraction <= 1:
+            raise ValueError("expected 0 < honest_fraction <= minimum_fraction <= 1")
+        # A report may always count on itself.
+        counted = max(1.0, self.honest_fraction * self.size * (1 + 1e-12))
+        if not (
+            self.honest <= counted
+            and self.minimum >= self.minimum_fraction * self.size * (1 - 1e-12)
+        ):
+            raise ValueError("minimum and honest are not those of the stated fractions of the size")
+
+    @property
+    def off(self) -> bool:
+        """Whether privacy is switched off."""
+        return math.isinf(self.epsilon)
+
+    @property
+    def crowd(self) -> Shuffled:
+        """What batches of such a learner are counted on for, as it was said."""
+        return Shuffled(self.minimum_fraction, self.honest_fraction, self.local_epsilon)
+
+    def report_epsilon(self, contributions: int) -> float:
+        """The epsilon_0 of each report: the largest that keeps the promise."""
+        if self.off:
+            return math.inf
+        return batch_local_epsilon(
+            self.epsilon,
+            self.delta,
+            self.honest,
+            reports=contributions,
+            most=self.local_epsilon,
+        )
+
+    def keeps_promise(self, report_epsilon: float, contributions: int) -> bool:
+        """Whether reports of this epsilon_0 cost no more than is promised: computed, not believed.
+
+        >>> batch = Shuffled().batch(20_000, 1.0, 1e-6)
+        >>> batch.keeps_promise(5.4, 1), batch.keeps_promise(5.5, 1)
+        (True, False)
+        """
+        if self.off:
+            return True
+        return report_epsilon <= self.local_epsilon and batch_keeps_promise(
+            self.epsilon, self.delta, report_epsilon, self.honest, reports=contributions
+        )
+
+
+# Under the name that stores of version 0.3 know.
+register(Shuffled, asdict, lambda plain: Shuffled(**plain), name="Crowd")
+# Not @value: states that were stored earlier lack the fractions.
+register(PlannedBatch, asdict, lambda plain: PlannedBatch(**plain))
 
 
 def shuffled_delta(epsilon: float, local_epsilon: float, n: int) -> float:
@@ -60,7 +208,8 @@ def shuffled_delta(epsilon: float, local_epsilon: float, n: int) -> float:
     n = integer("n", n)
     if epsilon >= local_epsilon:
         return 0.0
-    return min(1.0, _delta_of_any_channel(epsilon, local_epsilon, n) * (1 + _ROUNDING))
+    # Raised by far more than the error that 40 digits show.
+    return min(1.0, _delta_of_any_channel(epsilon, local_epsilon, n) * (1 + 1e-9))
 
 
 def shuffled_epsilon(delta: float, local_epsilon: float, n: int) -> float:
@@ -73,16 +222,16 @@ def shuffled_epsilon(delta: float, local_epsilon: float, n: int) -> float:
     local_epsilon = _local(local_epsilon)
     if shuffled_delta(0.0, local_epsilon, n) <= delta:
         return 0.0
-    low, high = 0.0, local_epsilon
-    while high - low > 1e-9 * local_epsilon:
-        middle = (low + high) / 2
-        if shuffled_delta(middle, local_epsilon, n) > delta:
-            low = middle
-        else:
-            high = middle
+    _, high = bisected(
+        lambda epsilon: shuffled_delta(epsilon, local_epsilon, n) > delta,
+        0.0,
+        local_epsilon,
+        within=1e-9,
+    )
     return high
 
 
+@functools.lru_cache(maxsize=4096)
 def batch_keeps_promise(
     epsilon: float, delta: float, local_epsilon: float, n: int, *, reports: int = 1
 ) -> bool:
@@ -108,10 +257,9 @@ def batch_keeps_promise(
     reports = integer("reports", reports)
     if reports == 1:
         return shuffled_delta(epsilon, local_epsilon, n) <= delta
-    mu = gaussian_mu(epsilon, (1 - _TAIL) * delta) / math.sqrt(reports)
-    tail = _TAIL * delta / reports
-    last = shuffled_epsilon(tail, local_epsilon, n)
-    points = np.linspace(0.0, last, _POINTS)
+    mu = gaussian_mu(epsilon, 0.9 * delta) / math.sqrt(reports)
+    tail = 0.1 * delta / reports
+    points = np.linspace(0.0, shuffled_epsilon(tail, local_epsilon, n), 60)
     return all(
         shuffled_delta(float(left), local_epsilon, n)
         <= tail + (1 - tail) * gaussian_delta(float(right), mu)
@@ -121,7 +269,7 @@ def batch_keeps_promise(
 
 @functools.lru_cache(maxsize=4096)
 def batch_local_epsilon(
-    epsilon: float, delta: float, n: int, *, reports: int = 1, most: float = _LARGEST
+    epsilon: float, delta: float, n: int, *, reports: int = 1, most: float = LARGEST_EPSILON
 ) -> float:
     """The largest epsilon_0, at most `most`, with which `batch_keeps_promise`.
 
@@ -133,13 +281,12 @@ def batch_local_epsilon(
     most = _local(most)
     if batch_keeps_promise(epsilon, delta, most, n, reports=reports):
         return most
-    low, above = 0.0, most
-    while above - low > 1e-5 * above:
-        middle = (low + above) / 2
-        if batch_keeps_promise(epsilon, delta, middle, n, reports=reports):
-            low = middle
-        else:
-            above = middle
+    low, _ = bisected(
+        lambda each: batch_keeps_promise(epsilon, delta, each, n, reports=reports),
+        0.0,
+        most,
+        within=1e-5,
+    )
     if not low > 0:
         raise ValueError("no crowd hides that much: raise epsilon, delta or the size of batches")
     return low
@@ -167,17 +314,21 @@ def _gains(epsilon: float, local_epsilon: float) -> tuple[float, float]:
 
 def _binomial(n: int, p: float) -> tuple[Array, Array, float]:
     """The middle of Bin(n, p): values, or lower edges of blocks; probabilities; the rest."""
-    width = _WIDTH * math.sqrt(n * p * (1 - p)) + _WIDTH**2
+    width = 12 * math.sqrt(n * p * (1 - p)) + 12**2  # standard deviations; the rest counts in full
     low = max(0, math.floor(n * p - width))
     high = min(n, math.ceil(n * p + width))
     if high - low < 2 * _EDGES:
         values = np.arange(low, high + 1.0)
-        weight = binom.pmf(values, n, p)
+        weight = scipy.stats.binom.pmf(values, n, p)
     else:
         values = np.unique(np.floor(np.linspace(low, high + 1, _EDGES)))
-        weight = np.diff(binom.cdf(values - 1, n, p))
+        weight = np.diff(scipy.stats.binom.cdf(values - 1, n, p))
         values = values[:-1]
-    return values, weight, float(binom.cdf(low - 1, n, p) + binom.sf(high, n, p))
+    return (
+        values,
+        weight,
+        float(scipy.stats.binom.cdf(low - 1, n, p) + scipy.stats.binom.sf(high, n, p)),
+    )
 
 
 def _positive_part(epsilon: float, local_epsilon: float, m: Array) -> Array:
@@ -195,17 +346,20 @@ def _positive_part(epsilon: float, local_epsilon: float, m: Array) -> Array:
     if longest <= 64:
         N0 = m - np.arange(longest + 1)[:, None]
         values = gain * N0 - loss * (m - N0)
-        terms = np.where((values > 0) & (N0 >= 0), values, 0.0) * binom.pmf(N0, m, 0.5)
+        terms = np.where((values > 0) & (N0 >= 0), values, 0.0) * scipy.stats.binom.pmf(N0, m, 0.5)
         return np.asarray(terms.sum(axis=0))
-    at, above = binom.pmf(first, m, 0.5), binom.sf(first - 1, m, 0.5)
+    at, above = scipy.stats.binom.pmf(first, m, 0.5), scipy.stats.binom.sf(first - 1, m, 0.5)
     drift = (math.exp(local_epsilon) + 1) * math.expm1(epsilon)  # b - a
     result = (gain + loss) * first / 2 * at - drift * m / 2 * above
     return np.asarray(np.maximum(result, 0.0))
 
 
 def _local(local_epsilon: float) -> float:
-    if local_epsilon > _LARGEST:
-        raise ValueError(f"local_epsilon must be at most {_LARGEST:g}, got {local_epsilon!r}")
+    if local_epsilon > LARGEST_EPSILON:
+        raise ValueError(
+            f"local_epsilon must be at most {LARGEST_EPSILON:g}, got {local_epsilon!r}: beyond, a "
+            "report hides nothing"
+        )
     return positive("local_epsilon", local_epsilon)
 
 

@@ -32,9 +32,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, integer
-from discreet.state import Stateful, damaged, value
-
-_WIDEST = 48  # branching beyond this never wins at any horizon where a tree has two levels
+from discreet.privacy.accumulator import RunningSum
+from discreet.state import damaged, value
 
 
 @value
@@ -144,12 +143,11 @@ class Tree:
         return math.sqrt(contributions * float(np.max(squares / k)))
 
 
-class TreeSum(Stateful):
+class TreeSum(RunningSum):
     """The running sum itself. `draw(level, count)` returns that many rows of node noise.
 
     Each level draws from its own stream in the order of its nodes, so that many rounds at once
-    and one round at a time see the same noise. A round is taken in whole or not at all: what a
-    failed draw leaves behind is noise that nobody uses.
+    and one round at a time see the same noise.
 
     tree      its shape
     horizon   rounds
@@ -162,19 +160,15 @@ class TreeSum(Stateful):
     def __init__(
         self, tree: Tree, horizon: int, dim: int, draw: Callable[[int, int], Array]
     ) -> None:
+        super().__init__(horizon, dim)
         self.tree = tree
-        self.horizon = horizon
-        self.dim = dim
         self.draw = draw
-        self.rounds = 0
-        self.estimate = np.zeros(dim)
         self._padding = tree.most_nodes(horizon) if tree.padded else 0
         self._reached = np.zeros((tree.depth, dim))
         self._open = np.concatenate([draw(level, 1) for level in range(tree.depth)])
         self._ahead = tuple(np.empty((0, dim)) for _ in range(tree.depth))
 
-    def add(self, x: Array) -> Array:
-        """Take in one round and return the noisy prefix sum."""
+    def _advanced(self, x: Array) -> tuple[Array, dict[str, Any]]:
         tree = self.tree
         t = self.rounds + 1
         reached = self._reached.copy()
@@ -194,18 +188,13 @@ class TreeSum(Stateful):
             reached[level] = reached[level + 1] - passed.sum(axis=0)
             open_[level], ahead[level] = self._next(level, passed)
         estimate = self._padded(reached[:1].copy(), np.array([t]))[0]
-        self._commit(
-            rounds=t, estimate=estimate, _reached=reached, _open=open_, _ahead=tuple(ahead)
-        )
-        return np.asarray(estimate)
+        return estimate, {"_reached": reached, "_open": open_, "_ahead": tuple(ahead)}
 
-    def add_many(self, X: Array) -> Array:  # (n, dim) -> (n, dim)
-        """n rounds at once, level by level: the same sums as n calls of `add`."""
+    def _advanced_by(self, X: Array) -> tuple[Array, dict[str, Any]]:
+        """Level by level."""
         tree = self.tree
         before = self.rounds
         after = self.rounds + len(X)
-        if before == after:
-            return np.empty((0, self.dim))
         data = np.concatenate([np.zeros((1, self.dim)), np.cumsum(X, axis=0)])
         above = np.empty((0, self.dim))  # noisy sums at the positions of the level above
         above_first = 0
@@ -236,14 +225,7 @@ class TreeSum(Stateful):
             ahead[level] = noise[last - first :]
             above, above_first = here, first
         sums = self._padded(above[1:] + data[1:], np.arange(before + 1, after + 1))
-        self._commit(
-            rounds=after,
-            estimate=sums[-1].copy(),
-            _reached=reached,
-            _open=open_,
-            _ahead=tuple(ahead),
-        )
-        return sums
+        return sums, {"_reached": reached, "_open": open_, "_ahead": tuple(ahead)}
 
     def node_sums(self) -> dict[str, Array]:
         """What a thief of the state would find: noisy node sums, and noise drawn ahead."""
@@ -251,8 +233,7 @@ class TreeSum(Stateful):
         return {"reached": self._reached.copy(), "open": self._open.copy(), **ahead}
 
     def _validate(self) -> None:
-        if not 0 <= self.rounds <= self.horizon:
-            raise damaged("rounds")
+        super()._validate()
         shapes = [np.shape(rows)[1:] for rows in self._ahead]
         if shapes != [(self.dim,)] * self.tree.depth:
             raise damaged("ahead")
@@ -302,7 +283,7 @@ def _full_levels(tree: Tree, horizon: int) -> int:
 def _best_tree(tree: Tree, horizon: int, power: int) -> Tree:
     """Least levels^power * most nodes; the top level may hold as many nodes as it likes."""
     shapes = [replace(tree, branching=2, levels=1)]
-    for branching in range(2, _WIDEST + 1):
+    for branching in range(2, 49):  # more never wins at any horizon where a tree has two levels
         levels = 2
         while branching ** (levels - 1) <= horizon:
             shapes.append(replace(tree, branching=branching, levels=levels))

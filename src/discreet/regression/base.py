@@ -15,9 +15,10 @@ import numpy as np
 from discreet.arrays import Array, in_unit_ball, one_of, public_bound
 from discreet.features import names_of
 from discreet.local.server import SHUFFLED
-from discreet.privacy import Budget, Crowd, Guarantee, Ledger, Noise, SeededNoise
-from discreet.privacy.noise import source
-from discreet.regression.residuals import Residuals
+from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
+from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.noise import Noise, source
+from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
 from discreet.regression.surroundings import leaks_around
 from discreet.regression.validation import (
@@ -65,13 +66,18 @@ class Problem:
     noise: Noise  # for releases
     rng: np.random.Generator  # for everything else (order of rows)
     public_X: Array | None = None  # public covariates in the same units
-    crowd: Crowd | None = None  # what batches are counted on for, where reports are shuffled
+    crowd: Shuffled | None = None  # what batches are counted on for, where reports are shuffled
     intercept: bool = False  # whether the last feature is the same in all rows: sqrt(1/2)
 
     @property
     def budget(self) -> Budget:
         """What the whole fit may cost."""
         return self.ledger.budget
+
+    @property
+    def release(self) -> Mechanisms:
+        """The mechanisms: the only way out for private values."""
+        return Mechanisms(self.noise, self.ledger)
 
 
 class PrivateEstimator(Saveable):
@@ -251,7 +257,7 @@ class PrivateEstimator(Saveable):
     def _accounting(self) -> str | None:
         return {"local": "pure", "shuffled": "shuffled"}.get(self.trust)
 
-    def _crowd(self) -> Crowd | None:
+    def _crowd(self) -> Shuffled | None:
         """What batches are counted on for; None where reports are not shuffled."""
         return None
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array, public_bound
-from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
@@ -129,13 +128,12 @@ class AdaSSP(_BySums):
     def _solve(self, problem: Problem) -> Estimate:
         budget = problem.budget
         d = problem.X.shape[1]
+        smallest = np.linalg.eigvalsh(sums(_products, problem.X, problem.y)[0][:d, :d])[0]
         # Replacing a row moves the Gram matrix by aa' - bb', of operator norm at most 1.
-        least, record = gaussian(
-            np.linalg.eigvalsh(sums(_products, problem.X, problem.y)[0][:d, :d])[0],
+        least, record = problem.release.gaussian(
+            smallest,
             sensitivity=budget.contributions * 1.0,
             mu=budget.mu * math.sqrt(0.1),
-            noise=problem.noise,
-            ledger=problem.ledger,
             what="smallest eigenvalue",
         )
         gram, moment, std = _second_moments(problem, budget.mu * math.sqrt(0.9))
@@ -204,12 +202,10 @@ class DPGradientDescent(_Baseline):
             size = np.abs(residual) * norms
             residual = residual * np.minimum(1.0, clip / np.maximum(size, 1e-300))
             # Clipped gradients have norm at most gradient_clip: replace-one moves the sum by two.
-            total, _ = gaussian(
+            total, _ = problem.release.gaussian(
                 X.T @ residual,
                 sensitivity=budget.contributions * 2 * clip,
                 mu=budget.mu / math.sqrt(self.steps),
-                noise=problem.noise,
-                ledger=problem.ledger,
                 what=f"gradient {step}",
             )
             theta = theta + rate * total
@@ -222,12 +218,10 @@ def _second_moments(problem: Problem, mu: float) -> tuple[Array, Array, float]:
     (products,) = sums(_products, problem.X, problem.y)
     d = problem.X.shape[1]
     # |phi|^2 + y^2 <= 2, and |vv' - ww'|_F <= sqrt(2) max |v|^2 (replace-one, PSD terms).
-    total, record = gaussian_symmetric(
+    total, record = problem.release.gaussian_symmetric(
         products,
         sensitivity=problem.budget.contributions * math.sqrt(2) * 2,
         mu=mu,
-        noise=problem.noise,
-        ledger=problem.ledger,
         what="second moments",
     )
     return total[:d, :d], total[:d, d], record.scale

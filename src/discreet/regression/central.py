@@ -36,6 +36,8 @@ from discreet.least_squares import (
 )
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.few_rows import few_rows, has_few_rows
+from discreet.regression.intervals import inverse
+from discreet.regression.intervals import unseen as unseen_variance
 from discreet.regression.rows import Places, compressed, some_places
 from discreet.regression.sample import EARLY_ROWS, EARLY_SCOPE, MANY_ROWS, Sample
 from discreet.regression.stages import (
@@ -47,8 +49,6 @@ from discreet.regression.stages import (
     sketch_rows,
     statistics,
 )
-from discreet.regression.widths import inverse
-from discreet.regression.widths import unseen as unseen_variance
 
 FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2, over the stages
 SKETCH_FRACTION = 0.05  # of mu^2, for a sketch: one-sided tails have to stand out of its noise

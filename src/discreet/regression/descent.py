@@ -14,7 +14,6 @@ import math
 
 import numpy as np
 
-from discreet.privacy.mechanisms import gaussian
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
 
@@ -49,12 +48,10 @@ def descent(problem: Problem) -> Estimate:
     if last == 0:
         average = theta
     # A gradient has norm at most CLIP; replacing k rows moves the average by 2 CLIP step each.
-    released, _ = gaussian(
+    released, _ = problem.release.gaussian(
         average,
         sensitivity=k * 2 * CLIP * step,
         mu=mu,
-        noise=problem.noise,
-        ledger=problem.ledger,
         what="averaged iterate",
     )
     return Estimate(released, None)  # never projected: that would bring the dimension back

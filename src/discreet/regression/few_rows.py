@@ -39,7 +39,7 @@ from discreet.least_squares import (
 )
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
-from discreet.regression.residuals import Residuals
+from discreet.regression.intervals import Residuals, inverse, unseen
 from discreet.regression.sample import Sample
 from discreet.regression.skew import SkewPosterior
 from discreet.regression.stages import (
@@ -54,37 +54,24 @@ from discreet.regression.stages import (
     step_sums,
     weighted_gram,
 )
-from discreet.regression.widths import inverse, unseen
 
 FEW = 1000.0  # n mu/d up to which rows are few: a row's noise is 1/mu, a direction has n/d rows
-WEIGHTED = 150.0  # n mu/d from which Gram matrices weigh rows as steps do, with a tau^2 of
-GRAM_ROWS = 40.0  # n mu/d over this
+WEIGHTED = 150.0  # n mu/d from which Gram matrices weigh rows as steps do
 SKETCHED = 36.0  # n mu/d up to which a sketch of residuals does not stand out of its noise
 SKETCH_FRACTION = 0.05  # of mu^2, for the sketch
 STEPS_BEFORE = 5  # the sketch
-FINER = 0.985  # slope of the least clip from which on it is too long still, and is made shorter
-SHORTER = 0.6  # so much at a time
-SETTLED = 3  # steps after which residuals are no longer long because theta is far off
-WIDER = 1.3  # times the least clip: what was learned with it counts less if the planned one is more
-SHAPE = 0.7  # of what one-sided tails hide: the rest does not depend on x, or is not there
-SLOPE_ERROR = 0.02  # of a planned slope, beside the noise of the sketch
+SHORTER = 0.6  # so much shorter a clip becomes at a time
 LIMIT = 2.0  # of residuals, in units of the bound on labels
 GRAMS = (0.05, 0.05, 0.06)  # of mu^2, for Gram matrices
 LEVELS_FRACTION = 0.03  # of mu^2, for the histogram of residuals
-LEAST_EIGENVALUE = 0.05  # of a Gram matrix, relative to the mean: noise may leave none
 STEPS = 40
 GROWTH = 0.3  # later steps have more of mu^2: the k-th in proportion to k^GROWTH
 CONDITION = 16.0  # a whitening matrix stretches no direction more than this against another
-CLIP_AT = (10.0, 36.0)  # n mu/d, and the clip there in standard deviations: bias counts for more
-CLIP = (0.6, 1.4)  # the less noise there is
-SPREAD = (0.45, 0.6)  # of labels, in units of their bound: from the last on the clip is NO_CLIP
-NO_CLIP = 2.0
 GRAM_BOUND = 8.0  # tau: w |x|^2 is at most this in a step
 STRETCH = 1.2  # root mean square length of whitened rows
 INSIDE = TRACE = 0.3  # weights of the two numbers in the joint release
 MOVES = math.sqrt(4 + INSIDE**2 + TRACE**2)  # how far a row replaced moves that release
 FIRST_STD, FIRST_SPREAD = 0.25, 1.5  # prior of label noise: its std, and that of the log variance
-LEAST_NOISE = 2.5e-5  # variance of labels
 SLOPE = (0.25, 0.97)  # range of the slope; a step is off by about SLOPE_STD of it,
 SLOPE_STD = (0.15, 0.5)  # and by the last too as far as residuals come from an unknown theta
 
@@ -134,7 +121,7 @@ class LabelNoise:
         precision = self.precision + (derivative / std) ** 2
         move = derivative / std**2 / precision * surprise
         log = self.log + min(max(move, -1.0), 1.0)
-        return LabelNoise(min(max(log, math.log(LEAST_NOISE)), 0.0), precision)
+        return LabelNoise(min(max(log, math.log(2.5e-5)), 0.0), precision)
 
 
 @dataclass(frozen=True)
@@ -206,7 +193,8 @@ def few_rows(problem: Problem) -> Estimate:
             sketch = sketch_residuals(_sample(problem, fraction), known.predictive)
             residuals = sketch.residuals
             known = _planned(problem, covariates, known, sketch, float(shares[k:].sum()))
-        skewed = sketched and problem.intercept and k >= SETTLED
+        # Three steps on, residuals are no longer long because theta is far off.
+        skewed = sketched and problem.intercept and k >= 3
         known = _step(_sample(problem, share), covariates, known, skewed=skewed)
     if known.clip is None:
         residuals = _residuals(_sample(problem, fraction), known.predictive)
@@ -243,12 +231,13 @@ def _planned(
     R = np.minimum(clips.at * math.sqrt(predictive.noise), 1.0)
     labels = clips.kept * weight * h
     noise = (MOVES * budget.contributions * R / budget.mu) ** 2 / fraction
-    bias = (SHAPE * clips.tilt) ** 2 * weight * h * n / d
+    # .7 of what one-sided tails hide: the rest does not depend on x, or is not there.
+    bias = (0.7 * clips.tilt) ** 2 * weight * h * n / d
     information = (clips.slope * h) ** 2
     error = np.where(clips.allowed, (labels + noise + bias) / information, np.inf)
     # Ties to nine digits go to the first: rows added up in another order must not choose anew.
     i = int(np.argmin(np.round(error / error.min(), 9)))
-    slope_std = max(float(clips.slope_std[i]), SLOPE_ERROR)
+    slope_std = max(float(clips.slope_std[i]), 0.02)
     bias = bias / information
     clip = Clip(
         at=float(clips.at[i]),
@@ -257,10 +246,11 @@ def _planned(
         kept=float(clips.kept[i]),
         bias=float(bias[i]),
     )
-    # What was learned before counts as far as the clip then did not bias it.
+    # What was learned before counts as far as the clip then did not bias it; and less if the
+    # planned clip is more than 1.3 times the least one then.
     biased = float(np.interp(_normal_clip(problem, predictive.noise), clips.at, bias))
     unknown = float(np.trace(whitening.of_parameters(known.theta.covariance))) / d
-    counts = unknown / (unknown + biased) * min(1.0, WIDER * known.least / float(R[i])) ** 4
+    counts = unknown / (unknown + biased) * min(1.0, 1.3 * known.least / float(R[i])) ** 4
     theta = known.theta.discounted(counts)
     return replace(known, both=SkewPosterior.of_theta(theta), theta=theta, clip=clip)
 
@@ -278,7 +268,7 @@ def _covariates(problem: Problem) -> Covariates:
     others = np.full(d - 1, 1 / max(d - 1, 1))
     gram = np.diag(np.append(others, 1.0)) if problem.intercept else np.eye(d)
     weighted = _rows_per_noise(problem) > WEIGHTED
-    tau = math.sqrt(_rows_per_noise(problem) / GRAM_ROWS) if weighted else 1.0  # 2 to 5
+    tau = math.sqrt(_rows_per_noise(problem) / 40) if weighted else 1.0  # 2 to 5
     for k, fraction in enumerate(GRAMS, start=1):
         last = k == len(GRAMS)
         if last and weighted:
@@ -298,7 +288,8 @@ def _covariates(problem: Problem) -> Covariates:
         trace = min(max(float(np.trace(noisy)), std * math.sqrt(d)), tau * n)
         target = whitening.matrix @ gram @ whitening.matrix
         target *= trace / float(np.trace(target))
-        shrunk = shrink(noisy, std, target=target, floor=LEAST_EIGENVALUE * trace / d)
+        # Noise may leave no eigenvalue: none is less than a twentieth of the mean.
+        shrunk = shrink(noisy, std, target=target, floor=0.05 * trace / d)
         gram = whitening.unwhitened(shrunk)
         asked = whitening
         if last and weighted:
@@ -313,9 +304,13 @@ def _covariates(problem: Problem) -> Covariates:
 
 
 def _normal_clip(problem: Problem, nu: float) -> float:
-    """Where residuals are cut, in standard deviations, if labels are taken to be normal."""
-    clip = float(np.interp(_rows_per_noise(problem), CLIP_AT, CLIP))
-    return float(np.interp(math.sqrt(nu), SPREAD, (clip, NO_CLIP)))
+    """Where residuals are cut, in standard deviations, if labels are taken to be normal.
+
+    Bias counts for more the less noise there is. Labels that spread over more than half of their
+    bound are not cut.
+    """
+    clip = float(np.interp(_rows_per_noise(problem), (10.0, 36.0), (0.6, 1.4)))
+    return float(np.interp(math.sqrt(nu), (0.45, 0.6), (clip, 2.0)))
 
 
 def _step(sample: Sample, covariates: Covariates, known: Known, *, skewed: bool) -> Known:
@@ -385,7 +380,8 @@ def _step(sample: Sample, covariates: Covariates, known: Known, *, skewed: bool)
     both = known.both.observe(design, observed, covariance)
     theta = both.theta().with_fitted_prior()
     least = min(known.least, R)
-    if planned is not None and planned.at == CLIPS[0] and planned.slope > FINER:
+    # If nearly all residuals are inside the least clip, it is too long still.
+    if planned is not None and planned.at == CLIPS[0] and planned.slope > 0.985:
         planned = planned.shorter()
         noise = LabelNoise(noise.log + 2 * math.log(SHORTER), noise.precision)
     return Known(both.with_prior(theta.prior), theta, noise, weight, planned, least)

@@ -16,7 +16,8 @@ import numpy as np
 
 from discreet.arrays import Array, one_of, public_bound
 from discreet.links import BoundedLink, Link, link
-from discreet.privacy import Budget, Noise
+from discreet.privacy import Budget
+from discreet.privacy.noise import Noise
 from discreet.regression import central
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.counts import counts

@@ -20,7 +20,6 @@ from discreet.arrays import Array, row_norms
 from discreet.least_squares import Posterior, power, symmetrised
 from discreet.links import BoundedLink
 from discreet.privacy.gaussian import bisected
-from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
 
@@ -52,12 +51,10 @@ def erm(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     W = _whitening(problem, gamma, lam, mu * math.sqrt(WHITENING_FRACTION / PHASES))
     kappa = _kappa(W, gamma)
     # Terms z z^T with |z|^2 <= kappa: sqrt(2) kappa / n (replace-one, PSD terms).
-    released = gaussian_symmetric(
+    released = problem.release.gaussian_symmetric(
         weighted_gram(problem.X, W, gamma) + lam * np.eye(d),
         sensitivity=k * math.sqrt(2) * kappa / n,
         mu=mu * math.sqrt(TEST_FRACTION),
-        noise=problem.noise,
-        ledger=problem.ledger,
         what="weighted Gram matrix",
     ).value
     # The test looks at the released matrix alone: H~ >= W^-1 / 4.
@@ -80,13 +77,11 @@ def erm(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
         largest=float(min(np.linalg.norm(back, 2) ** 2, kappa * np.linalg.norm(W, 2) / firm)),
     )
     v = objective.descend(EXACT if problem.budget.off else PRECISION)
-    v, record = gaussian(
+    v, record = problem.release.gaussian(
         v,
         sensitivity=k * moves,
         # Public covariates whiten at no cost: their part of the budget is left.
         mu=mu * math.sqrt(OUTPUT_FRACTION + WHITENING_FRACTION * (problem.public_X is not None)),
-        noise=problem.noise,
-        ledger=problem.ledger,
         what="minimiser",
     )
     # theta + back N(0, s^2 I) was released; the prior N(0, radius^2/d I) draws back what is noise.
@@ -199,12 +194,10 @@ def _whitening(problem: Problem, gamma: float, lam: float, mu: float) -> Array:
     def released(W: Array) -> Array:
         # |z|^2 <= kappa: sqrt(2) kappa / n (replace-one, PSD terms).
         return np.asarray(
-            gaussian_symmetric(
+            problem.release.gaussian_symmetric(
                 weighted_gram(problem.X, W, gamma),
                 sensitivity=problem.budget.contributions * math.sqrt(2) * _kappa(W, gamma) / n,
                 mu=mu,
-                noise=problem.noise,
-                ledger=problem.ledger,
                 what="spectral iteration",
             ).value
         )

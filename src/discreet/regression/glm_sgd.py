@@ -19,8 +19,7 @@ from discreet.arrays import Array
 from discreet.least_squares import power
 from discreet.links import BoundedLink
 from discreet.privacy import BallChannel
-from discreet.privacy.local import SymmetricChannel
-from discreet.privacy.mechanisms import gaussian, gaussian_symmetric
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.privacy.release import Release
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.glm_erm import project, spectral, weighted_gram, weights
@@ -43,12 +42,10 @@ def sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     def gram(X: Array, scope: str, U: Array) -> Array:
         # |z|^2 <= |phi| |U phi| / |U phi| <= 1: sqrt(2)/n (replace-one, PSD terms).
         return np.asarray(
-            gaussian_symmetric(
+            problem.release.gaussian_symmetric(
                 weighted_gram(X, U, math.inf),
                 sensitivity=k * math.sqrt(2) / len(X),
                 mu=mu,
-                noise=problem.noise,
-                ledger=problem.ledger,
                 what="spectral iteration",
                 scope=scope,
             ).value
@@ -57,12 +54,10 @@ def sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     def mean(rows: Array, bound: float, scope: str) -> Array:
         # Rows of norm <= bound: two differ by at most 2 bound, divided by the batch's length.
         return np.asarray(
-            gaussian(
+            problem.release.gaussian(
                 rows.mean(axis=0),
                 sensitivity=k * 2 * bound / len(rows),
                 mu=mu,
-                noise=problem.noise,
-                ledger=problem.ledger,
                 what="gradient",
                 scope=scope,
             ).value
@@ -76,8 +71,9 @@ def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     """Batched SGD on reports of single people: pure epsilon, one report each."""
     d = problem.X.shape[1]
     budget = problem.budget
-    matrices = SymmetricChannel(d, budget.epsilon, contributions=budget.contributions)
-    vectors = BallChannel(d, budget.epsilon, contributions=budget.contributions)
+    k = budget.contributions
+    matrices = BallChannel(d * (d + 1) // 2, budget.epsilon, contributions=k)
+    vectors = BallChannel(d, budget.epsilon, contributions=k)
 
     def ask(channel: BallChannel, what: str, scope: str) -> None:
         cost = channel.report_epsilon * channel.contributions
@@ -94,11 +90,12 @@ def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
         )
 
     def gram(X: Array, scope: str, U: Array) -> Array:
-        ask(matrices.vectors, "one matrix report of each person", scope)
+        ask(matrices, "one matrix report of each person", scope)
         z = X @ power(U, 0.5) * np.sqrt(weights(X, U, math.inf))[:, None]
         # |z z^T|_F = |z|^2 <= 1: in the channel's unit ball.
-        reports = matrices.privatize(z[:, :, None] * z[:, None, :], problem.noise, clip=True)
-        return np.asarray(reports.mean(axis=0))
+        products = symmetric_to_vector(z[:, :, None] * z[:, None, :])
+        reports = matrices.privatize(products, problem.noise, clip=True)
+        return np.asarray(vector_to_symmetric(reports).mean(axis=0))
 
     def mean(rows: Array, bound: float, scope: str) -> Array:
         ask(vectors, "one gradient report of each person", scope)
@@ -106,7 +103,7 @@ def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
         return np.asarray(bound * reports.mean(axis=0))
 
     size = WHITENING_FRACTION * len(problem.X) / PHASES
-    lam = 2 * matrices.vectors.std / math.sqrt(size)
+    lam = 2 * matrices.std / math.sqrt(size)
     return _descend(problem, model, radius, gram, mean, lam)
 
 

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 
 from discreet.arrays import Array, finite, integer, one_of, positive, row_norms, within
 from discreet.local.questions import Question
-from discreet.privacy import BallChannel, Crowd, gaussian_mu
+from discreet.privacy import BallChannel, Shuffled, gaussian_mu
 from discreet.regression.central import EARLY_FRACTION, FRACTIONS
 from discreet.regression.local_server import (
     PHASES,
@@ -121,7 +121,7 @@ def expected_error(
 
     Units: features in the unit ball, labels in [-1, 1] with std `label_noise` around their mean,
     theta of length about 1. epsilon = inf is least squares. Central and shuffled trust at (epsilon,
-    delta), the latter with the default `Crowd`; local trust at epsilon and delta = 0.
+    delta), the latter with the default `Shuffled`; local trust at epsilon and delta = 0.
 
     With rows whitened by W every stage adds noise to the moment of the clipped residuals,
 
@@ -180,7 +180,7 @@ def error_limit(
     if trust == "central":
         return limit
     if trust == "shuffled":  # what holds for central trust, and for reports of the largest cost
-        alpha = math.expm1(Crowd().local_epsilon)
+        alpha = math.expm1(Shuffled().local_epsilon)
     U = _solve(covariates, math.inf, min(1.0, sigma / (alpha * math.sqrt(n))), 1e-4)
     covariance = _with_prior(sigma**2 / (d * alpha**2 * n) * U @ U, d)
     return max(limit, _errors(covariates, covariance)[norm])
@@ -344,7 +344,7 @@ def _moment_stds(d: int, n: int, epsilon: float, delta: float, trust: str) -> li
     stds = []
     for phase, (fraction, clip) in enumerate(zip(SHUFFLED_PHASES, SHUFFLED_CLIP, strict=True)):
         size = max(1, round(fraction * n * (1 - SCALE[phase])))
-        each = Crowd().batch(size, epsilon, delta).report_epsilon(1)
+        each = Shuffled().batch(size, epsilon, delta).report_epsilon(1)
         joint = question.channel(d, each, 1)
         assert isinstance(joint, BallChannel)
         cut = clip / CLIP if phase else 1.0  # the first one cuts at the label bound

@@ -8,7 +8,7 @@ import numpy as np
 import discreet.regression.central as central
 import discreet.regression.local as local
 from discreet.arrays import Array, one_of
-from discreet.privacy import Budget, Crowd
+from discreet.privacy import Budget, Shuffled
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.descent import descent
@@ -40,8 +40,8 @@ class PrivateLinearRegression(PrivateRegressor):
                    (needs public_X); local: "information-weighted" (phases), "sgd",
                    "known-covariates" (needs public_X); shuffled: the first and the last of these;
                    "auto" chooses from the number of features and from whether public_X is given
-    crowd          Crowd(minimum=0.8, honest=0.5): under trust="shuffled", what batches are counted
-                   on for
+    crowd          Shuffled(minimum=0.8, honest=0.5): under trust="shuffled", what batches are
+                   counted on for
     fit_intercept  whether to add a constant feature, as long as norm_bound; it costs noise (see
                    docs/regression.md)
     public_X       public covariates in the units of X; only labels are paid for then
@@ -71,7 +71,7 @@ class PrivateLinearRegression(PrivateRegressor):
         label_bound: float = 1.0,
         contributions: int = 1,
         trust: str = "central",
-        crowd: Crowd | None = None,
+        crowd: Shuffled | None = None,
         method: str = "auto",
         fit_intercept: bool = False,
         public_X: Any = None,
@@ -94,7 +94,7 @@ class PrivateLinearRegression(PrivateRegressor):
     def predict_interval(self, X: Any, coverage: float = 0.95) -> Array:  # (n, 2)
         """Where the label of a row lies with this probability: lower and upper ends.
 
-        The fit has released how many rows have which residual (`residuals.py`), and how well theta
+        The fit has released how many rows have which residual (`intervals.py`), and how well theta
         is known. So the interval costs no privacy, and supposes no distribution of the errors but
         that their scale is the same for all rows. Labels are those that `fit` sees, clipped to
         label_bound: an interval never leaves it, and is all of it where the counts are too noisy.
@@ -145,8 +145,8 @@ class PrivateLinearRegression(PrivateRegressor):
             methods["public-covariates"] = central.public_covariates
         return methods
 
-    def _crowd(self) -> Crowd | None:
-        return (self.crowd or Crowd()) if self.trust == "shuffled" else None
+    def _crowd(self) -> Shuffled | None:
+        return (self.crowd or Shuffled()) if self.trust == "shuffled" else None
 
     def _by_sums(self) -> tuple[str, ...]:
         if self.trust != "central":

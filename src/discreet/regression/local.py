@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from discreet.arrays import Array
 from discreet.local.report import Answers, BatchSum, pieces, report_many
 from discreet.local.server import batch_release
-from discreet.privacy import BallChannel, Release
+from discreet.privacy import BallChannel
+from discreet.privacy.release import Release
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
 from discreet.regression.local_server import Server

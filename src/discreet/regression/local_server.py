@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from discreet.arrays import Array, integer, positive
+from discreet.arrays import Array, integer
 from discreet.least_squares import (
     Posterior,
     Whitening,
@@ -19,11 +19,11 @@ from discreet.least_squares import (
     gram_error_covariance,
     shrink,
 )
-from discreet.local import PublicState, Question, ReportSum
 from discreet.local import Server as LocalServer
-from discreet.local.questions import answer
-from discreet.local.report import pieces
-from discreet.privacy import Crowd
+from discreet.local.questions import Question, answer
+from discreet.local.report import ReportSum, pieces
+from discreet.local.state import PublicState
+from discreet.privacy import Shuffled
 from discreet.regression.base import Estimate
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # fraction of the people
@@ -110,16 +110,10 @@ class Server(LocalServer[PublicState, _Belief]):
         norm_bound: float = 1.0,
         label_range: tuple[float, float] = (-1.0, 1.0),
         delta: float = 0.0,
-        crowd: Crowd | None = None,
+        crowd: Shuffled | None = None,
     ) -> None:
-        self.dim = integer("dim", dim)
+        super().__init__(dim, epsilon, contributions, delta, crowd)
         self.people = integer("people", people)
-        self.epsilon = positive("epsilon", epsilon, allow_inf=True)
-        self.contributions = integer("contributions", contributions)
-        self.delta = float(delta)
-        self.crowd = crowd
-        if (crowd is None) != (self.delta == 0):
-            raise ValueError("delta and crowd belong together: both where reports are shuffled")
         self._public = public_X
         self._phases = PHASES if crowd is None else SHUFFLED_PHASES
         self._steps = _steps(self._phases)
@@ -138,9 +132,9 @@ class Server(LocalServer[PublicState, _Belief]):
             contributions=self.contributions,
             norm_bound=norm_bound,
             outcome_range=label_range,
-            **self._cost(0),
+            **self._window_cost(0),
         )
-        super().__init__(state, belief)
+        self._publish(belief, state)
 
     @property
     def phase(self) -> int:
@@ -159,13 +153,8 @@ class Server(LocalServer[PublicState, _Belief]):
         scale = int(SCALE[phase] * everyone)
         return scale if step == "scale" else everyone - scale
 
-    def _cost(self, window: int) -> dict[str, Any]:
-        """What a window says about privacy."""
-        if self.crowd is None:
-            return {"epsilon": self.epsilon}
-        batch = self.crowd.batch(max(1, self._size(window)), self.epsilon, self.delta)
-        k = self.contributions
-        return {"epsilon": k * batch.report_epsilon(k), "batch": batch}
+    def _window_cost(self, window: int) -> dict[str, Any]:
+        return self._cost(max(1, self._size(window)))
 
     def estimate(self) -> Estimate:
         """theta and the covariance of its error, after the windows closed so far."""
@@ -220,7 +209,7 @@ class Server(LocalServer[PublicState, _Belief]):
             theta=belief.theta if self._steps[window][1] == "scale" else belief.centre,
             whitening=belief.whitening,
             questions=self._questions(window, belief),
-            **self._cost(window),
+            **self._window_cost(window),
         )
         return belief, public
 
@@ -307,7 +296,8 @@ class Server(LocalServer[PublicState, _Belief]):
             rows = self._public[piece]
             nothing = np.zeros(self.dim)
             zeros = np.zeros(len(rows))
-            reports.add(answer(rows, zeros, everyone, nothing, self._belief.whitening))
+            told = answer(rows, zeros, everyone, nothing, self._belief.whitening)
+            reports.add(everyone.split(told, self.dim)["gram"])
         return reports
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Array, public_bound
 from discreet.links import link
-from discreet.privacy import Budget, Noise
+from discreet.privacy import Budget
+from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, PrivateEstimator, Problem, unit_rows
 from discreet.regression.classes import ToNumbers, declared_classes
 from discreet.regression.newton import LinkScore, SoftmaxScore, scoring

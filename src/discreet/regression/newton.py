@@ -29,6 +29,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array
+from discreet.domains.hull import sum_zero_basis
 from discreet.least_squares import Posterior, Whitening, gram_error_covariance, shrink
 from discreet.least_squares.symmetric import power
 from discreet.links import BoundedLink
@@ -379,12 +380,7 @@ class SoftmaxScore(Score):
     @cached_property
     def basis(self) -> Array:  # (k, k - 1)
         """V: Helmert's contrasts, each class against the mean of those before it."""
-        k = self.classes
-        contrasts = np.zeros((k, k - 1))
-        for j in range(1, k):
-            contrasts[:j, j - 1] = -1.0
-            contrasts[j, j - 1] = j
-        return np.asarray(contrasts / np.linalg.norm(contrasts, axis=0))
+        return -sum_zero_basis(self.classes)
 
     def probabilities(self, t: Array) -> Array:  # (n, k - 1) -> (n, k)
         """softmax(V t)."""

@@ -14,12 +14,7 @@ import numpy as np
 
 from discreet.arrays import Array, row_norms
 from discreet.least_squares import Whitening, power, symmetrised
-from discreet.privacy.mechanisms import (
-    gaussian,
-    gaussian_symmetric,
-    symmetric_to_vector,
-    vector_to_symmetric,
-)
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
 from discreet.regression.rows import Parts, sums
@@ -40,12 +35,10 @@ def reweighted(problem: Problem) -> Estimate:
     for fraction in FRACTIONS[:-1]:
         total, _ = sums(partial(_moments, U), X, y)
         # |z|^2 = phi' U phi / |U phi| <= |phi| <= 1; replace-one of PSD terms: sqrt(2).
-        gram, record = gaussian_symmetric(
+        gram, record = problem.release.gaussian_symmetric(
             total,
             sensitivity=k * math.sqrt(2),
             mu=budget.mu * math.sqrt(fraction),
-            noise=problem.noise,
-            ledger=problem.ledger,
             what="spectral iteration",
         )
         ridge = 2 * record.scale * math.sqrt(d) / n
@@ -55,12 +48,10 @@ def reweighted(problem: Problem) -> Estimate:
         U = symmetrised(Whitening.from_gram(balance, floor=floor).matrix @ U)
     total, moment = sums(partial(_moments, U), X, y)
     # moment: |direction y| <= 1, so 2; Gram: sqrt(2); together sqrt(4 + 2).
-    released, record = gaussian(
+    released, record = problem.release.gaussian(
         np.concatenate([moment, symmetric_to_vector(total)]),
         sensitivity=k * math.sqrt(6),
         mu=budget.mu * math.sqrt(FRACTIONS[-1]),
-        noise=problem.noise,
-        ledger=problem.ledger,
         what="re-weighted moments",
     )
     gram = vector_to_symmetric(released[d:]) + record.scale * math.sqrt(d) * np.eye(d)

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from discreet.arrays import Array
-from discreet.privacy.mechanisms import Released, gaussian
+from discreet.privacy.mechanisms import Released
 from discreet.privacy.release import Release
 from discreet.regression.base import Problem
 from discreet.regression.rows import Parts, Places, Query, sums
@@ -65,7 +65,6 @@ class Sample:
         `sensitivity` is how far everything one person has moves the packed sums, early or not.
         """
         noise = self.problem.noise
-        ledger = self.problem.ledger
         total = pack(sums(query, self.X, self.y))
         if self.early is not None:
             some = pack(sums(query, self.problem.X[self.early], self.problem.y[self.early]))
@@ -73,7 +72,7 @@ class Sample:
             rounding = noise.spacing("gaussian", sensitivity / self.mu) * math.sqrt(total.size)
             weight = self._early_weight(rounding / sensitivity)
             total = total - (1 - weight) * some
-            ledger.spend(
+            self.problem.ledger.spend(
                 Release.gaussian(
                     sensitivity=weight * sensitivity + rounding,
                     scale=(sensitivity + rounding) / self.mu,
@@ -82,14 +81,8 @@ class Sample:
                     scope=EARLY_SCOPE,
                 )
             )
-        return gaussian(
-            total,
-            sensitivity=sensitivity,
-            mu=self.mu,
-            noise=noise,
-            ledger=ledger,
-            what=what,
-            scope=self.scope,
+        return self.problem.release.gaussian(
+            total, sensitivity=sensitivity, mu=self.mu, what=what, scope=self.scope
         )
 
     def _early_weight(self, rounding: float = 0.0) -> float:

@@ -30,10 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, integer
-from discreet.privacy import Budget, Guarantee, Ledger, Noise, SeededNoise
+from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise
 from discreet.privacy.gaussian import gaussian_epsilon
-from discreet.privacy.mechanisms import gaussian
-from discreet.privacy.noise import source
+from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.noise import Noise, source
 from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.classes import ToNumbers
@@ -202,12 +202,10 @@ class PrivateSearchCV(Saveable):
             chosen = [self._vote(X, y, part, candidates, mu_f * n, rng) for part in parts]
         # A replaced row is in one block, whose vote leaves one candidate and reaches another:
         # sqrt(2) in l2; k rows of a person are in at most k blocks.
-        votes, _ = gaussian(
+        votes, _ = Mechanisms(noise, ledger).gaussian(
             np.bincount(chosen, minlength=len(candidates)).astype(np.float64),
             sensitivity=budget.contributions * math.sqrt(2),
             mu=mu_s,
-            noise=noise,
-            ledger=ledger,
             what=f"votes of {len(parts)} blocks",
         )
         best = int(np.argmax(votes))

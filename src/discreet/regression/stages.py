@@ -17,19 +17,19 @@ from discreet.arrays import Array, row_norms
 from discreet.least_squares import Whitening
 from discreet.least_squares.clipping import weight_and_parts
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
-from discreet.regression.residuals import Residuals
+from discreet.regression.intervals import Residuals
 from discreet.regression.rows import Parts, sums
 from discreet.regression.sample import Sample
 
 SLOPE = 0.8  # fraction of residuals that must not be cut: the slope of discrete labels is 1
 TAIL = 0.065  # fraction of the residual sum of squares that clipping may cut off
-ALARM = (2.5, 4.0)  # standard deviations by which a count must stand out of its noise: the last for
-FAR = 3.0  # residuals beyond this, because few of those make all clips longer
 BLOCK = 2**12  # rows at a time: they stay in the cache
 LENGTHS = 2.0 ** (np.arange(-6, 9) / 2)  # upper edges of the bins of |x|
 LEVELS = 2.0 ** (np.arange(-3, 8) / 2)  # upper edges of the bins of standardised |r|
 LOWER = np.append(0.0, LEVELS[:-1])  # their lower edges
-ALARMS = np.where(LOWER < FAR, *ALARM)
+# Standard deviations by which a count must stand out of its noise; more for residuals that are far
+# off, because few of those make all clips longer.
+ALARMS = np.where(LOWER < 3, 2.5, 4.0)
 CLIPS = 2.0 ** (np.arange(-6, 15) / 4)  # candidates for c
 STRETCHES = 2.0 ** (np.arange(-8, 9) / 4)  # candidates for the scale of a whitening matrix
 GRAM_BOUNDS = np.array([1.0, 2.0, 4.0, 8.0])  # candidates for tau

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
@@ -13,12 +14,19 @@ from discreet.service import budgets, keys, replies
 from discreet.service import store as tables
 from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
-from discreet.service.errors import invalid, not_found
+from discreet.service.errors import Problem, invalid, not_found
 from discreet.service.keys import SCOPES, Key
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
 from discreet.service.tenant import is_learning
 
+_METRICS = {  # of each bandit
+    "rounds": "Rounds leased",
+    "window": "Number of the open window",
+    "policy_version": "Version of the policy",
+    "learning": "Whether rewards count",
+    "alarm": "Whether an alarm is stored",
+}
 _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
 
@@ -39,8 +47,6 @@ async def retire(server: Server, name: str, who: str) -> replies.BanditReply:
 
 
 async def bandit(server: Server, name: str) -> replies.BanditReply:
-    """One bandit."""
-
     def read(connection: Connection, row: Any) -> tuple[Any, Guarantee, Any]:
         tenant = server.tenant_of(connection, row)
         return row, tenant.guarantee(), tenant.counts()
@@ -137,8 +143,6 @@ async def set_population(server: Server, name: str, body: PopulationBody, who: s
 
 
 async def population(server: Server, name: str) -> replies.PopulationReply:
-    """One population."""
-
     def read(connection: Connection) -> replies.PopulationReply:
         row = budgets.row_of(connection, name)
         if row is None:
@@ -149,8 +153,6 @@ async def population(server: Server, name: str) -> replies.PopulationReply:
 
 
 async def populations(server: Server) -> replies.PopulationsReply:
-    """All populations."""
-
     def read(connection: Connection) -> list[replies.PopulationReply]:
         rows = connection.execute(sa.select(tables.populations).order_by(tables.populations.c.name))
         return [budgets.shown(connection, row) for row in list(rows)]
@@ -198,8 +200,6 @@ async def all_keys(server: Server) -> replies.KeysReply:
 
 
 async def revoke_key(server: Server, id: str, who: str) -> None:
-    """Revoke a key for good."""
-
     def change(connection: Connection) -> tuple[None, dict[str, Any]]:
         if id == keys.ADMIN_ID:
             raise invalid("The admin key is replaced by DISCREET_ADMIN_KEY, not revoked.")
@@ -234,3 +234,33 @@ async def ready(server: Server) -> replies.ReadyReply:
         return list(found.scalars())
 
     return replies.ReadyReply(await server.transact(read))
+
+
+async def metrics(server: Server) -> Response:
+    """Prometheus: numbers of rounds, which are public; nothing from rewards.
+
+    No count by action or by status of a reward, no latency by action: each would be a release.
+    """
+    registry = CollectorRegistry()
+    up = Gauge("discreet_store_up", "Whether the store answers", registry=registry)
+    gauges = {
+        name: Gauge(f"discreet_{name}", text, ["bandit"], registry=registry)
+        for name, text in _METRICS.items()
+    }
+    try:
+        found = (await bandits(server)).bandits
+        up.set(1)
+    except Problem:
+        found = []
+        up.set(0)
+    for each in found:
+        shown = {
+            "rounds": each.rounds,
+            "window": each.window.number,
+            "policy_version": each.policy,
+            "learning": each.learning,
+            "alarm": each.alarm is not None,
+        }
+        for name, value in shown.items():
+            gauges[name].labels(each.name).set(value)
+    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -12,7 +12,6 @@ from discreet.service import (
     documents,
     learning,
     messages,
-    metrics,
     personalizer,
     policies,
     replies,
@@ -46,7 +45,6 @@ def _route(endpoint: Endpoint) -> Route:
 
 @lru_cache(maxsize=2)
 def openapi(with_personalizer: bool) -> dict[str, Any]:
-    """The OpenAPI document."""
     return documents.openapi(CALLS + (PERSONALIZER if with_personalizer else []))
 
 
@@ -259,7 +257,7 @@ CALLS = [
     Call(
         "GET",
         "/metrics",
-        metrics.metrics,
+        administration.metrics,
         "Prometheus metrics: public numbers only",
         media="text/plain",
     ),

@@ -3,12 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import cache
+from importlib.resources import files
 
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
-from discreet.service import api, leasing, sweeping, trying
+from discreet.service import api, leasing, sweeping
 from discreet.service.asgi import Application, problem
 from discreet.service.dashboard.pages import Dashboard
 from discreet.service.errors import Problem
@@ -38,7 +41,7 @@ def application(settings: Settings) -> Starlette:
             server.close()
 
     app = Application(
-        routes=[*routes, *dashboard.routes(), *(trying.routes() if settings.demo else ())],
+        routes=[*routes, *dashboard.routes(), *(_try() if settings.demo else ())],
         lifespan=lifespan,
         exception_handlers={404: _no_such_path, 405: _other_method},
     )
@@ -57,3 +60,49 @@ async def _other_method(_: Request, error: Exception) -> Response:
     allowed = getattr(error, "headers", None)
     title = "This path takes another method."
     return problem(Problem(405, "other-method", title, "See /docs.", headers=allowed))
+
+
+# -- /try/{bandit}, of a demo ----------------------------------------------------------------------
+
+_HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+_KINDS = {
+    "try.css": "text/css",
+    "try.js": "text/javascript",
+    "discreet-client.js": "text/javascript",
+}
+
+
+def _try() -> list[Route]:
+    """A page on which the visitor's browser is the device, and what it loads.
+
+    It is the same for everybody and for every bandit, and asks nobody but this server for anything;
+    its script sends nothing but what clients/js sends.
+    """
+    return [
+        Route("/try/{name}", _page, methods=["GET"]),
+        Route("/try/files/{file}", _file, methods=["GET"]),
+    ]
+
+
+async def _page(_: Request) -> Response:
+    return Response(_content("try.html"), 200, _HEADERS, "text/html")
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["file"]
+    if name not in _KINDS:
+        return Response("There is no such file.", 404, _HEADERS, "text/plain")
+    return Response(_content(name), 200, _HEADERS, _KINDS[name])
+
+
+@cache
+def _content(name: str) -> bytes:
+    return files(__package__).joinpath("pages", name).read_bytes()

@@ -270,74 +270,93 @@ def probabilities(live: Live, request: DecideRequest) -> list[float]:
 # -- kept decisions --------------------------------------------------------------------------------
 
 
+class _Draft(msgspec.Struct):
+    """A decision that is to be kept, unless its request was answered before.
+
+    asked      the request
+    round      of the decision
+    reply      to the request
+    deadline   of its reward
+    active     whether a default counts without an activation
+    """
+
+    asked: _Asked
+    round: int
+    reply: DecisionReply
+    deadline: float
+    active: bool
+
+
 async def _kept(
-    server: Server,
-    live: Live,
-    asked: Sequence[_Asked],
-    made: _Made,
-    keep: bool,
-    active: bool,
+    server: Server, live: Live, asked: Sequence[_Asked], made: _Made, keep: bool, active: bool
 ) -> list[DecisionReply]:
-    entries = []
-    for each, reply, number in zip(asked, made.replies, made.rounds, strict=True):
-        wanted = keep or each.id is not None
-        entries.append((each, number, reply, wanted, made.deadline, active))
+    """The replies, once those decisions are written that have an id, or with `keep` all."""
+    places = [at for at, each in enumerate(asked) if keep or each.id is not None]
+    drafts = [
+        _Draft(asked[at], made.rounds[at], made.replies[at], made.deadline, active) for at in places
+    ]
     answers = await server.writer.do(
-        ("keep", live.name), lambda many: _keep(server, live.name, live.about, many), entries
+        ("keep", live.name), lambda many: _keep(server, live.name, live.about, many), drafts
     )
-    if any(isinstance(answer, Problem) for answer in answers):
-        raise next(answer for answer in answers if isinstance(answer, Problem))
-    return list(answers)
+    replies = list(made.replies)
+    for at, answer in zip(places, answers, strict=True):
+        if isinstance(answer, Problem):
+            raise answer
+        replies[at] = answer
+    return replies
 
 
 def _keep(
-    server: Server, name: str, about: bytes, payloads: Sequence[Sequence[Any]]
+    server: Server, name: str, about: bytes, payloads: Sequence[Sequence[_Draft]]
 ) -> list[list[Any]]:
     """Write what is kept; a request that was made before gets its first answer again."""
-    results: list[list[Any]] = []
+    fresh: list[dict[str, Any]] = []
+    known: dict[bytes, tuple[bytes, Any]] = {}
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
         kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
         privacy = server.tenant_of(connection, row).definition.privacy  # refuses another epoch
-        first = privacy.unit == "person" and privacy.visits != "all"
+        first_counts = privacy.unit == "person" and privacy.visits != "all"
         people = People(connection, name, row.epoch, b"")
-        kept.load([e[0].id for payload in payloads for e in payload if e[0].id is not None])
-        known: dict[bytes, tuple[bytes, Any]] = {}
-        fresh = []
-        for payload in payloads:
-            answers: list[Any] = []
-            for asked, number, reply, wanted, deadline, active in payload:
-                answer = reply
-                if asked.id is not None:
-                    answer = _again(kept, known, asked) or reply
-                if answer is reply and wanted:
-                    bucket = Buckets.named(deadline, time.time())
-                    fresh.append(
-                        {
-                            "bandit": name,
-                            "epoch": row.epoch,
-                            "round": number,
-                            "id": asked.id,
-                            "request": asked.request,
-                            "answer": keeping.seal(server.buckets, bucket, about, number, reply),
-                            "bucket": bucket,
-                            "deadline": deadline,
-                            "active": active,
-                        }
-                    )
-                    if asked.id is not None:
-                        known[asked.id] = (asked.request, reply)
-                    if first:  # the first decision counts
-                        (sealed,) = server.sealer.open(about, [reply.decision])
-                        assert sealed is not None
-                        people.load([sealed])
-                        people.admit(sealed)
-                answers.append(answer)
-            results.append(answers)
+
+        def answered(draft: _Draft) -> Any:
+            asked = draft.asked
+            if asked.id is not None:
+                before = _again(kept, known, asked)
+                if before is not None:
+                    return before
+                known[asked.id] = asked.request, draft.reply
+            of_bandit = {"bandit": name, "epoch": row.epoch}
+            fresh.append(of_bandit | _stored(server.buckets, about, draft))
+            if first_counts:
+                (sealed,) = server.sealer.open(about, [draft.reply.decision])
+                assert sealed is not None
+                people.load([sealed])
+                people.admit(sealed)
+            return draft.reply
+
+        kept.load(
+            [each.asked.id for some in payloads for each in some if each.asked.id is not None]
+        )
+        results = [[answered(draft) for draft in some] for some in payloads]
         if fresh:
             connection.execute(sa.insert(tables.pending), fresh)
         people.store()
     return results
+
+
+def _stored(buckets: Buckets, about: bytes, draft: _Draft) -> dict[str, Any]:
+    """A decision as it waits for its reward."""
+    bucket = Buckets.named(draft.deadline, time.time())
+    return {
+        "round": draft.round,
+        "id": draft.asked.id,
+        "request": draft.asked.request,
+        "answer": keeping.seal(buckets, bucket, about, draft.round, draft.reply),
+        "bucket": bucket,
+        "deadline": draft.deadline,
+        "active": draft.active,
+    }
 
 
 def _again(kept: Pending, known: dict[bytes, tuple[bytes, Any]], asked: _Asked) -> Any:

@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from discreet.bandits import Holdout, LinearBandit, LocalServer
-from discreet.privacy import Crowd, Noise
+from discreet.bandits import Holdout, LinearBandit, LocalServer, Model, People
+from discreet.privacy import Shuffled
 from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
+from discreet.privacy.noise import Noise
 from discreet.service.errors import explained, invalid, not_json
 from discreet.service.offers import MOST_ACTIONS, Declared, dim, features
 from discreet.service.schema import CrowdTerms, Definition, Privacy, wait
@@ -132,17 +133,20 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         definition.horizon,
         math.inf if privacy.epsilon is None else privacy.epsilon,
         privacy.delta,
-        link=definition.link,
-        policy=definition.policy,
-        estimator="information-weighted",  # its sum holds its noise from the start
+        # Not gradient steps, however many features: this sum holds its noise from the start.
+        policy="ucb" if definition.policy == "auto" else definition.policy,
         reward_range=definition.reward.range,
-        contributions=privacy.contributions,
-        unit=privacy.unit,
-        visits=privacy.visits,
-        blocks=made.map.block_of if isinstance(made, Declared) else None,
+        model=Model(definition.link, made.map.block_of if isinstance(made, Declared) else None),
+        people=_people(privacy),
         holdout=held_out(definition),
         noise=noise,
     )
+
+
+def _people(privacy: Privacy) -> People:
+    if privacy.unit == "person":
+        return People(visits=privacy.visits or "first")
+    return People(rounds=privacy.contributions)
 
 
 def held_out(definition: Definition) -> Holdout | None:
@@ -178,4 +182,4 @@ def _shuffled(privacy: Privacy) -> dict[str, Any]:
     if privacy.trust != "shuffled":
         return {}
     stated = privacy.crowd or CrowdTerms()
-    return {"delta": privacy.delta, "crowd": Crowd(**msgspec.structs.asdict(stated))}
+    return {"delta": privacy.delta, "crowd": Shuffled(**msgspec.structs.asdict(stated))}

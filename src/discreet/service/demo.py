@@ -1,11 +1,10 @@
-"""`discreet serve --demo`: a store that is thrown away, two bandits, and simulated people who play.
+"""`discreet serve --demo`: a store that is thrown away, a bandit, and simulated people who play it.
 
 The people come through the API like everybody else. They are made up here, so the demo may print
-what they bring; the service itself never shows a mean of rewards. The second bandit is under local
-trust: its people are devices, and so is the browser of whoever opens /try/private.
+what they bring; the service itself never shows a mean of rewards.
 """
 
-import secrets
+import json
 import sys
 import tempfile
 import threading
@@ -15,15 +14,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from discreet.bandits import PublicPolicy
-from discreet.environments import People
-from discreet.features import FeatureMap
-from discreet.local import report_many
-from discreet.local.record import scaled_outcomes, scaled_rows
-from discreet.privacy.noise import SystemNoise
+from discreet.environments.people import People
 from discreet.service import keys
 from discreet.service.client import Client, ServiceError
-from discreet.service.schema import Column
 from discreet.service.serving import check_port, serve
 from discreet.service.settings import Settings
 
@@ -34,7 +27,7 @@ DEFINITION: dict[str, Any] = {
     "reward": {"range": [0, 1], "wait": "7d"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "population": "customers"},
 }
-LOCAL_BANDIT = "private"
+LOCAL_BANDIT = "private"  # that a visitor may create, to try a browser as a device
 LOCAL_DEFINITION: dict[str, Any] = {
     "context": DEFINITION["context"],
     "actions": DEFINITION["actions"],
@@ -63,11 +56,9 @@ class Players:
         self.seen = 0
 
     def start(self) -> None:
-        """Come."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop coming."""
         self._ended.set()
         self._thread.join()
         self._client.close()
@@ -79,9 +70,7 @@ class Players:
             try:
                 if not ready:
                     self._client.create(BANDIT, DEFINITION)
-                    self._client.create(LOCAL_BANDIT, LOCAL_DEFINITION)
                     ready = True
-                self._report()
                 contexts, people = visitors(AT_ONCE, self._rng)
                 decisions = self._client.decide_many(BANDIT, contexts)
                 actions = [DEFINITION["actions"].index(each.action) for each in decisions]
@@ -102,33 +91,6 @@ class Players:
                     flush=True,
                 )
                 gained = possible = 0.0
-
-    def _report(self) -> None:
-        """As many people again, on devices of their own."""
-        path = f"/v1/bandits/{LOCAL_BANDIT}"
-        document = self._client.call("GET", f"{path}/policy")
-        if not document["learning"]:
-            return
-        policy = PublicPolicy.from_dict(document)
-        contexts, people = visitors(AT_ONCE, self._rng)
-        columns = {name: Column(**each) for name, each in LOCAL_DEFINITION["context"].items()}
-        features = {name: column.feature(name) for name, column in columns.items()}
-        rows = FeatureMap(features, LOCAL_DEFINITION["actions"]).many(contexts)
-        actions = policy.rule.choose(rows, self._rng.random(AT_ONCE))
-        chosen = scaled_rows(rows[np.arange(AT_ONCE), actions], policy.dim, policy.norm_bound)
-        rewards = scaled_outcomes(people.rewards(actions, self._rng), policy.outcome_range)
-        coins = self._rng.random(AT_ONCE)
-        sent = [
-            {
-                "id": secrets.token_hex(16),
-                "policy": f"{document['epoch']}-{document['version']}",
-                "question": report.question,
-                "values": np.atleast_1d(codes).tolist(),
-            }
-            for report in report_many(chosen, rewards, policy, coins, SystemNoise())
-            for codes in policy.channels[report.question].encode(report.values)
-        ]
-        self._client.call("POST", f"{path}/reports", {"reports": sent})
 
 
 def visitors(n: int, rng: np.random.Generator) -> tuple[list[dict[str, Any]], People]:
@@ -172,9 +134,9 @@ def serve_demo(settings: Settings, out: TextIO = sys.stderr) -> None:
 def _what_to_try(url: str, secret: str) -> str:
     context = """{"context": {"age": 40, "plan": "gold"}}"""
     reward = """{"decision": "dt1...", "reward": 1}"""
+    local = json.dumps(LOCAL_DEFINITION)
     return f"""\
-A demo: bandits {BANDIT!r} and {LOCAL_BANDIT!r} on a store that is thrown away at the end, played by
-simulated people.
+A demo: the bandit {BANDIT!r} on a store that is thrown away at the end, played by simulated people.
 Try in another terminal:
 
   KEY={secret}
@@ -183,6 +145,10 @@ Try in another terminal:
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/releases
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/guarantee
 
-Your browser as a device that reports in private: {url}/try/{LOCAL_BANDIT}
+Local trust, with your browser as a device that reports in private, at {url}/try/{LOCAL_BANDIT}
+once it is created:
+
+  curl -H "Authorization: Bearer $KEY" -X PUT {url}/v1/bandits/{LOCAL_BANDIT} -d '{local}'
+
 All calls: {url}/docs      Stop: Ctrl-C
 """

@@ -1,7 +1,7 @@
 """A person's device that speaks to a decision server, and reports through a relay if there is one.
 
     device = RemoteDevice("https://decisions.example", "ads", "device.state",
-                          relay="https://relay.example", epsilon=1.0, delta=1e-6)
+                          Promise(epsilon=1.0, delta=1e-6), relay="https://relay.example")
     decision = device.decide([[1.0, 0.0], [0.0, 1.0]])
     device.report(decision, 1.0)
 
@@ -20,9 +20,9 @@ from typing import Any
 import msgspec
 from numpy.typing import ArrayLike
 
-from discreet.bandits import Device, PublicPolicy
+from discreet.bandits import Device, Promise, PublicPolicy
 from discreet.decisions import Decision
-from discreet.privacy import Noise
+from discreet.privacy.noise import Noise
 from discreet.service import sealing
 from discreet.service.client import Client, ServiceError, path_of
 from discreet.service.sealing import Terms
@@ -43,18 +43,12 @@ class RemoteDevice:
     bandit         its name
     memory         a file for limits, counts and reports without an answer: it must outlive the
                    process, and belong to this device alone
+    promise        the person's own limits, the first time; afterwards those in the memory hold,
+                   and others are refused
     relay          address of a relay, run by others than the server: reports go there, sealed to
                    the server's key. None: they go to the server
     person         who sends, for the relay's limit of one report in a batch; None: a random name
-    epsilon        of everything that this device will ever send
-    contributions  the most reports
-    delta          of everything, where reports are shuffled
-    local_epsilon  where reports are shuffled, the most that one of them costs by itself
     noise          of the reports; None is the operating system's entropy
-
-    The first time epsilon must be stated, and delta where reports are shuffled. Other limits are
-    then taken from the policy, as `discreet.bandits.Device` does; afterwards those in the memory
-    hold, and others are refused.
     """
 
     def __init__(
@@ -62,39 +56,34 @@ class RemoteDevice:
         url: str,
         bandit: str,
         memory: str | Path,
+        promise: Promise | None = None,
         *,
         relay: str | None = None,
         person: str | None = None,
-        epsilon: float | None = None,
-        contributions: int | None = None,
-        delta: float | None = None,
-        local_epsilon: float | None = None,
         noise: Noise | None = None,
     ) -> None:
         self._server = Client(url, None)
         self._relay = None if relay is None else Client(relay, None)
         self._bandit = bandit
         self._path = Path(memory)
-        stated = {
-            "epsilon": epsilon,
-            "contributions": contributions,
-            "delta": delta,
-            "local_epsilon": local_epsilon,
-        }
-        limits = {name: value for name, value in stated.items() if value is not None}
         own(self._path, self)  # two processes would each send all reports
         kept = load_state(self._path) if self._path.exists() else {}
-        pinned = kept.get("device", {})
-        if any(pinned.get(name, value) != value for name, value in limits.items()):
-            raise ValueError("this device promised other limits before; its memory holds them")
-        if "epsilon" not in {**limits, **pinned}:
-            raise ValueError("state epsilon, of everything that this device will ever send")
+        if promise is None and not kept:
+            raise ValueError("state the promise: the limits of all that this device will ever send")
         self._person = person or kept.get("person") or secrets.token_hex(16)
         self._waiting: list[dict[str, Any]] = kept.get("waiting", [])
         try:
             self._document = self._fetched()
             policy = self._allowed(self._document)
-            self._device = Device(policy, **{**limits, **pinned}, noise=noise)
+            if kept:
+                self._device = Device.restarted(policy, kept["device"], noise=noise)
+                if promise is not None and not self._device.promise.includes(promise):
+                    raise ValueError(
+                        "this device promised other limits before; its memory holds them"
+                    )
+            else:
+                assert promise is not None
+                self._device = Device(policy, promise, noise=noise)
         except BaseException:
             self.close()
             raise
@@ -117,7 +106,7 @@ class RemoteDevice:
         terms = self._follow()
         if json.loads(self._document).get("learning") is False:
             return CLOSED  # nothing is drawn, so nothing is spent
-        policy = self._device.policy
+        policy = self._device.state
         tag = _tag(self._document)
         made = self._device.report(decision, reward)
         values = policy.channels[made.question].encode(made.values).ravel().tolist()

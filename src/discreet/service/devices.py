@@ -20,11 +20,9 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits import LocalServer
-from discreet.bandits.local import bandit_guarantee
-from discreet.local import Answers
-from discreet.local.report import BatchSum
+from discreet.local.report import Answers, BatchSum
 from discreet.privacy import Guarantee
-from discreet.privacy.interval import RESPONSE
+from discreet.privacy.channels import RESPONSE
 from discreet.service import definitions, offers, sealing
 from discreet.service import store as tables
 from discreet.service.errors import conflict
@@ -61,11 +59,7 @@ class Devices(Tenant):
 
     def guarantee(self) -> Guarantee:
         """What each person is promised, whatever this server does."""
-        learner = self.learner
-        shuffled: dict[str, Any] = {}
-        if learner.crowd is not None:
-            shuffled = {"batches": learner.batches, "crowd": learner.crowd}
-        promise = bandit_guarantee(learner.policy, sent=learner.taken > 0, **shuffled)
+        promise = self.learner.guarantee
         return replace(promise, unprotected=(*promise.unprotected, *UNPROTECTED))
 
     # -- reports -----------------------------------------------------------------------------------
@@ -77,7 +71,7 @@ class Devices(Tenant):
         nothing = Answers(policy.window, question, np.empty(0))
         if shape is None:
             return [], nothing
-        wanted = sealing.entries(shape)
+        wanted = math.prod(shape)
         places = [
             place
             for place, each in enumerate(codes)

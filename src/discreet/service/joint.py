@@ -92,7 +92,7 @@ class Joint(Tenant):
 
     def restart(self, connection: Connection, vault: Vault, row: Any) -> dict[str, Any]:
         """The open window is discarded unread: it may have been released, with other rewards."""
-        self.learner._restore(_with_new_names(self._state(connection)))
+        self.learner._restore(_with_new_names(self._state(connection), self.learner))
         self.learner.discard()
         if self.definition.privacy.visits == "all":
             people.forget(connection, row)
@@ -108,12 +108,15 @@ class Joint(Tenant):
 
     def public_state(self) -> dict[str, Any]:
         """The learner's state with zeros in place of the open sum: everything else is public."""
-        state = self.learner._stored()
-        window = state["state"]["_window"]
-        if window is not None:
-            total = window["of"]["total"]["of"]
-            total["_value"] = np.zeros_like(total["_value"])
-        return state
+        learner = self.learner
+        if learner.window is None:
+            return learner._stored()
+        held = learner._stored_sum
+        learner._stored_sum = np.zeros_like(held)
+        try:
+            return learner._stored()
+        finally:
+            learner._stored_sum = held
 
     def seal(self, vault: Vault) -> tuple[bytes | None, bytes]:
         """The key of the window's people and its noisy sum, sealed; none if nothing is learnt."""
@@ -127,7 +130,7 @@ class Joint(Tenant):
         """Open what `seal` sealed, in a new learner if another window is open by now."""
         if self.version != row.version:
             self.learner = self.new()
-            self.learner._restore(_with_new_names(self._state(connection)))
+            self.learner._restore(_with_new_names(self._state(connection), self.learner))
         sequence, sums = stored
         if sums is None or self.learner.window is None:
             return
@@ -155,10 +158,14 @@ class Joint(Tenant):
         return publish
 
 
-def _with_new_names(state: dict[str, Any]) -> dict[str, Any]:
+def _with_new_names(state: dict[str, Any], learner: LinearBandit) -> dict[str, Any]:
     """A state that was stored by version 0.3, with the names that its parts have now."""
     parts = state["state"]
     parts["_ledger"]["of"].setdefault("_closed", False)
+    if "_estimator" in parts:  # it and the arguments follow from the definition
+        del parts["_estimator"]
+        parts["_reports"] = None
+        state["config"] = learner._stored()["config"]
     if "window" in parts:
         parts["_window"] = parts.pop("window")
         if parts["_window"] is not None:

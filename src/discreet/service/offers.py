@@ -1,7 +1,7 @@
 """What a caller offers: rows of features, one for each action, in the unit ball."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,18 +13,11 @@ from discreet.service.schema import Definition
 MOST_ACTIONS = 10_000
 
 
-class Offer:
-    """Feature rows of what may be chosen, and how each choice is called.
+class Offer(NamedTuple):
+    """What may be chosen."""
 
-    rows    one for each action
-    names   of the actions
-    """
-
-    __slots__ = ("names", "rows")
-
-    def __init__(self, rows: Any, names: Sequence[Any]) -> None:
-        self.rows = rows
-        self.names = names
+    rows: Any  # of features, one for each action
+    names: Sequence[Any]  # of the actions
 
 
 def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:

@@ -11,6 +11,7 @@ import time
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
 
 from discreet.service import deciding, learning
@@ -106,20 +107,11 @@ async def activate(server: Server, id: str) -> None:
     live = await _bandit(server)
     hashed = server.hashed_id(live.about, id)
 
-    def work(many: Any) -> list[bool]:
+    def change(connection: Connection, row: Any) -> bool:
         table = tables.pending
-        with server.store.transaction() as connection:
-            row = server.store.lock_bandit(connection, live.name)
-            changed = connection.execute(
-                sa.update(table)
-                .where(
-                    table.c.bandit == live.name,
-                    table.c.epoch == row.epoch,
-                    table.c.id == hashed,
-                )
-                .values(active=True)
-            )
-            return [changed.rowcount > 0] * len(many)
+        event = (table.c.bandit == row.name, table.c.epoch == row.epoch, table.c.id == hashed)
+        changed = connection.execute(sa.update(table).where(*event).values(active=True))
+        return changed.rowcount > 0
 
-    if not await server.writer.do(("activate", hashed), work, None):
+    if not await server.with_bandit(live.name, change):
         raise not_found("event")

@@ -17,7 +17,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.local import Answers
+from discreet.local.report import Answers
 from discreet.service import sealing
 from discreet.service import store as tables
 from discreet.service.devices import Devices

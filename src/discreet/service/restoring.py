@@ -18,7 +18,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.privacy import Noise, SecureNoise
+from discreet.privacy import SecureNoise
+from discreet.privacy.noise import Noise
 from discreet.service import budgets, definitions
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict

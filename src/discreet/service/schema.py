@@ -65,7 +65,7 @@ class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CrowdTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Shuffled trust: what batches are counted on for (`discreet.privacy.Crowd`)."""
+    """Shuffled trust: what batches are counted on for (`discreet.privacy.Shuffled`)."""
 
     minimum: Annotated[
         float, Meta(description="of the planned reports of a batch; one with fewer is not released")

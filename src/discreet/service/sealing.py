@@ -8,6 +8,7 @@ that they answer: moved to another one, they do not open.
 """
 
 import hashlib
+import math
 from functools import lru_cache
 from typing import Annotated
 
@@ -18,8 +19,8 @@ from cryptography.hazmat.primitives.hpke import AEAD, KDF, KEM, Suite
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from msgspec import Meta
 
-from discreet.local import PublicState
-from discreet.privacy.interval import RESPONSE
+from discreet.local.state import PublicState
+from discreet.privacy.channels import RESPONSE
 
 SUITE = Suite(KEM.P256, KDF.HKDF_SHA256, AEAD.AES_128_GCM)
 KEY_BYTES = 32  # of a private key
@@ -66,18 +67,11 @@ def digest(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-def entries(shape: tuple[int, ...]) -> int:
-    """Numbers of an answer on the wire; of a symmetric matrix the upper triangle."""
-    if len(shape) == 2:
-        return shape[0] * (shape[0] + 1) // 2
-    return shape[0] if shape else 1
-
-
 def longest_report(state: PublicState, tag: str) -> int:
     """Bytes of the longest report that a policy can lead to, whatever the record is."""
     lengths = []
     for question in state.questions:
-        values = [-RESPONSE] * entries(question.shape(state.dim))
+        values = [-RESPONSE] * math.prod(question.shape(state.dim))
         report = {"id": "0" * 32, "policy": tag, "question": question.name, "values": values}
         lengths.append(len(msgspec.json.encode(report)))
     return max(lengths)

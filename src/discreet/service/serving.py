@@ -9,28 +9,16 @@ import threading
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 import uvicorn
 from starlette.applications import Starlette
 
 from discreet.service.app import application
 from discreet.service.keys import ADMIN_ID
-from discreet.service.settings import Settings
+from discreet.service.settings import RelaySettings, Settings
 
-
-class Listens(Protocol):
-    """Settings that say where a server listens."""
-
-    @property
-    def host(self) -> str:
-        """Its address."""
-
-    @property
-    def port(self) -> int:
-        """Its port."""
-
-
+Listens = Settings | RelaySettings  # say where a server listens
 SWITCH_SECONDS = 0.0005  # the writer's thread waits no longer for a busy event loop
 
 

@@ -16,7 +16,8 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 from sqlalchemy.engine import Connection
 
-from discreet.privacy import Guarantee, Noise
+from discreet.privacy import Guarantee
+from discreet.privacy.noise import Noise
 from discreet.service import store as tables
 from discreet.service.live import Live
 from discreet.service.replies import ReportCounts

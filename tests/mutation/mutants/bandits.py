@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits import LinearBandit
-from discreet.bandits.window import SENSITIVITY, totals
+from discreet.bandits import LinearBandit, People
+from discreet.bandits.window import sensitivity, totals
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import symmetric_to_vector
 from mutants.kit import (
@@ -20,6 +20,8 @@ from mutants.kit import (
     gaussian_proved,
     proved,
 )
+
+SENSITIVITY = sensitivity(None, People(rounds=1))
 
 DIM = 2
 E1 = np.eye(DIM)[:1]  # on the boundary
@@ -99,7 +101,7 @@ def averaged_steps() -> float:
     """The first reward is 1 or -1, all others are zero; the exact averages compared."""
     averages = []
     for reward in (1.0, -1.0):
-        learner: Any = bandit(0, estimator="sgd", policy="greedy")
+        learner: Any = bandit(0, policy="descent")
         learner.learn(learner.decide(E1), reward)
         averages.append(learner._window.average)
     booked = learner._window.total.release.sensitivity
@@ -110,7 +112,7 @@ def rows_beyond_the_window() -> float:
     """Two rows of one person, of which the window has room for one, in units of what is booked."""
     windows = []
     for reward in (1.0, -1.0):
-        learner: Any = bandit(0, estimator="sgd", policy="greedy")
+        learner: Any = bandit(0, policy="descent")
         learner.decide(E1)
         rest = np.zeros((learner._window.size - 1, DIM))
         learner.window.fold(rest, np.zeros(len(rest)))
@@ -162,7 +164,7 @@ def length_of_the_next_window() -> float:
 
 def others_who_lose_their_reward() -> float:
     """One person's reward is no number; how many of the nine others' rewards are lost."""
-    learner = bandit(0, clip=True)
+    learner = bandit(0)
     decisions = learner.decide_many(np.zeros((10, 1, DIM)))
     rewards = np.full(10, 0.5)
     rewards[3] = math.nan
@@ -182,8 +184,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "sensitivity=self.budget.contributions * sensitivity",
-                "sensitivity=sensitivity",
+                "sensitivity(self.holdout, self.people)",
+                "sensitivity(self.holdout, type(self.people)(rounds=1))",
             ),
         ),
         runs=300,
@@ -223,8 +225,8 @@ MUTANTS = [
         (
             Edit(
                 "bandits.estimators:InformationWeighted.open",
-                "sensitivity=self.budget.contributions * sensitivity",
-                "sensitivity=self.budget.contributions * math.sqrt(8)",
+                "sensitivity(self.holdout, self.people)",
+                "math.sqrt(8)",
             ),
         ),
         unit="of the booked move",

@@ -26,7 +26,7 @@ def cost_of_sums(sums: Any, move: Any) -> float:
     """The exact epsilon of a running sum whose first row moves so; no later row costs more."""
     plan, length = sums._calibration, float(np.linalg.norm(move))
     if isinstance(plan.design, Tree):  # one node of each level
-        if plan.pure:
+        if plan.accounting == "pure":
             return plan.design.depth * length / plan.release.scale
         mu = math.sqrt(plan.design.depth) * length / plan.release.scale
     else:  # sums of A x with noise B z
@@ -106,8 +106,8 @@ def nodes_of_the_generalised_tree() -> float:
     sums: Any = learner._direction._sums
     q, r = 11.0, max(2.0, min(11.0, math.log(40)))
     moved = 2 * learner.bound * 40 ** (1 / r - 1 / q)
-    levels = sums._tree.depth
-    return zcdp_epsilon(levels * (r - 1) * moved**2 / (2 * sums._scale**2), DELTA)
+    plan = sums._calibration
+    return zcdp_epsilon(plan.design.depth * (r - 1) * moved**2 / (2 * plan.release.scale**2), DELTA)
 
 
 def all_choices() -> float:
@@ -145,7 +145,7 @@ MUTANTS = [
         one_term,
         (
             Edit(
-                "online.projection_free:ProjectionFreeBandit.__init__",
+                "online.projection_free:ProjectionFreeBandit._parts",
                 "term = n / radius * M",
                 "term = 1 / radius * M",
             ),
@@ -192,8 +192,8 @@ MUTANTS = [
         (
             Edit(
                 "optimization.frank_wolfe:StreamingFrankWolfe._sums",
-                "budget = self.budget",
-                "budget = Budget(self.epsilon, self.delta)",
+                "self.budget,",
+                "Budget(self.epsilon, self.delta),",
             ),
         ),
         runs=300,
@@ -239,9 +239,9 @@ MUTANTS = [
         nodes_of_the_generalised_tree,
         (
             Edit(
-                "optimization.generalized:GeneralizedGaussianSum.__init__",
-                "self._tree.sensitivity(budget.contributions, pure=False)",
-                "math.sqrt(self._tree.depth - 1)",
+                "privacy.prefix:_generalized",
+                "design.sensitivity(budget.contributions, pure=False)",
+                "math.sqrt(design.depth - 1)",
             ),
         ),
         attack="streaming frank-wolfe generalised gaussian",

@@ -85,24 +85,31 @@ class Edit:
 class Leak:
     """A module books its releases and draws the noise, and then uses the exact value."""
 
-    where: str  # "module:mechanism", a function that the module has imported
+    where: str  # "module:mechanism", of the `Mechanisms` that the module imports
 
     @contextlib.contextmanager
     def planted(self) -> Iterator[None]:
         """The library with this leak."""
         module, _, name = self.where.partition(":")
         owner: Any = importlib.import_module(f"discreet.{module}")
-        kept = vars(owner)[name]
+        mechanism = getattr(owner.Mechanisms, name)
 
-        def exact(value: Any, **about: Any) -> Any:
-            released = kept(value, **about)
-            return released._replace(value=np.array(value, dtype=np.float64))
+        def exact(self: Any, value: Any, **about: Any) -> Any:
+            return mechanism(self, value, **about)._replace(value=np.array(value, np.float64))
 
-        setattr(owner, name, exact)
-        try:
+        with _in_place(owner, name, exact):
             yield
-        finally:
-            setattr(owner, name, kept)
+
+
+@contextlib.contextmanager
+def _in_place(module: Any, mechanism: str, method: Any) -> Iterator[None]:
+    """A module whose `Mechanisms` have another method under this name."""
+    kept = module.Mechanisms
+    module.Mechanisms = type("Mechanisms", (kept,), {mechanism: method})
+    try:
+        yield
+    finally:
+        module.Mechanisms = kept
 
 
 @dataclass(frozen=True)
@@ -207,20 +214,18 @@ def lines_run(action: Callable[[], Any]) -> set[tuple[str, int]]:
 
 
 @contextlib.contextmanager
-def spied(module: Any, name: str = "gaussian") -> Iterator[list[tuple[Any, Any]]]:
-    """(exact value, record) of every release that `module` makes through this mechanism."""
-    kept, seen = getattr(module, name), list[tuple[Any, Any]]()
+def spied(module: Any, what: str = "") -> Iterator[list[tuple[Any, Any]]]:
+    """(exact value, record) of every Gaussian release, or of those called `what`."""
+    gaussian, seen = module.Mechanisms.gaussian, list[tuple[Any, Any]]()
 
-    def spy(value: Any, **about: Any) -> Any:
-        out = kept(value, **about)
-        seen.append((np.array(value), out.release))
+    def spy(self: Any, value: Any, **about: Any) -> Any:
+        out = gaussian(self, value, **about)
+        if what in ("", out.release.what):
+            seen.append((np.array(value), out.release))
         return out
 
-    setattr(module, name, spy)
-    try:
+    with _in_place(module, "gaussian", spy):
         yield seen
-    finally:
-        setattr(module, name, kept)
 
 
 def moved(seen: list[tuple[Any, Any]]) -> float:

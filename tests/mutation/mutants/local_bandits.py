@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from discreet.bandits import Device, LinearBandit, LocalServer, PublicPolicy
+from discreet.bandits import Device, LinearBandit, LocalServer, Promise, PublicPolicy
 from discreet.local import report as reporting
 from discreet.privacy import SeededNoise
 from mutants.kit import Edit, Mutant, both, proved
@@ -67,10 +67,13 @@ def reports_after_a_hostile_state() -> float:
     def run(neighbour: int, seed: int) -> float:
         try:
             device = Device(
-                PublicPolicy.from_dict(record), epsilon=1.0, seed=seed, noise=SeededNoise(seed)
+                PublicPolicy.from_dict(record),
+                Promise(epsilon=1.0),
+                seed=seed,
+                noise=SeededNoise(seed),
             )
             report = device.report(device.decide(row * neighbour), 1.0)
-            channel = device.policy.channels[report.question]
+            channel = device.state.channels[report.question]
             return float(channel.possible(report.values).all())
         except ValueError:
             return -1.0
@@ -81,11 +84,13 @@ def reports_after_a_hostile_state() -> float:
 
 def epsilon_sent() -> float:
     """The most epsilon of one report after a server raised it; the person was promised 1."""
-    device = Device(PublicPolicy.start(DIM, 1.0), epsilon=1.0, seed=0, noise=SeededNoise(0))
+    device = Device(
+        PublicPolicy.start(DIM, 1.0), Promise(epsilon=1.0), seed=0, noise=SeededNoise(0)
+    )
     with contextlib.suppress(ValueError):
         device.update(PublicPolicy.start(DIM, 9.0))
     question = device.report(device.decide(E1), 1.0).question
-    return float(device.policy.channels[question].epsilon)
+    return float(device.state.channels[question].epsilon)
 
 
 def reports_after_an_interruption() -> float:
@@ -99,7 +104,9 @@ def reports_after_an_interruption() -> float:
 
     policy = PublicPolicy.start(DIM, 1.0)
     question = replace(policy.question("moment"), fraction=1.0)
-    device = Device(replace(policy, questions=(question,)), epsilon=1.0, seed=0, noise=Wire(0))
+    device = Device(
+        replace(policy, questions=(question,)), Promise(epsilon=1.0), seed=0, noise=Wire(0)
+    )
     for _ in range(5):
         try:
             device.answer(E1[0], 1.0)

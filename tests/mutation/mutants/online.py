@@ -86,8 +86,8 @@ MUTANTS = [
         "ftrl",
         (
             Edit(
-                "privacy.calibration:stretch",
-                "math.pow(dim, max(0.0, 1 / order[other] - 1 / order[norm]))",
+                "privacy.prefix:stretch",
+                "math.pow(dim, max(0.0, 1 / norm_order(other) - 1 / norm_order(norm)))",
                 "1.0",
             ),
         ),

@@ -11,7 +11,6 @@ from discreet.privacy import (
     BallChannel,
     Budget,
     Ledger,
-    Release,
     SecureNoise,
     SeededNoise,
     mechanisms,
@@ -19,7 +18,8 @@ from discreet.privacy import (
 )
 from discreet.privacy.gaussian import gaussian_epsilon
 from discreet.privacy.ledger import BudgetSpent
-from discreet.privacy.mechanisms import gaussian
+from discreet.privacy.mechanisms import Mechanisms
+from discreet.privacy.release import Release
 from mutants.kit import DELTA, EPSILON, MU, Edit, Mutant, audited
 
 RUNS = 4000
@@ -66,7 +66,7 @@ def off_the_lattice() -> float:
     """The fraction of exact noisy values that are no multiples of the lattice: their bits tell."""
     noise = SecureNoise()
     spacing = noise.spacing("gaussian", 1 / MU)
-    out = gaussian(np.full(40, 0.1), sensitivity=1.0, mu=MU, noise=noise).value
+    out = Mechanisms(noise).gaussian(np.full(40, 0.1), sensitivity=1.0, mu=MU).value
     return float(np.mean(out % spacing != 0))
 
 
@@ -119,7 +119,11 @@ MUTANTS = [
         "audit",
         1.0,
         lambda: audit(ATTACKS["ball channel, last bits"], 100_000, confidence=0.9999).lower_bound,
-        (Edit("privacy.local:_on_grid", "np.rint(units / GRID).astype(np.int64)", "units / GRID"),),
+        (
+            Edit(
+                "privacy.sphere:_on_grid", "np.rint(units / GRID).astype(np.int64)", "units / GRID"
+            ),
+        ),
     ),
     audited(
         "argmin(score + Gumbel)",
@@ -199,7 +203,7 @@ MUTANTS = [
         off_the_sphere,
         (
             Edit(
-                "privacy.local:BallChannel._drawn",
+                "privacy.sphere:BallChannel._drawn",
                 "direction = rows / np.where(zero, 1.0, largest)[:, None]",
                 "direction = rows.copy()",
             ),
@@ -213,7 +217,7 @@ MUTANTS = [
         "ball channel, three reports of one user",
         (
             Edit(
-                "privacy.channel:Channel.__init__",
+                "privacy.channels:Channel.__init__",
                 "self.epsilon / self.contributions",
                 "self.epsilon",
             ),
@@ -227,7 +231,7 @@ MUTANTS = [
         "ball channel",
         (
             Edit(
-                "privacy.local:BallChannel.__init__",
+                "privacy.sphere:BallChannel.__init__",
                 "spent = self.report_epsilon - min(CHECKED, self.report_epsilon / 2)",
                 "spent = 2 * self.report_epsilon",
             ),

@@ -19,6 +19,8 @@ from discreet.regression import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
     PrivateSearchCV,
+    Problem,
+    base,
     central,
     few_rows,
     glm_erm,
@@ -27,7 +29,6 @@ from discreet.regression import (
     search,
     stages,
 )
-from discreet.regression.base import Problem
 from discreet.regression.glm import METHODS
 from mutants.kit import (
     DELTA,
@@ -80,7 +81,7 @@ def all_stages() -> float:
 
 def replaced_row() -> float:
     """A row ten times as long as the public bound, against a row of zeros; exact sums compared."""
-    with spied(sample) as seen:
+    with spied(base) as seen:
         for length in (0.0, 10.0):
             before = len(seen)
             X, y = np.zeros((1500, 2)), np.zeros(1500)
@@ -96,7 +97,7 @@ def residual_moment() -> float:
     """A label of 1 or -1 in a stage that knows theta well and cuts residuals at .2."""
     predictive = stages.Predictive(np.zeros(1), np.eye(1) * 1e-6, 0.01)
     stage = stages.Stage(Whitening.identity(1), 2.0, 1.0, 0.01, 1.0, 1.0, 1.0)
-    with spied(sample) as seen:
+    with spied(base) as seen:
         for y in (-1.0, 1.0):
             task = problem([[1.0]], [y], SeededNoise(5))
             stages.statistics(everyone(task), stage, predictive, None)
@@ -111,7 +112,7 @@ def step_moment() -> float:
     noise = few_rows.LabelNoise(math.log(0.01), 1.0)
     both = few_rows.SkewPosterior.of_theta(theta)
     known = few_rows.Known(both, theta, noise, few_rows.Weight(1.0, 1.0))
-    with spied(sample) as seen:
+    with spied(base) as seen:
         for y in (-1.0, 1.0):
             task = problem([[1.0]], [y], SeededNoise(5))
             few_rows._step(everyone(task), covariates, known, skewed=False)
@@ -132,7 +133,7 @@ def all_steps() -> float:
 def early_row() -> float:
     """How far the label of an early row moves the last release, against what it was booked for."""
     n, early = 40, np.arange(10)
-    with spied(sample) as seen:
+    with spied(base) as seen:
         for y in (-1.0, 1.0):
             task = problem(np.ones((n, 1)), np.zeros(n), SeededNoise(11))
             task.ledger._limit = 2 * MU**2  # half of it is spent before the last release
@@ -148,7 +149,7 @@ def early_row() -> float:
 
 def glm_gradient() -> float:
     """A label of 0 or 1 of a row on the boundary, in the first stage of a logistic regression."""
-    with spied(sample) as seen:
+    with spied(base) as seen:
         for y in (0.0, 1.0):
             before = len(seen)
             labels, X = np.full(30, 0.5), np.zeros((30, 1))
@@ -162,7 +163,7 @@ def glm_gradient() -> float:
 
 def class_gradient() -> float:
     """A row and its opposite, of the same one of four classes, in the first stage."""
-    with spied(sample) as seen:
+    with spied(base) as seen:
         for sign in (-1.0, 1.0):
             before = len(seen)
             X, y = np.zeros((30, 1)), np.zeros(30)
@@ -198,7 +199,7 @@ def minimiser() -> float:
     n, bound = 2000, 0.05
     X, y = np.full((n, 1), 0.5), np.full(n, 0.5)
     X[0] = 1.0
-    with spied(glm_erm) as seen:
+    with spied(base, "minimiser") as seen:
         for y[0] in (0.0, 1.0):
             task = replace(problem(X, y.copy(), SeededNoise(7)), public_X=np.ones((n, 1)))
             glm_erm.erm(task, link("logistic").within(bound, 1.0), bound)
@@ -437,7 +438,7 @@ MUTANTS = [
         "regression, central",
         "DP-ERM: noise is drawn and booked, and not added.",
         "glm erm",
-        (SolverEdit("regression.glm_erm:erm", "v, record = gaussian(", "_, record = gaussian("),),
+        (SolverEdit("regression.glm_erm:erm", "v, record = problem", "_, record = problem"),),
     ),
     Mutant(
         "a person answers in every phase",

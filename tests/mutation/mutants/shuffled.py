@@ -6,7 +6,7 @@ from discreet.audit import ATTACKS, audit
 from mutants.kit import SURE, Edit, Mutant
 
 RUNS = 2000
-ORDER = 'np.argsort(noise.uniform(len(answers.values)), kind="stable")'
+ORDER = 'np.argsort(noise.uniform(len(reports)), kind="stable")'
 
 
 def by_attack(name: str) -> Callable[[], float]:
@@ -28,29 +28,29 @@ MUTANTS = [
         "a batch in the order of arrival",
         "The relay forwards reports in the order in which they came.",
         BITS,
-        Edit("local.report:shuffled", ORDER, "np.arange(len(answers.values))"),
+        Edit("audit.attacks.shuffled:forwarded", ORDER, "np.arange(len(reports))"),
     ),
     _mutant(
         "a bandit's batch in the order of arrival",
         "The same, and the reports are whole vectors.",
         BANDIT,
-        Edit("local.report:shuffled", ORDER, "np.arange(len(answers.values))"),
+        Edit("audit.attacks.shuffled:forwarded", ORDER, "np.arange(len(reports))"),
     ),
     _mutant(
         "the first report keeps its place",
         "Who came first shows: a trace of the time of arrival.",
         BITS,
         Edit(
-            "local.report:shuffled",
+            "audit.attacks.shuffled:forwarded",
             ORDER,
-            "np.append(0, 1 + np.argsort(noise.uniform(len(answers.values) - 1)))",
+            "np.append(0, 1 + np.argsort(noise.uniform(len(reports) - 1)))",
         ),
     ),
     _mutant(
         "epsilon_0 for a larger crowd",
         "Reports run at the epsilon_0 of a batch ten times as large.",
         BITS,
-        Edit("privacy.crowd:PlannedBatch.report_epsilon", "self.honest,", "10 * self.honest,"),
+        Edit("privacy.shuffle:PlannedBatch.report_epsilon", "self.honest,", "10 * self.honest,"),
     ),
     _mutant(
         "a device believes the server about the crowd",
@@ -58,7 +58,7 @@ MUTANTS = [
         "device, too small a crowd",
         Edit(
             "local.device:Promise._check_batch",
-            "not mine.keeps_promise(each, self.contributions)",
+            "not mine.keeps_promise(each, k)",
             "False",
         ),
     ),

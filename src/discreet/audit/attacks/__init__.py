@@ -1,14 +1,14 @@
 """All attacks by name, one module for each room or part of one. Importing it imports every learner.
 
 mechanisms, last_bits   sums   channels (and devices), shuffled   regression, regression_local
-bandits, behaviour (towards others), people, sparse   online, projection_free   optimization
+bandits, behaviour (towards others), people, sparse   online   optimization
 """
 
 import importlib
 import pkgutil
 from typing import Any
 
-from discreet.audit.attack import ATTACKS, Attack
+from discreet.audit.rows import ATTACKS, Attack
 from discreet.privacy import Guarantee
 
 __all__ = ["ATTACKS", "attacks_on"]
@@ -23,8 +23,8 @@ def attacks_on(learner: Any, promise: Guarantee) -> list[Attack]:
     An attack makes the learner that it attacks, of a size of its own. Where nothing fits, nothing
     is attacked, and whoever asks must say so.
 
-    >>> from discreet.bandits import LinearBandit
-    >>> bandit = LinearBandit(3, epsilon=2.0, contributions=5)
+    >>> from discreet.bandits import LinearBandit, People
+    >>> bandit = LinearBandit(3, epsilon=2.0, people=People(rounds=5))
     >>> (attack,) = attacks_on(bandit, bandit.guarantee)
     >>> attack.claim.epsilon, attack.claim.contributions
     (2.0, 5)

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Fits, attack
 from discreet.audit.attacks.sums import summed_by
+from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, Make, each, log_ratio, rounded, whitening, wiretapped
-from discreet.bandits import LinearBandit, LocalServer
+from discreet.bandits import LinearBandit, LocalServer, People
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.belief import Point
-from discreet.bandits.linear import MANY
 from discreet.bandits.window import Transform, totals
-from discreet.privacy import BallChannel, Guarantee, Noise, SeededNoise, Tree
+from discreet.privacy import BallChannel, Guarantee, SeededNoise, Tree
 from discreet.privacy.mechanisms import symmetric_to_vector
+from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observed, values
 
 E1 = np.eye(2)[:1]  # on the boundary of the ball
@@ -29,19 +29,15 @@ NOBODY = np.zeros((1, 2))  # features that tell nothing
 bandit = partial(attack, room="bandits")
 
 
-def windows(
-    link: str = "identity", unit: str = "round", visits: str = "", *, sgd: bool = False
-) -> Fits:
-    """Learners under joint trust with this link, this unit of privacy and this estimator."""
+def windows(link: str = "identity", visits: str | None = None, *, descent: bool = False) -> Fits:
+    """Learners under joint trust with this link, these visits that count and this estimator."""
 
     def fits(learner: Any, promise: Guarantee) -> bool:
-        steps = learner.estimator == "sgd" or (learner.estimator == "auto" and learner.dim > MANY)
         return (
             promise.trust == "joint"
-            and steps == sgd
-            and learner.link == link
-            and learner.unit == unit
-            and (not visits or learner.visits == visits)
+            and (learner.policy_name == "descent") == descent
+            and learner.model.link == link
+            and learner.people.visits == visits
         )
 
     return fits
@@ -127,7 +123,7 @@ def other_window(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
 def user(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     """contributions=k: one person has k rounds of one window, all rewards 1 or all -1."""
     k = claim.contributions
-    learner: Any = joint_bandit(claim, noise, contributions=k)
+    learner: Any = joint_bandit(claim, noise, people=People(rounds=k))
     own = learner.decide_many(np.tile(E1, (k, 1, 1)))
     learner.learn_many(own, np.full(k, 2.0 * neighbour - 1.0))
     fill(learner)
@@ -140,7 +136,7 @@ LONG = 1000  # decisions of a window, as it has after 2000: there the noise of t
 
 # The mean of the realised mu over 400 runs; no run has more than 1/sqrt(2).
 @bandit(
-    "linear bandit sgd", LinearBandit, kind="gaussian", fits=windows(sgd=True), attainable=0.685
+    "linear bandit sgd", LinearBandit, kind="gaussian", fits=windows(descent=True), attainable=0.685
 )
 @Likelihood
 def linear_bandit_sgd(claim: Claim, neighbour: int, noise: Noise) -> None:
@@ -150,7 +146,7 @@ def linear_bandit_sgd(claim: Claim, neighbour: int, noise: Noise) -> None:
     window moves by 2 steps, sqrt(2) 2 together; booked are 4, for a replacement whose two steps
     point in opposite directions at full length: no such pair of rows is known.
     """
-    new = joint_bandit(claim, noise, estimator="sgd", policy="greedy")
+    new = joint_bandit(claim, noise, policy="descent")
     # As if released before: a window has half as many decisions as there were rounds.
     known = {"rounds": 2 * LONG, "_end": 2 * LONG, "_belief": Point(E1[0], 1.0)}
     learner = staged(new, known)

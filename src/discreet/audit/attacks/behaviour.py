@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim
 from discreet.audit.attacks.bandits import E1, bandit, fill, windows
 from discreet.audit.attacks.sums import summed_by
+from discreet.audit.rows import Claim
 from discreet.audit.views import Make
-from discreet.bandits import LinearBandit, SparseBandit
+from discreet.bandits import LinearBandit, Model, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.links import LINKS
-from discreet.privacy import Noise, SeededNoise
+from discreet.privacy import SeededNoise
+from discreet.privacy.noise import Noise
 
 TWO = np.concatenate([E1, -E1])  # two actions: whoever is offered them shows a sign of theta
 BESIDE = 6  # people who are offered two actions in the canary's window
@@ -69,11 +70,11 @@ def _linear(link: str) -> None:
             2,
             epsilon=claim.epsilon,
             delta=claim.delta,
-            link=link,
             policy="greedy",
             reward_range=(low, 1.0),
             seed=0,
             noise=noise,
+            model=Model(link=link),
         )
 
     name = f"linear bandit {link}"

@@ -14,25 +14,20 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
+from discreet.audit.rows import Claim, attack
 from discreet.audit.views import each, log_ratio, rounded
-from discreet.bandits import Device, LocalServer, PublicPolicy
-from discreet.local import Device as LocalDevice
-from discreet.local import PublicState, Question
-from discreet.local.questions import LARGEST, SMALLEST_CLIP, Channel
-from discreet.privacy import (
-    BallChannel,
-    BinaryChannel,
-    IntervalChannel,
-    Noise,
-    SeededNoise,
-    SymmetricChannel,
-)
+from discreet.bandits import Device, LocalServer, Promise, PublicPolicy
+from discreet.local.questions import LARGEST, SMALLEST_CLIP, Channel, Question
+from discreet.local.state import PublicState
+from discreet.privacy import BallChannel, IntervalChannel, SeededNoise
+from discreet.privacy.channels import BinaryChannel
+from discreet.privacy.mechanisms import symmetric_to_vector
+from discreet.privacy.noise import Noise
 
 reported = partial(attack, room="local", kind="pure")
 E1 = np.eye(4)[0]
 MATRIX = np.array([[0.6, 0.4], [0.4, -0.56568542]])
-MATRIX = MATRIX / np.linalg.norm(MATRIX)
+MATRIX = symmetric_to_vector(MATRIX / np.linalg.norm(MATRIX))
 
 
 def _channel(
@@ -66,9 +61,9 @@ _channel(
 )
 _channel(
     "symmetric channel",
-    partial(SymmetricChannel, 2),
+    partial(BallChannel, 3),
     (-MATRIX, MATRIX),
-    "A symmetric matrix of norm 1 against its negative; one report is seen.",
+    "The vector of a symmetric matrix of norm 1 against its negative; one report is seen.",
 )
 
 
@@ -117,7 +112,7 @@ def hostile(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
         root=LARGEST * np.eye(2),
         draws=LARGEST * np.eye(2),
     )
-    device = Device(policy, epsilon=claim.epsilon, seed=0, noise=noise)
+    device = Device(policy, Promise(claim.epsilon), noise=noise, seed=0)
     return _moment(policy, device.report(device.decide([E2]), 2.0 * neighbour - 1.0).values)
 
 
@@ -126,7 +121,7 @@ def hostile(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
 def hostile_report(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
     """The least clip that a device accepts, so that any residual fills the channel: its sign."""
     state = replace(PublicState.start(2, claim.epsilon, (SHARPEST,)), theta=0.5 * E2)
-    device = LocalDevice(state, epsilon=claim.epsilon, seed=0, noise=noise)
+    device = Device(state, Promise(epsilon=claim.epsilon), seed=0, noise=noise)
     return _moment(state, device.answer(E2, 0.5 + (2 * neighbour - 1) * 1e-3).values)
 
 
@@ -145,7 +140,7 @@ KINDS = ("gram", "moment", "within", "square")
 
 def answered(honest: PublicState, changes: dict[str, Any], record: Array, noise: Noise) -> float:
     """1 if a device sends what an honest one could have sent, 0 if not; -1 if it refuses."""
-    device = LocalDevice(honest, epsilon=honest.epsilon, seed=0, noise=noise)
+    device = Device(honest, Promise(epsilon=honest.epsilon), seed=0, noise=noise)
     try:
         asked = replace(honest, window=1, **changes)
         device.update(asked)

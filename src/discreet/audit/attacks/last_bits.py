@@ -21,26 +21,19 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
-from discreet.privacy import (
-    BallChannel,
-    IntervalChannel,
-    Noise,
-    SecureNoise,
-    SeededNoise,
-    SymmetricChannel,
-    mechanisms,
-)
-from discreet.privacy.mechanisms import Released
+from discreet.audit.rows import Claim, attack
+from discreet.privacy import BallChannel, IntervalChannel, SecureNoise, SeededNoise
+from discreet.privacy.mechanisms import Mechanisms, Released, symmetric_to_vector
+from discreet.privacy.noise import Noise
 
 GRID = 2.0**-53
 
 # Values are zeros or ones, n at once: each coordinate is a draw. Scales are about 1.
 SAMPLERS: dict[str, Callable[[Array, Noise], Released]] = {
-    "gaussian": lambda x, noise: mechanisms.gaussian(x, sensitivity=1.0, mu=1.0, noise=noise),
-    "laplace": lambda x, noise: mechanisms.laplace(x, sensitivity=1.0, epsilon=1.0, noise=noise),
-    "k-norm": lambda x, noise: mechanisms.k_norm(
-        x, sensitivity=1.0, epsilon=len(x) + 1.0, norm="linf", noise=noise
+    "gaussian": lambda x, noise: Mechanisms(noise).gaussian(x, sensitivity=1.0, mu=1.0),
+    "laplace": lambda x, noise: Mechanisms(noise).laplace(x, sensitivity=1.0, epsilon=1.0),
+    "k-norm": lambda x, noise: Mechanisms(noise).k_norm(
+        x, sensitivity=1.0, epsilon=len(x) + 1.0, norm="linf"
     ),
 }
 
@@ -80,10 +73,10 @@ def _ball(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
 
 def _symmetric(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Reports of a matrix with one entry, or two: which small entries have too many digits?"""
-    channel = SymmetricChannel(2, claim.epsilon)
+    channel = BallChannel(3, claim.epsilon)
     record = np.array([np.diag([0.6, 0.8]), np.diag([1.0, 0.0])])[neighbour]
-    sent = channel.privatize(np.tile(record, (runs, 1, 1)), noise)
-    return many_digits(sent[:, 1, 1] / channel.vectors.radius)
+    sent = channel.privatize(np.tile(symmetric_to_vector(record), (runs, 1)), noise)
+    return many_digits(sent[:, 2] / channel.radius)
 
 
 def _interval(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:

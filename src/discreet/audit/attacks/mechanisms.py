@@ -9,9 +9,10 @@ from functools import partial
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
+from discreet.audit.rows import Claim, attack
 from discreet.audit.views import each, rounded
-from discreet.privacy import SeededNoise, mechanisms
+from discreet.privacy import SeededNoise
+from discreet.privacy.mechanisms import Mechanisms
 
 released = partial(attack, room="mechanisms")
 
@@ -21,7 +22,7 @@ def gaussian(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Arr
     """Opposite rows on the unit sphere; the attacker sees the release and projects it on them."""
     row = np.array([0.6, -0.8, 0.0])
     value = (-row, row)[neighbour]  # 2 apart
-    privatize = partial(mechanisms.gaussian, sensitivity=2.0, mu=claim.mu, noise=noise)
+    privatize = partial(Mechanisms(noise).gaussian, sensitivity=2.0, mu=claim.mu)
     return np.asarray(np.array([privatize(value).value for _ in range(runs)]) @ row)
 
 
@@ -35,8 +36,8 @@ def gaussian_symmetric(claim: Claim, neighbour: int, noise: SeededNoise) -> floa
     a = np.array([1.0, 1.0]) / math.sqrt(2)
     b = np.array([1.0, -1.0]) / math.sqrt(2)
     pair = (np.outer(a, a), np.outer(b, b))  # sqrt(2) apart in Frobenius norm
-    out = mechanisms.gaussian_symmetric(
-        pair[neighbour], sensitivity=math.sqrt(2), mu=claim.mu, noise=noise
+    out = Mechanisms(noise).gaussian_symmetric(
+        pair[neighbour], sensitivity=math.sqrt(2), mu=claim.mu
     )
     return float(np.einsum("ij,ij", out.value, pair[1] - pair[0]))
 
@@ -46,7 +47,7 @@ def gaussian_symmetric(claim: Claim, neighbour: int, noise: SeededNoise) -> floa
 def laplace(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     """A count with and without one person; the score is the released count."""
     count = float(neighbour)
-    out = mechanisms.laplace(count, sensitivity=1.0, epsilon=claim.epsilon, noise=noise)
+    out = Mechanisms(noise).laplace(count, sensitivity=1.0, epsilon=claim.epsilon)
     return float(out.value)
 
 
@@ -57,8 +58,8 @@ def _k_norm(norm: str, order: float, pair: tuple[Array, Array]) -> None:
     @each
     def k_norm(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
         """Two vectors at the full distance of the norm; the score is the log-likelihood ratio."""
-        out = mechanisms.k_norm(
-            pair[neighbour], sensitivity=size, epsilon=claim.epsilon, norm=norm, noise=noise
+        out = Mechanisms(noise).k_norm(
+            pair[neighbour], sensitivity=size, epsilon=claim.epsilon, norm=norm
         )
         away, near = (np.linalg.norm(out.value - value, ord=order) for value in pair)
         return rounded(away - near)
@@ -80,5 +81,5 @@ def selection(claim: Claim, neighbour: int, noise: SeededNoise) -> bool:
     options = np.zeros(others + 1)
     options[0] = 2 * math.log(others / 20) / claim.epsilon
     options += neighbour * np.append(1.0, -np.ones(others))
-    out = mechanisms.select(options, sensitivity=1.0, epsilon=claim.epsilon, noise=noise)
+    out = Mechanisms(noise).select(options, sensitivity=1.0, epsilon=claim.epsilon)
     return bool(out.value == 0)

@@ -13,14 +13,25 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Fits, always, attack
 from discreet.audit.attacks.sums import summed_by
+from discreet.audit.registry import REGISTRY
+from discreet.audit.rows import Claim, Fits, always, attack
 from discreet.audit.views import each, rounded, summed, whitening, wiretapped
-from discreet.domains import Ball, Simplex
-from discreet.online import FTPL, FTRL, AdversarialBandit, BarrierBandit, Doubling
+from discreet.domains import Ball, Cube, Domain, Simplex
+from discreet.online import (
+    FTPL,
+    FTRL,
+    AdversarialBandit,
+    BarrierBandit,
+    Doubling,
+    ProjectionFreeBandit,
+)
 from discreet.online.adversarial import Exp2
+from discreet.online.projection_free import LEVEL
 from discreet.online.reduction import PrivateReduction
-from discreet.privacy import Guarantee, Noise, SeededNoise
+from discreet.privacy import Guarantee, SeededNoise
+from discreet.privacy.noise import Noise
+from discreet.privacy.observation import observed, values
 
 CANARY = (np.array([0.0, 1.0]), np.array([1.0, 0.0]))  # for two experts
 ROUNDS = 6
@@ -48,6 +59,19 @@ def trusting(trust: str, domain: type = object) -> Fits:
     return fits
 
 
+def leader(
+    claim: Claim,
+    noise: Noise,
+    domain: Domain,
+    rounds: int,
+    mechanism: str = "blt",
+    of: str = "FTRL",
+) -> Any:
+    """One that promises the claim."""
+    sizes = {"domain": domain, "horizon": rounds, "mechanism": mechanism}
+    return REGISTRY[f"{of} simplex"].claiming(claim, noise, **sizes)
+
+
 def _first_decision(learner: Any, loss: Array) -> Array:
     """The decision that follows the first loss."""
     learner.learn(loss)
@@ -73,15 +97,7 @@ def _ftrl(name: str, canary: tuple[int, ...], attainable: float) -> None:
         move[own] = 1.0
         losses[own] = np.tile(CANARY[neighbour], 2)
         for _ in range(runs):
-            learner = FTRL(
-                Simplex(4),
-                rounds,
-                claim.epsilon,
-                claim.delta,
-                contributions=claim.contributions,
-                mechanism="blt",
-                noise=noise,
-            )
+            learner = leader(claim, noise, Simplex(4), rounds)
             seen.append([_first_decision(learner, loss) for loss in losses])
         rates = learner.learning_rate(np.arange(2, rounds + 2))
         sums = np.log(np.maximum(seen, 1e-300)) @ [-1.0, 1.0, -1.0, 1.0] / rates
@@ -99,7 +115,7 @@ _ftrl("ftrl, three rounds of one user", (0, 1, 2), 1.0)
 @each
 def ftrl_pure(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     """One round of K-norm noise: the difference of two coordinates, from one decision."""
-    learner = FTRL(Simplex(2), 1, claim.epsilon, 0.0, mechanism="tree", seed=0, noise=noise)
+    learner = leader(claim, noise, Simplex(2), 1, mechanism="tree")
     return rounded(np.log(_first_decision(learner, CANARY[neighbour])) @ [-1.0, 1.0])
 
 
@@ -108,7 +124,7 @@ def ftrl_pure(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
 def ftrl_ball(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     """Opposite unit losses; a decision on the sphere shows where the noisy sum points."""
     canary = (2 * neighbour - 1) * np.eye(2)[0]
-    learner = FTRL(Ball(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise)
+    learner = leader(claim, noise, Ball(2), 1)
     return _first_decision(learner, canary)
 
 
@@ -116,7 +132,7 @@ def ftrl_ball(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
 @each
 def ftpl(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     """Which of two experts is followed after the canary's round."""
-    learner = FTPL(Simplex(2), 1, claim.epsilon, claim.delta, mechanism="blt", seed=0, noise=noise)
+    learner = leader(claim, noise, Simplex(2), 1, of="FTPL")
     return _first_decision(learner, CANARY[neighbour])[1]
 
 
@@ -131,12 +147,7 @@ def ftpl(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
 @each
 def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     """The canary's round is the last before a restart: the decision on either side of it."""
-    learner = Doubling(
-        lambda rounds: FTRL(
-            Simplex(2), rounds, claim.epsilon, claim.delta, mechanism="blt", noise=noise
-        ),
-        first=1,
-    )
+    learner = Doubling(lambda rounds: leader(claim, noise, Simplex(2), rounds), first=1)
     learner.learn(CANARY[neighbour])
     before = learner.learner.decide()  # of the learner that has had its rounds
     return [np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())]
@@ -151,9 +162,8 @@ def _two_arms(name: str, contributions: int) -> None:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
         canaries = claim.contributions
         horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
-        bandit = AdversarialBandit(
-            2, horizon, claim.epsilon, trust="central", contributions=canaries, seed=0, noise=noise
-        )
+        central = REGISTRY["AdversarialBandit central"]
+        bandit = central.claiming(claim, noise, n_arms=2, horizon=horizon, seed=0)
         decision = bandit.decide()
         means = []
         apart = 0.0
@@ -183,7 +193,8 @@ _two_arms("adversarial bandit central, three rounds of one user", 3)
 @each
 def barrier_central(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     """Where the bandit stands after one batch; the first loss is the least or the largest."""
-    bandit = BarrierBandit(Ball(1), 60, claim.epsilon, trust="central", seed=0, noise=noise)
+    central = REGISTRY["BarrierBandit ball central"]
+    bandit = central.claiming(claim, noise, domain=Ball(1), seed=0)
     for t in range(bandit.batch_size):
         bandit.learn(bandit.decide(), 0.0 if t else 2.0 * neighbour - 1.0)
     return rounded(float(bandit.decide().choice.centre[0]))
@@ -229,3 +240,85 @@ _wiretapped(
     (0.0, 1.0),
     always,
 )
+
+
+# -- ProjectionFreeBandit: the sums that it releases, and the point that follows -------------------
+#
+# The canary has the whole first batch; its losses span the range, each with the sign that moves the
+# sum farther. Other losses equal their baseline. Baselines come from earlier releases: whoever sees
+# these knows what all others add.
+
+DIM = 9  # for fewer dimensions K-norm noise is the smaller one: a claim of another kind
+MIDDLE = 0.5  # of the losses
+
+
+def _played(bandit: ProjectionFreeBandit, neighbour: int) -> tuple[Array, Array]:
+    """Released sums less what others add, and how the canary moves them; in units of a loss."""
+    size = bandit.batch_size
+    rounds = bandit.horizon or 0
+    others = np.zeros((rounds // size, bandit.bandit.dim + 1))
+    move = np.zeros(bandit.bandit.dim + 1)
+    with observed("sum") as seen:
+        for t in range(rounds):
+            decision = bandit.decide()
+            aim = decision.choice
+            if t < size:  # the baseline is the middle
+                along = 1.0 if aim.direction @ move[:-1] >= 0 else -1.0
+                move += along * np.append(aim.direction, LEVEL)
+                bandit.learn(decision, MIDDLE + along * (neighbour - MIDDLE))
+            else:
+                bandit.learn(decision, aim.baseline)
+                others[t // size, -1] += LEVEL * (aim.baseline - MIDDLE)
+    sums = np.array(values(seen)) * bandit.radius / bandit.bandit.dim
+    return sums - np.cumsum(others, axis=0)[: len(sums)], move
+
+
+def _projection_free(
+    name: str, batches: int, contributions: int, attainable: float, seed: int
+) -> None:
+    @online(
+        name,
+        ProjectionFreeBandit,
+        kind="gaussian",
+        fits=lambda learner, promise: promise.contributions <= 2,
+        attainable=attainable,
+        contributions=contributions,
+    )
+    @each
+    def projection_free(claim: Claim, neighbour: int, noise: SeededNoise) -> tuple[Any, ...]:
+        """The canary's losses are 0 or 1, others equal their baseline: the sums, and the point."""
+        if claim.contributions != contributions:
+            raise ValueError(f"this attack needs batches of {contributions} round(s) of one person")
+        rounds = batches * contributions
+        weights = whitening("blt", np.eye(batches - 1)[0])
+        cube = REGISTRY["ProjectionFreeBandit cube"]
+        bandit = cube.claiming(claim, noise, domain=Cube(DIM), horizon=rounds, seed=seed)
+        sums, move = _played(bandit, neighbour)
+        along = sums @ move
+        centre = bandit.bandit.centre @ move[:-1]
+        return (weights @ along, along.mean(), -centre)
+
+
+# The best linear score of filtered sums shows the whole mu for a change of the first row.
+_projection_free("projection-free bandit", 8, 1, 1.0, seed=0)
+# Batches of two rounds. Terms (u, LEVEL) add up in full where both have the same direction; with
+# this seed the cosine between those of the first batch is .9287.
+_projection_free(
+    "projection-free bandit, two rounds of one user",
+    9,
+    2,
+    math.hypot(math.sqrt(2 + 2 * 0.9287), 2 * LEVEL) / (2 * math.hypot(1, LEVEL)),
+    seed=1465,
+)
+
+
+@online("projection-free bandit pure", ProjectionFreeBandit, kind="pure")
+@each
+def projection_free_pure(claim: Claim, neighbour: int, noise: SeededNoise) -> Array:
+    """K-norm noise in one node: the exact likelihood of the released sum, and the point."""
+    cube = REGISTRY["ProjectionFreeBandit cube"]
+    bandit = cube.claiming(claim, noise, domain=Cube(1), horizon=2, seed=0)
+    (released,), move = _played(bandit, neighbour)
+    # Neighbours are -move/2 and move/2; the density falls with the l2 distance.
+    ratio = np.linalg.norm(released + move / 2) - np.linalg.norm(released - move / 2)
+    return rounded((ratio, -bandit.bandit.centre[0] * move[0]))

@@ -1,4 +1,4 @@
-"""Attacks on StreamingFrankWolfe and its baselines NoisySFW, NoisySGD and LocalMD.
+"""Attacks on StreamingFrankWolfe.
 
 Every theta is seen; one row changes its moment from end to end.
 
@@ -15,16 +15,16 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Fits, attack
 from discreet.audit.attacks.sums import summed_by
+from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.staged import staged
-from discreet.audit.views import Likelihood, each, rounded, summed, whitening, wiretapped
+from discreet.audit.views import Likelihood, each, rounded, summed, whitening
 from discreet.domains import Cube, LpBall, Simplex
 from discreet.optimization import StreamingFrankWolfe
-from discreet.optimization.baselines import LocalMD, NoisySFW, NoisySGD
 from discreet.optimization.windows import COUNT
-from discreet.privacy import Guarantee, Noise, SeededNoise, Tree
+from discreet.privacy import Guarantee, SeededNoise, Tree
 from discreet.privacy.gaussian import zcdp_epsilon
+from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observed, values
 from discreet.privacy.toeplitz import Buffered
 
@@ -57,9 +57,9 @@ def frank_wolfe(how: str) -> Fits:
 
 
 def streamed(claim: Claim, horizon: int, noise: Noise, **options: Any) -> Any:
-    """A learner of one feature, with what the claim says."""
-    own = {"gradient_bound": CLIP, "noise": noise, **options}
-    return StreamingFrankWolfe(Cube(1), horizon, claim.epsilon, claim.delta, **own)
+    """A learner with what the claim says, of one feature unless a domain is given."""
+    own = {"domain": Cube(1), "epsilon": claim.epsilon, "delta": claim.delta, **options}
+    return StreamingFrankWolfe(horizon=horizon, noise=noise, **{"gradient_bound": CLIP, **own})
 
 
 def _one_round(name: str, mechanism: str | Tree, kind: str) -> None:
@@ -146,22 +146,14 @@ def _generalised(name: str, dim: int, kind: str, attainable: float) -> None:
     @each
     def generalised(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
         """Both nodes of the first of two rows, by the exact likelihood of their l_r noise."""
-        rounds = 2
         epsilon = claim.epsilon
         if kind == "gaussian":  # what rho costs if the noise is Gaussian
             epsilon = zcdp_epsilon(claim.mu**2 / 2, claim.delta)
         # |x|_3 = 1 with entries alike: of all rows of that length in l_3 the longest in l_r, r < 3.
         row = np.full(dim, dim ** (-1 / 3))
         r = max(2.0, math.log(dim))
-        learner = StreamingFrankWolfe(
-            LpBall(1.5, dim),
-            rounds,
-            epsilon,
-            claim.delta,
-            gradient_bound=CLIP,
-            mechanism="generalized-gaussian",
-            noise=noise,
-        )
+        own = {"domain": LpBall(1.5, dim), "mechanism": "generalized-gaussian"}
+        learner = streamed(claim, 2, noise, epsilon=epsilon, **own)
         with observed("sum") as seen:
             for x in (row, 0 * row):
                 learner.learn(x, 1.0 - 2.0 * neighbour)
@@ -200,14 +192,12 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
     @each
     def vertices(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
         """Was the vertex -e_1 chosen? The canary's moment pulls towards it, and others away."""
-        budget = (claim.epsilon, 0.0)
+        own: dict[str, Any] = {"domain": LpBall(1, 2), "mechanism": "vertices"}
         if choices > 1:  # each of them costs rho = epsilon^2/8, and epsilon by itself
             # Above epsilon = 8 it would make five; less is promised then than is claimed.
             rho = choices * min(claim.epsilon, 8.0) ** 2 / 8
-            budget = (zcdp_epsilon(rho, DELTA), DELTA)
-        learner = StreamingFrankWolfe(
-            LpBall(1, 2), rounds, *budget, gradient_bound=CLIP, mechanism="vertices", noise=noise
-        )
+            own |= {"epsilon": zcdp_epsilon(rho, DELTA), "delta": DELTA}
+        learner = streamed(claim, rounds, noise, **own)
         # The guarantee states the scale: others are as many as make the vertex rare under it.
         others = rare_vertex(learner.guarantee.releases[0].scale)
         staged(learner, {"_direction._total": others})
@@ -224,9 +214,7 @@ def _vertices(name: str, rounds: int, choices: int) -> None:
 @each
 def simplex(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     """Was the vertex e_1 of a simplex chosen? The canary's moment pulls towards it, others away."""
-    learner = StreamingFrankWolfe(
-        Simplex(2), 1, claim.epsilon, 0.0, gradient_bound=CLIP, noise=noise
-    )
+    learner = streamed(claim, 1, noise, domain=Simplex(2))
     scale = learner.guarantee.releases[0].scale
     staged(learner, {"_direction._total": np.array([0.0, -scale * math.log(RARE)])})
     learner.learn([1.0, -1.0], 2.0 * neighbour - 1.0)
@@ -271,52 +259,3 @@ def _windows(name: str, rows: int) -> None:
 
 _windows("streaming frank-wolfe windows", 1)
 _windows("streaming frank-wolfe windows, three rows of one user", 3)
-
-
-def _one_label(neighbour: int) -> tuple[Array, Array]:
-    """Four rows; the label of the first is 1 or -1, and the others say nothing."""
-    X = np.zeros((4, 2))
-    y = np.zeros(4)
-    X[0, 0] = 1.0
-    y[0] = 2.0 * neighbour - 1.0
-    return X, y
-
-
-def _first_batch(claim: Claim, neighbour: int, noise: Noise) -> None:
-    """The first batch's mean gradient, by exact likelihood; the label is 1 or -1."""
-    NoisySFW(LpBall(2, 2), claim.epsilon, claim.delta, gradient_bound=CLIP, noise=noise).fit(
-        *_one_label(neighbour)
-    )
-
-
-# Later batches hold other rows.
-optimizer("noisy sfw", NoisySFW, kind="gaussian")(Likelihood(_first_batch, limit=1))
-
-
-@optimizer("noisy sgd", NoisySGD, kind="gaussian")
-@Likelihood
-def noisy_sgd(claim: Claim, neighbour: int, noise: Noise) -> None:
-    """All noisy gradients of five passes, by exact likelihood; the label is 1 or -1."""
-    NoisySGD(
-        LpBall(2, 2),
-        claim.epsilon,
-        claim.delta,
-        gradient_bound=CLIP,
-        passes=5,
-        step=1e-3,
-        noise=noise,
-    ).fit(*_one_label(neighbour))
-
-
-def _everybody(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> None:
-    """One report of a clipped gradient, from the wire; the label is 1 or -1."""
-    learner = LocalMD(
-        LpBall(2, 2), runs, claim.epsilon, gradient_bound=CLIP, step=1e-3, noise=noise
-    )
-    for _ in range(runs):
-        learner.learn([1.0, 0.0], 1.0 - 2.0 * neighbour)
-
-
-optimizer("local mirror descent", LocalMD, kind="pure")(
-    wiretapped(_everybody, lambda claim, heard: np.array([sent[0] for sent in heard]))
-)

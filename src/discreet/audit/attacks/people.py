@@ -1,4 +1,4 @@
-"""Attacks on LinearBandit(unit="person"): somebody who comes again and again.
+"""Attacks on LinearBandit(people=People(visits=...)): somebody who comes again and again.
 
 All rounds of one person are replaced. The person comes twice in each window, to be counted once
 ("all") or never again ("first"); the attacker knows that rule, sees every sum that is released and
@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim
 from discreet.audit.attacks.bandits import (
     E1,
     NOBODY,
@@ -19,8 +18,9 @@ from discreet.audit.attacks.bandits import (
     joint_bandit,
     windows,
 )
+from discreet.audit.rows import Claim
 from discreet.audit.views import each
-from discreet.bandits import LinearBandit
+from discreet.bandits import LinearBandit, People
 from discreet.privacy import SeededNoise
 from discreet.privacy.observation import observed
 
@@ -42,7 +42,7 @@ def visited(learner: Any, reward: float | None) -> tuple[Any, Array, float]:
 
 
 def _person(name: str, visits: str, told: Story, counted: Story, attainable: float) -> None:
-    fits = windows(unit="person", visits=visits)
+    fits = windows(visits=visits)
 
     @bandit(name, LinearBandit, kind="gaussian", fits=fits, attainable=attainable)
     @each
@@ -51,7 +51,7 @@ def _person(name: str, visits: str, told: Story, counted: Story, attainable: flo
 
         The last one along the canary shows a visit that counts though it must not.
         """
-        learner = joint_bandit(claim, noise, horizon=HORIZON, unit="person", visits=visits)
+        learner = joint_bandit(claim, noise, horizon=HORIZON, people=People(visits=visits))
         ratios: list[float] = []
         along = 0.0
         while learner.learning:

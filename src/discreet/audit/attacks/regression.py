@@ -9,24 +9,20 @@ does move them: attainable is its root mean square over 200 runs.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Fits, attack
+from discreet.audit.entries import Entry
+from discreet.audit.registry import REGISTRY
+from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import Likelihood, Make
-from discreet.privacy import Guarantee, Noise
-from discreet.regression import (
-    AdaSSP,
-    PrivateGLM,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateSearchCV,
-)
-from discreet.regression.baselines import SSP, DPGradientDescent
+from discreet.privacy import Guarantee
+from discreet.privacy.noise import Noise
+from discreet.regression import PrivateGLM, PrivateLinearRegression, PrivateSearchCV
 
 Row = tuple[Array, float]  # features on the unit sphere, label
 Rows = tuple[Array, Array]
@@ -45,7 +41,6 @@ def turned(cosine: float, towards: float = 0.0) -> tuple[Row, Row]:
 
 LABELS = turned(1.0)
 Linear = PrivateLinearRegression
-UNIT: dict[str, Any] = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": False}
 # The public order of the rows: a row that comes first is in the first release, and in no other.
 FIRST = tuple(int(place) for place in np.random.default_rng(0).permutation(100))
 
@@ -97,45 +92,34 @@ FITS: dict[str, Fit] = {}
 
 def _fits(
     name: str,
-    of: type | tuple[type, ...],
-    options: dict[str, Any],
+    entry: str,  # of the registry
     rows: Rows,
     pair: tuple[Row, Row] = LABELS,
+    *,
+    changes: dict[str, Any] | None = None,  # of its arguments
+    also: tuple[type, ...] = (),  # classes that make the same fit
     places: tuple[int, ...] = (0,),
     limit: int | None = None,  # releases after which rows are not the canary's
     make: Make | None = None,
     fits: Fits | None = None,
     **row: Any,
 ) -> None:
-    classes = of if isinstance(of, tuple) else (of,)
-    FITS[name] = Fit(make or _made(classes[0], **options), rows, pair, places)
-    attack(name, *classes, room="regression", kind="gaussian", fits=fits or _alike(options), **row)(
-        Likelihood(FITS[name].run, limit)
-    )
+    known = REGISTRY[entry]
+    made = make or partial(known.claiming, random_state=0, **(changes or {}))
+    FITS[name] = Fit(made, rows, pair, places)
+    row |= {"room": "regression", "kind": "gaussian", "fits": fits or _alike(known)}
+    attack(name, known.of, *also, **row)(Likelihood(FITS[name].run, limit))
 
 
-def _made(of: Callable[..., Any], **options: Any) -> Make:
-    return lambda claim, noise: of(
-        claim.epsilon,
-        claim.delta,
-        contributions=claim.contributions,
-        noise=noise,
-        random_state=0,
-        **{**UNIT, **options},
-    )
-
-
-def _alike(options: dict[str, Any]) -> Fits:
+def _alike(entry: Entry) -> Fits:
     """Fits by the same method, with the same link, and as much public knowledge."""
-    method = options.get("method")
-    link = options.get("link")
 
     def fits(model: Any, promise: Guarantee) -> bool:
-        known = "public_X" in options and not isinstance(model, Linear)
+        known = "public_X" in entry.arguments and not isinstance(model, Linear)
         return (
             promise.trust == "central"
-            and (method is None or model.method_ == method)
-            and (link is None or model.link == link)
+            and entry.arguments.get("method") in (None, getattr(model, "method_", None))
+            and entry.arguments.get("link") in (None, getattr(model, "link", None))
             and _known(model) == known
         )
 
@@ -152,10 +136,10 @@ def _weighted(steps: str) -> Fits:
     """Fits of many rows, of few, or of few with a sketch: what was released tells."""
 
     def fits(model: Any, promise: Guarantee) -> bool:
-        own: dict[str, Any] = {"method": "information-weighted"}
+        own = "PrivateLinearRegression central information-weighted"
         if isinstance(model, PrivateGLM):  # for the identity link it is that fit, row by row
-            own = {"method": "newton", "link": "identity"}
-        return _alike(own)(model, promise) and steps == _steps(promise)
+            own = "PrivateGLM identity central newton"
+        return _alike(REGISTRY[own])(model, promise) and steps == _steps(promise)
 
     return fits
 
@@ -167,26 +151,14 @@ def _steps(promise: Guarantee) -> str:
     return "few rows, sketched" if sketched else "few rows"
 
 
-def _classifier(*classes: float) -> Make:
-    return lambda claim, noise: PrivateLogisticRegression(
-        claim.epsilon,
-        claim.delta,
-        classes=classes,
-        norm_bound=1.0,
-        coef_bound=0.05,
-        fit_intercept=False,
-        noise=noise,
-        random_state=0,
-    )
-
-
 def _sum_of_labels(model: Any, X: Array, y: Array) -> float:
     """A score by which the sum of the labels chooses between two candidates."""
     return float(np.sum(y)) * (1.0 if model.norm_bound > 1 else -1.0)
 
 
 def _search(claim: Claim, noise: Noise) -> Any:
-    model = _made(Linear, method="sgd")(claim, noise)
+    sgd = REGISTRY["PrivateLinearRegression central sgd"]
+    model = sgd.claiming(claim, noise, random_state=0)
     grid = {"norm_bound": [1.0, 1.0 + 1e-9]}
     return PrivateSearchCV(model, grid, blocks=2, scoring=_sum_of_labels)
 
@@ -194,8 +166,7 @@ def _search(claim: Claim, noise: Noise) -> Any:
 # Stages: labels move the moments of each as far as they can, and no Gram matrix.
 _fits(
     "linear regression information-weighted",
-    Linear,
-    {"method": "information-weighted"},
+    "PrivateLinearRegression central information-weighted",
     _line(6000),
     fits=_weighted("many rows"),
     attainable=0.9,
@@ -205,9 +176,9 @@ _fits(
 # matrix tells where rows are, as here it mostly does.
 _fits(
     "linear regression information-weighted, few rows",
-    (Linear, PrivateGLM),
-    {"method": "information-weighted"},
+    "PrivateLinearRegression central information-weighted",
     _line(10),
+    also=(PrivateGLM,),
     fits=_weighted("few rows"),
     attainable=0.84,
     effort=0.2,
@@ -215,25 +186,23 @@ _fits(
 # A sketch plans the clip, and Gram matrices weigh rows as steps do.
 _fits(
     "linear regression information-weighted, few rows, sketched",
-    (Linear, PrivateGLM),
-    {"method": "information-weighted"},
+    "PrivateLinearRegression central information-weighted",
     _line(1500),
+    also=(PrivateGLM,),
     fits=_weighted("few rows, sketched"),
     attainable=0.88,
     effort=0.1,
 )
 _fits(
     "linear regression single-pass",
-    Linear,
-    {"method": "single-pass"},
+    "PrivateLinearRegression central single-pass",
     _zeros(100),
     places=FIRST[:1],
     limit=1,
 )
 _fits(
     "linear regression single-pass, three rows of one person",
-    Linear,
-    {"method": "single-pass"},
+    "PrivateLinearRegression central single-pass",
     _zeros(100),
     places=FIRST,
     limit=1,
@@ -243,54 +212,51 @@ _fits(
 # most at c = .19, .80 of mu^2.
 _fits(
     "linear regression reweighted",
-    Linear,
-    {"method": "reweighted"},
+    "PrivateLinearRegression central reweighted",
     _zeros(10),
     turned(0.19),
     attainable=0.89,
 )
-_fits("linear regression sgd", Linear, {"method": "sgd"}, _zeros(10))
+_fits("linear regression sgd", "PrivateLinearRegression central sgd", _zeros(10))
 _fits(
     "linear regression public covariates",
-    Linear,
-    {"method": "public-covariates", "public_X": _axes(1500, 1, 0.7)[0]},
+    "PrivateLinearRegression central public-covariates",
     _axes(1500, 1, 0.7),
+    changes={"public_X": _axes(1500, 1, 0.7)[0]},
     attainable=0.68,
     effort=0.4,
 )
-_fits("ssp", SSP, {}, _zeros(4))
+_fits("ssp", "SSP", _zeros(4))
 # A tenth of mu^2 goes to the least eigenvalue, moved by sqrt(1 - c^2) beside a long axis; nine
 # tenths to second moments, moved by 1 - (1 - c)^2 / 4: most at c = .69, .93 of mu^2.
 _fits(
     "adassp",
-    AdaSSP,
-    {},
+    "AdaSSP",
     (np.tile([1.0, 0.0], (10, 1)), np.zeros(10)),
     turned(0.69, math.pi / 4),
     attainable=0.96,
 )
 _fits(
     "dp gradient descent",
-    DPGradientDescent,
-    {"steps": 10, "learning_rate": 1e-3},
+    "DPGradientDescent",
     _zeros(4),
+    changes={"steps": 10, "learning_rate": 1e-3},
     attainable=0.99,
 )
 # Opposite labels move the gradient fully and the information not at all: 1/(1 + GRAM_COST/2) of
 # mu^2. A small coef_bound keeps the mean near 1/2, where both labels surprise alike.
 _fits(
     "glm newton",
-    PrivateGLM,
-    {"method": "newton", "link": "logistic", "coef_bound": 0.05},
+    "PrivateGLM logistic central newton",
     _zeros(10, 1),
+    changes={"coef_bound": 0.05},
     attainable=0.94,
     effort=0.6,
 )
 # The stages of linear regression.
 _fits(
     "glm identity",
-    PrivateGLM,
-    {"method": "newton", "link": "identity"},
+    "PrivateGLM identity central newton",
     _line(6000),
     fits=_weighted("many rows"),
     attainable=0.9,
@@ -300,10 +266,10 @@ _fits(
 # both are clipped, and move every gradient by nearly 2 S.
 _fits(
     "glm counts",
-    PrivateGLM,
-    {"method": "newton", "link": "poisson", "label_bound": 100.0},
+    "PrivateGLM poisson central newton",
     (np.ones((1000, 1)), np.tile(np.arange(0.0, 5.0), 200)),
     ((np.array([1.0]), 100.0), (np.array([-1.0]), 100.0)),
+    changes={"label_bound": 100.0, "coef_bound": None},
     attainable=0.93,
     effort=0.6,
 )
@@ -311,36 +277,34 @@ _fits(
 # rows of all classes, from which the frame is learned.
 _fits(
     "logistic regression",
-    PrivateLogisticRegression,
-    {},
+    "PrivateLogisticRegression 2 classes",
     _zeros(10, 1),
-    make=_classifier(-1.0, 1.0),
+    changes={"classes": (-1.0, 1.0), "coef_bound": 0.05, "fit_intercept": False},
     fits=lambda model, promise: not _known(model) and len(model.classes_) == 2,
     attainable=0.94,
     effort=0.6,
 )
 _fits(
     "logistic regression, four classes",
-    PrivateLogisticRegression,
-    {},
+    "PrivateLogisticRegression 4 classes",
     (np.ones((500, 1)), np.arange(500.0) % 4),
     ((np.array([1.0]), 2.0), (np.array([-1.0]), 2.0)),
-    make=_classifier(0.0, 1.0, 2.0, 3.0),
+    changes={"coef_bound": 0.05, "fit_intercept": False},
     fits=lambda model, promise: not _known(model) and len(model.classes_) > 2,
     attainable=0.89,
     effort=0.6,
 )
 # The canary's label decides the vote of its block, which moves by sqrt(2), and moves the last fit
 # as far as a label can: all of mu^2.
-_fits("search cv", PrivateSearchCV, {}, _zeros(10, 1), make=_search, effort=0.1)
+_fits("search cv", "PrivateSearchCV", _zeros(10, 1), make=_search, effort=0.1)
 # With c the cosine, .4 of mu^2 is for Gram matrices, moved by 1 - c^2 of itself, and .6 for the
 # minimiser, moved by (1 + c)/2 where the frame fits the rows: most at c = .375, .76 of mu^2.
 _fits(
     "glm erm",
-    PrivateGLM,
-    {"method": "erm", "link": "logistic", "coef_bound": 0.1},
+    "PrivateGLM logistic central erm",
     _axes(500, 2, label=0.5),
     turned(0.375),
+    changes={"coef_bound": 0.1},
     attainable=0.83,
     effort=0.4,
 )
@@ -348,16 +312,15 @@ _fits(
 # The frame costs nothing here and labels do not move H, a fifth: .8 of mu^2 is left.
 _fits(
     "glm erm public covariates",
-    PrivateGLM,
-    {"method": "erm", "link": "logistic", "coef_bound": 0.02, "public_X": _axes(2000, 1)[0]},
+    "PrivateGLM logistic central erm public",
     _axes(2000, 1, 0.485, 0.5),
+    changes={"coef_bound": 0.02, "public_X": _axes(2000, 1)[0]},
     attainable=0.89,
     effort=0.3,
 )
 _fits(
     "glm sgd",
-    PrivateGLM,
-    {"method": "sgd", "link": "logistic"},
+    "PrivateGLM logistic central sgd",
     _zeros(100),
     turned(0.0),
     places=FIRST[:1],

@@ -12,14 +12,16 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Fits, attack
-from discreet.audit.attacks.regression import LABELS, UNIT, Row
-from discreet.audit.views import Make, each, log_ratio, rounded, wiretapped
-from discreet.local import PublicState, Question, report_many
-from discreet.local.questions import Channel, answer
+from discreet.audit.attacks.regression import LABELS, Row
+from discreet.audit.registry import REGISTRY
+from discreet.audit.rows import Claim, Fits, attack
+from discreet.audit.views import each, log_ratio, rounded, wiretapped
+from discreet.local.questions import Question, answer
+from discreet.local.report import report_many
+from discreet.local.state import PublicState
 from discreet.privacy import BallChannel, SeededNoise
 from discreet.privacy.observation import observed, values
-from discreet.regression import PrivateGLM, PrivateLinearRegression
+from discreet.regression import PrivateLinearRegression
 from discreet.regression.local import PREDICTION_BOUND
 
 E1, E2 = ISOTROPIC = np.eye(2)
@@ -88,62 +90,37 @@ attack("local bandit scale report", room="bandits", kind="pure")(
 )
 
 
-def _fit(of: Callable[..., Any], **options: Any) -> Make:
-    return lambda claim, noise: of(
-        claim.epsilon, trust="local", noise=noise, random_state=0, **{**UNIT, **options}
-    )
-
-
-def _wiretapped(
-    name: str,
-    of: type,
-    options: dict[str, Any],
-    channel: Callable[[Claim], Channel],
-    pair: tuple[Row, Row],
-    answers: list[Any],
-    *,
-    fits: Fits,
-    call: int = 0,  # one batch alone, of people who answer what was public before anyone reported
-) -> None:
-    make = _fit(of, **options)
+def _wiretapped(name: str, entry: str, answers: list[Any], fits: Fits, **changes: Any) -> None:
+    known = REGISTRY[entry]
 
     def fit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> None:
         """Everybody is the same person; the wire carries one report of each, heard in one fit."""
-        features, label = pair[neighbour]
-        make(claim, noise).fit(np.tile(features, (PEOPLE, 1)), np.full(PEOPLE, label))
+        features, label = LABELS[neighbour]
+        model = known.claiming(claim, noise, random_state=0, **changes)
+        model.fit(np.tile(features, (PEOPLE, 1)), np.full(PEOPLE, label))
 
     def read(claim: Claim, heard: list[Array]) -> Array:
-        return rounded(log_ratio(channel(claim), heard[call], answers))
+        # The first batch alone: its people answer what was public before anyone reported.
+        return rounded(log_ratio(BallChannel(2, claim.epsilon), heard[0], answers))
 
-    regression(name, of, fits=fits)(wiretapped(fit, read))
+    regression(name, known.of, fits=fits)(wiretapped(fit, read))
 
 
 _wiretapped(
     "local regression known covariates",
-    PrivateLinearRegression,
-    {"method": "known-covariates", "public_X": [[1.0, 0.0], [0.0, 0.5]]},
-    lambda claim: BallChannel(2, claim.epsilon),
-    LABELS,
+    "PrivateLinearRegression local known-covariates",
     [-E1, E1],
-    fits=_local("known-covariates"),
+    _local("known-covariates"),
+    public_X=[[1.0, 0.0], [0.0, 0.5]],
 )
-_wiretapped(
-    "local regression sgd",
-    PrivateLinearRegression,
-    {"method": "sgd"},
-    lambda claim: BallChannel(2, claim.epsilon),
-    LABELS,
-    [E1, -E1],  # the first gradients, at theta = 0, fill the channel's ball
-    fits=_local("sgd"),
-)
+# The first gradients, at theta = 0, fill the channel's ball.
+_wiretapped("local regression sgd", "PrivateLinearRegression local sgd", [E1, -E1], _local("sgd"))
 _wiretapped(
     "local glm",
-    PrivateGLM,
-    {"public_X": [[1.0, 0.0]]},
-    lambda claim: BallChannel(2, claim.epsilon),
-    LABELS,
+    "PrivateGLM logistic local sgd",
     [E1, -E1],
-    fits=lambda model, promise: promise.trust == "local" and model.link == "logistic",
+    lambda model, promise: promise.trust == "local" and model.link == "logistic",
+    public_X=[[1.0, 0.0]],
 )
 CROWD = 1000  # people: two batches at epsilon = 1
 
@@ -159,7 +136,8 @@ def last_batch(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
     canary = np.random.default_rng(0).permutation(CROWD)[-1]  # the last in the public order
     y[canary] = (-1.0, 1.0)[neighbour]
     with observed("report") as heard:
-        _fit(PrivateLinearRegression, method="sgd")(claim, noise).fit(np.ones((CROWD, 1)), y)
+        sgd = REGISTRY["PrivateLinearRegression local sgd"]
+        sgd.claiming(claim, noise, random_state=0).fit(np.ones((CROWD, 1)), y)
     theta = 0.0
     for batch in values(heard[:-1]):
         theta -= (min(PREDICTION_BOUND, abs(theta)) + 1) * float(batch.mean())

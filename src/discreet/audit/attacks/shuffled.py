@@ -20,18 +20,26 @@ from scipy.special import logsumexp
 from scipy.stats import binom
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, attack
+from discreet.audit.rows import Claim, attack
 from discreet.audit.views import rounded
 from discreet.bandits import LinearBandit, LocalServer
-from discreet.local import Answers, Device, PublicState, Question, report_many, shuffled
-from discreet.local.questions import answer
-from discreet.local.report import pieces
+from discreet.local.device import Device, Promise
+from discreet.local.questions import Question, answer
+from discreet.local.report import pieces, report_many
+from discreet.local.state import PublicState
 from discreet.online import AdversarialBandit
-from discreet.privacy import BallChannel, BinaryChannel, Crowd, SeededNoise
+from discreet.privacy import BallChannel, SeededNoise, Shuffled
+from discreet.privacy.channels import BinaryChannel
+from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observed, values
 
 DELTA = 5e-3
 SIZE = 40  # planned reports of a batch with one bit each: in a larger one losses are rare
+
+
+def forwarded(reports: Array, noise: Noise) -> Array:
+    """A batch as a relay forwards it, in an order that says nothing."""
+    return np.asarray(reports[np.argsort(noise.uniform(len(reports)), kind="stable")])
 
 
 @dataclass(frozen=True)
@@ -82,15 +90,14 @@ class Counts:
 )
 def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """Everybody else answers no, one person yes or no: how many said yes, and who came first."""
-    batch = Crowd().batch(SIZE, claim.epsilon, claim.delta)
+    batch = Shuffled().batch(SIZE, claim.epsilon, claim.delta)
     channel = BinaryChannel(batch.report_epsilon(1))
-    records = np.zeros(math.floor(Crowd().honest * SIZE))
+    records = np.zeros(math.floor(Shuffled().honest * SIZE))
     records[0] = neighbour
     best = Counts(channel.report_epsilon, len(records)).best(claim.delta, runs)
     scores = np.empty((runs, 4))
     for run in range(runs):
-        sent = Answers(0, "within", channel.privatize(records, noise))
-        seen = shuffled(sent, noise).values
+        seen = forwarded(channel.privatize(records, noise), noise)
         said_yes = int(np.sum(seen > 0.5))
         scores[run] = said_yes >= best, said_yes, seen[0], seen[-1]
     return scores
@@ -108,7 +115,7 @@ def bits(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
 )
 def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """The first batch: one person's reward is 1 or -1, all others have features of zero."""
-    crowd = Crowd()
+    crowd = Shuffled()
     server = LocalServer(2, claim.epsilon, delta=claim.delta, crowd=crowd, seed=0)
     state = server.policy
     channel = state.channels["joint"]
@@ -126,7 +133,7 @@ def bandit(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array
         told = report_many(people, np.tile(rewards, many), state, np.zeros(many * n), noise)
         every = np.concatenate([each.values for each in told]).reshape(many, n, channel.dim)
         for sent in every:
-            seen = shuffled(Answers(0, "joint", sent), noise).values
+            seen = forwarded(sent, noise)
             # Those who answer zero report uniformly, against which log_density is.
             ratio = [channel.log_density(seen, v) for v in pair]
             place = ratio[1] - ratio[0]
@@ -156,7 +163,7 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
     Arms say nothing about the loss, so that all that counts is how many reports were 1.
     """
     scores = []
-    crowd = Crowd(minimum=1.0, honest=1.0)  # all are honest here: the promise may count on them
+    crowd = Shuffled(minimum=1.0, honest=1.0)  # all are honest here: the promise may count on them
     size = SIZE // 2
     channel = BinaryChannel(crowd.batch(size, claim.epsilon, claim.delta).report_epsilon(1))
     best = Counts(channel.report_epsilon, size).best(claim.delta, runs)
@@ -183,12 +190,12 @@ def adversarial(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> 
 @attack("device, too small a crowd", room="local", kind="approximate")
 def small_crowd(claim: Claim, runs: int, neighbour: int, noise: SeededNoise) -> Array:
     """A server states a batch for half of the epsilon_0 that it asks for: does a report come?"""
-    batch = Crowd().batch(SIZE, claim.epsilon, claim.delta)
+    batch = Shuffled().batch(SIZE, claim.epsilon, claim.delta)
     question = Question("within", "within", 0.5, 1.0)
     honest = PublicState.start(1, batch.report_epsilon(1), (question,), batch=batch)
     scores = np.empty(runs)
     for run in range(runs):
-        device = Device(honest, epsilon=claim.epsilon, delta=claim.delta, seed=0, noise=noise)
+        device = Device(honest, Promise(claim.epsilon, claim.delta), noise=noise, seed=0)
         try:
             hostile = PublicState.start(1, 2 * honest.epsilon, (question,), batch=batch)
             device.update(hostile)

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.attack import Claim
 from discreet.audit.attacks.bandits import bandit as attacked
 from discreet.audit.attacks.optimization import rare_share, rare_vertex
+from discreet.audit.rows import Claim
 from discreet.audit.staged import staged
 from discreet.audit.views import Likelihood, each
 from discreet.bandits import SparseBandit
 from discreet.optimization.sparse_windows import CURVATURE, SELECTING
-from discreet.privacy import Noise, SeededNoise
+from discreet.privacy import SeededNoise
 from discreet.privacy.gaussian import zcdp_epsilon
+from discreet.privacy.noise import Noise
 
 ARMS = 2
 FORCED = 4

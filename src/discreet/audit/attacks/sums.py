@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.audit.attack import Claim, Fits, attack
+from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import best_weights, each, one_noise, rounded, stolen, summed, whitening
 from discreet.privacy import Budget, Guarantee, PrefixSum, SeededNoise, Tree
 from discreet.privacy.tree import TreeSum

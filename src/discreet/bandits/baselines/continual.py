@@ -73,13 +73,12 @@ class ContinualLinUCB(Bandit):
         contributions  rounds in which one person may take part; the caller enforces that limit
         norm_bound     length of the longest feature row; longer ones are shortened to it
         reward_range   least and largest reward
-        clip           whether rewards outside the range are clipped to it, not refused
         seed           of the coins that choose before the first release; for simulations
         noise          SecureNoise(), SeededNoise(seed) for simulations, None for float noise
 
-    >>> from discreet.environments import linear_world
+    >>> from discreet import environments
     >>> from discreet.privacy import SeededNoise
-    >>> world, rng = linear_world("sphere", dim=5, seed=0), np.random.default_rng(1)
+    >>> world, rng = environments.world("sphere", dim=5, seed=0), np.random.default_rng(1)
     >>> learner = ContinualLinUCB(5, 20_000, epsilon=3.0, seed=2, noise=SeededNoise(3))
     >>> regret = 0.0
     >>> while learner.rounds < 20_000:
@@ -110,15 +109,12 @@ class ContinualLinUCB(Bandit):
         contributions: int = 1,
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
-        clip: bool = False,
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
         if horizon is None:
             raise ValueError("horizon must be an integer: the noise is calibrated for it")
-        super().__init__(
-            dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=clip, seed=seed
-        )
+        super().__init__(dim, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed)
         self.width = positive("width", width)
         self.noise_width = positive("noise_width", noise_width)
         self.shift = positive("shift", shift)

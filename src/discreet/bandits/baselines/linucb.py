@@ -61,11 +61,10 @@ class LinUCB(Bandit):
         regularizer   added to every eigenvalue of the Gram matrix
         norm_bound    length of the longest feature row; longer ones are shortened to it
         reward_range  least and largest reward
-        clip          whether rewards outside the range are clipped to it, not refused
         seed          of the coins that choose before the first reward
 
-    >>> from discreet.environments import linear_world
-    >>> world, rng = linear_world("sphere", dim=5, seed=0), np.random.default_rng(1)
+    >>> from discreet import environments
+    >>> world, rng = environments.world("sphere", dim=5, seed=0), np.random.default_rng(1)
     >>> learner, regret = LinUCB(dim=5, seed=2), 0.0
     >>> for _ in range(200):
     ...     people = world.people(learner.rounds_until_release, rng)
@@ -88,7 +87,6 @@ class LinUCB(Bandit):
         regularizer: float = 0.1,
         norm_bound: float = 1.0,
         reward_range: tuple[float, float] = (-1.0, 1.0),
-        clip: bool = False,
         seed: int | None = None,
     ) -> None:
         self.n_actions = None if n_actions is None else integer("n_actions", n_actions)
@@ -98,7 +96,6 @@ class LinUCB(Bandit):
             horizon,
             norm_bound=norm_bound,
             reward_range=reward_range,
-            clip=clip,
             seed=seed,
         )
         self.width = positive("width", width)

@@ -18,13 +18,13 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits.learner import RESUMED_TWICE, Bandit
-from discreet.bandits.local import UNPROTECTED
+from discreet.bandits.local_server import UNPROTECTED
 from discreet.bandits.policies import Greedy, Ucb, Uniform
 from discreet.decisions import Policy
 from discreet.local.report import pieces
-from discreet.privacy import BallChannel, Guarantee, Noise, SymmetricChannel
-from discreet.privacy.guarantee import beyond
-from discreet.privacy.noise import source
+from discreet.privacy import BallChannel, Guarantee
+from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.noise import Noise, source
 from discreet.state import Stateful, value
 
 GROWTH = 1.1  # of all rounds so far, from window to window
@@ -73,7 +73,7 @@ class ReportWindow(Stateful, ABC):
         dim = len(self.theta)
         self.noise = noise
         self.vectors = BallChannel(dim, self.epsilon, contributions=self.contributions)
-        self.matrices = SymmetricChannel(dim, self.epsilon, contributions=self.contributions)
+        self.matrices = gram_channel(dim, self.epsilon, self.contributions)
         return self
 
     def fold(self, rows: Array, rewards: Array) -> None:
@@ -110,9 +110,7 @@ class _LocalBaseline(Bandit):
         seed: int | None = None,
         noise: Noise | None = None,
     ) -> None:
-        super().__init__(
-            dim, horizon, norm_bound=norm_bound, reward_range=reward_range, clip=False, seed=seed
-        )
+        super().__init__(dim, horizon, norm_bound=norm_bound, reward_range=reward_range, seed=seed)
         self._vectors = BallChannel(self.dim, epsilon, contributions=contributions)
         self.epsilon = self._vectors.epsilon
         self.contributions = self._vectors.contributions
@@ -132,7 +130,7 @@ class _LocalBaseline(Bandit):
             trust="local",
             contributions=self.contributions,
             releases=(made,) if (self._window or self).sums.reports else (),
-            unprotected=(*UNPROTECTED, RESUMED_TWICE, *beyond(self.contributions)),
+            unprotected=(*UNPROTECTED, RESUMED_TWICE),
             reference=self.reference,
         )
 
@@ -164,6 +162,11 @@ class _LocalBaseline(Bandit):
             self._window.attach(self.noise)
 
 
+def gram_channel(dim: int, epsilon: float, contributions: int) -> BallChannel:
+    """For symmetric matrices of Frobenius norm at most 1, as isometric vectors."""
+    return BallChannel(dim * (dim + 1) // 2, epsilon, contributions=contributions)
+
+
 class ProductReports(ReportWindow):
     """Every person reports phi phi^T or phi y, in turns.
 
@@ -180,8 +183,9 @@ class ProductReports(ReportWindow):
         moment, gram = sums.moment, sums.gram
         X = rows[coin]  # |phi phi^T|_F <= 1
         if len(X):
-            products = X[:, :, None] * X[:, None, :]
-            gram = gram + self.matrices.privatize(products, self.noise, clip=True).sum(axis=0)
+            products = symmetric_to_vector(X[:, :, None] * X[:, None, :])
+            sent = self.matrices.privatize(products, self.noise, clip=True)
+            gram = gram + vector_to_symmetric(sent).sum(axis=0)
         X, y = rows[~coin], rewards[~coin]  # |phi y| <= 1
         if len(X):
             sent = self.vectors.privatize(X * y[:, None], self.noise, clip=True)
@@ -224,16 +228,13 @@ class LocalLinUCB(_LocalBaseline):
 
     _opens = ProductReports
 
-    @property
-    def _matrices(self) -> SymmetricChannel:
-        return SymmetricChannel(self.dim, self.epsilon, contributions=self.contributions)
-
     def _estimated(self, sums: ReportSums) -> tuple[ReportSums, Array, Policy]:
         d = self.dim
         if min(sums.moments, sums.grams) < 2:
             return sums, self._theta, self.policy
         # A symmetric Gaussian matrix of deviation s on the diagonal has norm about s sqrt(2 d).
-        noise = self._matrices.vectors.std * math.sqrt(2 * d / sums.grams)
+        matrices = gram_channel(d, self.epsilon, self.contributions)
+        noise = matrices.std * math.sqrt(2 * d / sums.grams)
         shift = SHIFT * noise + 1 / (sums.moments + sums.grams)
         values, vectors = np.linalg.eigh(sums.gram / sums.grams)
         values = np.maximum(values + shift, shift)

@@ -3,7 +3,7 @@
 import mimetypes
 import time
 from collections.abc import Awaitable, Callable
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -14,8 +14,6 @@ from starlette.routing import Route
 
 from discreet.service import administration, definitions
 from discreet.service.dashboard import examples, reading
-from discreet.service.dashboard.contexts import probabilities
-from discreet.service.dashboard.learnt import ERRORS
 from discreet.service.dashboard.rendering import environment
 from discreet.service.dashboard.sessions import Session, Sessions, check_form, check_origin
 from discreet.service.errors import Problem, forbidden, not_found, unexpected
@@ -39,7 +37,7 @@ HEADERS = {
 }
 _STATIC = ("style.css", "dashboard.js", "icon.svg", "uPlot.iife.min.js", "uPlot.min.css")
 
-Page = Callable[[Request, Session], Awaitable[Response]]
+Page = Callable[..., Awaitable[Response]]  # of a request, and of a session unless it is open
 
 
 class Dashboard:
@@ -54,16 +52,15 @@ class Dashboard:
         self._templates = environment()
 
     def routes(self) -> list[Route]:
-        """All paths."""
-        get, post = self._shown, self._done
+        get, post = partial(self._route, "GET"), partial(self._route, "POST")
         return [
             get("/", self.overview),
-            Route("/login", self._open(self.login), methods=["GET"]),
-            Route("/login", self._open(self.log_in), methods=["POST"]),
-            Route("/enter/{token}", self._open(self.enter), methods=["GET"]),
+            get("/login", self.login, is_open=True),
+            post("/login", self.log_in, is_open=True),
+            get("/enter/{token}", self.enter, is_open=True),
             post("/logout", self.log_out),
             get("/bandits/{name}", self.bandit),
-            post("/bandits/{name}/try", self.try_context),
+            post("/bandits/{name}/try", self.bandit),
             post("/bandits/{name}/retire", self.retire),
             get("/keys", self.keys),
             post("/keys", self.create_key),
@@ -73,53 +70,33 @@ class Dashboard:
             Route("/static/{file}", _static, methods=["GET"]),
         ]
 
-    # -- who asks ----------------------------------------------------------------------------------
+    def _route(self, method: str, path: str, page: Page, *, is_open: bool = False) -> Route:
+        """A page for those who have logged in, or a form that a page of their session has sent.
 
-    def _open(self, page: Callable[[Request], Awaitable[Response]]) -> Any:
-        """A page for people who have not logged in."""
-
-        async def called(request: Request) -> Response:
-            try:
-                return await page(request)
-            except Exception as error:
-                return self._failed(error, None)
-
-        return called
-
-    def _shown(self, path: str, page: Page) -> Route:
-        """A page for those who have logged in; others are asked to."""
+        An open one is for everybody.
+        """
 
         async def called(request: Request) -> Response:
             session = None
             try:
+                if is_open:
+                    return await page(request)
                 session = await self.sessions.current(request)
-                if session is None:
+                if session is None and method == "GET":
                     return self._page("login.html", None, after=_after(request), wrong=None)
-                session.key.spend(time.monotonic())
-                _require_reading(session.key)
-                return await page(request, session)
-            except Exception as error:
-                return self._failed(error, session)
-
-        return Route(path, called, methods=["GET"])
-
-    def _done(self, path: str, page: Page) -> Route:
-        """A form that was sent by a page of this session."""
-
-        async def called(request: Request) -> Response:
-            session = None
-            try:
-                session = await self.sessions.current(request)
                 if session is None:
                     return RedirectResponse("/login", 303, HEADERS)
                 session.key.spend(time.monotonic())
-                request.state.form = await _form(request)
-                check_form(request, session, request.state.form.get("form_token", ""))
+                if method == "GET":
+                    _require_reading(session.key)
+                else:
+                    request.state.form = await _form(request)
+                    check_form(request, session, request.state.form.get("form_token", ""))
                 return await page(request, session)
             except Exception as error:
                 return self._failed(error, session)
 
-        return Route(path, called, methods=["POST"])
+        return Route(path, called, methods=[method])
 
     # -- answers -----------------------------------------------------------------------------------
 
@@ -140,7 +117,6 @@ class Dashboard:
     # -- logging in --------------------------------------------------------------------------------
 
     async def login(self, request: Request) -> Response:
-        """The form."""
         if await self.sessions.current(request) is not None:
             return RedirectResponse("/", 303, HEADERS)
         return self._page("login.html", None, after="/", wrong=None)
@@ -197,16 +173,8 @@ class Dashboard:
         )
 
     async def bandit(self, request: Request, session: Session) -> Response:
-        """One bandit."""
-        return await self._bandit(request, session)
-
-    async def try_context(self, request: Request, session: Session) -> Response:
-        """One bandit, with the probabilities of its actions in some context."""
-        return await self._bandit(request, session, request.state.form)
-
-    async def _bandit(
-        self, request: Request, session: Session, form: dict[str, str] | None = None
-    ) -> Response:
+        """One bandit; of a form, with the probabilities of its actions in that context."""
+        form: dict[str, str] | None = getattr(request.state, "form", None)
         name = _bandit_name(request)
         session.key.require("read", name)
         view = await reading.view(self.server, name)
@@ -214,7 +182,7 @@ class Dashboard:
         wrong = None
         if form is not None:
             try:
-                tried = probabilities(view, form)
+                tried = reading.probabilities(view, form)
             except (ValueError, TypeError, OverflowError) as error:
                 wrong = str(error)
         return self._page(
@@ -226,7 +194,6 @@ class Dashboard:
             form=form or {},
             tried=tried,
             wrong=wrong,
-            errors=ERRORS,
             everything="all" in request.query_params,
             many=MANY,
             calls=examples.calls(name, view.definition, _url(request)),
@@ -249,7 +216,6 @@ class Dashboard:
     # -- keys and the log --------------------------------------------------------------------------
 
     async def keys(self, request: Request, session: Session) -> Response:
-        """All keys."""
         session.key.require("admin")
         await administration.reload_keys(self.server)
         return await self._keys(session)

@@ -3,11 +3,12 @@
 The open noisy sum, the marks of rewarded rounds and waiting decisions are never looked at.
 """
 
-import asyncio
+import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -15,79 +16,62 @@ import numpy as np
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.bandits.belief import Belief
-from discreet.bandits.predictions import Weights
+from discreet.bandits.predictions import LEVEL, Effect, effects
 from discreet.bandits.value import Totals, Value
 from discreet.features import FeatureMap
-from discreet.least_squares.posterior import root
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from discreet.service import administration, offers
 from discreet.service import store as tables
-from discreet.service.dashboard.learnt import (
-    Coefficient,
-    Comparison,
-    Estimate,
-    Model,
-    Window,
-    coefficients,
-    comparisons,
-    mean_reward,
-)
 from discreet.service.devices import Devices
-from discreet.service.joint import Joint
 from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow
-from discreet.service.schema import Definition
+from discreet.service.schema import Column, Definition
 from discreet.service.server import Server
+
+Learnt = dict[str, list[tuple[str, Effect]]]  # by part of a row: columns, and what they add
 
 
 @dataclass(frozen=True)
-class Public:
-    """What the store and the learner say of a bandit: all of it public, none of it changes.
+class Window:
+    """One release, as it was published.
 
-    row          of the bandit, without its learner
-    definition   what the bandit is
-    policy       that decides now
-    promise      the service's guarantee
-    releases     as they were published
+    published    its number, rounds, time, count and sum
+    count_std    of the noise in the count
+    sum_std      of the noise in the sum
+    value        what the bandit was worth then; None under local trust
+    epsilon      what it costs, at the bandit's delta; None without privacy
     """
 
-    row: Any
-    definition: Definition
-    model: Callable[[], Model] | None  # None before anything is known
-    policy: Any
-    promise: Guarantee
-    releases: list[PublishedWindow]
-    totals: Sequence[Totals]  # of rewards, as released; none under local trust
-    value: Value | None  # against the hold-out
-    opened: float  # when the open window began
+    published: PublishedWindow
+    count_std: float
+    sum_std: float
+    value: Value | None
+    epsilon: float | None
 
 
 @dataclass(frozen=True)
 class View:
     """One bandit, as its page shows it.
 
-    summary        as the API shows it
-    definition     what the bandit is
-    policy         that decides now
-    promise        the service's guarantee
-    windows        closed ones, with the errors of their releases
-    opened         when the open window began
-    coefficients   by action, or by attribute of actions
-    comparisons    with choices that do not look at the context
-    value          against the hold-out; None without one
+    summary      as the API shows it
+    definition   what the bandit is
+    features     how contexts become rows; None where callers send rows
+    policy       that decides now
+    promise      the service's guarantee
+    windows      closed ones
+    opened       when the open window began
+    learnt       the effects of `LinearBandit.summary`; none before anything is known
     """
 
     summary: BanditSummary
     definition: Definition
-    features: Any  # Declared, AnyJson or None
+    features: offers.Declared | offers.AnyJson | None
     policy: Any
     promise: Guarantee
     windows: list[Window]
     opened: float
-    coefficients: dict[str, list[Coefficient]]
-    comparisons: list[Comparison]
-    value: Value | None
+    learnt: Learnt
+    level: float = LEVEL  # of the intervals of effects
 
     @property
     def left(self) -> int | None:
@@ -102,25 +86,22 @@ class View:
         """Seconds for each decision in the last window; None before there is one."""
         if not self.windows:
             return None
-        last = self.windows[-1]
-        before = self.windows[-2].at if len(self.windows) > 1 else self.summary.created
+        last = self.windows[-1].published
+        before = self.windows[-2].published.at if len(self.windows) > 1 else self.summary.created
         return max(last.at - before, 0.0) / last.rounds
 
     @property
-    def mean(self) -> Estimate | None:
-        """The mean reward of the last window that shows one."""
-        return next((each.mean for each in reversed(self.windows) if each.mean), None)
+    def value(self) -> Value | None:
+        """What the bandit is worth; None before the first release and under local trust."""
+        return self.windows[-1].value if self.windows else None
 
 
 async def view(server: Server, name: str) -> View:
     """A bandit; raises `not-found`."""
-    found = await server.with_bandit(name, partial(_public, server))
-    summary = administration.summary(server, found.row)
-    # Many features take a while: neither the writer nor the event loop waits for that.
-    return await asyncio.to_thread(_view, found, summary)
+    return await server.with_bandit(name, partial(_view, server))
 
 
-def _public(server: Server, connection: Connection, row: Any) -> Public:
+def _view(server: Server, connection: Connection, row: Any) -> View:
     tenant = server.tenant_of(connection, row)
     policies = tables.policies
     opened = connection.execute(
@@ -130,117 +111,137 @@ def _public(server: Server, connection: Connection, row: Any) -> Public:
             policies.c.version == row.version,
         )
     ).scalar_one()
-    if isinstance(tenant, Devices):
-        policy, model = _of_devices(tenant)
-    else:
-        policy, model = tenant.learner.policy, _of_windows(tenant)
-    return Public(
-        row,
-        tenant.definition,
-        model,
-        policy,
-        tenant.guarantee(),
-        administration.published(connection, row),
-        () if isinstance(tenant, Devices) else tenant.learner.totals,
-        None if isinstance(tenant, Devices) else tenant.learner.value,
-        opened,
-    )
-
-
-def _of_windows(tenant: Joint) -> Callable[[], Model] | None:
+    features = offers.features(tenant.definition)
+    feature_map = features.map if isinstance(features, offers.Declared) else None
     learner = tenant.learner
-    belief, unit, middle = learner.belief, learner.reward_unit, learner.reward_middle
-    if not isinstance(belief, Belief) or not belief.informed:
-        return None
-    return lambda: Model(Weights.of(belief), unit, middle, belief.gram)
-
-
-def _of_devices(tenant: Devices) -> tuple[Any, Callable[[], Model] | None]:
-    policy, belief = tenant.learner.policy, tenant.learner.belief
-    if policy.window == 0:
-        return policy.rule, None
-    largest = max(map(abs, tenant.definition.reward.range))
-
-    def model() -> Model:
-        spread = root(belief.covariance)
-        return Model(Weights(belief.theta, 0.0, spread, np.zeros(len(spread))), largest)
-
-    return policy.rule, model
-
-
-def _view(found: Public, summary: BanditSummary) -> View:
-    definition = found.definition
-    windows = _windows(found)
-    features = offers.features(definition)
-    learnt: dict[str, list[Coefficient]] = {}
-    compared: list[Comparison] = []
-    if found.model is not None:
-        model = found.model()
-        feature_map = getattr(features, "map", None)
-        if isinstance(feature_map, FeatureMap):
-            learnt = coefficients(model, feature_map)
-            now = next((each.mean for each in reversed(windows) if each.mean), None)
-            if now is not None and definition.link == "identity":
-                compared = comparisons(model, feature_map, now, definition.baseline)
-        else:
-            each = enumerate(model.effects(1.0))
-            learnt = {"columns": [Coefficient(f"column {i}", estimate) for i, estimate in each]}
+    promise = tenant.guarantee()
+    releases = administration.published(connection, row)
+    found: Iterable[Effect] = ()
+    if isinstance(tenant, Devices):
+        policy = learner.policy.rule
+        windows = _of_reports(promise, releases)
+        if learner.policy.window > 0:
+            found = _of_devices(tenant, feature_map)
+    else:
+        policy = learner.policy
+        windows = windows_of(promise, releases, learner.totals, learner.values())
+        if learner.belief.informed:
+            found = learner.summary(feature_map).effects
     return View(
-        summary,
-        definition,
+        administration.summary(server, row),
+        tenant.definition,
         features,
-        found.policy,
-        found.promise,
+        policy,
+        promise,
         windows,
-        found.opened,
-        learnt,
-        compared,
-        found.value if definition.holdout is not None else None,
+        opened,
+        _by_part(found, feature_map),
     )
 
 
-def _windows(found: Public) -> list[Window]:
+def _of_devices(tenant: Devices, feature_map: FeatureMap | None) -> tuple[Effect, ...]:
+    """What each feature adds to the expected reward, by the belief of closed windows."""
+    belief = tenant.learner.belief
+    largest = max(map(abs, tenant.definition.reward.range))
+    names = [f"x{i}" for i in range(len(belief.theta))]
+    errors = np.sqrt(np.maximum(np.diagonal(belief.covariance), 0.0))
+    scale = 1.0 if feature_map is None else feature_map.scale
+    return effects(names, largest * belief.theta, largest * errors, scale, LEVEL)
+
+
+def _by_part(found: Iterable[Effect], feature_map: FeatureMap | None) -> Learnt:
+    """Effects by action, or by attribute of actions: rows are these times the context's columns."""
+    if not found:
+        return {}
+    if feature_map is None:
+        return {"columns": [(each.name, each) for each in found]}
+    left = iter(found)
+    columns = feature_map.context_names
+    return {
+        "every action" if part == "1" else part.removeprefix("action="): list(
+            zip(columns, islice(left, len(columns)), strict=True)
+        )
+        for part in feature_map.parts
+    }
+
+
+def _of_reports(promise: Guarantee, releases: Sequence[PublishedWindow]) -> list[Window]:
+    each_costs = promise.epsilon / promise.contributions
+    return [Window(published, 0.0, 0.0, None, each_costs) for published in releases]
+
+
+def windows_of(
+    promise: Guarantee,
+    releases: Sequence[PublishedWindow],
+    totals: Sequence[Totals],
+    values: Sequence[Value],
+) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
-    promise = found.promise
-    if found.definition.privacy.on_devices:
-        each_costs = promise.epsilon / promise.contributions
-        return [
-            Window(
-                r.window,
-                r.rounds,
-                r.at,
-                Estimate(float(r.count or 0.0), 0.0),
-                None,
-                None,
-                each_costs,
-            )
-            for r in found.releases
-        ]
     scopes: dict[str | int, list[Any]] = {}  # without a scope a release is a window
     for place, release in enumerate(promise.releases):
         scopes.setdefault(release.scope or place, []).append(release)
     windows = []
-    for published, total, booked in zip(
-        found.releases,
-        found.totals,
-        scopes.values(),
-        strict=False,  # one more is open
-    ):
-        mu = math.sqrt(math.fsum(each.mu**2 for each in booked))
-        count = Estimate(total.count, math.sqrt(total.variances[0]))
-        rewards = Estimate(total.sum, math.sqrt(total.variances[1]))
+    booked = scopes.values()  # one more is open
+    for published, total, value, some in zip(releases, totals, values, booked, strict=False):
+        mu = math.sqrt(math.fsum(each.mu**2 for each in some))
+        count, rewards, held_count, held_rewards = total.variances
         windows.append(
             Window(
-                published.window,
-                published.rounds,
-                published.at,
-                count,
-                rewards,
-                mean_reward(count, rewards, found.definition.reward.range),
+                published,
+                math.sqrt(count + held_count),
+                math.sqrt(rewards + held_rewards),
+                value,
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
     return windows
+
+
+# -- a context that a visitor tries ---------------------------------------------------------------
+
+
+def probabilities(view: View, form: dict[str, str]) -> list[tuple[str, float]]:
+    """How likely each action is in the context of a form, by the public policy."""
+    made = view.features
+    if made is None:
+        assert view.definition.dim is not None
+        rows = offers.raw_rows(_json(form, "features"), view.definition.dim)
+        offer = offers.Offer(rows, [f"row {i}" for i in range(len(rows))])
+    elif isinstance(made, offers.Declared):
+        columns = view.definition.context or {}
+        context = {name: _value(column, form, name) for name, column in columns.items()}
+        offer = made.offer(context, None)
+    else:
+        actions = _json(form, "actions") if form.get("actions", "").strip() else None
+        offer = made.offer(_json(form, "context"), actions)
+    found = view.policy.probabilities(np.asarray(offer.rows, dtype=float)[None])[0]
+    return [(str(name), float(each)) for name, each in zip(offer.names, found, strict=True)]
+
+
+def _value(column: Column, form: dict[str, str], name: str) -> Any:
+    text = form.get(f"column-{name}", "")
+    if column.number is not None:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value):
+            raise ValueError(f"{name} must be a number")
+        return value
+    assert column.category is not None
+    places = {str(i): each for i, each in enumerate(column.category)}
+    if text in places:
+        return places[text]
+    if column.other:
+        return ""  # a category that was not declared
+    raise ValueError(f"{name} must be one of its categories")
+
+
+def _json(form: dict[str, str], name: str) -> Any:
+    try:
+        return json.loads(form.get(name, ""))
+    except (ValueError, RecursionError):
+        raise ValueError(f"{name} must be JSON") from None
 
 
 # -- everybody's ----------------------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 import asyncio
 import binascii
+import logging
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
@@ -18,9 +20,10 @@ from discreet.service import asgi
 from discreet.service.asgi import EVERYBODY, answer, decoded, problem
 from discreet.service.errors import Problem, invalid, not_found
 from discreet.service.relay.batches import Relay, Sealed
-from discreet.service.relay.settings import RelaySettings
 from discreet.service.replies import StatusReply
 from discreet.service.reports import ID
+from discreet.service.serving import address, check_port, is_loopback, run
+from discreet.service.settings import RelaySettings
 
 EVERY = 0.25  # seconds between two looks for slow clients
 LONGEST_PERSON = 256  # characters
@@ -175,3 +178,14 @@ class Routes:
             for name, count in found.items():
                 gauge.labels(name).set(count)
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+
+def serve(settings: RelaySettings, out: TextIO = sys.stderr) -> None:
+    """`discreet relay` without its flags: until interrupted; open batches stay in the store."""
+    logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
+    check_port(settings)
+    if not is_loopback(settings.host):
+        print(f"warning: {settings.host} can be reached from outside: put TLS in front", file=out)
+    app = application(settings)
+    print(f"discreet relays to {settings.server} on {address(settings)}", file=out, flush=True)
+    run(app, settings)

@@ -25,16 +25,17 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from discreet.service import asgi
 from discreet.service.client import Client, ServiceError
 from discreet.service.errors import Problem
 from discreet.service.learning import CLOSED
 from discreet.service.relay import store as tables
-from discreet.service.relay.settings import RelaySettings
 from discreet.service.relay.store import RelayStore, new_place
 from discreet.service.reports import BATCH_SECONDS, MOST_BATCH_BYTES, SMALL
 from discreet.service.sealing import Terms
+from discreet.service.settings import RelaySettings
 from discreet.service.writer import Writer
 
 LOG = logging.getLogger("discreet.relay")
@@ -86,13 +87,13 @@ class Relay:
 
     async def ready(self) -> None:
         """Raise a problem unless the store answers."""
-        await self._do(lambda: self._batch(self.settings.bandits[0]))
+        await self._batch(self.settings.bandits[0])
 
     # -- reports -----------------------------------------------------------------------------------
 
     async def terms(self, name: str) -> bytes:
         """What the open batch of a bandit was opened with."""
-        batch = await self._do(lambda: self._batch(name))
+        batch = await self._batch(name)
         if batch is None or batch.secret is None:
             raise between_batches()
         return bytes(batch.terms)
@@ -170,7 +171,7 @@ class Relay:
 
     async def step(self, name: str) -> None:
         """One look at the batch of a bandit."""
-        batch = await self._do(lambda: self._batch(name))
+        batch = await self._batch(name)
         if batch is not None and batch.secret is not None:
             batch = await self._ended(name, batch)
         if batch is not None and batch.secret is None:
@@ -184,8 +185,8 @@ class Relay:
         if batch.count >= self.full(terms) or batch.ends < time.time():
             if batch.count < self.minimum(terms):
                 return await self._drop(name, "it has less than its minimum")
-            await self._do(lambda: self._close(name))
-            return await self._do(lambda: self._batch(name))
+            await self._do(lambda connection: self.store.close_batch(connection, name))
+            return await self._batch(name)
         current = await self._fetched(name)
         if current is not None and current[0].policy != batch.policy:
             return await self._drop(name, "the server has another policy by now")
@@ -194,7 +195,7 @@ class Relay:
     async def _forwarded(self, name: str, batch: Any) -> Any:
         """A closed batch: None once it is delivered, and forgotten."""
         path = f"/v1/bandits/{name}/batches/{batch.id.hex()}?policy={batch.policy}"
-        content = await self._do(lambda: self._content(name))
+        content = await self._do(lambda connection: self.store.content(connection, name))
         try:
             status = (await self._call("PUT", path, content))["status"]
         except ServiceError as error:
@@ -205,7 +206,7 @@ class Relay:
             return batch
         if status in (CLOSED, SMALL):
             return await self._drop(name, f"the server answers {status}")
-        await self._do(lambda: self.store.forget(name))
+        await self._do(lambda connection: self.store.forget(connection, name))
         self.forwarded[name] += 1
         return None
 
@@ -215,10 +216,11 @@ class Relay:
         if current is None:
             return
         terms, raw = current
-        await self._do(lambda: self._open(name, raw, terms.policy))
+        policy, wait = terms.policy, self.settings.wait
+        await self._do(lambda connection: self.store.open(connection, name, raw, policy, wait))
 
     async def _drop(self, name: str, why: str) -> None:
-        await self._do(lambda: self.store.forget(name))
+        await self._do(lambda connection: self.store.forget(connection, name))
         self.dropped[name] += 1
         LOG.warning("a batch of bandit %s was dropped: %s", name, why)
 
@@ -259,24 +261,15 @@ class Relay:
 
     # -- transactions, on the writer's thread ------------------------------------------------------
 
-    async def _do(self, work: Any) -> Any:
-        return await self.writer.do(object(), lambda _: [work()], None)
+    async def _do(self, work: Callable[[Connection], Any]) -> Any:
+        def done(_: Sequence[None]) -> list[Any]:
+            with self.store.transaction() as connection:
+                return [work(connection)]
 
-    def _batch(self, name: str) -> Any:
-        with self.store.transaction() as connection:
-            return self.store.batch(connection, name)
+        return await self.writer.do(object(), done, None)
 
-    def _close(self, name: str) -> None:
-        with self.store.transaction() as connection:
-            self.store.close_batch(connection, name)
-
-    def _content(self, name: str) -> bytes:
-        with self.store.transaction() as connection:
-            return self.store.content(connection, name)
-
-    def _open(self, name: str, terms: bytes, policy: str) -> None:
-        with self.store.transaction() as connection:
-            self.store.open(connection, name, terms, policy, self.settings.wait)
+    async def _batch(self, name: str) -> Any:
+        return await self._do(lambda connection: self.store.batch(connection, name))
 
 
 _SAID = {"away": "cannot be reached", "refused": "refuses the relay's key"}

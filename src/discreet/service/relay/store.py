@@ -102,11 +102,10 @@ class RelayStore(Store):
         )
         return b"".join(bytes(each) for each in found.scalars())
 
-    def forget(self, bandit: str) -> None:
+    def forget(self, connection: Connection, bandit: str) -> None:
         """A batch was delivered or dropped: nothing of it stays."""
-        with self.transaction() as connection:
-            for table in (batches, reports, people):
-                connection.execute(sa.delete(table).where(table.c.bandit == bandit))
+        for table in (batches, reports, people):
+            connection.execute(sa.delete(table).where(table.c.bandit == bandit))
 
 
 def new_place() -> bytes:

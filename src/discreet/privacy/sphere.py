@@ -1,10 +1,9 @@
-"""Local channels: a report that is private before it leaves the device, and unbiased.
+"""The local channel for vectors: reports on a sphere.
 
     paper   v    p                 gamma  q                 1/m
     here    V    self._inside_p    cap    self._inside_q    self.radius
 
-Two statistics of one person: let each person report one of the two, at random or by parity,
-rather than splitting epsilon.
+A symmetric matrix goes through it as its isometric vector (`mechanisms.symmetric_to_vector`).
 """
 
 import math
@@ -13,19 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, within
-from discreet.privacy.channel import GRID, Channel
-from discreet.privacy.guarantee import Guarantee
-from discreet.privacy.interval import BinaryChannel, IntervalChannel
-from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
+from discreet.privacy.channels import Channel
 from discreet.privacy.noise import Noise
 from discreet.privacy.observation import observe
 from discreet.privacy.portable import COINS, dot, draw_coins, exp, normals, sphere, tanh
 
+# The last bits of a float report show how it was computed, and so whose it is. Reports are rounded
+# to a public grid, far finer than their noise and far coarser than those bits.
+GRID = 2.0**-20  # of the sphere's radius
+
 # What the rounding of the coin and of the table of a sphere may cost is below this much of epsilon,
 # which is not spent (or half of it).
 CHECKED = 1e-9
-
-__all__ = ["BallChannel", "BinaryChannel", "IntervalChannel", "SymmetricChannel"]
 
 
 class BallChannel(Channel):
@@ -173,61 +171,3 @@ class BallChannel(Channel):
 def _on_grid(units: Array) -> NDArray[np.int64]:
     """Steps of the public grid, to the nearest: all that is sent of a float."""
     return np.rint(units / GRID).astype(np.int64)
-
-
-class SymmetricChannel:
-    """Unbiased, pure epsilon-LDP reports of symmetric matrices of Frobenius norm at most 1.
-
-    The isometric vector of the upper triangle through a `BallChannel` of d (d + 1) / 2 dimensions.
-
-    dim             rows (and columns) of a matrix
-    epsilon         the privacy loss of all reports of one person; inf switches privacy off
-    contributions   the most reports of one person; each is made at epsilon/contributions
-
-    >>> from discreet.privacy import SeededNoise
-    >>> report = SymmetricChannel(4, epsilon=1.0).privatize(np.eye(4) / 2, SeededNoise(0))
-    >>> bool((report == report.T).all())
-    True
-    """
-
-    def __init__(self, dim: int, epsilon: float, *, contributions: int = 1) -> None:
-        self.dim = integer("dim", dim)
-        entries = self.dim * (self.dim + 1) // 2
-        self.vectors = BallChannel(entries, epsilon, contributions=contributions)
-
-    @property
-    def guarantee(self) -> Guarantee:
-        """What each person is promised, whatever happens to the reports."""
-        return self.vectors.guarantee
-
-    def privatize(
-        self, matrices: ArrayLike, noise: Noise | None = None, *, clip: bool = False
-    ) -> Array:  # (..., dim, dim) -> (..., dim, dim)
-        """One report for each matrix."""
-        array = finite("matrices", matrices)
-        if array.shape[-2:] != (self.dim, self.dim):
-            raise ValueError(f"expected matrices of shape (..., {self.dim}, {self.dim})")
-        vectors = symmetric_to_vector(array)
-        return vector_to_symmetric(self.vectors.privatize(vectors, noise, clip=clip))
-
-    def send(self, matrices: Array, noise: Noise) -> Array:  # (n, dim, dim) -> (n, dim, dim)
-        """`privatize`, for matrices that are known to be no longer than 1, up to rounding."""
-        return vector_to_symmetric(self.vectors.send(symmetric_to_vector(matrices), noise))
-
-    @property
-    def thresholds(self) -> dict[str, float]:
-        """What a device in another language needs to draw the same reports."""
-        return self.vectors.thresholds
-
-    def decode(self, codes: NDArray[np.int64]) -> Array:  # (n, dim (dim + 1) / 2)
-        """Reports from integers: steps of the grid, for the upper triangle."""
-        return vector_to_symmetric(self.vectors.decode(codes))
-
-    def encode(self, reports: Array) -> NDArray[np.int64]:
-        """The integers that `decode` makes these reports of."""
-        return self.vectors.encode(symmetric_to_vector(reports))
-
-    def possible(self, reports: Array) -> NDArray[np.bool_]:  # (n, dim, dim) -> (n,)
-        """Which of these a device could have sent: symmetric, and on the sphere."""
-        symmetric = np.all(reports == np.swapaxes(reports, -1, -2), axis=(-1, -2))
-        return np.asarray(symmetric & self.vectors.possible(reports))

@@ -1,14 +1,17 @@
-"""Local channels for numbers: randomised response, and the hybrid mechanism.
+"""Local channels: what all share, and those for numbers; sphere.py has the one for vectors.
 
-Both choose between finitely many reports, with coins of 52 bits: probabilities are fractions with
-a known denominator, and the loss is bounded in exact arithmetic, not up to rounding.
+A report is private before it leaves the device, and unbiased. Two statistics of one person: let
+each person report one of the two, at random or by parity, rather than splitting epsilon.
+
+Both channels for numbers choose between finitely many reports, with coins of 52 bits: probabilities
+are fractions with a known denominator, and the loss is bounded in exact arithmetic, not up to
+rounding.
 
     Wang et al. (2019)   t   C                l(t), r(t)     alpha
     here                 x   cells * step     start, + L     self._mixture / COINS
 """
 
 import math
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -16,14 +19,88 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from discreet.arrays import Array, finite, finite_range, within
-from discreet.privacy.channel import Channel, heads, odds_below
-from discreet.privacy.noise import Noise
+from discreet.arrays import Array, finite, finite_range, integer, positive, within
+from discreet.privacy.guarantee import Guarantee
+from discreet.privacy.noise import Noise, source
 from discreet.privacy.observation import observe
-from discreet.privacy.portable import COINS, draw_coins
+from discreet.privacy.portable import COINS, draw_coins, exp
+from discreet.privacy.release import Release
+from discreet.privacy.shuffle import LARGEST_EPSILON
 
 CELLS = 2**20  # on each side of 0: reports of the piecewise mechanism are -CELLS ... CELLS steps
 RESPONSE = CELLS + 1  # on the wire: the larger of the two reports of randomised response
+
+
+def _spendable(epsilon: float) -> float:
+    """A smaller epsilon than was asked for: always allowed.
+
+    Coins have 52 bits: they cannot be arbitrarily one-sided, and the rounding of their bias must
+    cost no privacy.
+    """
+    epsilon = min(epsilon, LARGEST_EPSILON)
+    return max(epsilon - 4e-15 * (1 + float(exp(epsilon))), epsilon / 2)
+
+
+def odds_below(epsilon: float) -> Fraction:
+    """An exact fraction just below e^epsilon: `math.exp` is within 2^-51 of it."""
+    return Fraction(math.exp(epsilon)) * (1 - Fraction(1, 2**50))
+
+
+def heads(odds: Fraction) -> int:
+    """The most coins k out of 2^52 with k / (2^52 - k) <= odds, in exact arithmetic."""
+    return math.floor(COINS * odds / (1 + odds))
+
+
+class Channel:
+    """What the channels share: the budget of one report, and the promise.
+
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    contributions   the most reports of one person; each is made at epsilon/contributions
+    """
+
+    mechanism: str
+    reference: str
+
+    def __init__(self, epsilon: float, contributions: int) -> None:
+        self.epsilon = positive("epsilon", epsilon, allow_inf=True)
+        self.contributions = integer("contributions", contributions)
+        # k reports of one person cost k times one report: there is no sensitivity to multiply.
+        each = self.epsilon / self.contributions
+        if each < 1e-10:  # a report is 10^10 times as wide as what it reports
+            raise ValueError(
+                "epsilon must be at least 1e-10 for each report: with less, a report says nothing; "
+                "raise epsilon or lower contributions"
+            )
+        self.report_epsilon = _spendable(each)
+        self.off = math.isinf(self.epsilon)
+        self._samplers: set[str] = set()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What each person is promised, whatever happens to the reports."""
+        release = Release.pure(
+            what=f"{self.contributions} report(s) of one person",
+            mechanism=self.mechanism,
+            norm="any two records",
+            sensitivity=1.0 if self.off else self.report_epsilon * self.contributions,
+            scale=0.0 if self.off else 1.0,
+            sampler=" and ".join(sorted(self._samplers)) or "nothing drawn yet",
+        )
+        return Guarantee(
+            epsilon=self.epsilon,
+            delta=0.0,
+            trust="local",
+            contributions=self.contributions,
+            releases=(release,),
+            unprotected=("that a report was sent, and when", "the public bounds"),
+            reference=self.reference,
+        )
+
+    def draws_from(self, noise: Noise | None) -> Noise:
+        """The source of a report's noise, which the promise names from now on."""
+        noise = source(noise)
+        self._samplers.add(noise.sampler(self.mechanism))
+        return noise
 
 
 @dataclass(frozen=True)
@@ -159,178 +236,7 @@ def _cell(coins: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     return np.asarray((high * n + (low * n >> 26)) >> 26)
 
 
-class _NumberChannel(Channel):
-    """Reports of numbers in [low, high]; a subclass draws them in half widths from the middle."""
-
-    def __init__(self, epsilon: float, low: float, high: float, contributions: int) -> None:
-        super().__init__(epsilon, contributions)
-        self.low, self.high = finite_range("the range of numbers", (low, high))
-        self._middle = self.low / 2 + self.high / 2
-        self._half = self.high / 2 - self.low / 2
-        self._response = _Response.of(self.report_epsilon)
-        self._bound = 1.0 if self.off else self._response.bound
-
-    @property
-    @abstractmethod
-    def std(self) -> float:
-        """The largest root-mean-square error of a report."""
-
-    @property
-    def report_bound(self) -> float:
-        """The largest distance of a report from the middle."""
-        return self._bound * self._half
-
-    @property
-    def second_moment(self) -> float:
-        """The largest mean of (report - middle)^2: at a bound of the interval."""
-        return (1.0 if self.off else 1 + self._error(1.0)) * self._half**2
-
-    @abstractmethod
-    def _error(self, x: float) -> float:
-        """The variance of a report of x, in half widths."""
-
-    def privatize(
-        self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
-    ) -> Array:
-        """One report for each value, in the shape of `values`."""
-        x = self._standard(finite("values", values))
-        x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
-        sent = self._middle + self._half * x if self.off else self._sent(x, self.draws_from(noise))
-        observe("report", sent)
-        return np.asarray(sent)
-
-    def send(self, values: Array, noise: Noise) -> Array:
-        """`privatize`, for values that are known to lie in [low, high] up to rounding."""
-        return self.privatize(values, noise, clip=True)
-
-    def report(self, value: float, noise: Noise) -> float:
-        """One report of a number that is known to lie in [low, high]; the same as `privatize`.
-
-        To the last bit, from the same coins, but in Python's own numbers: arrays of one entry take
-        four times as long.
-        """
-        if self.off:
-            observe("report", value)
-            return value
-        if not self._samplers:
-            self.draws_from(noise)
-        x = min(max((value - self._middle) / self._half, -1.0), 1.0)
-        sent = self._decode_one(self._draw_one(x, noise))
-        observe("report", sent)
-        return sent
-
-    def _sent(self, x: Array, noise: Noise) -> Array:
-        return self.decode(self._draw(x, noise))
-
-    def decode(self, codes: NDArray[np.int64]) -> Array:
-        """Reports from integers: +-(CELLS + 1) is randomised response, others are cells."""
-        response = np.where(codes > 0, self._response.bound, -self._response.bound)
-        x = np.where(np.abs(codes) == RESPONSE, response, codes * self._step)
-        return np.asarray(self._middle + self._half * x)
-
-    def _decode_one(self, code: int) -> float:
-        if abs(code) == RESPONSE:
-            x = math.copysign(self._response.bound, code)
-        else:
-            x = code * self._step
-        return self._middle + self._half * x
-
-    def encode(self, reports: Array) -> NDArray[np.int64]:
-        """The integers that `decode` makes these reports of."""
-        x = self._standard(reports)
-        two = np.abs(np.abs(x) - self._response.bound) <= 1e-6 * (self._step or 1.0)
-        cells = np.rint(x / (self._step or 1.0))
-        return np.where(two, np.where(x > 0, RESPONSE, -RESPONSE), cells).astype(np.int64)
-
-    _step = 0.0  # the width of a cell; 0: there are no cells
-
-    def possible(self, reports: Array) -> NDArray[np.bool_]:
-        """Which of these a device could have sent."""
-        x = self._standard(reports)
-        # Of rounding; also of a file that holds single precision.
-        slack = (
-            2.0**-23 * self.report_bound + 1e-15 * max(abs(self.low), abs(self.high))
-        ) / self._half
-        with np.errstate(invalid="ignore"):  # a comparison with NaN is false
-            if self.off:
-                return np.asarray(np.abs(x) <= 1 + slack)
-            return self._attainable(x, slack)
-
-    def _standard(self, values: Array) -> Array:
-        return np.asarray((values - self._middle) / self._half)
-
-    @abstractmethod
-    def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
-        """Reports of x in [-1, 1] as integers; the number of coins depends on the shape alone."""
-
-    @abstractmethod
-    def _draw_one(self, x: float, noise: Noise) -> int:
-        """`_draw` for one number: the same integer from the same coins."""
-
-    @abstractmethod
-    def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
-        """Which x are reports, in half widths from the middle."""
-
-
-class BinaryChannel(_NumberChannel):
-    """Unbiased, pure epsilon-LDP reports of yes or no (Warner 1965): one of two values.
-
-    The report is c half widths above or below the middle, c = (e^epsilon + 1)/(e^epsilon - 1). For
-    a value between the two it is rounded to one of them at random first, which is the method of
-    Duchi, Jordan and Wainwright (2018) in one dimension. No other channel has smaller reports, nor
-    a smaller worst second moment: what counts where reports are divided by probabilities.
-
-    Guarantee  epsilon-DP as coded: of 2^52 equally likely coins either report has at most
-    e^epsilon times as many for one value as for another.
-
-    epsilon         the privacy loss of all reports of one person; inf switches privacy off
-    low, high       the two values, or the ends of the interval
-    contributions   the most reports of one person; each is made at epsilon/contributions
-
-    >>> from discreet.privacy import SeededNoise
-    >>> channel = BinaryChannel(1.0)
-    >>> reports = channel.privatize(np.ones(100_000), SeededNoise(0))
-    >>> bool(abs(reports.mean() - 1.0) < 0.02), len(set(reports))
-    (True, 2)
-    """
-
-    mechanism = "randomized response"
-    reference = "Warner (1965)"
-
-    def __init__(
-        self, epsilon: float, *, low: float = 0.0, high: float = 1.0, contributions: int = 1
-    ) -> None:
-        super().__init__(epsilon, low, high, contributions)
-
-    @property
-    def std(self) -> float:
-        """The root-mean-square error of a report of `low` or of `high`; in between it is larger."""
-        return 0.0 if self.off else math.sqrt(self._error(1.0)) * self._half
-
-    def _error(self, x: float) -> float:
-        return self._response.variance(x)
-
-    def log_density(self, reports: ArrayLike, value: float) -> Array:
-        """log probability of reports given a value."""
-        return _log_response(self._response, self._standard(finite("reports", reports)),
-                             self._standard(np.asarray(value)))  # fmt: skip
-
-    def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
-        return self._response.draw(x, draw_coins(noise, x.shape))
-
-    def _draw_one(self, x: float, noise: Noise) -> int:
-        return self._response.draw_one(x, int(float(noise.uniform(())) * COINS))
-
-    @property
-    def thresholds(self) -> dict[str, float]:
-        """What a device in another language needs to draw the same reports."""
-        return {"likely": self._response.likely}
-
-    def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
-        return np.asarray(np.abs(np.abs(x) - self._bound) <= slack)
-
-
-class IntervalChannel(_NumberChannel):
+class IntervalChannel(Channel):
     """Unbiased, pure epsilon-LDP reports of numbers in an interval: the hybrid mechanism.
 
     With probability 1 - e^(-epsilon/2) the piecewise mechanism (uniform on [-C, C] with a higher
@@ -356,18 +262,23 @@ class IntervalChannel(_NumberChannel):
     True
     """
 
+    _ends_only = False  # randomised response alone
+
     def __init__(
         self, epsilon: float, *, low: float = -1.0, high: float = 1.0, contributions: int = 1
     ) -> None:
-        super().__init__(epsilon, low, high, contributions)
+        super().__init__(epsilon, contributions)
+        self.low, self.high = finite_range("the range of numbers", (low, high))
+        self._middle = self.low / 2 + self.high / 2
+        self._half = self.high / 2 - self.low / 2
+        self._response = _Response.of(self.report_epsilon)
         self._piecewise = _Piecewise.of(self.report_epsilon)
         self._mixture = round(-math.expm1(-self.report_epsilon / 2) * COINS)
-        if self._worst_variance(self._mixture) >= self._worst_variance(0):
+        if self._ends_only or self._worst_variance(self._mixture) >= self._worst_variance(0):
             self._mixture = 0
         self.hybrid = self._mixture > 0
-        self._step = self._piecewise.step if self.hybrid else 0.0
-        if self.hybrid and not self.off:
-            self._bound = max(CELLS * self._piecewise.step, self._bound)
+        self._step = self._piecewise.step if self.hybrid else 0.0  # of a cell; 0: no cells
+        self._bound = 1.0 if self.off else max(CELLS * self._step, self._response.bound)
         self.mechanism = "hybrid channel" if self.hybrid else "randomized response"
         self.reference = "Wang et al. (2019)" if self.hybrid else "Warner (1965)"
 
@@ -385,19 +296,100 @@ class IntervalChannel(_NumberChannel):
         """The largest root-mean-square error of a report."""
         return 0.0 if self.off else math.sqrt(self._worst_variance(self._mixture)) * self._half
 
-    def _error(self, x: float) -> float:
-        return self._variance(x, self._mixture)
+    @property
+    def report_bound(self) -> float:
+        """The largest distance of a report from the middle."""
+        return self._bound * self._half
+
+    @property
+    def second_moment(self) -> float:
+        """The largest mean of (report - middle)^2: at a bound of the interval."""
+        return (1.0 if self.off else 1 + self._variance(1.0, self._mixture)) * self._half**2
+
+    def privatize(
+        self, values: ArrayLike, noise: Noise | None = None, *, clip: bool = False
+    ) -> Array:
+        """One report for each value, in the shape of `values`."""
+        x = self._standard(finite("values", values))
+        x = within("values (in half widths)", x[..., None], 1.0, norm="linf", clip=clip)[..., 0]
+        sent = (
+            self._middle + self._half * x
+            if self.off
+            else self.decode(self._draw(x, self.draws_from(noise)))
+        )
+        observe("report", sent)
+        return np.asarray(sent)
+
+    def send(self, values: Array, noise: Noise) -> Array:
+        """`privatize`, for values that are known to lie in [low, high] up to rounding."""
+        return self.privatize(values, noise, clip=True)
+
+    def report(self, value: float, noise: Noise) -> float:
+        """One report of a number that is known to lie in [low, high]; the same as `privatize`.
+
+        To the last bit, from the same coins, but in Python's own numbers: arrays of one entry take
+        four times as long.
+        """
+        if self.off:
+            observe("report", value)
+            return value
+        if not self._samplers:
+            self.draws_from(noise)
+        x = min(max((value - self._middle) / self._half, -1.0), 1.0)
+        sent = self._decode_one(self._draw_one(x, noise))
+        observe("report", sent)
+        return sent
+
+    def decode(self, codes: NDArray[np.int64]) -> Array:
+        """Reports from integers: +-(CELLS + 1) is randomised response, others are cells."""
+        response = np.where(codes > 0, self._response.bound, -self._response.bound)
+        x = np.where(np.abs(codes) == RESPONSE, response, codes * self._step)
+        return np.asarray(self._middle + self._half * x)
+
+    def _decode_one(self, code: int) -> float:
+        if abs(code) == RESPONSE:
+            x = math.copysign(self._response.bound, code)
+        else:
+            x = code * self._step
+        return self._middle + self._half * x
+
+    def encode(self, reports: Array) -> NDArray[np.int64]:
+        """The integers that `decode` makes these reports of."""
+        x = self._standard(reports)
+        two = np.abs(np.abs(x) - self._response.bound) <= 1e-6 * (self._step or 1.0)
+        cells = np.rint(x / (self._step or 1.0))
+        return np.where(two, np.where(x > 0, RESPONSE, -RESPONSE), cells).astype(np.int64)
+
+    def possible(self, reports: Array) -> NDArray[np.bool_]:
+        """Which of these a device could have sent."""
+        x = self._standard(reports)
+        # Of rounding; also of a file that holds single precision.
+        slack = (
+            2.0**-23 * self.report_bound + 1e-15 * max(abs(self.low), abs(self.high))
+        ) / self._half
+        with np.errstate(invalid="ignore"):  # a comparison with NaN is false
+            if self.off:
+                return np.asarray(np.abs(x) <= 1 + slack)
+            found = np.abs(np.abs(x) - self._response.bound) <= slack
+            if self.hybrid:
+                on_grid = np.abs(x - np.rint(x / self._step) * self._step) <= slack
+                found |= on_grid & (np.abs(x) <= self._bound + slack)
+            return np.asarray(found)
+
+    def _standard(self, values: Array) -> Array:
+        return np.asarray((values - self._middle) / self._half)
 
     def log_density(self, reports: ArrayLike, value: float) -> Array:
         """log probability of reports given a value."""
         report = self._standard(finite("reports", reports))
         x = self._standard(np.asarray(value))
-        response = _log_response(self._response, report, x)
+        up = self._response.coins_up(x) / COINS
+        response = np.asarray(np.log(np.where(report > 0, up, 1 - up)))
         if not self.hybrid:
             return response
         a = self._mixture / COINS
-        two = np.abs(np.abs(report) - self._response.bound) <= self._piecewise.step * 1e-6
-        cells = np.rint(report / self._piecewise.step).astype(np.int64)
+        two = np.abs(np.abs(report) - self._response.bound) <= self._step * 1e-6
+        cells = np.rint(report / self._step).astype(np.int64)
         piecewise = np.log(a * self._piecewise.probability(cells, float(x)))
         return np.asarray(np.where(two, math.log1p(-a) + response, piecewise))
 
@@ -410,6 +402,7 @@ class IntervalChannel(_NumberChannel):
         return found
 
     def _draw(self, x: Array, noise: Noise) -> NDArray[np.int64]:
+        """Reports of x in [-1, 1] as integers; the number of coins depends on the shape alone."""
         if not self.hybrid:
             return self._response.draw(x, draw_coins(noise, x.shape))
         which, first, *others = draw_coins(noise, (4, *x.shape))
@@ -418,6 +411,7 @@ class IntervalChannel(_NumberChannel):
         return np.where(which < self._mixture, piecewise, response)
 
     def _draw_one(self, x: float, noise: Noise) -> int:
+        """`_draw` for one number: the same integer from the same coins."""
         if not self.hybrid:
             return self._response.draw_one(x, int(float(noise.uniform(())) * COINS))
         which, *coins = (int(each) for each in draw_coins(noise, (4,)))
@@ -425,15 +419,42 @@ class IntervalChannel(_NumberChannel):
         response = self._response.draw_one(x, coins[0])
         return (response, piecewise)[which < self._mixture]
 
-    def _attainable(self, x: Array, slack: float) -> NDArray[np.bool_]:
-        two = np.abs(np.abs(x) - self._response.bound) <= slack
-        if not self.hybrid:
-            return np.asarray(two)
-        step = self._piecewise.step
-        on_grid = np.abs(x - np.rint(x / step) * step) <= slack
-        return np.asarray(two | (on_grid & (np.abs(x) <= self._bound + slack)))
 
+class BinaryChannel(IntervalChannel):
+    """Unbiased, pure epsilon-LDP reports of yes or no (Warner 1965): one of two values.
 
-def _log_response(response: _Response, reports: Array, x: Array) -> Array:
-    up = response.coins_up(x) / COINS
-    return np.asarray(np.log(np.where(reports > 0, up, 1 - up)))
+    The report is c half widths above or below the middle, c = (e^epsilon + 1)/(e^epsilon - 1). For
+    a value between the two it is rounded to one of them at random first, which is the method of
+    Duchi, Jordan and Wainwright (2018) in one dimension. No other channel has smaller reports, nor
+    a smaller worst second moment: what counts where reports are divided by probabilities.
+
+    Guarantee  epsilon-DP as coded: of 2^52 equally likely coins either report has at most
+    e^epsilon times as many for one value as for another.
+
+    epsilon         the privacy loss of all reports of one person; inf switches privacy off
+    low, high       the two values, or the ends of the interval
+    contributions   the most reports of one person; each is made at epsilon/contributions
+
+    >>> from discreet.privacy import SeededNoise
+    >>> channel = BinaryChannel(1.0)
+    >>> reports = channel.privatize(np.ones(100_000), SeededNoise(0))
+    >>> bool(abs(reports.mean() - 1.0) < 0.02), len(set(reports))
+    (True, 2)
+    """
+
+    _ends_only = True
+
+    def __init__(
+        self, epsilon: float, *, low: float = 0.0, high: float = 1.0, contributions: int = 1
+    ) -> None:
+        super().__init__(epsilon, low=low, high=high, contributions=contributions)
+
+    @property
+    def std(self) -> float:
+        """The root-mean-square error of a report of `low` or of `high`; in between it is larger."""
+        return 0.0 if self.off else math.sqrt(self._variance(1.0, 0)) * self._half
+
+    @property
+    def thresholds(self) -> dict[str, float]:
+        """What a device in another language needs to draw the same reports."""
+        return {"likely": self._response.likely}

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array, integer, one_of
-from discreet.privacy import Budget, Guarantee, SeededNoise, gaussian_epsilon, gaussian_mu
-from discreet.privacy.gaussian import zcdp_epsilon, zcdp_rho
+from discreet.privacy import Budget, Guarantee, SeededNoise, gaussian_mu
+from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon, zcdp_rho
 
 KINDS = ("pure", "gaussian", "zcdp", "approximate")
 ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "optimization")

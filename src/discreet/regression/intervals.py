@@ -1,4 +1,4 @@
-"""How labels spread around a prediction, from the histogram of residuals that a fit releases.
+"""What widths and intervals are made of: what is not known of theta, and how labels spread.
 
     s(phi)^2 = nu + phi' C phi      the variance that a residual at phi is expected to have
     z = |y - <phi, theta>| / s      what is counted: a noisy number of rows in each bin of z
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from discreet.arrays import Array
+from discreet.least_squares import Whitening, power
 from discreet.state import value
 
 SURE = 1.0  # standard deviations of the noise of the counts, on the safe side
@@ -48,3 +49,19 @@ class Residuals:
         # Residuals are spread evenly over their bin, or lie nearer to its lower edge.
         part = (above - allowed) / max(above - beyond[j], 1e-300)
         return float(lower + min(max(part, 0.0), 1.0) * (self.edges[j] - lower))
+
+
+def unseen(gram: Array, noise: float, whitening: Whitening) -> Array:
+    """The prior's variance for directions whose rows do not stand out of the Gram matrix's noise.
+
+    Shrinking lends them information that they do not have: the estimate may use it, the width not.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    hidden = whitening.transform(vectors[:, values < 2 * noise].T)
+    hidden = hidden / np.maximum(np.linalg.norm(hidden, axis=1, keepdims=True), 1e-300)
+    return np.asarray(hidden.T @ hidden / len(gram))
+
+
+def inverse(information: Array) -> Array:
+    """The covariance, no variance above 1: directions without information are the prior's."""
+    return power(information, -1.0, floor=1.0)
