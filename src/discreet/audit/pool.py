@@ -23,9 +23,12 @@ def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExec
         yield pool
     except BaseException:
         processes = list((getattr(pool, "_processes", None) or {}).values())
+        manager = getattr(pool, "_executor_manager_thread", None)
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
             process.terminate()
+        if manager is not None:  # at exit it is woken by a pipe that it may be closing just then
+            manager.join(timeout=1.0)
         raise
     pool.shutdown()
 
