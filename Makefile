@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python $(COMPILE) --editable '.[$(EXTRAS)]' || $(PIP) --editable '.[$(EXTRAS)]'
 BROWSER := tests/browser/node_modules/.made
 CLIENT := clients/js/node_modules/.made
-# One worker more than processors: some tests wait for servers and browsers.
-PYTEST = $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
+# One worker more than processors: some tests wait for servers and browsers. Each has one thread.
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test thorough lint docs docs-links bench figures-check papers dist notes lock clean

@@ -5,10 +5,18 @@ import sys
 
 import pytest
 
-SLOW = {"dp_accounting", "opendp", "pandas", "scipy.optimize", "scipy.special", "scipy.stats"}
+SLOW = {
+    "dp_accounting",
+    "opendp",
+    "pandas",
+    "scipy.optimize",
+    "scipy.special",
+    "scipy.stats",
+    "sklearn",
+}
 
 
-@pytest.mark.parametrize("room", ["bandits", "local", "online", "privacy", "regression"])
+@pytest.mark.parametrize("room", ["bandits", "features", "local", "online", "privacy"])
 def test_import__a_room_loads_nothing_slow_before_it_is_used(room):
     """scipy.special alone takes twice as long to load as numpy."""
     code = f"import sys, discreet.{room}; print(*({SLOW!r} & set(sys.modules)))"

@@ -18,7 +18,6 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, one_of
-from discreet.state.fitted import Parameters
 
 
 class Number:
@@ -176,9 +175,9 @@ class FeatureMap:
         self._index = {name: at for at, name in enumerate(self.actions)}
         if not self.actions or len(self._index) < len(self.actions):
             raise ValueError("actions must be a list of at least one name, each of them once")
-        self._context = _Columns(context, constant=intercept)
+        self._context = Columns(context, constant=intercept)
         self.columns = tuple(context)
-        attributes = _Columns(action_features or {}, constant=blocks != "per-action")
+        attributes = Columns(action_features or {}, constant=blocks != "per-action")
         own = [f"action={name}" for name in self.actions] if blocks != "shared" else []
         # |z (x) c| = |z| |c|. Numbers lie in [-1, 1] and a category has at most a single 1, so each
         # adds at most 1 to |c|^2 or |z|^2, as do a constant and the one-hot of the action. Bounds
@@ -238,93 +237,7 @@ class FeatureMap:
         return self._z[places]
 
 
-class DeclaredEncoder(Parameters):
-    """From tables to rows in the unit ball: a scikit-learn transformer that reads no data to fit.
-
-    Every declared column adds at most 1 to the square of a row's norm, so all are divided by
-    sqrt(number of columns): norm_bound=1.0 is the bound to state to the estimator behind it. There
-    is no constant column: estimators have fit_intercept.
-
-    Requires   bounds and categories that are public: stated, never read off the data.
-    Guarantee  l2 norm at most 1 (up to rounding) for every input. A row depends on its own record
-               alone, and on the declaration: one record replaced is one row replaced, so a pipeline
-               of it and a private estimator keeps the estimator's promise.
-
-    columns   what the columns are, by name and in order; a table may have others, which are
-              ignored, a matrix has these
-    sparse    whether rows are a sparse matrix (CSR), for categories of very many values
-
-    >>> encoder = DeclaredEncoder({"age": Number(18, 98), "plan": Category("basic", "gold")})
-    >>> encoder.transform({"age": [18, 58], "plan": ["gold", "basic"]}).round(3)
-    array([[-0.707,  0.   ,  0.707],
-           [ 0.   ,  0.707,  0.   ]])
-    >>> encoder.get_feature_names_out()
-    array(['age', 'plan=basic', 'plan=gold'], dtype=object)
-    """
-
-    n_features_in_: int
-
-    def __init__(self, columns: Mapping[str, Number | Category], *, sparse: bool = False) -> None:
-        self.columns = columns
-        self.sparse = sparse
-
-    def fit(self, X: Any, y: Any = None) -> "DeclaredEncoder":
-        """Check the names of the columns; nothing is learned from what is in them, nor from y."""
-        known = self._declared()
-        found = names_of(X)
-        vars(self).pop("feature_names_in_", None)
-        if found is not None:
-            for name in known.declared:
-                if name not in found:
-                    raise _absent(name)
-            vars(self)["feature_names_in_"] = np.asarray(found, dtype=object)
-        width = np.shape(X)[1:] if hasattr(X, "shape") else (len(known.declared),)
-        self.n_features_in_ = int(width[0]) if width else 1
-        return self
-
-    def transform(self, X: Any) -> Any:  # (n, number of output columns)
-        """Rows for a data frame, a mapping of columns, or a matrix in the declared order."""
-        known = self._declared()
-        if isinstance(X, np.ndarray) and X.shape[1:] != (len(known.declared),):
-            raise ValueError(
-                f"X must be a matrix of the {len(known.declared)} declared columns in their order, "
-                f"or a data frame that has them; got shape {X.shape}"
-            )
-        scale = 1 / math.sqrt(known.squares)
-        if not self.sparse:
-            return known.table(X) * scale
-        return known.sparse_table(X) * scale
-
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
-        """`fit` and `transform`."""
-        return self.fit(X).transform(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names of the output columns; those of the input are declared, `input_features` unused."""
-        return np.asarray(self._declared().names, dtype=object)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's machinery asks; only scikit-learn calls this."""
-        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
-
-        return Tags(
-            estimator_type=None,
-            target_tags=TargetTags(required=False),
-            transformer_tags=TransformerTags(preserves_dtype=[]),
-            input_tags=InputTags(string=True, categorical=True),
-            requires_fit=False,  # nothing is learned: `fit` of what follows does not warn of it
-        )
-
-    def _declared(self) -> "_Columns":
-        if not self.columns:
-            raise ValueError("columns must declare at least one Number or Category")
-        return _Columns(self.columns, constant=False)
-
-
-class _Columns:
+class Columns:
     """Declared columns side by side, after a constant 1 if wanted.
 
     features   columns by name
@@ -344,18 +257,20 @@ class _Columns:
         self._start = [1.0] * constant + [0.0] * (len(self.names) - constant)
 
     def row(self, context: Any) -> list[float]:
+        """The numbers of one context."""
         context = context if hasattr(context, "keys") else self._named(context)
         row = self._start.copy()
         for column, feature, at in self.places:
             try:
                 feature._put(context[column], row, at)
             except KeyError:
-                raise _absent(column) from None
+                raise absent(column) from None
             except (TypeError, ValueError, OverflowError):
                 raise _unfit(column, feature) from None
         return row
 
     def table(self, contexts: Any) -> Array:  # (n, columns)
+        """The same of many: a data frame, a mapping of columns, a matrix or a list of contexts."""
         columns = self.by_column(contexts)
         table = np.tile(np.array(self._start), (len(columns[0]), 1))
         for (column, feature, at), values in zip(self.places, columns, strict=True):
@@ -395,6 +310,7 @@ class _Columns:
         return {column: value for (column, _, _), value in zip(self.places, values, strict=True)}
 
     def by_column(self, contexts: Any) -> list[Any]:
+        """The values of each declared column."""
         names = [column for column, _, _ in self.places]
         if isinstance(contexts, np.ndarray) and contexts.shape[1:] == (len(names),):
             contexts = dict(zip(names, contexts.T, strict=True))
@@ -405,17 +321,11 @@ class _Columns:
                 rows = [row if hasattr(row, "keys") else self._named(row) for row in contexts]
                 columns = [[row[name] for row in rows] for name in names]
         except KeyError as error:
-            raise _absent(error.args[0]) from None
+            raise absent(error.args[0]) from None
         scalar = any(isinstance(c, str) or not hasattr(c, "__len__") for c in columns)
         if scalar or len({len(c) for c in columns}) != 1:
             raise ValueError("many needs columns of one length; for one context call the map")
         return columns
-
-
-def names_of(X: Any) -> tuple[str, ...] | None:
-    """The column names of a data frame where all of them are text; else None."""
-    names = tuple(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None
 
 
 def _is_missing(value: Any) -> bool:
@@ -425,7 +335,8 @@ def _is_missing(value: Any) -> bool:
         return True
 
 
-def _absent(column: str) -> ValueError:
+def absent(column: str) -> ValueError:
+    """What to say of a context that lacks a declared column."""
     return ValueError(f"the context has no column {column!r}: every declared column is needed")
 
 
@@ -435,3 +346,12 @@ def _unfit(column: str, feature: Number | Category) -> ValueError:
         f"column {column!r} must hold one {kind} per context, none missing (NaN or None): impute "
         "or drop such rows, or declare the column as what it is"
     )
+
+
+def __getattr__(name: str) -> Any:
+    """`DeclaredEncoder`, when it is asked for: bandits need no scikit-learn."""
+    if name == "DeclaredEncoder":
+        from discreet.encoder import DeclaredEncoder
+
+        return DeclaredEncoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

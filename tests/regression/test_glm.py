@@ -541,7 +541,7 @@ def test_glm__scikit_learn_can_clone_and_set_it():
     copy = sklearn.clone(model)
     assert copy.get_params() == model.get_params()
     assert copy.set_params(epsilon=3.0).epsilon == 3.0
-    assert repr(copy) == "PrivateGLM(epsilon=3.0, link='probit', coef_bound=4.0)"
+    assert repr(copy) == "PrivateGLM(coef_bound=4.0, epsilon=3.0, link='probit')"
 
 
 def test_glm__poisson_counts_are_learned_and_their_score_is_positive():

@@ -191,7 +191,7 @@ def test_estimators__are_plain_objects():
     model = PrivateLinearRegression(epsilon=2.0, norm_bound=3.0)
     assert repr(model) == "PrivateLinearRegression(epsilon=2.0, norm_bound=3.0)"
     assert model.set_params(epsilon=0.5).get_params()["epsilon"] == 0.5
-    with pytest.raises(ValueError, match="unknown parameter"):
+    with pytest.raises(ValueError, match="Invalid parameter"):
         model.set_params(alpha=1.0)
     X, y = data(500)
     copy = pickle.loads(pickle.dumps(model.fit(X, y)))

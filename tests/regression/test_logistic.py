@@ -267,7 +267,7 @@ def test_labels__in_lists_or_arrays_of_one_count_as_what_is_in_them():
 def test_rows__a_value_of_another_type_changes_no_other_row():
     """As one array they had one type: 5 s became 5000 beside a ms, single floats became text."""
     for one, odd in ((np.timedelta64(5, "s"), np.timedelta64(1, "ms")), (np.float32(0.1), "0.2")):
-        rows = [checked_rows([[one], [last]], None) for last in (1, odd)]
+        rows = [checked_rows([[one], [last]]) for last in (1, odd)]
         assert rows[0][0] == rows[1][0] == np.asarray([one], dtype=np.float64)
 
 

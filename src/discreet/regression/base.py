@@ -1,7 +1,7 @@
 """What every private estimator shares: scikit-learn's conventions, and bounds at the edge.
 
 Inside, features lie in the unit ball and labels in [-1, 1]; `fit` clips and scales once, methods
-never see anything else. scikit-learn itself is not needed.
+never see anything else.
 """
 
 import math
@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from discreet.arrays import Array, in_unit_ball, one_of, public_bound
-from discreet.features import names_of
 from discreet.local.server import SHUFFLED
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.mechanisms import Mechanisms
@@ -22,11 +23,9 @@ from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
 from discreet.regression.surroundings import leaks_around
 from discreet.regression.validation import (
+    Columns,
     checked_labels,
     checked_rows,
-    not_fitted,
-    refuse_other_names,
-    remember_names,
 )
 from discreet.state import value as saved_value
 from discreet.state.fitted import Saveable
@@ -80,8 +79,10 @@ class Problem:
         return Mechanisms(self.noise, self.ledger)
 
 
-class PrivateEstimator(Saveable):
-    """fit, get_params, set_params; subclasses say which methods there are and what is predicted.
+class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
+    """What private estimators add to scikit-learn's: bounds, a budget, a promise.
+
+    Subclasses say which methods there are and what is predicted.
 
     `random_state` makes a fit reproducible: it seeds the order of rows and, where no `noise` is
     given, the noise too, which the guarantee then calls a simulation.
@@ -146,6 +147,14 @@ class PrivateEstimator(Saveable):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "guarantee_")
 
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn's machinery asks."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = bool(self._on_sparse())
+        tags.non_deterministic = self.random_state is None
+        return tags
+
     # -- fitting ----------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None) -> Self:
@@ -166,8 +175,8 @@ class PrivateEstimator(Saveable):
             what = f"a fit of {type(self).__name__}"
             with ledger.part(budget, self._accounting(), what=what) as part:
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
-        remember_names(names_of(X), self)
-        vars(self).update(fitted)
+        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.update(fitted)
         return self
 
     def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:
@@ -178,11 +187,12 @@ class PrivateEstimator(Saveable):
         if distributed or sparse:
             self._check_rows_elsewhere(self.method, sparse)  # before any pass
         rows, labels, norm_bound, label_bound = (self._blocks if distributed else self._rows)(X, y)
-        d = rows.shape[1] - int(intercept)
+        named = distributed and hasattr(X, "columns")
+        columns = Columns(X._meta if named else X)
         public = None
         if self.public_X is not None:
-            refuse_other_names(names_of(self.public_X), names_of(X), "public_X: ")
-            public = unit_rows(checked_rows(self.public_X, None, d), norm_bound, intercept)
+            columns.expect(self.public_X, "public_X")
+            public = unit_rows(checked_rows(self.public_X), norm_bound, intercept)
         available = self._methods()
         name = self.method
         if name == "auto":
@@ -199,17 +209,17 @@ class PrivateEstimator(Saveable):
             "_estimate": estimate,
             "_scale": scale,
             "_label_scale": label_bound,
-            "n_features_in_": d,
             "method_": name,
             "guarantee_": promise,
-            **self._learned(estimate, d, scale, label_bound),
+            **vars(columns),
+            **self._learned(estimate, columns.n_features_in_, scale, label_bound),
         }
 
     # -- inside -----------------------------------------------------------------------------------
 
     def _rows(self, X: Any, y: Any) -> tuple[Array, Array, float, float]:
         """Rows and labels in their units, and their bounds."""
-        rows = checked_rows(X, None, sparse=True)
+        rows = checked_rows(X, sparse=True)
         labels = self._to_labels()(y)
         if rows.shape[0] != len(labels):
             raise ValueError(f"X has {rows.shape[0]} rows and y has {len(labels)} labels")
@@ -222,7 +232,7 @@ class PrivateEstimator(Saveable):
         """The same in blocks of dask collections: the same checks and clips, block by block."""
         if not (is_distributed(X) and is_distributed(y)):
             raise ValueError("X and y must both be dask collections, or both be in memory")
-        checked_rows(np.zeros((1,) * X.ndim), None)  # the shapes' errors and warnings, without data
+        checked_rows(np.zeros((1,) * X.ndim))  # the shapes' errors and warnings, without data
         checked_labels(np.zeros((1, *y.shape[1:])))
         from discreet.distributed.rows import open_blocks
 
@@ -299,9 +309,8 @@ class PrivateEstimator(Saveable):
 
     def _fitted_rows(self, X: Any) -> Any:
         """Rows to predict for, checked against the fit; sparse ones stay sparse."""
-        if not hasattr(self, "guarantee_"):
-            raise not_fitted(self)
-        return checked_rows(X, self, self.n_features_in_, sparse=True)
+        check_is_fitted(self)
+        return checked_rows(X, self, sparse=True)
 
     def _unit_rows(self, rows: Any) -> Any:
         """Checked rows in the units of the estimate's theta, not clipped; sparse ones stay so."""
@@ -357,5 +366,7 @@ def _checked_units(
     y: Any,
 ) -> tuple[Array, Array]:
     """A block's rows and labels as those of a `Problem`."""
-    column = y.squeeze(axis=1) if y.ndim == 2 else y
-    return units(checked_rows(X, None, columns), labels(column))
+    rows = checked_rows(X)
+    if rows.shape[1] != columns:
+        raise ValueError(f"a block of X has {rows.shape[1]} features, not {columns}")
+    return units(rows, labels(y.squeeze(axis=1) if y.ndim == 2 else y))

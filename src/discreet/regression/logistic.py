@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 from discreet.arrays import Array, public_bound
 from discreet.links import link
@@ -20,7 +21,7 @@ from discreet.regression.regressor import normal_quantile, quadratic_forms
 from discreet.regression.rows import without
 
 
-class PrivateLogisticRegression(PrivateEstimator):
+class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
     """A classifier from which nobody can tell what any one row was.
 
     For two classes P(second | x) = 1/(1 + exp(-<x, theta> - b)), fitted as `PrivateGLM` fits it;
@@ -148,16 +149,10 @@ class PrivateLogisticRegression(PrivateEstimator):
         return np.stack([scipy.special.expit(middle - half), scipy.special.expit(middle + half)], 2)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's machinery asks; only scikit-learn calls this."""
-        from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="classifier",
-            target_tags=TargetTags(required=True),
-            classifier_tags=ClassifierTags(poor_score=True),  # noise, at the sizes of its checks
-            input_tags=InputTags(sparse=True),
-            non_deterministic=self.random_state is None,
-        )
+        """What scikit-learn's machinery asks."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True  # noise, at the sizes of its checks
+        return tags
 
     # -- inside -----------------------------------------------------------------------------------
 

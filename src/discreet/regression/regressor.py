@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 import scipy
+from sklearn.base import RegressorMixin
 
 from discreet.arrays import Array
 from discreet.regression.base import Estimate, PrivateEstimator
 from discreet.regression.rows import SparseRows
-from discreet.regression.validation import checked_labels
 
 
-class PrivateRegressor(PrivateEstimator):
+class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
     """predict, score and confidence_width, from <x, theta>."""
 
     coef_: Array
@@ -25,10 +25,7 @@ class PrivateRegressor(PrivateEstimator):
 
     def score(self, X: Any, y: Any) -> float:
         """R^2 of the predictions on X, y: an evaluation on raw data, not a private release."""
-        labels = checked_labels(y)
-        residual = labels - self.predict(X)
-        total = labels - labels.mean()
-        return 1.0 - float(residual @ residual) / max(float(total @ total), 1e-300)
+        return float(super().score(X, y))
 
     def confidence_width(self, X: Any, coverage: float = 0.95) -> Array:
         """Half widths around <x, theta> that hold with this probability, at no privacy cost.
@@ -44,16 +41,10 @@ class PrivateRegressor(PrivateEstimator):
         return np.asarray(quantile * self._label_scale * np.sqrt(variance))
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn's machinery asks; only scikit-learn calls this."""
-        from sklearn.utils import InputTags, RegressorTags, Tags, TargetTags
-
-        return Tags(
-            estimator_type="regressor",
-            target_tags=TargetTags(required=True),
-            regressor_tags=RegressorTags(poor_score=True),  # noise, at the sizes of its checks
-            input_tags=InputTags(sparse=bool(self._on_sparse())),
-            non_deterministic=self.random_state is None,
-        )
+        """What scikit-learn's machinery asks."""
+        tags = super().__sklearn_tags__()
+        tags.regressor_tags.poor_score = True  # noise, at the sizes of its checks
+        return tags
 
     # -- inside -----------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ budget that does not fall with the number of candidates either, but pays for the
 with about two thirds of epsilon; here most of it is left for the one fit that is kept.
 """
 
-import itertools
 import math
 import os
 import warnings
@@ -28,6 +27,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import ParameterGrid
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
 
 from discreet.arrays import Array, integer
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise
@@ -37,9 +40,8 @@ from discreet.privacy.noise import Noise, source
 from discreet.privacy.observation import unpublished
 from discreet.regression.base import ALONE, WITH_A_LEDGER, PrivateEstimator
 from discreet.regression.classes import ToNumbers
-from discreet.regression.rows import is_distributed, is_sparse
+from discreet.regression.rows import is_distributed
 from discreet.regression.surroundings import leaks_around
-from discreet.regression.validation import not_fitted
 from discreet.state.fitted import Saveable
 
 Scoring = Callable[[Any, Any, Any], float]
@@ -50,7 +52,7 @@ PLAIN_BLOCKS = 10  # without noise
 LEAST_PROBABILITY = 1e-6  # of a class, in the score
 
 
-class PrivateSearchCV(Saveable):
+class PrivateSearchCV(Saveable, BaseEstimator):  # type: ignore[misc]
     """A search over parameters with one budget: that of the estimator it is given.
 
     Requires   an estimator of this package under central trust, or a pipeline that ends in one; the
@@ -173,8 +175,8 @@ class PrivateSearchCV(Saveable):
         return hasattr(self, "guarantee_")
 
     def __sklearn_tags__(self) -> Any:
-        """Those of the estimator; only scikit-learn calls this."""
-        return self.estimator.__sklearn_tags__()
+        """Those of the estimator."""
+        return getattr(self, "best_estimator_", self.estimator).__sklearn_tags__()
 
     # -- inside -----------------------------------------------------------------------------------
 
@@ -224,7 +226,7 @@ class PrivateSearchCV(Saveable):
             ),
             record="row",
         )
-        vars(self).update(
+        self.__dict__.update(
             best_estimator_=model,
             best_params_=candidates[best],
             best_index_=best,
@@ -256,7 +258,12 @@ class PrivateSearchCV(Saveable):
         totals = np.zeros(len(candidates))
         for i, test in enumerate(folds):
             train = np.concatenate([fold for j, fold in enumerate(folds) if j != i])
-            data = (taken(X, train), taken(y, train), taken(X, test), taken(y, test))
+            data = (
+                _safe_indexing(X, train),
+                _safe_indexing(y, train),
+                _safe_indexing(X, test),
+                _safe_indexing(y, test),
+            )
             for c, candidate in enumerate(candidates):
                 totals[c] += self._trial(candidate, data, precision, int(seeds[i]))
         return int(np.argmax(np.nan_to_num(totals, nan=-np.inf, posinf=0.0, neginf=-np.inf)))
@@ -280,8 +287,7 @@ class PrivateSearchCV(Saveable):
             return -math.inf
 
     def _best(self) -> Any:
-        if not hasattr(self, "best_estimator_"):
-            raise not_fitted(self)
+        check_is_fitted(self)
         return self.best_estimator_
 
 
@@ -309,15 +315,10 @@ def grid(
     >>> grid({"a": [1, 2], "b": ["x"]})
     [{'a': 1, 'b': 'x'}, {'a': 2, 'b': 'x'}]
     """
-    grids = [param_grid] if isinstance(param_grid, Mapping) else list(param_grid)
-    found = []
-    for each in grids:
-        for values in each.values():
-            if isinstance(values, str) or not len(values):
-                raise ValueError("param_grid must have a list of values for each parameter")
-        found += [
-            dict(zip(each, values, strict=True)) for values in itertools.product(*each.values())
-        ]
+    try:
+        found: list[dict[str, Any]] = list(ParameterGrid(param_grid))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
     if not found:
         raise ValueError("param_grid must have at least one candidate")
     tried = {name.split("__")[-1] for candidate in found for name in candidate}
@@ -351,20 +352,6 @@ def copied(estimator: Any) -> Any:
 
 def _length(data: Any) -> int:
     return int(data.shape[0]) if hasattr(data, "shape") else len(data)
-
-
-def taken(data: Any, places: NDArray[np.int64]) -> Any:
-    """Some rows of a data frame, a sparse matrix, an array or a list.
-
-    A list stays one: as an array it would have one type, and one row could change all others.
-    """
-    if hasattr(data, "iloc"):
-        return data.iloc[places]
-    if is_sparse(data):
-        return data.tocsr()[places]
-    if hasattr(data, "__array__"):
-        return np.asarray(data)[places]
-    return [data[place] for place in places.tolist()]
 
 
 def _last(estimator: Any) -> tuple[str, Any]:

@@ -5,46 +5,24 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils.validation import validate_data
 
 from discreet.arrays import Array
-from discreet.features import names_of
 from discreet.regression.rows import is_sparse
 
 
-def _conversion_warning() -> type[Warning]:
-    try:
-        from sklearn.exceptions import DataConversionWarning
-    except ImportError:
-        return UserWarning
-    warning: type[Warning] = DataConversionWarning
-    return warning
+def checked_rows(X: Any, columns: BaseEstimator | None = None, *, sparse: bool = False) -> Any:
+    """X as a finite float64 matrix; with the columns that an estimator was fitted to, if given.
 
-
-def not_fitted(estimator: object) -> Exception:
-    """scikit-learn's NotFittedError where it is installed, else a ValueError with its words."""
-    message = f"This {type(estimator).__name__} instance is not fitted yet; call fit(X, y) first"
-    try:
-        from sklearn.exceptions import NotFittedError
-    except ImportError:
-        return ValueError(message)
-    error: Exception = NotFittedError(message)
-    return error
-
-
-def checked_rows(
-    X: Any, estimator: object | None, columns: int | None = None, *, sparse: bool = False
-) -> Any:
-    """X as a finite float64 matrix; with `columns` given, as the estimator was fitted to.
-
-    Errors say how many columns there should be, and which if both have names. With `sparse`, a
+    scikit-learn's `check_array` would do, but its messages quote what it is given. With `sparse`, a
     sparse matrix stays one, in CSR format and without repeated entries.
     """
-    if estimator is not None and columns is not None:
-        check_names(X, estimator)
     if is_sparse(X):
         if not sparse:
             raise TypeError("sparse matrices are not supported here; pass X.toarray()")
-        return _checked_sparse(X, estimator, columns)
+        return _checked_sparse(X, columns)
     if np.iscomplexobj(np.asarray(X)):
         raise ValueError("Complex data not supported")
     try:
@@ -62,13 +40,14 @@ def checked_rows(
             f"X must have rows and columns, got shape {rows.shape}: 0 feature(s) (shape="
             f"{rows.shape}) while a minimum of 1 is required."
         )
+    if columns is not None:
+        validate_data(columns, X, reset=False, skip_check_array=True)
     if not np.isfinite(rows).all():
         raise ValueError("X must be finite: it holds NaN or infinity (inf); drop or impute first")
-    _check_columns(rows.shape[1], estimator, columns)
     return rows
 
 
-def _checked_sparse(X: Any, estimator: object | None, columns: int | None) -> Any:
+def _checked_sparse(X: Any, columns: BaseEstimator | None) -> Any:
     if np.iscomplexobj(X):
         raise ValueError("Complex data not supported")
     rows = X.tocsr(copy=True).astype(np.float64)
@@ -78,67 +57,30 @@ def _checked_sparse(X: Any, estimator: object | None, columns: int | None) -> An
             f"X must have rows and columns, got shape {rows.shape}: 0 feature(s) (shape="
             f"{rows.shape}) while a minimum of 1 is required."
         )
+    if columns is not None:
+        validate_data(columns, X, reset=False, skip_check_array=True)
     if not np.isfinite(rows.data).all():
         raise ValueError("X must be finite: it holds NaN or infinity (inf); drop or impute first")
-    _check_columns(rows.shape[1], estimator, columns)
     return rows
 
 
-def _check_columns(found: int, estimator: object | None, columns: int | None) -> None:
-    if columns is not None and found != columns:
-        known = type(estimator).__name__ if estimator is not None else "the data"
-        raise ValueError(
-            f"X has {found} features, but {known} is expecting {columns} features as input"
-        )
+class Columns(BaseEstimator):  # type: ignore[misc]
+    """What a fit remembers of the columns of X: their number, and their names if they have any.
 
-
-def remember_names(names: tuple[str, ...] | None, estimator: object) -> None:
-    """Keep column names on the estimator as `feature_names_in_`, and forget earlier ones."""
-    vars(estimator).pop("feature_names_in_", None)
-    if names is not None:
-        vars(estimator)["feature_names_in_"] = np.asarray(names, dtype=object)
-
-
-def check_names(X: Any, estimator: object) -> None:
-    """Refuse columns of other names, or in another order, than those of the fit.
-
-    Where only one of the two has names, warn. The words are scikit-learn's.
+    X   rows, not read
     """
-    fitted = getattr(estimator, "feature_names_in_", None)
-    names = names_of(X)
-    who = type(estimator).__name__
-    if fitted is None or names is None:
-        if names is not None:
-            about = f"X has feature names, but {who} was fitted without feature names"
-            warnings.warn(about, UserWarning, stacklevel=4)
-        elif fitted is not None:
-            about = f"X does not have valid feature names, but {who} was fitted with feature names"
-            warnings.warn(about, UserWarning, stacklevel=4)
-        return
-    refuse_other_names(names, tuple(fitted))
 
+    def __init__(self, X: Any) -> None:
+        validate_data(self, X, skip_check_array=True)
 
-def refuse_other_names(
-    names: tuple[str, ...] | None, fitted: tuple[str, ...] | None, what: str = ""
-) -> None:
-    """A ValueError that lists which column names differ, if both have names; `what` begins it."""
-    if names is None or fitted is None or names == fitted:
-        return
-    message = f"{what}The feature names should match those that were passed during fit.\n"
-    unseen = sorted(set(names) - set(fitted))
-    missing = sorted(set(fitted) - set(names))
-    if unseen:
-        message += "Feature names unseen at fit time:\n" + _listed(unseen)
-    if missing:
-        message += "Feature names seen at fit time, yet now missing:\n" + _listed(missing)
-    if not unseen and not missing:
-        message += "Feature names must be in the same order as they were in fit.\n"
-    raise ValueError(message)
-
-
-def _listed(names: list[str], most: int = 5) -> str:
-    lines = "".join(f"- {name}\n" for name in names[:most])
-    return lines + ("- ...\n" if len(names) > most else "")
+    def expect(self, X: Any, what: str) -> None:
+        """Refuse other columns, in the words of scikit-learn; `what` is X to the user."""
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # one of them may have no names
+                validate_data(self, X, reset=False, skip_check_array=True)
+        except ValueError as error:
+            raise ValueError(f"{what}: {error}") from None
 
 
 def checked_labels(y: Any) -> Array:
@@ -163,7 +105,7 @@ def as_vector(y: Any, convert: Callable[[Any], Any]) -> Any:
     labels = convert(y)
     if labels.ndim == 2 and labels.shape[1] == 1:
         message = "A column-vector y was passed when a 1d array was expected; using y[:, 0]"
-        warnings.warn(message, _conversion_warning(), stacklevel=4)
+        warnings.warn(message, DataConversionWarning, stacklevel=4)
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"y must be a vector, got shape {labels.shape}")
