@@ -24,17 +24,11 @@ import numpy as np
 
 from discreet.arrays import Array, integer_or_none
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
-from discreet.least_squares import (
-    Posterior,
-    Whitening,
-    discounted_eigenvalues,
-    gram_error_covariance,
-    power,
-)
+from discreet.least_squares import Whitening, power
 from discreet.local import Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.local.report import ReportSum
-from discreet.local.server import SHUFFLED, local_guarantee
+from discreet.local.server import DISCOUNT, SHUFFLED, local_guarantee
 from discreet.local.server import UNPROTECTED as REPORTS
 from discreet.privacy import BallChannel, Guarantee, Shuffled
 from discreet.privacy.noise import Noise
@@ -72,11 +66,7 @@ SURE, ABOUT = 0.2, 0.3
 SEEN = 0.7  # of the weight of mean squares told before; where reports are shuffled, 0
 MEMORY = 0.9  # of the Gram's weight, kept from window to window
 EXPLORING, CURIOUS = 0.3, 1.0  # most rounds that explore, and first windows of them
-# Times the variance of an eigenvalue of the Gram over it. Regret on the sphere, d = 4, epsilon = 1,
-# 4,000 and 20,000 rounds, 8 seeds: 1: 500 and 781; 3: 702 and 1,288; with one standard deviation
-# less instead: 699 and 1,131.
-DISCOUNT = 1.0
-# The same where reports are shuffled, for what may be called certain, and the largest std by which
+# DISCOUNT where reports are shuffled, for what may be called certain, and the largest std by which
 # an entry of the Gram moves from one window to the next. Fixed actions, d = 5, 10^5 rounds, seeds
 # 60000 to 60149: 13 runs above 1,500 before (mean 1,632), 4 so (mean 897). The whitening takes the
 # smaller discount: a wide one costs noise (sphere, 12 seeds: 347 before, 387 so, 414 with it).
@@ -242,7 +232,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         old, belief = self.policy, self._belief
         error = belief.covariance
         if self._sums["moment"].count > 1:
-            belief, error = self._posterior(self._sums["gram"], self._sums["moment"])
+            belief, error = self._updated(self._sums["gram"])
         square, told, clip = self._next_clip(self._sums["scale"])
         # In units of the next clip a report is as much noisier as its square is larger.
         belief = replace(belief, square=square, told=told * (clip / old.clip) ** 4)
@@ -263,37 +253,24 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         carried = _carried(belief, old.whitening, whitening)
         return _reweighted(carried, old, policy), policy
 
-    def _posterior(self, gram: ReportSum, moment: ReportSum) -> tuple[_Belief, Array]:
+    def _updated(self, gram: ReportSum) -> tuple[_Belief, Array]:
         """Of theta, with the running Gram; and the error to expect, which may be less.
 
         Where reports are shuffled the belief is cautious: its covariance counts only rows that
         stand out of the Gram's noise.
         """
         old = self._belief
-        clip = self.policy.clip
-        whitening = Whitening(self.policy.whitening)
         before = old.weight if self.crowd is None else self._unmoved(gram)
         weight = before + gram.count
-        gram_std = math.sqrt(_gram_variance(self.policy) / weight)
-        values, vectors = np.linalg.eigh((before * old.gram + gram.total) / weight)
-        values = np.maximum(values, 1e-9)
-        H = (vectors * values) @ vectors.T
-        unknown = whitening.of_parameters(old.covariance)
-        noise = clip**2 * moment.variance + gram_error_covariance(unknown, gram_std)
-        prior = Posterior.from_covariance(unknown)
+        std = math.sqrt(_gram_variance(self.policy) / weight)
+        H = power((before * old.gram + gram.total) / weight, 1.0, floor=1e-9)
 
-        def left(discount: float) -> Array:
-            # What may be noise in H is no information about theta: it shrinks no covariance.
-            known = discounted_eigenvalues(values, gram_std**2, discount)
-            informative = (vectors * known) @ vectors.T
-            return whitening.to_parameters(
-                prior.observe(informative, clip * moment.mean, noise).covariance
-            )
+        def after(discount: float) -> tuple[Array, Array]:
+            return self._posterior(old.theta, old.covariance, H, std, discount)
 
-        shift = prior.observe(H, clip * moment.mean, noise).mean
-        theta = self.policy.theta + whitening.matrix @ shift
-        error = left(DISCOUNT)
-        certain = error if self.crowd is None else left(CERTAIN)
+        theta, _ = after(0.0)
+        _, error = after(DISCOUNT)
+        certain = error if self.crowd is None else after(CERTAIN)[1]
         belief = replace(old, theta=theta, covariance=certain, gram=H, weight=weight)
         return belief, error
 

@@ -12,13 +12,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, integer
-from discreet.least_squares import (
-    Posterior,
-    Whitening,
-    discounted_eigenvalues,
-    gram_error_covariance,
-    shrink,
-)
+from discreet.least_squares import Whitening, shrink
 from discreet.local import Server as LocalServer
 from discreet.local.questions import Question, answer
 from discreet.local.report import ReportSum, pieces
@@ -45,6 +39,11 @@ NOTHING = 1e-16  # variance of theta that is none
 NEAR = 0.5  # relative change of a whitening that is not worth new Gram reports
 TAIL, SURE = 5.0, 3.0  # residual stds that hold all normal ones; standard errors that prove a tail
 
+HISTOGRAM = tuple(
+    Question(f"scale {k}", "within", float(level), 1 / len(LEVELS))
+    for k, level in enumerate(LEVELS)
+)
+
 
 def _steps(phases: tuple[float, ...]) -> tuple[tuple[int, str], ...]:
     """Every phase fits; later ones first measure the residuals."""
@@ -59,9 +58,6 @@ class _Belief:
 
     theta          the estimate
     covariance     of its error
-    whitening      that the next window asks with
-    centre         the theta whose residuals the next fit asks for: the estimate, or 0
-    clip           of these residuals
     whole          theta and covariance of the windows that cut no residual
     grams          of these windows, while they ask with the same whitening
     tail           whether a window has shown one: residuals are not cut again
@@ -69,9 +65,6 @@ class _Belief:
 
     theta: Array
     covariance: Array
-    whitening: Array
-    centre: Array
-    clip: float
     whole: tuple[Array, Array]
     grams: ReportSum | None = None
     tail: bool = False
@@ -123,12 +116,12 @@ class Server(LocalServer[PublicState, _Belief]):
             self._clips = CLIP_KNOWN
         first = np.eye(dim) if whitening is None else whitening / np.linalg.norm(whitening, 2)
         nothing = (np.zeros(dim), np.eye(dim) / dim)
-        belief = _Belief(*nothing, first, np.zeros(dim), 1.0, nothing)
+        belief = _Belief(*nothing, whole=nothing)
         state = PublicState(
             window=0,
             theta=belief.theta,
             whitening=first,
-            questions=self._questions(0, belief),
+            questions=self._questions(1.0, FIRST_GRAM),
             contributions=self.contributions,
             norm_bound=norm_bound,
             outcome_range=label_range,
@@ -160,60 +153,33 @@ class Server(LocalServer[PublicState, _Belief]):
         """theta and the covariance of its error, after the windows closed so far."""
         return Estimate(self._belief.theta.copy(), self._belief.covariance.copy())
 
-    def _questions(self, window: int, belief: _Belief) -> tuple[Question, ...]:
-        phase, step = self._steps[window]
-        if step == "scale":
-            each = 1 / len(LEVELS)
-            return tuple(
-                Question(f"scale {k}", "within", float(level), each)
-                for k, level in enumerate(LEVELS)
-            )
-        clip = belief.clip
+    def _questions(self, clip: float, gram: float) -> tuple[Question, ...]:
+        """What a fit asks, of residuals cut at `clip`; `gram` of the people tell the Gram term."""
         if self._public is not None:
             return (Question("moment", "moment", clip, 1.0),)
         if self.crowd is not None:
             return (Question("joint", "joint", clip, 1.0),)
-        gram = self._gram_fraction(window, belief) if phase else FIRST_GRAM
         return (
             Question("gram", "gram", clip, gram),
             Question("moment", "moment", clip, 1 - gram),
         )
 
-    def _gram_fraction(self, window: int, belief: _Belief) -> float:
-        """Of the people of a window, such that theta's error is least.
-
-        An error Z of the Gram moves the moment by Z w: with G Gram reports before and n people,
-        minimise |w|^2 (1 + 1/d) / 2 / (G + g n) + clip^2 / ((1 - g) n), entries of reports being
-        about as noisy in all dimensions.
-        """
-        whitening = Whitening(belief.whitening)
-        w = whitening.inverse @ (belief.theta - belief.centre)
-        square = float(w @ w) + float(np.trace(whitening.of_parameters(belief.covariance)))
-        ratio = math.sqrt(square * (1 + 1 / self.dim) / 2) / belief.clip
-        before = 0 if belief.grams is None else belief.grams.count
-        gram = (ratio - before / max(self._size(window), 1)) / (1 + ratio)
-        return min(max(gram, LEAST_GRAM), MOST_GRAM)
-
     # -- learning: post-processing of sums --------------------------------------------------------
 
     def _learn(self) -> tuple[_Belief, PublicState | None]:
         state = self.ask()
-        phase, step = self._steps[state.window]
-        belief = self._rescaled(phase) if step == "scale" else self._fitted()
         window = state.window + 1
-        if window == len(self._steps):
-            return belief, None
-        public = replace(
-            state,
-            window=window,
-            theta=belief.theta if self._steps[window][1] == "scale" else belief.centre,
-            whitening=belief.whitening,
-            questions=self._questions(window, belief),
-            **self._window_cost(window),
-        )
-        return belief, public
+        phase, step = self._steps[state.window]
+        if step == "scale":
+            belief, asked = self._rescaled(phase)
+        else:
+            belief = self._fitted()
+            asked = {"theta": belief.theta, "questions": HISTOGRAM}
+            if window == len(self._steps):
+                return belief, None
+        return belief, replace(state, window=window, **asked, **self._window_cost(window))
 
-    def _rescaled(self, phase: int) -> _Belief:
+    def _rescaled(self, phase: int) -> tuple[_Belief, dict[str, Any]]:
         """Around which theta the next fit asks, where it cuts residuals, and its whitening.
 
         Residuals of the estimate, cut at a few standard deviations, have less noise than labels if
@@ -222,69 +188,57 @@ class Server(LocalServer[PublicState, _Belief]):
         with cuts is forgotten. (Around another theta the same tail may not stand out again.)
         """
         belief = self._belief
-        std, tail = self._residuals()
+        std, tail = residual_std(self._sums)
         if tail and not belief.tail:
             theta, covariance = belief.whole
             belief = replace(belief, theta=theta, covariance=covariance, tail=True)
-        tail = belief.tail
         clip = self._clips[phase] * std
-        if not tail and clip < WHOLE:
-            whitening = Whitening.covering(belief.covariance, self._cover / std).matrix
-            return replace(belief, whitening=whitening, centre=belief.theta, clip=clip, grams=None)
-        belief = replace(belief, centre=np.zeros(self.dim), clip=1.0)
+        if not belief.tail and clip < WHOLE:
+            whitening = Whitening.covering(belief.covariance, self._cover / std)
+            belief = replace(belief, grams=None)
+            return belief, self._asked(belief, belief.theta, whitening, clip)
         known = belief.covariance + NOTHING * np.eye(self.dim)  # without noise it may become 0
-        whitening = Whitening.covering(known, 0.0).matrix
+        whitening = Whitening.covering(known, 0.0)
         if belief.grams is not None:
-            moved = np.linalg.solve(belief.whitening, whitening) - np.eye(self.dim)
+            before = Whitening(self.ask().whitening)
+            moved = np.linalg.solve(before.matrix, whitening.matrix) - np.eye(self.dim)
             if np.linalg.norm(moved, 2) < NEAR:
-                return belief
-        return replace(belief, whitening=whitening, grams=None)
+                whitening = before
+            else:
+                belief = replace(belief, grams=None)
+        return belief, self._asked(belief, np.zeros(self.dim), whitening, 1.0)
 
-    def _residuals(self) -> tuple[float, bool]:
-        """Their standard deviation, and whether some are far beyond it.
+    def _asked(
+        self, belief: _Belief, centre: Array, whitening: Whitening, clip: float
+    ) -> dict[str, Any]:
+        """What the next fit asks, with as many people for the Gram as make theta's error least.
 
-        The first is where the fraction within it is a normal one's.
+        An error Z of the Gram moves the moment by Z w: with G Gram reports before and n people,
+        minimise |w|^2 (1 + 1/d) / 2 / (G + g n) + clip^2 / ((1 - g) n), entries of reports being
+        about as noisy in all dimensions.
         """
-        sums = list(self._sums.values())
-        if any(reports.count < 2 for reports in sums):
-            return 1.0, False
-        levels = np.append(LEVELS, 2.0)  # no residual is larger: nobody needs to report that
-        means = np.array([float(reports.mean) for reports in sums])
-        fractions = scipy.optimize.isotonic_regression(np.append(means, 1.0)).x
-        rising = np.minimum(fractions, 1.0) + 1e-9 * np.arange(len(fractions))
-        std = float(np.exp(np.interp(0.683, rising, np.log(levels))))
-        far = (TAIL * std <= LEVELS) & (LEVELS < 1)
-        if not far.any():
-            return std, False
-        variances = np.array([float(reports.variance) for reports in sums])[far]
-        error = math.sqrt(max(float(variances.sum()), 0.0)) / len(variances)
-        return std, 1 - float(means[far].mean()) > SURE * error
+        w = whitening.inverse @ (belief.theta - centre)
+        square = float(w @ w) + float(np.trace(whitening.of_parameters(belief.covariance)))
+        ratio = math.sqrt(square * (1 + 1 / self.dim) / 2) / clip
+        before = 0 if belief.grams is None else belief.grams.count
+        gram = (ratio - before / max(self._size(self.ask().window + 1), 1)) / (1 + ratio)
+        gram = min(max(gram, LEAST_GRAM), MOST_GRAM)
+        questions = self._questions(clip, gram)
+        return {"theta": centre, "whitening": whitening.matrix, "questions": questions}
 
     def _fitted(self) -> _Belief:
-        """The posterior of w = whitening^-1 (theta* - centre) given  clip moment = H w + noise."""
         belief = self._belief
-        moments = self._sums["moment"]
+        whole = self.ask().question_of("moment").clip >= 1
         grams = self._known() if self._public is not None else self._sums["gram"]
-        whole = belief.clip >= 1
         if whole and self._public is None:
             grams = _pooled(grams, belief.grams)
             belief = replace(belief, grams=grams)
-        if min(moments.count, grams.count) < 2:
+        if min(self._sums["moment"].count, grams.count) < 2:
             return belief
-        whitening = Whitening(belief.whitening)
-        b = belief.clip * moments.mean
-        noise = belief.clip**2 * moments.variance
-
-        def after(theta: Array, covariance: Array) -> tuple[Array, Array]:
-            before = whitening.inverse @ (theta - belief.centre)
-            w = fitted(whitening.of_parameters(covariance), grams, b, noise, before)
-            return (
-                theta + whitening.matrix @ w.mean,
-                whitening.to_parameters(w.covariance),
-            )
-
-        theta, covariance = after(belief.theta, belief.covariance)
-        unclipped = after(*belief.whole) if whole else belief.whole
+        gram, std = gram_estimate(grams)
+        discount = SHRINK * (self.dim + 1) / 2  # an eigenvalue has noise of about s^2 (d + 1) / 2
+        theta, covariance = self._posterior(belief.theta, belief.covariance, gram, std, discount)
+        unclipped = self._posterior(*belief.whole, gram, std, discount) if whole else belief.whole
         return replace(belief, theta=theta, covariance=covariance, whole=unclipped)
 
     def _known(self) -> ReportSum:
@@ -296,27 +250,38 @@ class Server(LocalServer[PublicState, _Belief]):
             rows = self._public[piece]
             nothing = np.zeros(self.dim)
             zeros = np.zeros(len(rows))
-            told = answer(rows, zeros, everyone, nothing, self._belief.whitening)
+            told = answer(rows, zeros, everyone, nothing, self.ask().whitening)
             reports.add(everyone.split(told, self.dim)["gram"])
         return reports
 
 
-def fitted(
-    prior: Array, grams: ReportSum, b: Array, noise: Array, before: Array | None = None
-) -> Posterior:
-    """w - before ~ N(0, prior) after  b = H w + noise  and noisy reports of H."""
-    d = len(b)
-    w = np.zeros(d) if before is None else before
-    # Of an entry on the diagonal; rounding may leave less than 0 of equal reports.
-    variance = max(float(grams.variance), 0.0) / (d * (d + 1) / 2)
-    noise = noise + gram_error_covariance(prior + np.outer(w, w), math.sqrt(variance))
-    # An eigenvalue of the mean has noise of about s^2 (d + 1) / 2.
-    values, vectors = np.linalg.eigh(shrink(grams.mean, math.sqrt(variance)))
-    values = discounted_eigenvalues(values, variance * (d + 1) / 2, SHRINK)
-    H = (vectors * values) @ vectors.T
-    # No direction becomes a million times as well known as another: inverses would lose the latter.
-    noise = noise + 1e-12 * float(values.max()) ** 2 * float(np.trace(prior)) * np.eye(d)
-    return Posterior.from_covariance(prior).observe(H, b - H @ w, noise)
+def gram_estimate(reports: ReportSum) -> tuple[Array, float]:
+    """The mean Gram, drawn to isotropy by its noise, and its std on the diagonal."""
+    d = len(reports.mean)
+    # Rounding may leave a variance of less than 0 of equal reports.
+    std = math.sqrt(max(float(reports.variance), 0.0) / (d * (d + 1) / 2))
+    return shrink(reports.mean, std), std
+
+
+def residual_std(sums: dict[str, ReportSum]) -> tuple[float, bool]:
+    """The standard deviation of residuals, and whether some are far beyond it: by their histogram.
+
+    The first is where the fraction within it is a normal one's.
+    """
+    told = [sums[question.name] for question in HISTOGRAM]
+    if any(reports.count < 2 for reports in told):
+        return 1.0, False
+    levels = np.append(LEVELS, 2.0)  # no residual is larger: nobody needs to report that
+    means = np.array([float(reports.mean) for reports in told])
+    fractions = scipy.optimize.isotonic_regression(np.append(means, 1.0)).x
+    rising = np.minimum(fractions, 1.0) + 1e-9 * np.arange(len(fractions))
+    std = float(np.exp(np.interp(0.683, rising, np.log(levels))))
+    far = (TAIL * std <= LEVELS) & (LEVELS < 1)
+    if not far.any():
+        return std, False
+    variances = np.array([float(reports.variance) for reports in told])[far]
+    error = math.sqrt(max(float(variances.sum()), 0.0)) / len(variances)
+    return std, 1 - float(means[far].mean()) > SURE * error
 
 
 def _pooled(grams: ReportSum, before: ReportSum | None) -> ReportSum:
