@@ -71,8 +71,8 @@ def one_shot(problem: Problem) -> Estimate:
         moment.add(vectors.privatize(products, problem.noise, clip=True))
     if min(gram.count, moment.count) < 2:
         return Estimate(np.zeros(d), np.eye(d) / d)
-    told = posterior(np.eye(d) / d, *gram_estimate(gram), moment.mean, moment.variance)
-    return Estimate(told.mean, told.covariance)
+    theta, covariance = posterior(np.eye(d) / d, *gram_estimate(gram), moment.mean, moment.variance)
+    return Estimate(theta, covariance)
 
 
 class ComparedRegression(PrivateLinearRegression):

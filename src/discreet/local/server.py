@@ -207,7 +207,12 @@ class Server(ABC, Generic[State, Belief]):
         """What is known after this window and the next state; changes nothing."""
 
     def _posterior(
-        self, theta: Array, covariance: Array, gram: Array, gram_std: float, discount: float
+        self,
+        theta: Array,
+        covariance: Array,
+        gram: Array,
+        gram_std: float,
+        discount: float = DISCOUNT,
     ) -> tuple[Array, Array]:
         """theta and the covariance of its error, after the moments of the open window.
 
@@ -218,17 +223,11 @@ class Server(ABC, Generic[State, Belief]):
         clip = state.question_of("moment").clip
         moment = self._sums["moment"]
         whitening = Whitening(state.whitening)
+        prior = whitening.of_parameters(covariance)
         before = whitening.inverse @ (theta - state.theta)
-        w = posterior(
-            whitening.of_parameters(covariance),
-            gram,
-            gram_std,
-            clip * moment.mean,
-            clip**2 * moment.variance,
-            before=before,
-            discount=discount,
-        )
-        return theta + whitening.matrix @ w.mean, whitening.to_parameters(w.covariance)
+        noise = clip**2 * moment.variance
+        w, left = posterior(prior, gram, gram_std, clip * moment.mean, noise, before, discount)
+        return state.theta + whitening.matrix @ w, whitening.to_parameters(left)
 
     def _expect_single(self) -> None:
         if self._published is not None and self._published.batch is not None:
@@ -244,25 +243,28 @@ def posterior(
     gram_std: float,
     moment: Array,
     noise: Array,
-    *,
-    before: Array | None = None,
+    before: Array | float = 0.0,
     discount: float = DISCOUNT,
-) -> Posterior:
-    """w - before ~ N(0, prior), after  moment = H w + noise  where  gram = H + Z.
+) -> tuple[Array, Array]:
+    """Mean and covariance of w ~ N(before, prior), after  moment = H w + noise  and  gram = H + Z.
 
     Z is symmetric, of `gram_std` on the diagonal: its error moves the moment by Z w. What may be
-    noise in H is no information about theta: `discount` variances of an eigenvalue, over it, are
-    taken off.
+    noise in H is no information about w, so that it shrinks no covariance: `discount` times the
+    variance of an eigenvalue, over it, is taken off.
     """
     d = len(moment)
-    w = np.zeros(d) if before is None else before
+    w = before + np.zeros(d)
     noise = noise + gram_error_covariance(prior + np.outer(w, w), gram_std)
     values, vectors = np.linalg.eigh(gram)
-    values = discounted_eigenvalues(values, gram_std**2, discount)
-    H = (vectors * values) @ vectors.T
     # No direction becomes a million times as well known as another: inverses would lose the latter.
     noise = noise + 1e-12 * float(values.max()) ** 2 * float(np.trace(prior)) * np.eye(d)
-    return Posterior.from_covariance(prior).observe(H, moment - H @ w, noise)
+    unobserved = Posterior.from_covariance(prior)
+
+    def after(times: float) -> Posterior:
+        H = (vectors * discounted_eigenvalues(values, gram_std**2, times)) @ vectors.T
+        return unobserved.observe(H, moment - H @ w, noise)
+
+    return w + after(0.0).mean, after(discount).covariance
 
 
 def report_release(channel: Channel, scope: str, noise: Noise) -> Release:

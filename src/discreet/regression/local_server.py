@@ -21,35 +21,23 @@ from discreet.privacy import Shuffled
 from discreet.regression.base import Estimate
 
 PHASES = (0.1, 0.15, 0.25, 0.5)  # fraction of the people
-SCALE = (0.0, 0.2, 0.1, 0.1)  # of them, who tell about residuals first
-FIRST_GRAM = 0.5  # of the others in the first phase, who report the Gram term
-CLIP = (1.0, 2.0, 2.0, 1.5)  # residual stds; below 1.5 the slope costs what the noise saves
-# Where reports are shuffled: fewer and larger, since a small batch hides little, and cut at less,
-# since every report measures the slope. Mean error x 10^3, sphere, d = 5, 10^4 and 10^5 people (60
-# and 12 seeds from 6100): these 8.7 and 1.5; phases (.3, .3, .4), clips (1, 2, 1.5) and a cover of
-# 1.5 11.6 and 2.2; two phases 14.0 and 2.1. 10^4 people whose rows decay lose: 13.1 for 11.2.
-SHUFFLED_PHASES, SHUFFLED_CLIP = (0.3, 0.25, 0.45), (1.0, 1.5, 1.0)
-CLIP_KNOWN = (1.0, 2.5, 2.5, 2.5)  # without Gram reports nobody measures the slope: keep it near 1
-WHOLE = 0.6  # a clip above this saves nothing: labels as they are, around 0, never pass 1
-LEAST_GRAM, MOST_GRAM = 0.05, 0.5  # of the people of a window
-LEVELS = 2.0 ** -np.arange(6, -1, -1)  # clips that "scale" tries, as a fraction of the label bound
-COVER, SHUFFLED_COVER = 1.5, 1.0  # standard deviations of theta's error within the clip
-SHRINK = 0.3  # of the eigenvalues' noise; more loses rare directions
+# Where reports are shuffled: fewer and larger, since a small batch hides little. Mean error x 10^3,
+# sphere, d = 5, 10^4 and 10^5 people (60 and 12 seeds from 6100): these 8.7 and 1.5; phases
+# (.3, .3, .4) 11.6 and 2.2; two phases 14.0 and 2.1. 10^4 people whose rows decay lose: 13.1, 11.2.
+SHUFFLED_PHASES = (0.3, 0.25, 0.45)
+SCALE = 0.1  # of the people of a later phase, who tell about residuals first
+CLIP = 1.5  # residual stds; below, the slope costs what the noise saves
+CLIP_KNOWN = 2.5  # the same where nobody measures the slope: it must stay near 1
+LEAST_GRAM = 0.05  # of the people of a window
 NOTHING = 1e-16  # variance of theta that is none
 NEAR = 0.5  # relative change of a whitening that is not worth new Gram reports
 TAIL, SURE = 5.0, 3.0  # residual stds that hold all normal ones; standard errors that prove a tail
 
+LEVELS = 2.0 ** -np.arange(6, -1, -1)  # clips of the histogram, as a fraction of the label bound
 HISTOGRAM = tuple(
     Question(f"scale {k}", "within", float(level), 1 / len(LEVELS))
     for k, level in enumerate(LEVELS)
 )
-
-
-def _steps(phases: tuple[float, ...]) -> tuple[tuple[int, str], ...]:
-    """Every phase fits; later ones first measure the residuals."""
-    return tuple(
-        (k, step) for k in range(len(phases)) for step in (("scale", "fit") if k else ("fit",))
-    )
 
 
 @dataclass(frozen=True)
@@ -87,8 +75,8 @@ class Server(LocalServer[PublicState, _Belief]):
     crowd           where reports are shuffled: what batches are counted on for; None: they are not
 
     >>> server = Server(2, people=1000, epsilon=1.0)
-    >>> [(question.name, question.fraction) for question in server.ask().questions], server.size
-    ([('gram', 0.5), ('moment', 0.5)], 100)
+    >>> [(each.name, round(each.fraction, 2)) for each in server.ask().questions], server.size
+    ([('gram', 0.46), ('moment', 0.54)], 100)
     """
 
     def __init__(
@@ -109,30 +97,18 @@ class Server(LocalServer[PublicState, _Belief]):
         self.people = integer("people", people)
         self._public = public_X
         self._phases = PHASES if crowd is None else SHUFFLED_PHASES
-        self._steps = _steps(self._phases)
-        self._clips = CLIP if crowd is None else SHUFFLED_CLIP
-        self._cover = COVER if crowd is None else SHUFFLED_COVER
-        if public_X is not None:
-            self._clips = CLIP_KNOWN
         first = np.eye(dim) if whitening is None else whitening / np.linalg.norm(whitening, 2)
         nothing = (np.zeros(dim), np.eye(dim) / dim)
         belief = _Belief(*nothing, whole=nothing)
         state = PublicState(
             window=0,
-            theta=belief.theta,
-            whitening=first,
-            questions=self._questions(1.0, FIRST_GRAM),
             contributions=self.contributions,
             norm_bound=norm_bound,
             outcome_range=label_range,
-            **self._window_cost(0),
+            **self._fit(0, belief, np.zeros(dim), first, 1.0),
+            **self._promise(0),
         )
         self._publish(belief, state)
-
-    @property
-    def phase(self) -> int:
-        """The phase of the open window."""
-        return self._steps[self.ask().window][0]
 
     @property
     def size(self) -> int:
@@ -140,46 +116,34 @@ class Server(LocalServer[PublicState, _Belief]):
         return self._size(self.ask().window)
 
     def _size(self, window: int) -> int:
-        phase, step = self._steps[window]
+        """Every phase fits; later ones first measure the residuals, in a window of their own."""
+        phase = (window + 1) // 2
         first = round(self.people * sum(self._phases[:phase]))
         everyone = round(self.people * sum(self._phases[: phase + 1])) - first
-        scale = int(SCALE[phase] * everyone)
-        return scale if step == "scale" else everyone - scale
+        scale = int(SCALE * everyone) if phase else 0
+        return scale if window % 2 else everyone - scale
 
-    def _window_cost(self, window: int) -> dict[str, Any]:
+    def _promise(self, window: int) -> dict[str, Any]:
         return self._cost(max(1, self._size(window)))
 
     def estimate(self) -> Estimate:
         """theta and the covariance of its error, after the windows closed so far."""
         return Estimate(self._belief.theta.copy(), self._belief.covariance.copy())
 
-    def _questions(self, clip: float, gram: float) -> tuple[Question, ...]:
-        """What a fit asks, of residuals cut at `clip`; `gram` of the people tell the Gram term."""
-        if self._public is not None:
-            return (Question("moment", "moment", clip, 1.0),)
-        if self.crowd is not None:
-            return (Question("joint", "joint", clip, 1.0),)
-        return (
-            Question("gram", "gram", clip, gram),
-            Question("moment", "moment", clip, 1 - gram),
-        )
-
     # -- learning: post-processing of sums --------------------------------------------------------
 
     def _learn(self) -> tuple[_Belief, PublicState | None]:
-        state = self.ask()
-        window = state.window + 1
-        phase, step = self._steps[state.window]
-        if step == "scale":
-            belief, asked = self._rescaled(phase)
+        window = self.ask().window + 1
+        if window % 2 == 0:
+            belief, asked = self._rescaled(window)
         else:
             belief = self._fitted()
             asked = {"theta": belief.theta, "questions": HISTOGRAM}
-            if window == len(self._steps):
+            if window == 2 * len(self._phases) - 1:
                 return belief, None
-        return belief, replace(state, window=window, **asked, **self._window_cost(window))
+        return belief, replace(self.ask(), window=window, **asked, **self._promise(window))
 
-    def _rescaled(self, phase: int) -> tuple[_Belief, dict[str, Any]]:
+    def _rescaled(self, window: int) -> tuple[_Belief, dict[str, Any]]:
         """Around which theta the next fit asks, where it cuts residuals, and its whitening.
 
         Residuals of the estimate, cut at a few standard deviations, have less noise than labels if
@@ -192,41 +156,48 @@ class Server(LocalServer[PublicState, _Belief]):
         if tail and not belief.tail:
             theta, covariance = belief.whole
             belief = replace(belief, theta=theta, covariance=covariance, tail=True)
-        clip = self._clips[phase] * std
-        if not belief.tail and clip < WHOLE:
-            whitening = Whitening.covering(belief.covariance, self._cover / std)
+        clip = std * (CLIP if self._public is None else CLIP_KNOWN)
+        if not belief.tail and clip < 1:
             belief = replace(belief, grams=None)
-            return belief, self._asked(belief, belief.theta, whitening, clip)
+            whitening = Whitening.covering(belief.covariance, 1 / std).matrix
+            return belief, self._fit(window, belief, belief.theta, whitening, clip)
         known = belief.covariance + NOTHING * np.eye(self.dim)  # without noise it may become 0
-        whitening = Whitening.covering(known, 0.0)
+        whitening = Whitening.covering(known, 0.0).matrix
+        before = self.ask().whitening
         if belief.grams is not None:
-            before = Whitening(self.ask().whitening)
-            moved = np.linalg.solve(before.matrix, whitening.matrix) - np.eye(self.dim)
+            moved = np.linalg.solve(before, whitening) - np.eye(self.dim)
             if np.linalg.norm(moved, 2) < NEAR:
                 whitening = before
             else:
                 belief = replace(belief, grams=None)
-        return belief, self._asked(belief, np.zeros(self.dim), whitening, 1.0)
+        return belief, self._fit(window, belief, np.zeros(self.dim), whitening, 1.0)
 
-    def _asked(
-        self, belief: _Belief, centre: Array, whitening: Whitening, clip: float
+    def _fit(
+        self, window: int, belief: _Belief, centre: Array, whitening: Array, clip: float
     ) -> dict[str, Any]:
-        """What the next fit asks, with as many people for the Gram as make theta's error least.
+        """What a fit asks, with as many people for the Gram as make theta's error least.
 
         An error Z of the Gram moves the moment by Z w: with G Gram reports before and n people,
         minimise |w|^2 (1 + 1/d) / 2 / (G + g n) + clip^2 / ((1 - g) n), entries of reports being
         about as noisy in all dimensions.
         """
-        w = whitening.inverse @ (belief.theta - centre)
-        square = float(w @ w) + float(np.trace(whitening.of_parameters(belief.covariance)))
+        asked = {"theta": centre, "whitening": whitening}
+        if self._public is not None:
+            return asked | {"questions": (Question("moment", "moment", clip, 1.0),)}
+        if self.crowd is not None:
+            return asked | {"questions": (Question("joint", "joint", clip, 1.0),)}
+        M = Whitening(whitening)
+        w = M.inverse @ (belief.theta - centre)
+        square = float(w @ w) + float(np.trace(M.of_parameters(belief.covariance)))
         ratio = math.sqrt(square * (1 + 1 / self.dim) / 2) / clip
         before = 0 if belief.grams is None else belief.grams.count
-        gram = (ratio - before / max(self._size(self.ask().window + 1), 1)) / (1 + ratio)
-        gram = min(max(gram, LEAST_GRAM), MOST_GRAM)
-        questions = self._questions(clip, gram)
-        return {"theta": centre, "whitening": whitening.matrix, "questions": questions}
+        g = max((ratio - before / max(self._size(window), 1)) / (1 + ratio), LEAST_GRAM)
+        gram = Question("gram", "gram", clip, g)
+        moment = Question("moment", "moment", clip, 1 - g)
+        return asked | {"questions": (gram, moment)}
 
     def _fitted(self) -> _Belief:
+        """What is known after the reports of a fit."""
         belief = self._belief
         whole = self.ask().question_of("moment").clip >= 1
         grams = self._known() if self._public is not None else self._sums["gram"]
@@ -236,9 +207,8 @@ class Server(LocalServer[PublicState, _Belief]):
         if min(self._sums["moment"].count, grams.count) < 2:
             return belief
         gram, std = gram_estimate(grams)
-        discount = SHRINK * (self.dim + 1) / 2  # an eigenvalue has noise of about s^2 (d + 1) / 2
-        theta, covariance = self._posterior(belief.theta, belief.covariance, gram, std, discount)
-        unclipped = self._posterior(*belief.whole, gram, std, discount) if whole else belief.whole
+        theta, covariance = self._posterior(belief.theta, belief.covariance, gram, std)
+        unclipped = self._posterior(*belief.whole, gram, std) if whole else belief.whole
         return replace(belief, theta=theta, covariance=covariance, whole=unclipped)
 
     def _known(self) -> ReportSum:
