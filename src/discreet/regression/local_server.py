@@ -27,10 +27,8 @@ PHASES = (0.1, 0.15, 0.25, 0.5)  # fraction of the people
 SHUFFLED_PHASES = (0.3, 0.25, 0.45)
 SCALE = 0.1  # of the people of a later phase, who tell about residuals first
 CLIP = 1.5  # residual stds; below, the slope costs what the noise saves
-CLIP_KNOWN = 2.5  # the same where nobody measures the slope: it must stay near 1
 LEAST_GRAM = 0.05  # of the people of a window
 NOTHING = 1e-16  # variance of theta that is none
-NEAR = 0.5  # relative change of a whitening that is not worth new Gram reports
 TAIL, SURE = 5.0, 3.0  # residual stds that hold all normal ones; standard errors that prove a tail
 
 LEVELS = 2.0 ** -np.arange(6, -1, -1)  # clips of the histogram, as a fraction of the label bound
@@ -47,7 +45,7 @@ class _Belief:
     theta          the estimate
     covariance     of its error
     whole          theta and covariance of the windows that cut no residual
-    grams          of these windows, while they ask with the same whitening
+    grams          of the last of these windows, which ask with one whitening
     tail           whether a window has shown one: residuals are not cut again
     """
 
@@ -149,27 +147,23 @@ class Server(LocalServer[PublicState, _Belief]):
         Residuals of the estimate, cut at a few standard deviations, have less noise than labels if
         they are much shorter. A tail, say of 0/1 labels that are mostly 0, must not be cut, since
         it may be one-sided: then labels are asked for as they are from now on, and what was learned
-        with cuts is forgotten. (Around another theta the same tail may not stand out again.)
+        with cuts is forgotten. (Around another theta the same tail may not stand out again.) While
+        labels are asked for as they are the whitening stays, so that Gram reports add up.
         """
         belief = self._belief
         std, tail = residual_std(self._sums)
         if tail and not belief.tail:
             theta, covariance = belief.whole
             belief = replace(belief, theta=theta, covariance=covariance, tail=True)
-        clip = std * (CLIP if self._public is None else CLIP_KNOWN)
+        clip = CLIP * std
         if not belief.tail and clip < 1:
             belief = replace(belief, grams=None)
             whitening = Whitening.covering(belief.covariance, 1 / std).matrix
             return belief, self._fit(window, belief, belief.theta, whitening, clip)
-        known = belief.covariance + NOTHING * np.eye(self.dim)  # without noise it may become 0
-        whitening = Whitening.covering(known, 0.0).matrix
-        before = self.ask().whitening
-        if belief.grams is not None:
-            moved = np.linalg.solve(before, whitening) - np.eye(self.dim)
-            if np.linalg.norm(moved, 2) < NEAR:
-                whitening = before
-            else:
-                belief = replace(belief, grams=None)
+        whitening = self.ask().whitening
+        if belief.grams is None:
+            known = belief.covariance + NOTHING * np.eye(self.dim)  # without noise it may become 0
+            whitening = Whitening.covering(known, 0.0).matrix
         return belief, self._fit(window, belief, np.zeros(self.dim), whitening, 1.0)
 
     def _fit(
