@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.local.report import ReportSum, pieces
+from discreet.local.server import posterior
 from discreet.privacy import BallChannel, IntervalChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression import PrivateLinearRegression
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.local import book
-from discreet.regression.local_server import fitted
+from discreet.regression.local_server import gram_estimate
 
 Rows = NDArray[np.int64]
 
@@ -26,13 +27,14 @@ def one_dimensional(problem: Problem) -> Estimate:
     budget = problem.budget
     if d != 1:
         raise ValueError(f"one_dimensional needs one feature, got {d}; use information_weighted")
-    book(problem, "phase 1")
     first, second = _halves(problem)
     # sign(phi) y lies in [-1, 1] and |phi| in [0, 1]: the channels' intervals.
     signed = np.sign(problem.X[first, 0]) * problem.y[first]
     channel = IntervalChannel(budget.epsilon, contributions=budget.contributions)
     lengths = np.abs(problem.X[second, 0])
     other = IntervalChannel(budget.epsilon, low=0.0, high=1.0, contributions=budget.contributions)
+    book(problem, "window 1", channel)
+    book(problem, "window 2", other)
     top, bottom = ReportSum(), ReportSum()
     top.add(channel.privatize(signed, problem.noise, clip=True))
     bottom.add(other.privatize(lengths, problem.noise, clip=True))
@@ -51,12 +53,13 @@ def one_shot(problem: Problem) -> Estimate:
     """Sufficient statistics: half of the people report phi phi^T, half phi y. The baseline."""
     d = problem.X.shape[1]
     budget = problem.budget
-    book(problem, "phase 1")
     first, second = _halves(problem)
     k = budget.contributions
     gram, moment = ReportSum(), ReportSum()
     matrices = BallChannel(d * (d + 1) // 2, budget.epsilon, contributions=k)
     vectors = BallChannel(d, budget.epsilon, contributions=k)
+    book(problem, "window 1", matrices)
+    book(problem, "window 2", vectors)
     for piece in pieces(len(first), d * d):
         X = problem.X[first[piece]]  # |phi phi^T|_F = |phi|^2 <= 1
         products = symmetric_to_vector(X[:, :, None] * X[:, None, :])
@@ -68,8 +71,8 @@ def one_shot(problem: Problem) -> Estimate:
         moment.add(vectors.privatize(products, problem.noise, clip=True))
     if min(gram.count, moment.count) < 2:
         return Estimate(np.zeros(d), np.eye(d) / d)
-    posterior = fitted(np.eye(d) / d, gram, moment.mean, moment.variance)
-    return Estimate(posterior.mean, posterior.covariance)
+    theta, covariance = posterior(np.eye(d) / d, *gram_estimate(gram), moment.mean, moment.variance)
+    return Estimate(theta, covariance)
 
 
 class ComparedRegression(PrivateLinearRegression):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import discreet.bandits
+import discreet.bandits.sparse
 import discreet.online
 import discreet.optimization
 import discreet.regression  # noqa: F401

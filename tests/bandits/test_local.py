@@ -325,7 +325,7 @@ def test_local__without_privacy_the_first_window_is_a_plain_posterior():
     asked = np.random.default_rng(own_seed(0, "questions")).random(n)  # the same public coins
     learner.learn_many(decisions, rewards)
     learner.decide(world.people(1, rng).features[0])
-    X, y, clip, d = decisions.rows, rewards, 0.5, 3
+    X, y, clip, d = decisions.rows, rewards, 0.4, 3
     moments = X[asked >= 0.25] * np.clip(y[asked >= 0.25, None], -clip, clip)
     G = X[asked < 0.2]
     weights = np.minimum(1, clip / np.abs(y[asked < 0.2]))

@@ -1,6 +1,8 @@
 """A file tells what its object promises, and a dossier can be made of it: every public class."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
@@ -40,6 +42,18 @@ def test_saved__a_file_promises_what_its_object_does_and_has_a_dossier(session, 
     for release in promise.releases:
         assert f"{release.scale:.4g}" in page
         assert f"{release.sensitivity:.4g}" in page
+
+
+def test_saved__a_new_process_knows_every_kind_of_file():
+    script = (
+        "from discreet.saved import *; from discreet.state.fitted import MODELS; "
+        "from discreet.state.values import PARTS; print(*PARTS, *MODELS)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    kinds = {entry.of.__name__ for name, entry in REGISTRY.items() if name not in UNSAVED}
+    assert kinds - set(done.stdout.split()) == set()
 
 
 def test_attacks_on__are_made_at_the_promise_of_the_configuration(session):

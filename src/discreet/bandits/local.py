@@ -2,8 +2,8 @@
 
 Rewarded rows are answered through a channel at once, and only the report enters the state. Under
 shuffled trust a window's reports are one batch: added up, which no order survives, and given to the
-server when the window ends. To run
-the two sides apart, use `Device` and `LocalServer` themselves (examples/local_devices.py).
+server when the window ends. To run the two sides apart, use `Device` and `LocalServer` themselves
+(examples/local_devices.py).
 """
 
 import math
@@ -91,10 +91,6 @@ class LocalReports(Stateful, Estimator):
         self.server.plan(size)
         return BatchWindow(size, BatchSum.empty(self.server.policy))
 
-    def report(self, rows: Array, rewards: Array, noise: Noise) -> None:
-        """Each person answers one question, through a channel."""
-        self.server.take_answers(self.answers(rows, rewards, noise))
-
     def answers(self, rows: Array, rewards: Array, noise: Noise) -> Iterator[Answers]:
         """What these people send. Where there is one question nobody needs a coin.
 
@@ -124,7 +120,7 @@ class LocalWindow(EstimatorWindow):
 
     def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
         """Each person answers one question."""
-        self.estimator.report(rows, rewards, self.noise)
+        self.estimator.server.take_answers(self.estimator.answers(rows, rewards, self.noise))
 
     def close(self, belief: Point) -> tuple[Point, None]:
         """The server learns from its sums and publishes the next policy: once, also if retried."""

@@ -24,19 +24,13 @@ import numpy as np
 
 from discreet.arrays import Array, integer_or_none
 from discreet.bandits.local_protocol import FRACTIONS, PublicPolicy, questions
-from discreet.least_squares import (
-    Posterior,
-    Whitening,
-    discounted_eigenvalues,
-    gram_error_covariance,
-    power,
-)
+from discreet.least_squares import Whitening, power
 from discreet.local import Server
 from discreet.local.questions import SMALLEST_CLIP
 from discreet.local.report import ReportSum
 from discreet.local.server import SHUFFLED, local_guarantee
 from discreet.local.server import UNPROTECTED as REPORTS
-from discreet.privacy import BallChannel, Guarantee, Shuffled
+from discreet.privacy import Guarantee, Shuffled
 from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
 from discreet.privacy.shuffle import PlannedBatch
@@ -55,32 +49,14 @@ FIRST = 10.0  # people for each dimension, times the variance of a report
 # epsilon = 1: 1,083, not 1,371), but on one of 92 lists of fixed actions it never left a wrong one.
 RATIO = 1.5
 DRAWS = 64  # of the posterior, for "thompson"
-CLIP = 0.5  # of the first window: most residuals of theta = 0 are shorter, if theta ~ N(0, I/d)
-SHUFFLED_CLIP = 0.4  # the same where reports are shuffled: regret 321, with .5 355 (as below)
-# Root-mean-square residuals that count in full, and the prior of the Gram: H is I/d at first, its
-# entries known to 1 / (d sqrt(PRIOR)); then both where reports are shuffled. Regret at 30,000
-# rounds, epsilon = 1, 24 seeds from 300000, sphere, fixed, basis, short, decay: 1.2 and 4: 1,226,
-# 992, 703, 865, 905; 1.2 and 8: 1,029, 818, 641, 870, 884; 1 and 8: 926, 753, 621, 885, 883.
-UNCLIPPED, PRIOR = 1.0, 8.0
-SHUFFLED_UNCLIPPED, SHUFFLED_PRIOR = 1.2, 4.0
-# Largest error of the mean square residual that moves the clip. The small part of a joint report is
-# noisy: there it counts with one standard error more. Regret at 30,000 rounds, d = 5, shuffled, 20
-# seeds: 383 with .1, 363 so; 355 with windows at least as large as the first.
-# Alone a window counts with .1: 1,719 on the sphere at 50,000 rounds, 24 seeds from 3000; with
-# those before and .1 1,601, with .15 1,474; .2 saves 3% more.
-SURE, ABOUT = 0.2, 0.3
-SEEN = 0.7  # of the weight of mean squares told before; where reports are shuffled, 0
-MEMORY = 0.9  # of the Gram's weight, kept from window to window
-EXPLORING, CURIOUS = 0.3, 1.0  # most rounds that explore, and first windows of them
-# Times the variance of an eigenvalue of the Gram over it. Regret on the sphere, d = 4, epsilon = 1,
-# 4,000 and 20,000 rounds, 8 seeds: 1: 500 and 781; 3: 702 and 1,288; with one standard deviation
-# less instead: 699 and 1,131.
-DISCOUNT = 1.0
-# The same where reports are shuffled, for what may be called certain, and the largest std by which
-# an entry of the Gram moves from one window to the next. Fixed actions, d = 5, 10^5 rounds, seeds
-# 60000 to 60149: 13 runs above 1,500 before (mean 1,632), 4 so (mean 897). The whitening takes the
-# smaller discount: a wide one costs noise (sphere, 12 seeds: 347 before, 387 so, 414 with it).
-CERTAIN, MOVED = 4.0, 0.3
+CLIP = 0.4  # of the first window: most residuals of theta = 0 are shorter, if theta ~ N(0, I/d)
+PRIOR = 8.0  # of the Gram: H is I/d at first, its entries known to 1 / (d sqrt(PRIOR))
+SURE = 0.3  # largest error of the mean square residual that moves the clip
+EXPLORING = 0.3  # most rounds that explore, in later windows fewer
+# Where reports are shuffled: DISCOUNT for what may be called certain. Fixed actions, d = 5, 10^5
+# rounds, seeds 60000 to 60149: 13 runs above 1,500 before (mean 1,632), 4 so (mean 897). The
+# whitening takes the smaller discount: a wide one costs noise (sphere, 12 seeds: 347, 387, 414).
+CERTAIN = 4.0
 
 
 @value
@@ -141,7 +117,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         self._first = self._first_size()
         public = PublicPolicy.start(
             d,
-            clip=CLIP if crowd is None else SHUFFLED_CLIP,
+            clip=CLIP,
             policy=policy,
             contributions=self.contributions,
             norm_bound=norm_bound,
@@ -149,8 +125,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             **self._cost(self._first),
         )
         # The running Gram counts as `weight` reports: at first, its prior variance.
-        prior = PRIOR if crowd is None else SHUFFLED_PRIOR
-        weight = _gram_variance(public) * prior * d**2
+        weight = _gram_variance(public) * PRIOR * d**2
         self._publish(_Belief(np.zeros(d), np.eye(d) / d, np.eye(d) / d, weight), public)
         self.seed = integer_or_none("seed", seed, least=0)
         self._rng = np.random.default_rng(self.seed)
@@ -186,10 +161,8 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         return grown if self.crowd is None else max(first, grown)  # a small crowd hides little
 
     def _first_size(self) -> int:
-        """FIRST d people, times the variance of a report."""
         if self.crowd is None:
-            channel = BallChannel(self.dim, self.epsilon, contributions=self.contributions)
-            return math.ceil(FIRST * self.dim * max(1.0, channel.std**2))
+            return math.ceil(self._wanted(0))
         # The larger the batch, the less noise a report has: the least that is enough.
         size = low = math.ceil(FIRST * self.dim)
         while self._wanted(size) > size:
@@ -203,7 +176,7 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         return size
 
     def _wanted(self, size: int) -> float:
-        """FIRST d people, times the variance of a report in a batch of this size."""
+        """FIRST d people, times the variance of a report: in a batch of this size, if in one."""
         start = PublicPolicy.start(self.dim, contributions=self.contributions, **self._cost(size))
         return FIRST * self.dim * max(1.0, start.std("moment") ** 2)
 
@@ -226,11 +199,6 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         counted = sum(reports.count for reports in self._sums.values())
         return counted >= self.size(self.policy.window)
 
-    @property
-    def _unclipped(self) -> float:
-        """Root-mean-square residuals that count in full."""
-        return UNCLIPPED if self.crowd is None else SHUFFLED_UNCLIPPED
-
     def close(self) -> PublicPolicy:
         """End the window: learn from its sums, and publish the next policy."""
         super().close()
@@ -242,11 +210,11 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         old, belief = self.policy, self._belief
         error = belief.covariance
         if self._sums["moment"].count > 1:
-            belief, error = self._posterior(self._sums["gram"], self._sums["moment"])
+            belief, error = self._updated(self._sums["gram"])
         square, told, clip = self._next_clip(self._sums["scale"])
         # In units of the next clip a report is as much noisier as its square is larger.
         belief = replace(belief, square=square, told=told * (clip / old.clip) ** 4)
-        whitening = Whitening.covering(error, self._unclipped / clip).matrix
+        whitening = Whitening.covering(error, 1 / clip).matrix
         root = power(belief.covariance, 0.5)
         draws = belief.theta + self._rng.standard_normal((DRAWS, self.dim)) @ root
         policy = replace(
@@ -257,43 +225,28 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
             questions=questions(clip, self.crowd is not None),
             root=root,
             draws=draws if old.policy == "thompson" else belief.theta[None],
-            exploring=min(EXPLORING, CURIOUS * self.size(0) / self.size(old.window + 1)),
+            exploring=min(EXPLORING, self.size(0) / self.size(old.window + 1)),
             **self._cost(self.size(old.window + 1)),
         )
         carried = _carried(belief, old.whitening, whitening)
         return _reweighted(carried, old, policy), policy
 
-    def _posterior(self, gram: ReportSum, moment: ReportSum) -> tuple[_Belief, Array]:
+    def _updated(self, gram: ReportSum) -> tuple[_Belief, Array]:
         """Of theta, with the running Gram; and the error to expect, which may be less.
 
         Where reports are shuffled the belief is cautious: its covariance counts only rows that
         stand out of the Gram's noise.
         """
         old = self._belief
-        clip = self.policy.clip
-        whitening = Whitening(self.policy.whitening)
         before = old.weight if self.crowd is None else self._unmoved(gram)
         weight = before + gram.count
-        gram_std = math.sqrt(_gram_variance(self.policy) / weight)
-        values, vectors = np.linalg.eigh((before * old.gram + gram.total) / weight)
-        values = np.maximum(values, 1e-9)
-        H = (vectors * values) @ vectors.T
-        unknown = whitening.of_parameters(old.covariance)
-        noise = clip**2 * moment.variance + gram_error_covariance(unknown, gram_std)
-        prior = Posterior.from_covariance(unknown)
+        std = math.sqrt(_gram_variance(self.policy) / weight)
+        H = power((before * old.gram + gram.total) / weight, 1.0, floor=1e-9)
 
-        def left(discount: float) -> Array:
-            # What may be noise in H is no information about theta: it shrinks no covariance.
-            known = discounted_eigenvalues(values, gram_std**2, discount)
-            informative = (vectors * known) @ vectors.T
-            return whitening.to_parameters(
-                prior.observe(informative, clip * moment.mean, noise).covariance
-            )
-
-        shift = prior.observe(H, clip * moment.mean, noise).mean
-        theta = self.policy.theta + whitening.matrix @ shift
-        error = left(DISCOUNT)
-        certain = error if self.crowd is None else left(CERTAIN)
+        theta, error = self._posterior(old.theta, old.covariance, H, std)
+        certain = error
+        if self.crowd is not None:
+            _, certain = self._posterior(old.theta, old.covariance, H, std, CERTAIN)
         belief = replace(old, theta=theta, covariance=certain, gram=H, weight=weight)
         return belief, error
 
@@ -309,27 +262,26 @@ class LocalServer(Stateful, Server[PublicPolicy, _Belief]):
         variance = _gram_variance(self.policy)
         difference = float(np.sum((gram.mean - old.gram) ** 2)) / (self.dim * (self.dim + 1) / 2)
         moved = difference - variance * (1 / gram.count + 1 / old.weight)
-        return 1 / (1 / old.weight + min(max(moved, 0.0), MOVED**2) / variance)
+        return 1 / (1 / old.weight + max(moved, 0.0) / variance)
 
     def _next_clip(self, scale: ReportSum) -> tuple[float, float, float]:
         """The mean square residual, the reports that it is worth, and the next clip.
 
-        `_unclipped` root-mean-square residuals, if enough people told; at most twice or half.
+        The clip is its root, if enough people told, and at least half of the clip before. It never
+        grows: residuals count up to the clip.
         """
         clip = self.policy.clip
-        shuffled = self.crowd is not None
-        before = 0.0 if shuffled else SEEN * self._belief.told
+        before = self._belief.told
         told = before + scale.count
         if told == 0:
             return 0.0, 0.0, clip
         mean = (before * self._belief.square / clip**2 + float(scale.total)) / told
-        error = self.policy.std("scale") / math.sqrt(told)
-        most, margin = (ABOUT, error) if shuffled else (SURE, 0.0)
-        if error > most or told <= 20:
+        # A number in [0, 1] has a std of at most 1/2, and its report that of the channel beside it.
+        error = math.hypot(self.policy.std("scale"), 0.5) / math.sqrt(told)
+        if error > SURE:
             return mean * clip**2, told, clip
-        square = min(max(mean + margin, 0.02, error / 2), 1.0)
-        wanted = clip * min(max(self._unclipped * math.sqrt(square), 0.5), 2.0)
-        return mean * clip**2, told, max(min(1.0, wanted), 10 * SMALLEST_CLIP)
+        after = clip * math.sqrt(min(max(mean, 0.25), 1.0))
+        return mean * clip**2, told, max(after, 10 * SMALLEST_CLIP)
 
     # -- saving -----------------------------------------------------------------------------------
 
@@ -384,8 +336,7 @@ def _reweighted(belief: _Belief, old: PublicPolicy, new: PublicPolicy) -> _Belie
 
 
 def _carried(belief: _Belief, old: Array, new: Array) -> _Belief:
-    """The running Gram in the next whitening, of the same trace and less weight."""
+    """The running Gram in the next whitening, of the same trace."""
     turn = new @ np.linalg.inv(old)
     turned = turn @ belief.gram @ turn.T
-    gram = turned * (np.trace(belief.gram) / np.trace(turned))
-    return replace(belief, gram=gram, weight=belief.weight * MEMORY)
+    return replace(belief, gram=turned * (np.trace(belief.gram) / np.trace(turned)))

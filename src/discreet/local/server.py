@@ -1,13 +1,23 @@
-"""The server's side: it asks, adds reports up, and learns from sums. It never sees a record."""
+"""The server's side: it asks, adds reports up, and learns from sums. It never sees a record.
+
+Chen, Li, Rakhlin, Simchi-Levi (2025); symbols in `discreet.local.questions`. What a server does
+with sums is post-processing: nothing in it can break a promise.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from discreet.arrays import integer, positive
+from discreet.arrays import Array, integer, positive
+from discreet.least_squares import (
+    Posterior,
+    Whitening,
+    discounted_eigenvalues,
+    gram_error_covariance,
+)
 from discreet.local.questions import Channel
 from discreet.local.report import Answers, BatchSum, Report, ReportSum, add_up, empty_sums
 from discreet.local.state import PublicState
@@ -28,6 +38,10 @@ SHUFFLED = (
 )
 SHUFFLED_REFERENCE = "Balle, Bell, Gascon and Nissim (2019), numerically"
 REFERENCE = "Chen, Li, Rakhlin, Simchi-Levi (2025), with residual reports"
+# Times the variance of an eigenvalue of the Gram over it. Regret on the sphere, d = 4, epsilon = 1,
+# 4,000 and 20,000 rounds, 8 seeds: 1: 500 and 781; 3: 702 and 1,288; with one standard deviation
+# less instead: 699 and 1,131.
+DISCOUNT = 1.0
 Belief = TypeVar("Belief")
 State = TypeVar("State", bound=PublicState)
 
@@ -152,7 +166,7 @@ class Server(ABC, Generic[State, Belief]):
             if not fits or batch.count < state.batch.minimum:
                 self.refused += batch.count + batch.refused
                 return False
-            released = (*self._batches, batch_release(state))
+            released = (*self._batches, window_release(state))
             taken = self.taken + batch.count
             refused = self.refused + batch.refused
             self._sums, self._batches, self.taken, self.refused = (
@@ -192,6 +206,29 @@ class Server(ABC, Generic[State, Belief]):
     def _learn(self) -> tuple[Belief, State | None]:
         """What is known after this window and the next state; changes nothing."""
 
+    def _posterior(
+        self,
+        theta: Array,
+        covariance: Array,
+        gram: Array,
+        gram_std: float,
+        discount: float = DISCOUNT,
+    ) -> tuple[Array, Array]:
+        """theta and the covariance of its error, after the moments of the open window.
+
+        They were asked for around the published theta, in the published whitening:
+        clip moment = H w + noise  with  w = whitening^-1 (theta* - published theta).
+        """
+        state = self.ask()
+        clip = state.question_of("moment").clip
+        moment = self._sums["moment"]
+        whitening = Whitening(state.whitening)
+        prior = whitening.of_parameters(covariance)
+        before = whitening.inverse @ (theta - state.theta)
+        noise = clip**2 * moment.variance
+        w, left = posterior(prior, gram, gram_std, clip * moment.mean, noise, before, discount)
+        return state.theta + whitening.matrix @ w, whitening.to_parameters(left)
+
     def _expect_single(self) -> None:
         if self._published is not None and self._published.batch is not None:
             raise ValueError(
@@ -200,35 +237,66 @@ class Server(ABC, Generic[State, Belief]):
             )
 
 
-def batch_release(state: PublicState) -> Release:
-    """What is booked for the batch of a window; a person is in one, with one report."""
-    assert state.batch is not None
-    mechanisms = sorted({each.guarantee.releases[0].mechanism for each in state.channels.values()})
-    mechanism = " or ".join(mechanisms)
-    return Release.shuffled(
-        what=f"one batch of {state.batch.size} reports, planned",
-        mechanism=mechanism,
-        local_epsilon=max(_spent(channel) for channel in state.channels.values()),
-        crowd=state.batch.honest,
-        sampler="drawn by devices",
-        scope=f"batch {state.window + 1}",
+def posterior(
+    prior: Array,
+    gram: Array,
+    gram_std: float,
+    moment: Array,
+    noise: Array,
+    before: Array | float = 0.0,
+    discount: float = DISCOUNT,
+) -> tuple[Array, Array]:
+    """Mean and covariance of w ~ N(before, prior), after  moment = H w + noise  and  gram = H + Z.
+
+    Z is symmetric, of `gram_std` on the diagonal: its error moves the moment by Z w. What may be
+    noise in H is no information about w, so that it shrinks no covariance: `discount` times the
+    variance of an eigenvalue, over it, is taken off.
+    """
+    d = len(moment)
+    w = before + np.zeros(d)
+    noise = noise + gram_error_covariance(prior + np.outer(w, w), gram_std)
+    values, vectors = np.linalg.eigh(gram)
+    # No direction becomes a million times as well known as another: inverses would lose the latter.
+    noise = noise + 1e-12 * float(values.max()) ** 2 * float(np.trace(prior)) * np.eye(d)
+    unobserved = Posterior.from_covariance(prior)
+
+    def after(times: float) -> Posterior:
+        H = (vectors * discounted_eigenvalues(values, gram_std**2, times)) @ vectors.T
+        return unobserved.observe(H, moment - H @ w, noise)
+
+    return w + after(0.0).mean, after(discount).covariance
+
+
+def report_release(channel: Channel, scope: str, noise: Noise) -> Release:
+    """What is booked for the reports of one person through a channel: all of them in one scope."""
+    (release,) = channel.guarantee.releases
+    return replace(
+        release,
+        what=f"{channel.contributions} report(s) of one person, on {scope}",
+        sampler=noise.sampler(release.mechanism),
+        scope=scope,
     )
 
 
-def _spent(channel: Channel) -> float:
-    return channel.guarantee.releases[0].epsilon / channel.guarantee.contributions
+def window_release(state: PublicState, noise: Noise | None = None) -> Release:
+    """What is booked for the reports of a window, of which each person has one question.
 
-
-def _answered(state: PublicState, noise: Noise) -> Iterator[Release]:
-    """The reports of one person, as if all of them answered one question: for each of these."""
-    for question, channel in state.channels.items():
-        (release,) = channel.guarantee.releases
-        yield replace(
-            release,
-            what=f"{state.contributions} report(s) of one person, on {question}",
-            sampler=noise.sampler(release.mechanism),
-            scope=question,
-        )
+    Of its questions the dearest counts. Under shuffled trust a person is in one batch, with one
+    report. `noise` is what reports are drawn from, where devices are in this process.
+    """
+    channels = state.channels.values()
+    if state.batch is None:
+        dearest = max(channels, key=lambda channel: channel.report_epsilon)
+        return report_release(dearest, f"window {state.window + 1}", source(noise))
+    mechanism = " or ".join(sorted({channel.mechanism for channel in channels}))
+    return Release.shuffled(
+        what=f"one batch of {state.batch.size} reports, planned",
+        mechanism=mechanism,
+        local_epsilon=max(channel.report_epsilon for channel in channels),
+        crowd=state.batch.honest,
+        sampler="drawn by devices" if noise is None else noise.sampler(mechanism),
+        scope=f"batch {state.window + 1}",
+    )
 
 
 def local_guarantee(
@@ -269,7 +337,11 @@ def local_guarantee(
         delta=0.0,
         trust="local",
         contributions=k,
-        releases=tuple(_answered(state, drawn)) if sent else (),
+        releases=tuple(
+            report_release(channel, question, drawn) for question, channel in state.channels.items()
+        )
+        if sent
+        else (),
         unprotected=unprotected,
         reference=reference,
     )

@@ -130,9 +130,13 @@ class PublicState:
         question = self.question(name)
         return None if question is None else question.shape(self.dim)
 
+    def question_of(self, total: str) -> Question:
+        """The question whose answers enter the sum of that name."""
+        return next(each for each in self.questions if total in each.totals)
+
     def std(self, total: str) -> float:
         """The largest root-mean-square error of one report in the sum of that name, per entry."""
-        question = next(each for each in self.questions if total in each.totals)
+        question = self.question_of(total)
         return float(self.channels[question.name].std) / math.sqrt(question.totals[total])
 
     @property

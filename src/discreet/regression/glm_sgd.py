@@ -20,10 +20,10 @@ from discreet.least_squares import power
 from discreet.links import BoundedLink
 from discreet.privacy import BallChannel
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
-from discreet.privacy.release import Release
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.glm_erm import project, spectral, weighted_gram, weights
 from discreet.regression.information import information_matrix
+from discreet.regression.local import book
 
 PHASES = 3  # spectral iterations
 STEPS = 24
@@ -75,22 +75,8 @@ def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     matrices = BallChannel(d * (d + 1) // 2, budget.epsilon, contributions=k)
     vectors = BallChannel(d, budget.epsilon, contributions=k)
 
-    def ask(channel: BallChannel, what: str, scope: str) -> None:
-        cost = channel.report_epsilon * channel.contributions
-        problem.ledger.spend(
-            Release.pure(
-                what=what,
-                mechanism=channel.mechanism,
-                norm="any two records",
-                sensitivity=1.0 if channel.off else cost,
-                scale=0.0 if channel.off else 1.0,
-                sampler=problem.noise.sampler(channel.mechanism),
-                scope=scope,
-            )
-        )
-
     def gram(X: Array, scope: str, U: Array) -> Array:
-        ask(matrices, "one matrix report of each person", scope)
+        book(problem, scope, matrices)
         z = X @ power(U, 0.5) * np.sqrt(weights(X, U, math.inf))[:, None]
         # |z z^T|_F = |z|^2 <= 1: in the channel's unit ball.
         products = symmetric_to_vector(z[:, :, None] * z[:, None, :])
@@ -98,7 +84,7 @@ def local_sgd(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
         return np.asarray(vector_to_symmetric(reports).mean(axis=0))
 
     def mean(rows: Array, bound: float, scope: str) -> Array:
-        ask(vectors, "one gradient report of each person", scope)
+        book(problem, scope, vectors)
         reports = vectors.privatize(rows / bound, problem.noise, clip=True)
         return np.asarray(bound * reports.mean(axis=0))
 

@@ -23,12 +23,8 @@ from discreet.arrays import Array, finite, integer, one_of, positive, row_norms,
 from discreet.local.questions import Question
 from discreet.privacy import BallChannel, Shuffled, gaussian_mu
 from discreet.regression.central import EARLY_FRACTION, FRACTIONS
-from discreet.regression.local_server import (
-    PHASES,
-    SCALE,
-    SHUFFLED_CLIP,
-    SHUFFLED_PHASES,
-)
+from discreet.regression.local_server import CLIP as LOCAL_CLIP
+from discreet.regression.local_server import PHASES, SCALE, SHUFFLED_PHASES
 from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
 
 CLIP = 2.0  # residuals are cut at about this many standard deviations
@@ -342,12 +338,12 @@ def _moment_stds(d: int, n: int, epsilon: float, delta: float, trust: str) -> li
         return [channel / math.sqrt(fraction * n) for fraction in PEOPLE]
     question = Question("joint", "joint", 1.0, 1.0)
     stds = []
-    for phase, (fraction, clip) in enumerate(zip(SHUFFLED_PHASES, SHUFFLED_CLIP, strict=True)):
-        size = max(1, round(fraction * n * (1 - SCALE[phase])))
+    for phase, fraction in enumerate(SHUFFLED_PHASES):
+        size = max(1, round(fraction * n * (1 - (SCALE if phase else 0.0))))
         each = Shuffled().batch(size, epsilon, delta).report_epsilon(1)
         joint = question.channel(d, each, 1)
         assert isinstance(joint, BallChannel)
-        cut = clip / CLIP if phase else 1.0  # the first one cuts at the label bound
+        cut = LOCAL_CLIP / CLIP if phase else 1.0  # the first one cuts at the label bound
         part = math.sqrt(question.totals["moment"])
         stds.append(JOINT * cut / part * joint.std / math.sqrt(size))
     return stds

@@ -14,7 +14,6 @@ data; where reports are shuffled, by a private coin.
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,15 +21,14 @@ from numpy.typing import NDArray
 
 from discreet.arrays import Array
 from discreet.local.report import Answers, BatchSum, pieces, report_many
-from discreet.local.server import batch_release
-from discreet.privacy import BallChannel
-from discreet.privacy.release import Release
+from discreet.local.server import report_release, window_release
+from discreet.local.state import PublicState
+from discreet.privacy import BallChannel, IntervalChannel
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.information import information_matrix
 from discreet.regression.local_server import Server
 
 PREDICTION_BOUND = 1.0  # inside a gradient: true predictions are labels' means, within the bound
-MECHANISM = "one report per person through a local channel"
 Rows = NDArray[np.int64]
 
 
@@ -74,7 +72,7 @@ def descent(problem: Problem) -> Estimate:
     K = min(n, max(1, round((0.43**2 * n / noise**2) ** (1 / 3))))
     theta = np.zeros(d)
     for k, batch in enumerate(np.array_split(problem.rng.permutation(n), K), start=1):
-        book(problem, f"batch {k}")
+        book(problem, f"batch {k}", channel)
         total = np.zeros(d)
         # |<phi, theta>| <= |theta|, which the reports before have made public.
         bound = min(PREDICTION_BOUND, float(np.linalg.norm(theta)))
@@ -93,44 +91,31 @@ def _run(problem: Problem, server: Server) -> Estimate:
     """Both sides of the protocol, for people in public random order."""
     order = problem.rng.permutation(len(problem.X))
     start = 0
-    booked = -1
     while not server.done:
-        if server.phase != booked:
-            booked = server.phase
-            if server.crowd is None:
-                book(problem, f"phase {booked + 1}")
+        state = server.ask()
+        problem.ledger.spend(window_release(state, problem.noise))
         people = order[start : start + server.size]
         start += len(people)
         if server.crowd is None:
             # Their place in the order is the public coin: as many as each question wants.
             coins = (np.arange(len(people)) + 0.5) / max(len(people), 1)
-            server.take_answers(_answers(problem, server, people, coins))
+            server.take_answers(_answers(problem, state, people, coins))
         else:
-            _shuffled(problem, server, people)
+            # Which question a person answers is known to nobody: the coin is private. `rng`, which
+            # may be public, says who is in which batch and nothing more: a person whose question is
+            # known hides only among those who answer the same one.
+            coins = problem.noise.uniform(len(people))
+            answers = _answers(problem, state, people, coins)
+            server.aggregate(BatchSum.empty(state).plus_answers(answers, state))
         server.close()
     return server.estimate()
 
 
-def _shuffled(problem: Problem, server: Server, people: Rows) -> None:
-    """The batch of a window. Which question a person answers is known to nobody: private coins.
-
-    `random_state` may be public, so its generator says who is in which batch and nothing more: a
-    person whose question is known hides only among those who answer the same one.
-    """
-    problem.ledger.spend(
-        replace(batch_release(server.ask()), sampler=problem.noise.sampler(MECHANISM))
-    )
-    coins = problem.noise.uniform(len(people))
-    state = server.ask()
-    answers = _answers(problem, server, people, coins)
-    server.aggregate(BatchSum.empty(state).plus_answers(answers, state))
-
-
-def _answers(problem: Problem, server: Server, people: Rows, coins: Array) -> Iterator[Answers]:
-    for piece in pieces(len(people), server.dim):
+def _answers(problem: Problem, state: PublicState, people: Rows, coins: Array) -> Iterator[Answers]:
+    for piece in pieces(len(people), state.dim):
         rows = people[piece]
         X, y = problem.X[rows], problem.y[rows]
-        yield from report_many(X, y, server.ask(), coins[piece], problem.noise)
+        yield from report_many(X, y, state, coins[piece], problem.noise)
 
 
 def _promised(problem: Problem) -> dict[str, Any]:
@@ -150,17 +135,6 @@ def _promised(problem: Problem) -> dict[str, Any]:
     return {**promised, "delta": budget.delta, "crowd": problem.crowd}
 
 
-def book(problem: Problem, scope: str) -> None:
+def book(problem: Problem, scope: str, channel: BallChannel | IntervalChannel) -> None:
     """A person is in one scope and reports once there; k rounds of one person run at epsilon/k."""
-    budget = problem.budget
-    problem.ledger.spend(
-        Release.pure(
-            what=f"reports of {scope}",
-            mechanism=MECHANISM,
-            norm="any two records",
-            sensitivity=1.0 if budget.off else budget.epsilon,
-            scale=0.0 if budget.off else 1.0,
-            sampler=problem.noise.sampler(MECHANISM),
-            scope=scope,
-        )
-    )
+    problem.ledger.spend(report_release(channel, scope, problem.noise))
