@@ -35,7 +35,7 @@ PUBLIC = {
 GOING = {
     "bandits": "Decision Decisions PublicPolicy",
 }
-COMING = {"evaluation": "ABTest evaluate"}
+COMING = {"evaluation": "evaluate"}
 
 
 def names(table, room):

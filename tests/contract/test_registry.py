@@ -10,7 +10,7 @@ import discreet
 from discreet.audit.entries import Session
 from discreet.audit.registry import PARTS, PRIVATE, REGISTRY
 
-ROOMS = ("bandits", "online", "optimization", "regression", "privacy", "local")
+ROOMS = ("bandits", "online", "optimization", "regression", "privacy", "local", "evaluation")
 TAKES = ("learn", "fit", "add", "privatize", "take", "report")  # ways to give it data
 
 

@@ -5,6 +5,7 @@ Leader                         decide(), learn(loss)
 Losses                         decide(), learn(decision, loss)
 Rows                           learn(x, y)
 Sums                           add(x)
+Trials                         add(person, values), look()
 Fitted                         fit(X, y)
 Devices, Batches               devices that report to a server
 """
@@ -278,6 +279,41 @@ class Sums(Family):
 
     def shown(self, session: Session) -> dict[str, Any]:
         return {"rounds": session.subject.rounds, "last": session.shown[-1]}
+
+
+class Trials(Family):
+    """add(person, values), and a look now and then: who comes, and when, is public."""
+
+    every = 10  # people from look to look
+
+    def data(self, entry: Entry, which: int) -> list[Any]:
+        rng = np.random.default_rng(which + 1)
+        names = list(entry.arguments["metrics"])
+        rows = rng.random((entry.rounds, len(names)))
+        rows = np.round(rows) if which == 1 else rows
+        return [dict(zip(names, row.tolist(), strict=True)) for row in rows]
+
+    def quiet(self, entry: Entry) -> tuple[list[Any], list[Any]]:
+        names = entry.arguments["metrics"]
+        rest = [dict.fromkeys(names, 0.0)] * (entry.rounds - 1)
+        return [dict.fromkeys(names, 0.0), *rest], [dict.fromkeys(names, 1.0), *rest]
+
+    def steps(self, data: list[Any], delay: int) -> list[Step]:
+        def add(t: int, session: Session) -> None:
+            session.shown.append(bool(session.subject.add(f"person {t}", data[t])))
+
+        def look(session: Session) -> None:
+            session.shown.append(str(session.subject.look().to_dict()))
+
+        out: list[Step] = []
+        for t in range(len(data)):
+            out.append(("learn", t, partial(add, t)))
+            if t % self.every == self.every - 1:
+                out.append(("look", t, look))
+        return out
+
+    def shown(self, session: Session) -> dict[str, Any]:
+        return {"history": str([each.to_dict() for each in session.subject.history])}
 
 
 class Fitted(Family):

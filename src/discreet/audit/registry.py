@@ -25,12 +25,14 @@ from discreet.audit.families import (
     Rows,
     Sparse,
     Sums,
+    Trials,
     Visiting,
     unit,
 )
 from discreet.bandits import Holdout, LinearBandit, LocalServer, Model, People, SparseBandit
 from discreet.bandits.baselines import ContinualLinUCB, LinUCB, LocalLinUCB, LocalSGDBandit
 from discreet.bandits.policies import POLICIES
+from discreet.evaluation import ABTest
 from discreet.links import LINKS
 from discreet.online import (
     FTPL,
@@ -270,6 +272,19 @@ def _sums() -> list[Entry]:
     return out
 
 
+def _experiments() -> list[Entry]:
+    three = {"arms": ("A", "B", "C"), "metrics": {"bought": (0.0, 1.0), "left": (0.0, 1.0)}}
+    made = {**three, "epsilon": EPSILON, "delta": DELTA, "salt": "registry"}
+    open_batch = ("_totals._batch",)
+    return [
+        Entry("ABTest batches", ABTest, {**made, "mechanism": "batches"}, Trials(), 60),
+        Entry(
+            "ABTest running", ABTest, {**made, "mechanism": "running", "looks": 8}, Trials(), 60,
+            clear=open_batch,
+        ),
+    ]  # fmt: skip
+
+
 PUBLIC: dict[str, Any] = {"public_X": unit(np.random.default_rng(9), 50, DIM)}
 
 
@@ -328,6 +343,7 @@ REGISTRY: dict[str, Entry] = {
         *_losses(),
         *_streams(),
         *_sums(),
+        *_experiments(),
         *_regression(),
         *_generalised(),
     )

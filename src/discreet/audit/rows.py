@@ -21,7 +21,9 @@ from discreet.privacy import Budget, Guarantee, SeededNoise, gaussian_mu
 from discreet.privacy.gaussian import gaussian_epsilon, zcdp_epsilon, zcdp_rho
 
 KINDS = ("pure", "gaussian", "zcdp", "approximate")
-ROOMS = ("mechanisms", "sums", "local", "regression", "bandits", "online", "optimization")
+ROOMS = (
+    "mechanisms", "sums", "local", "regression", "bandits", "online", "optimization", "evaluation"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

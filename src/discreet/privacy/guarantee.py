@@ -24,6 +24,7 @@ _VISITS = {
 _RECORDS = {  # what one person contributes: one of it, and what is in it
     "round": "one round: its features and its feedback, whatever they were",
     "row": "one row: its features and its label, whatever they were",
+    "person": "one person: the values of all metrics, whatever they were",
 }
 
 
@@ -53,7 +54,7 @@ class Guarantee:
     reference: str = ""  # where the method comes from
     neighbours: str = "replace-one"  # which data sets are told apart
     visits: str = ""  # of a person, that count: "first" or "all"; "" where a record is protected
-    record: str = "round"  # what one person contributes: "round" or "row"
+    record: str = "round"  # what one person contributes: "round", "row" or "person"
     crowd: Shuffled | None = None  # what batches are counted on for, under shuffled trust
 
     def __post_init__(self) -> None:

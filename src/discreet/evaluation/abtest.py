@@ -1,0 +1,371 @@
+"""`ABTest`: which arm is better, with intervals that hold whenever you look.
+
+People are split by a public function of their id. A person's values are scaled to a range of
+length 1 in which "no value" is 0: y = (value - zero) / (high - low), zero the number in
+[low, high] that is closest to 0. With public weights h, one for each metric, |h| = 1, the term
+
+    (h_1 y_1, ..., h_M y_M)    in the place of the person's arm
+
+enters the totals of the batch in which the person is added. Replaced, a person stays in the same
+arm and batch, which follow from public things alone: the id, and when they were added. So their
+term moves within its place by sqrt(sum h^2 (y - y')^2) <= sqrt(sum h^2) = 1.
+"""
+
+import itertools
+import math
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from discreet.arrays import Array, finite_range, integer, number, numbers_or_nan, one_of
+from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
+from discreet.evaluation.looks import Look, Metric, Reader, Released, counts
+from discreet.evaluation.totals import MOST, BatchTotals, ExperimentTotals, RunningTotals
+from discreet.privacy import Budget, Guarantee
+from discreet.privacy.budget import ContributionLimiter
+from discreet.privacy.noise import Noise, source
+from discreet.state import Stateful, damaged
+
+MECHANISMS = ("auto", "batches", "running")
+MAIN = 0.5  # of the squared weights that the main metric has, beside guardrails
+UNPROTECTED = (
+    "who takes part, in which arm, and between which looks they are added",
+    "the public bounds",
+)
+OPEN = "anything, against whoever sees a stolen state"
+STOLEN = "more than one stolen state, or one beside what is published later"
+
+
+class ABTest(Stateful):
+    """An experiment on people, of whom nobody can tell what any one of them did.
+
+    Requires   people are told apart by an id. They are added at times that do not depend on what
+               they did: a week after they came, say, and also those who did nothing.
+    Guarantee  (epsilon, delta) for each person, with all of their values, for all looks together:
+               Gaussian releases of disjoint batches, or running sums of them.
+
+    Look when you like: with probability `confidence` all intervals of a metric, of all looks, hold
+    together. Means are over everybody who was added; a missing value counts as the number in the
+    metric's range that is closest to 0.
+
+    Parameters
+        arms             their names; the first is the control in reports
+        metrics          public range (low, high) of each, by name: the first decides, the others
+                         are guardrails. Values beyond are clipped
+        epsilon          privacy loss, for all looks together; inf switches privacy off
+        delta            probability of a larger loss; above 0
+        salt             of the split, public: another experiment, another salt. Drawn if left out
+        split            the fraction of people for each arm; even if left out
+        lower_is_better  metrics that should be low
+        looks            the most looks; matters for running sums alone
+        mechanism        "running" sums, less noise after many looks; "batches", any number of
+                         looks, narrower at once; "auto": running where epsilon <= 1
+        confidence       that what is shown of a metric holds
+        noise            SecureNoise() for release, SeededNoise(seed) for simulations; None for
+                         float noise from the operating system
+
+    >>> from discreet.privacy import SeededNoise
+    >>> test = ABTest(("A", "B"), {"converted": (0, 1)}, 1.0, salt="s", noise=SeededNoise(0))
+    >>> people, rng = np.arange(20_000), np.random.default_rng(0)
+    >>> arms = test.assign(people)
+    >>> chances = np.where(arms == "B", 0.14, 0.1)
+    >>> test.add_many(people, {"converted": rng.random(20_000) < chances}).all()
+    np.True_
+    >>> look = test.look()
+    >>> print(look, look["converted"].difference("B", "A"))
+    look 1: B beats A 0.0227 (0.00289 to 0.0424)
+    """
+
+    _state = ("noise", "_salt", "_people", "_totals", "_sizes", "_released")
+
+    def __init__(
+        self,
+        arms: Sequence[str],
+        metrics: Mapping[str, tuple[float, float]],
+        epsilon: float,
+        delta: float = 1e-6,
+        *,
+        salt: str | None = None,
+        split: Sequence[float] | None = None,
+        lower_is_better: Sequence[str] = (),
+        looks: int = 50,
+        mechanism: str = "auto",
+        confidence: float = 0.95,
+        noise: Noise | None = None,
+    ) -> None:
+        self.arms = tuple(str(each) for each in arms)
+        if len(set(self.arms)) != len(self.arms) or len(self.arms) < 2:
+            raise ValueError(f"arms must be two or more different names, got {arms!r}")
+        if not metrics:
+            raise ValueError("metrics must name at least one metric with its public range")
+        self.metrics = {str(n): finite_range(f"the range of {n!r}", r) for n, r in metrics.items()}
+        budget = Budget(epsilon, delta)
+        if budget.pure and not budget.off:
+            raise ValueError("delta must be above 0: the noise is Gaussian; 1e-6 is usual")
+        self.epsilon, self.delta = budget.epsilon, budget.delta
+        self.salt = None if salt is None else str(salt)
+        self.split = self._fractions(split)
+        self.lower_is_better = tuple(str(each) for each in lower_is_better)
+        for each in self.lower_is_better:
+            one_of("lower_is_better", each, tuple(self.metrics))
+        self.looks = integer("looks", looks)
+        self.mechanism = one_of("mechanism", mechanism, MECHANISMS)
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+        self.confidence = float(confidence)
+        self.noise = source(noise)
+        self._salt = secrets.token_hex(8) if self.salt is None else self.salt
+        # Who takes part is public; the table is keyed with the salt that everybody knows.
+        self._people = ContributionLimiter(1, salt=b"people of " + self._salt.encode())
+        self._totals: ExperimentTotals = self._begun(budget)
+        self._sizes = np.zeros(len(self.arms), dtype=np.int64)  # people since the last look
+        self._released: tuple[Released, ...] = ()
+        self._reading = Reading(self)
+
+    def _fractions(self, split: Sequence[float] | None) -> tuple[float, ...]:
+        if split is None:
+            return (1 / len(self.arms),) * len(self.arms)
+        fractions = tuple(number("split", each) for each in split)
+        if len(fractions) != len(self.arms) or min(fractions) <= 0:
+            raise ValueError(f"split must be {len(self.arms)} positive fractions, got {split!r}")
+        if not math.isclose(sum(fractions), 1, abs_tol=1e-9):
+            raise ValueError(f"split must sum to 1, got {sum(fractions):g}")
+        return fractions
+
+    def _begun(self, budget: Budget) -> ExperimentTotals:
+        dim = len(self.arms) * len(self.metrics)
+        if self.running:
+            return RunningTotals(dim, budget, self.looks, self.noise)
+        return BatchTotals(dim, budget, self.noise)
+
+    @property
+    def running(self) -> bool:
+        """Whether looks show running sums: at epsilon <= 1, where noise is most of the width."""
+        if self.mechanism == "auto":
+            return self.epsilon <= 1
+        return self.mechanism == "running"
+
+    @property
+    def weights(self) -> Array:
+        """h, one for each metric: of its squared length 1 the main metric has MAIN."""
+        guards = len(self.metrics) - 1
+        if not guards:
+            return np.ones(1)
+        return np.sqrt([MAIN, *[(1 - MAIN) / guards] * guards])
+
+    # -- people -----------------------------------------------------------------------------------
+
+    def arm(self, person: Any) -> str:
+        """The arm of a person: always the same, and nothing is remembered."""
+        return self.arms[arm_number(self._salt, person, np.cumsum(self.split))]
+
+    def assign(self, people: Iterable[Any]) -> NDArray[np.str_]:
+        """The arms of people, by their ids."""
+        cumulative = np.cumsum(self.split)
+        names = np.array(self.arms)
+        return names[[arm_number(self._salt, each, cumulative) for each in _ids(people)]]
+
+    def add(self, person: Any, values: Mapping[str, Any]) -> bool:
+        """`add_many` for one person; False for someone who was added before."""
+        return bool(self.add_many([person], {n: [each] for n, each in values.items()})[0])
+
+    def add_many(self, people: Any, values: Any = None) -> NDArray[np.bool_]:
+        """Add people with their values; says whose count.
+
+        `people` are ids and `values` columns by name: arrays, or a data frame or Arrow table with
+        such columns. Or `people` is such a table, with a column "person" too. NaN: no value.
+
+        A person with several rows in one call counts once, with the mean of each metric; one who
+        was added by an earlier call does not count again. So the answer depends on ids alone.
+        """
+        if values is None:
+            people, values = _column(people, "person"), people
+        ids = _ids(people)
+        rows = np.column_stack([self._scaled(name, values, len(ids)) for name in self.metrics])
+        cumulative = np.cumsum(self.split)
+        arms = [arm_number(self._salt, each, cumulative) for each in ids]
+        with self._live:
+            self._finish_look()
+            self._assert_room(len(ids))
+            return self._added(ids, np.array(arms, dtype=np.intp), rows)
+
+    def _added(self, ids: list[Any], arms: NDArray[np.intp], rows: Array) -> NDArray[np.bool_]:
+        first: dict[str, int] = {}
+        keys = [self._people._key(each) for each in ids]
+        places = np.array([first.setdefault(key, at) for at, key in enumerate(keys)], dtype=np.intp)
+        known = self._people._seen
+        fresh = np.array([key not in known for key in keys], dtype=bool)
+        # The mean of a person's rows is in the range of one row, so a term stays as long.
+        counts = np.bincount(places, minlength=len(ids))
+        shares = np.where(fresh, 1 / np.maximum(counts[places], 1), 0.0)
+        sums = np.zeros((len(self.arms), len(self.metrics)))
+        np.add.at(sums, arms, shares[:, None] * rows)
+        sizes = np.bincount(arms[fresh & (places == np.arange(len(ids)))], minlength=len(self.arms))
+        # People first: whoever is interrupted here loses them, and nobody counts twice.
+        known.update(dict.fromkeys((k for k, new in zip(keys, fresh, strict=True) if new), 1))
+        self._totals.add((sums * self.weights).ravel())
+        self._commit(_sizes=self._sizes + sizes)
+        return fresh
+
+    def _scaled(self, name: str, values: Any, count: int) -> Array:
+        """y of everybody: total, because whether a value is odd is private."""
+        column = numbers_or_nan(_column(values, name))
+        if column.shape != (count,):
+            raise ValueError(f"metric {name!r} must have a value for each of {count} people")
+        low, high = self.metrics[name]
+        zero = self._zero(name)
+        return (np.clip(np.where(np.isnan(column), zero, column), low, high) - zero) / (high - low)
+
+    def _zero(self, name: str) -> float:
+        low, high = self.metrics[name]
+        return min(max(0.0, low), high)
+
+    def _assert_room(self, count: int) -> None:
+        people = int(self._sizes.sum()) + sum(sum(each.sizes) for each in self._released)
+        if people + count > MOST:
+            raise ValueError(f"an experiment has at most {MOST:,} people")
+
+    # -- looks ------------------------------------------------------------------------------------
+
+    def look(self) -> Look:
+        """Release what was added since the last look, and say what is known; None was added: the
+        last look again.
+
+        Independent batches wait until the smaller arm has enough people to speak above the noise.
+        """
+        with self._live:
+            self._finish_look()
+            if self._is_due():
+                if self.running and len(self._released) == self.looks:
+                    raise ValueError(
+                        f"all {self.looks} looks are used up; what is known is in `history`. "
+                        "Another time state more looks"
+                    )
+                self._close()
+        found = self.history
+        return found[-1] if found else self._reading.nothing
+
+    def _is_due(self) -> bool:
+        if self.running:
+            return bool(self._sizes.sum())
+        smallest = int(self._sizes.min())
+        return bool(smallest and counts(smallest, float(self._stds().max())))
+
+    def _finish_look(self) -> None:
+        if self._totals.is_out:
+            self._close()
+
+    def _close(self) -> None:
+        stds = self._stds()
+        value, following = self._totals.closed()
+        sizes = self._sizes
+        if self.running and self._released:
+            sizes = sizes + np.array(self._released[-1].sizes)
+        sums = value.reshape(len(self.arms), -1) / self.weights
+        spans = np.array([high - low for low, high in self.metrics.values()])
+        lows = np.array([low for low, _ in self.metrics.values()])
+        offsets = (np.array([self._zero(name) for name in self.metrics]) - lows) / spans
+        sums = sums + sizes[:, None] * offsets
+        found = Released(tuple(sizes.tolist()), sums, tuple(stds.tolist()))
+        self._commit(
+            _totals=following,
+            _sizes=np.zeros_like(self._sizes),
+            _released=(*self._released, found),
+        )
+
+    def _stds(self) -> Array:
+        return np.asarray(self._totals.std / self.weights)
+
+    @property
+    def released(self) -> tuple[Released, ...]:
+        """The noisy sums themselves, look by look: safe to publish."""
+        return self._released
+
+    @property
+    def history(self) -> tuple[Look, ...]:
+        """All looks so far, from what was released."""
+        return self._reading.looks(self._released)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The computed promise, from the looks so far."""
+        return self._totals.ledger.guarantee(
+            unprotected=(*UNPROTECTED, OPEN if self.running else STOLEN),
+            reference="Gaussian sums of disjoint batches"
+            if not self.running
+            else "running sums; Denisov, McMahan, Rush, Smith, Thakurta (2022)",
+            record="person",
+        )
+
+    def _validate(self) -> None:
+        kind = RunningTotals if self.running else BatchTotals
+        if type(self._totals) is not kind or not all(type(r) is Released for r in self._released):
+            raise damaged("totals")
+        if self._sizes.shape != (len(self.arms),) or self._sizes.min() < 0:
+            raise damaged("sizes")
+
+
+class Reading:
+    """What the releases of an experiment say: computed from them alone, once for each.
+
+    test   whose public arguments they are read with
+    """
+
+    def __init__(self, test: ABTest) -> None:
+        self.arms = test.arms
+        self.metrics = test.metrics
+        self.higher = [name not in test.lower_is_better for name in test.metrics]
+        self.split = np.array(test.split)
+        self.confidence = test.confidence
+        self.running = test.running
+        looks = test.looks if test.running else 0
+        self._readers = [Reader(looks, 1 - test.confidence, len(test.arms)) for _ in test.metrics]
+        self._people: NDArray[Any] = np.zeros(len(test.arms), dtype=np.int64)
+        self._evidence = 0.0  # the most so far against the split
+        self._looks: list[Look] = []
+        self.nothing = self._shown(0)
+
+    def looks(self, released: Sequence[Released]) -> tuple[Look, ...]:
+        """One for each release."""
+        for each in released[len(self._looks) :]:
+            self._people = np.array(each.sizes) + (0 if self.running else self._people)
+            evidence = sample_ratio_evidence(self._people.tolist(), self.split)
+            self._evidence = max(self._evidence, evidence)
+            for m, reader in enumerate(self._readers):
+                reader.take(each.sizes, each.sums[:, m], each.stds[m])
+            self._looks.append(self._shown(len(self._looks) + 1))
+        return tuple(self._looks)
+
+    def _shown(self, number: int) -> Look:
+        metrics = {}
+        pairs = list(itertools.combinations(self.arms, 2))
+        each = zip(self.metrics.items(), self._readers, self.higher, strict=True)
+        for (name, (low, high)), reader, higher in each:
+            span = high - low
+            means = [found.scaled(span, low) for found in reader.intervals()]
+            differences = [found.scaled(span) for found in reader.differences().values()]
+            metrics[name] = Metric(
+                dict(zip(self.arms, means, strict=True)),
+                dict(zip(pairs, differences, strict=True)),
+                dict(zip(pairs, reader.p_values.values(), strict=True)),
+                higher,
+            )
+        people = dict(zip(self.arms, self._people.tolist(), strict=True))
+        return Look(number, people, metrics, math.exp(-self._evidence), self.confidence)
+
+
+def _ids(people: Any) -> list[Any]:
+    """Ids as a list, from arrays, data frames' columns and Arrow."""
+    found = people.tolist() if hasattr(people, "tolist") else people
+    return found.to_pylist() if hasattr(found, "to_pylist") else list(found)
+
+
+def _column(table: Any, name: str) -> ArrayLike:
+    try:
+        found = table[name]
+    except (KeyError, IndexError, TypeError):
+        raise ValueError(f"there is no column {name!r}") from None
+    return np.asarray(found.to_numpy(zero_copy_only=False) if hasattr(found, "chunks") else found)

@@ -1,0 +1,248 @@
+"""What a look at an experiment shows: intervals, p-values, verdicts. Computed from releases alone.
+
+Of alpha = 1 - confidence, the means of all arms have the part MEANS, whose intervals bound the
+variances, and the differences of all pairs of arms the rest, in equal parts: with probability
+`confidence` everything that is shown about one metric holds at all looks.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from discreet.arrays import Array
+from discreet.evaluation.intervals import (
+    Bets,
+    Difference,
+    Interval,
+    Mean,
+    difference,
+    largest_variance,
+)
+from discreet.state import value
+
+MEANS = 0.1  # no p-value is less than this part of alpha
+COUNTED = 0.1  # a batch counts if sampling varies by more than so much of the noise's variance
+FIRST, FACTOR, SCALES = 8.0, 8.0, 7  # bets for 8, 64, ... times the first batch's variance
+
+
+@value
+@dataclass(frozen=True)
+class Released:
+    """One release: of a batch, or of all batches so far."""
+
+    sizes: tuple[int, ...]  # people in each arm, public
+    sums: Array  # (arms, metrics), of values scaled to [0, 1], with noise
+    stds: tuple[float, ...]  # of the noise, for each metric
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is known of one metric, in its own units."""
+
+    arms: dict[str, Interval]  # its mean in each arm
+    differences: dict[tuple[str, str], Interval]  # first minus second
+    p_values: dict[tuple[str, str], float]  # of no difference, valid under peeking
+    higher_is_better: bool  # or lower
+
+    def __getitem__(self, arm: str) -> Interval:
+        """The mean in an arm."""
+        return self.arms[arm]
+
+    def difference(self, arm: str, other: str) -> Interval:
+        """The mean in one arm minus that in another."""
+        if (arm, other) in self.differences:
+            return self.differences[arm, other]
+        found = self.differences[other, arm]
+        return Interval(-found.estimate, -found.high, -found.low)
+
+    def p_value(self, arm: str, other: str) -> float:
+        """At all looks together it is below any x with probability x at most, if arms are alike.
+
+        Adjusted for all pairs of arms: below 1 - confidence where the interval excludes 0.
+        """
+        pair = (arm, other)
+        return self.p_values[pair if pair in self.p_values else (other, arm)]
+
+    def beats(self, arm: str, other: str) -> bool:
+        """Whether an arm is proved to be better."""
+        found = self.difference(arm, other)
+        return found.low > 0 if self.higher_is_better else found.high < 0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was known after so many looks; all from released numbers, safe to publish."""
+
+    number: int  # 1 for the first
+    people: dict[str, int]  # in each arm
+    metrics: dict[str, Metric]  # by name; the first is the one that decides, the others guard
+    sample_ratio_p_value: float  # of the declared split; small: people are lost on the way
+    confidence: float  # that all intervals of a metric hold at all looks
+
+    def __getitem__(self, metric: str) -> Metric:
+        """What is known of a metric."""
+        return self.metrics[metric]
+
+    @property
+    def winners(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of arms: the first beats the second in the main metric."""
+        main = next(iter(self.metrics.values()))
+        return tuple(pair for pair in itertools.permutations(self.people, 2) if main.beats(*pair))
+
+    @property
+    def broken(self) -> tuple[tuple[str, str, str], ...]:
+        """Guardrails that are proved to be worse: metric, the worse arm, the better one."""
+        guards = list(self.metrics.items())[1:]
+        pairs = list(itertools.permutations(self.people, 2))
+        return tuple((n, b, a) for n, each in guards for a, b in pairs if each.beats(a, b))
+
+    @property
+    def verdicts(self) -> tuple[str, ...]:
+        """In words."""
+        said = [f"{one} beats {other}" for one, other in self.winners]
+        said = said or ["no difference is proved"]
+        broken = [f"{name} is worse in {bad} than in {good}" for name, bad, good in self.broken]
+        if len(self.metrics) > 1:
+            said += broken or ["no guardrail broken"]
+        if self.sample_ratio_p_value < 0.001:
+            said.append("the arms are not filled as declared: look for people who got lost")
+        return tuple(said)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        metrics = {
+            name: {
+                "arms": {arm: _plain(each) for arm, each in metric.arms.items()},
+                "differences": [
+                    {"arm": a, "minus": b, **_plain(each), "p_value": metric.p_values[a, b]}
+                    for (a, b), each in metric.differences.items()
+                ],
+                "higher_is_better": metric.higher_is_better,
+            }
+            for name, metric in self.metrics.items()
+        }
+        return {
+            "look": self.number,
+            "people": dict(self.people),
+            "metrics": metrics,
+            "sample_ratio_p_value": self.sample_ratio_p_value,
+            "confidence": self.confidence,
+            "verdicts": list(self.verdicts),
+        }
+
+    def __str__(self) -> str:
+        return f"look {self.number}: " + "; ".join(self.verdicts)
+
+
+def _plain(interval: Interval) -> dict[str, float]:
+    return {"estimate": interval.estimate, "low": interval.low, "high": interval.high}
+
+
+def counts(people: float, std: float) -> bool:
+    """Whether a batch of so many in its smallest group says more than it adds noise."""
+    return people / 4 >= COUNTED * std * std
+
+
+class Reader:
+    """Reads the releases of one metric, one after the other.
+
+    looks   so many at most, each with a bound of its own; 0: one process for any number
+    alpha   chance that anything shown is wrong
+    arms    how many
+    """
+
+    def __init__(self, looks: int, alpha: float, arms: int) -> None:
+        self.looks = looks
+        self.alpha = alpha
+        self.arms = arms
+        self.bets: Bets | None = None  # fixed at the first release that counts
+        self.means = [Mean(0.0, 0.0, 0.0)] * arms
+        self.p_values = dict.fromkeys(itertools.combinations(range(arms), 2), 1.0)
+        self.pairs = dict.fromkeys(self.p_values, Difference(0.0, 0.0, 0.0, 0.0))
+        self.largest = dict.fromkeys(self.p_values, (0.0, 0.0))  # weights of single values
+
+    def take(self, sizes: Sequence[int], sums: Array, std: float) -> None:
+        """One more release."""
+        fresh = [Mean(float(s), float(n), std * std) for n, s in zip(sizes, sums, strict=True)]
+        if self.looks:
+            self.bets = Bets.best()
+            self.means = fresh
+        else:
+            self._accumulate(fresh, std)
+        if self.bets is None or not all(each.count for each in self.means):
+            return
+        for pair, found in self._differences().items():
+            # On the event that the variances' bounds hold; else, with probability MEANS alpha, it
+            # may be anything: so that is part of every p-value.
+            log_chance = self._looked - found.against(self.bets, 0.0)
+            chance = len(self.pairs) * math.exp(min(log_chance, 0.0))
+            p = MEANS * self.alpha + chance
+            self.p_values[pair] = min(self.p_values[pair], p)
+
+    @property
+    def _looked(self) -> float:
+        """log of what many looks cost: both sides of each, where each has a bound of its own."""
+        return math.log(2 * self.looks) if self.looks else 0.0
+
+    def _accumulate(self, fresh: list[Mean], std: float) -> None:
+        smallest = min(each.count for each in fresh)
+        if not smallest or not counts(smallest, std):
+            return  # public, and known before
+        if self.bets is None:
+            variance = smallest / 8 + std * std  # of a difference, weights 1/2
+            scales = variance * FIRST * FACTOR ** np.arange(SCALES, dtype=np.float64)
+            self.bets = Bets.mixture(scales, np.ones(SCALES))
+        self.means = [
+            Mean(a.total + b.total, a.count + b.count, a.noise + b.noise)
+            for a, b in zip(self.means, fresh, strict=True)
+        ]
+        for (i, j), before in self.pairs.items():
+            more = difference(fresh[i], fresh[j], (0.0, 0.0))
+            size = fresh[i].count + fresh[j].count
+            weights = (fresh[j].count / size, fresh[i].count / size)
+            self.pairs[i, j] = Difference(
+                before.total + more.total,
+                before.weight + more.weight,
+                before.noise + more.noise,
+                0.0,
+            )
+            # Means may vary: m (1 - m) is concave if all values of an arm weigh the same, so each
+            # weighs as the heaviest.
+            was = self.largest[i, j]
+            self.largest[i, j] = (max(was[0], weights[0]), max(was[1], weights[1]))
+
+    def intervals(self) -> list[Interval]:
+        """Of each arm's mean."""
+        if self.bets is None:
+            return [Interval(0.5, 0.0, 1.0)] * self.arms
+        limit = math.log(self.arms / (MEANS * self.alpha)) + self._looked
+        return [each.interval(self.bets, limit) if each.count else Interval(0.5, 0.0, 1.0)
+                for each in self.means]  # fmt: skip
+
+    def _differences(self) -> dict[tuple[int, int], Difference]:
+        variances = [largest_variance(each) for each in self.intervals()]
+        found = {}
+        for i, j in self.pairs:
+            bounds = (variances[i], variances[j])
+            if self.looks:
+                found[i, j] = difference(self.means[i], self.means[j], bounds)
+                continue
+            before, weights = self.pairs[i, j], self.largest[i, j]
+            groups = (self.means[i], self.means[j])
+            spread = sum(
+                weight**2 * group.count * bound
+                for weight, group, bound in zip(weights, groups, bounds, strict=True)
+            )
+            found[i, j] = Difference(before.total, before.weight, before.noise, spread)
+        return found
+
+    def differences(self) -> dict[tuple[int, int], Interval]:
+        """Of each pair of arms: the first minus the second."""
+        if self.bets is None or not all(each.count for each in self.means):
+            return dict.fromkeys(self.pairs, Interval(0.0, -1.0, 1.0))
+        limit = math.log(len(self.pairs) / ((1 - MEANS) * self.alpha)) + self._looked
+        return {pair: each.interval(self.bets, limit) for pair, each in self._differences().items()}

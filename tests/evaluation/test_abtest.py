@@ -1,0 +1,301 @@
+"""ABTest: who counts, what a person moves, and what a look shows."""
+
+import hashlib
+import itertools
+import json
+import math
+import shutil
+import subprocess
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from dp_accounting.pld import privacy_loss_distribution as pld
+from scipy import stats
+
+from discreet.evaluation import ABTest
+from discreet.evaluation.assignment import position
+from discreet.evaluation.totals import SENSITIVITY, BatchTotals, RunningTotals
+from discreet.privacy import Budget, SecureNoise, SeededNoise, gaussian_mu
+from discreet.state import StateInUse
+
+RANGES = {"bought": (0.0, 1.0), "spent": (-20.0, 80.0), "rating": (1.0, 5.0)}
+
+
+def made(mechanism="batches", epsilon=np.inf, metrics=None, **more):
+    more = {"noise": SeededNoise(0), "salt": "here", **more}
+    metrics = {"bought": (0, 1)} if metrics is None else metrics
+    return ABTest(("A", "B"), metrics, epsilon, mechanism=mechanism, **more)
+
+
+def given(test, person, values):
+    """The sums of a look at one more person beside three, one of them in the other arm."""
+    for other in ("b0", "b1", "b2", "b3", "b4", "b5"):
+        test.add(other, dict.fromkeys(test.metrics, 0.0))
+    test.add(person, values)
+    test.look()
+    return test.released[-1].sums * test.weights
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_sensitivity__no_replaced_person_moves_a_look_farther_and_one_goes_so_far(mechanism):
+    # Worst cases: both ends of every range, no value at all, beyond the bounds.
+    ends = [(low, high, np.nan, -1e300, 1e300) for low, high in RANGES.values()]
+    rows = [dict(zip(RANGES, each, strict=True)) for each in itertools.product(*ends)]
+    seen = [given(made(mechanism, metrics=RANGES), "ada", row) for row in rows[::3]]
+    apart = max(np.linalg.norm(a - b) for a, b in itertools.combinations(seen, 2))
+    assert 0.9 * SENSITIVITY < apart <= SENSITIVITY * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("kind", [BatchTotals, RunningTotals])
+def test_noise__has_the_std_that_the_budget_asks_for(kind, assert_distribution):
+    looks = (4,) if kind is RunningTotals else ()
+    totals = kind(6000, Budget(1.0, 1e-6), *looks, SeededNoise(5))
+    # One release of sensitivity 1: by hand, not by the formula under test.
+    alone = 4.224678889 * SENSITIVITY
+    growth = (
+        1.0 if kind is BatchTotals else math.sqrt(1 + 1 / 4 + 9 / 64 + 25 / 256)
+    )  # (1 - x)^-1/2
+    assert totals.std == pytest.approx(alone * growth, rel=0.03)
+    for _ in range(2):
+        totals.add(np.ones(6000))
+        std = totals.std
+        value, totals = totals.closed()
+    assert_distribution(value - (2 if looks else 1), stats.norm(0, std).cdf)
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_guarantee__agrees_with_dp_accounting(mechanism):
+    test = made(mechanism, 1.0, looks=3)
+    for start in (0, 100, 200):
+        test.add_many(range(start, start + 100), {"bought": np.ones(100)})
+        test.look()
+    promise = test.guarantee
+    assert (promise.epsilon, promise.delta, promise.unit) == (1.0, 1e-6, "person")
+    worst = max(release.mu for release in promise.releases)
+    scopes = {release.scope for release in promise.releases}
+    assert len(scopes) == len(promise.releases)  # disjoint people: the worst counts
+    found = pld.from_gaussian_mechanism(1 / worst).get_epsilon_for_delta(1e-6)
+    assert found == pytest.approx(1.0, rel=1e-3)
+    assert "one person" in promise.statement()
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_without_privacy__means_are_means_of_everybody(mechanism):
+    test = made(mechanism, metrics=RANGES)
+    rng = np.random.default_rng(0)
+    people = np.arange(900)
+    values = {
+        "bought": rng.integers(0, 2, 900).astype(float),
+        "spent": rng.normal(10, 40, 900),
+        "rating": np.where(rng.random(900) < 0.3, np.nan, rng.integers(1, 6, 900)),
+    }
+    for some in np.split(people, 3):
+        test.add_many(some, {n: v[some] for n, v in values.items()})
+        look = test.look()
+    arms = test.assign(people)
+    missing = {"bought": 0.0, "spent": 0.0, "rating": 1.0}
+    for name, (low, high) in RANGES.items():
+        column = np.clip(np.where(np.isnan(values[name]), missing[name], values[name]), low, high)
+        for arm in "AB":
+            assert look[name][arm].estimate == pytest.approx(column[arms == arm].mean())
+    assert look.people == {arm: int((arms == arm).sum()) for arm in "AB"}
+    assert look.number == 3 == len(test.history)
+
+
+def test_repeats__rows_of_one_call_are_averaged_and_later_calls_do_not_count():
+    test = made("running")
+    rows = {"bought": [1.0, 0.0, 0.0, 1.0]}
+    assert test.add_many(["ada", "ada", "ada", "bob"], rows).tolist() == [True] * 4
+    assert not test.add("ada", {"bought": 1.0})
+    assert test.add_many(["bob", "eve", 7, "7"], {"bought": np.ones(4)}).tolist() == [
+        False, True, True, True
+    ]  # fmt: skip
+    test.look()
+    total = test.released[-1].sums.sum()
+    assert total == pytest.approx(1 / 3 + 1 + 1 + 1)  # ada, bob, eve, 7 who is "7"
+    assert sum(test.released[-1].sizes) == 4
+
+
+@pytest.mark.parametrize("value", [0.3, 9.9, -5.0, np.nan, np.inf, None, "a"])
+def test_add__answers_the_same_whatever_the_value_is(value):
+    test = made()
+    assert test.add("ada", {"bought": value}) is True
+    assert test.add("ada", {"bought": value}) is False
+
+
+def test_add_many__takes_frames_and_arrow():
+    frame = pd.DataFrame({"person": ["a", "b", "c"], "bought": [1, 0, 1]})
+    for table in (frame, pa.table(frame), {"person": ["a", "b", "c"], "bought": [1, 0, 1]}):
+        test = made()
+        assert test.add_many(table).all()
+        assert test.add_many(frame["person"], frame).sum() == 0
+
+
+def test_refusals__change_nothing_and_quote_no_data():
+    test = made()
+    before = json.dumps(test.state_dict()["state"], default=str)
+    for people, values in (
+        (["a"], {"paid": [1]}), (["a"], {"bought": [1, 2]}), ([1.5], {"bought": [3.25]}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"column|value|id") as refused:
+            test.add_many(people, values)
+        assert "3.25" not in str(refused.value)
+    assert json.dumps(test.state_dict()["state"], default=str) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"arms": ("A",)}, "arms"), ({"arms": ("A", "A")}, "arms"), ({"metrics": {}}, "metrics"),
+        ({"metrics": {"x": (1, 0)}}, "range"), ({"delta": 0.0}, "delta"),
+        ({"split": (0.5, 0.6)}, "split"), ({"split": (1.0,)}, "split"), ({"looks": 0}, "looks"),
+        ({"mechanism": "tree"}, "mechanism"), ({"confidence": 1.0}, "confidence"),
+        ({"lower_is_better": ("y",)}, "lower_is_better"),
+    ],
+)  # fmt: skip
+def test_arguments__are_checked(change, word):
+    with pytest.raises(ValueError, match=word):
+        ABTest(**{"arms": ("A", "B"), "metrics": {"x": (0, 1)}, "epsilon": 1.0, **change})
+
+
+# -- the split -------------------------------------------------------------------------------------
+
+
+def test_assign__is_the_public_hash_that_is_written_down():
+    test = made(split=(0.2, 0.8), salt="colours")
+    for person in ("ada", "Zoë", 17):
+        digest = hashlib.sha256(f"colours:{person}".encode()).hexdigest()
+        u = int(digest[:8], 16) / 2**32
+        assert test.arm(person) == ("A" if u < 0.2 else "B")
+    assert test.assign(range(20_000)).tolist().count("A") == pytest.approx(4000, abs=250)
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+def test_assign__is_the_same_in_a_browser():
+    import discreet.evaluation.assignment as module
+
+    script = (module.__doc__ or "").split("or node:")[1]
+    lines = "\n".join(line.strip() for line in script.strip().splitlines())
+    code = f"(async (salt, id) => {{ {lines}; console.log(u); }})('colours', 'Zoë')"
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) == position("colours", "Zoë")
+
+
+def test_sample_ratio__notices_who_gets_lost():
+    fair, lost = made(), made()
+    people = np.arange(6000)
+    fair.add_many(people, {"bought": np.zeros(6000)})
+    stays = (lost.assign(people) == "A") | (people % 5 > 0)
+    lost.add_many(people[stays], {"bought": np.zeros(int(stays.sum()))})
+    assert fair.look().sample_ratio_p_value > 0.05
+    found = lost.look()
+    assert found.sample_ratio_p_value < 0.001
+    assert "not filled as declared" in " ".join(found.verdicts)
+
+
+# -- looks -----------------------------------------------------------------------------------------
+
+
+def test_look__says_who_wins_and_which_guardrail_breaks():
+    test = made("running", 3.0, metrics={"bought": (0, 1), "left": (0, 1)},
+                lower_is_better=("left",))  # fmt: skip
+    rng = np.random.default_rng(1)
+    people = np.arange(12_000)
+    b = test.assign(people) == "B"
+    test.add_many(people, {"bought": rng.random(12_000) < 0.2 + 0.1 * b,
+                           "left": rng.random(12_000) < 0.1 + 0.1 * b})  # fmt: skip
+    look = test.look()
+    assert look.winners == (("B", "A"),)
+    assert look.broken == (("left", "B", "A"),)
+    assert look.verdicts == ("B beats A", "left is worse in B than in A")
+    gain, loss = (look["bought"].difference(*pair) for pair in (("B", "A"), ("A", "B")))
+    assert (gain.low, gain.high) == (-loss.high, -loss.low)
+    assert gain.low > 0
+    assert look["bought"].p_value("A", "B") == look["bought"].p_value("B", "A") < 0.05
+    record = json.loads(json.dumps(look.to_dict()))
+    assert record["metrics"]["bought"]["arms"]["A"]["low"] == look["bought"]["A"].low
+
+
+def test_look__before_anybody_came_says_nothing_and_costs_nothing():
+    for mechanism in ("batches", "running"):
+        test = made(mechanism, 1.0)
+        look = test.look()
+        assert (look.number, look.verdicts) == (0, ("no difference is proved",))
+        assert test.released == ()
+
+
+def test_look__again_without_new_people_is_the_same_look():
+    test = made("running", 1.0, looks=1)
+    test.add_many(range(50), {"bought": np.ones(50)})
+    assert test.look() == test.look()
+    test.add("late", {"bought": 1.0})
+    with pytest.raises(ValueError, match="used up"):
+        test.look()
+
+
+def test_look__at_a_small_batch_waits():
+    test = made("batches", 0.3)
+    test.add_many(range(20), {"bought": np.ones(20)})
+    assert test.look().number == 0
+    test.add_many(range(20, 2000), {"bought": np.ones(1980)})
+    assert test.look().people == test.history[-1].people
+    assert sum(test.look().people.values()) == 2000
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_look__interrupted_after_the_release_counts_nobody_twice(mechanism, monkeypatch):
+    test = made(mechanism, 1.0)
+    test.add_many(range(100), {"bought": np.ones(100)})
+    kept = type(test._totals).closed
+
+    def interrupted(totals):
+        kept(totals)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(type(test._totals), "closed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        test.look()
+    monkeypatch.undo()
+    test.add_many(range(100, 200), {"bought": np.ones(100)})  # finishes the look first
+    assert len(test.released) == 1
+    assert sum(test.released[0].sizes) == 100
+    assert abs(test.released[0].sums.sum() - 100) < 60
+    test.look()
+    assert abs(test.released[1].sums.sum() - (200 if test.running else 100)) < 80
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_saved__it_goes_on_where_it_was(mechanism, tmp_path):
+    one, other = made(mechanism, 1.0), made(mechanism, 1.0)
+    for test in (one, other):
+        test.add_many(range(300), {"bought": np.ones(300)})
+        test.look()
+        test.add_many(range(300, 400), {"bought": np.zeros(100)})
+    one.save(tmp_path / "test")
+    loaded = ABTest.load(tmp_path / "test")
+    assert loaded.history == other.history
+    assert not loaded.add("5", {"bought": 1.0})
+    again = loaded.look()
+    assert again.people == other.look().people
+    with pytest.raises((StateInUse, RuntimeError)):
+        one.look()
+
+
+def test_salt__is_drawn_where_it_is_left_out_and_kept(tmp_path):
+    test = ABTest(("A", "B"), {"bought": (0, 1)}, 1.0)
+    arms = test.assign(range(100)).tolist()
+    test.save(tmp_path / "test")
+    assert ABTest.load(tmp_path / "test").assign(range(100)).tolist() == arms
+    assert ABTest(("A", "B"), {"bought": (0, 1)}, 1.0).assign(range(100)).tolist() != arms
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_secure_noise__draws_exactly(mechanism):
+    test = made(mechanism, 1.0, noise=SecureNoise(), looks=3)
+    test.add_many(range(200), {"bought": np.ones(200)})
+    assert abs(test.look()["bought"]["A"].estimate - 1) < 0.5
+    assert "exact lattice" in test.guarantee.sampler
+    release = test.guarantee.releases[0]
+    assert release.mu <= gaussian_mu(1.0, 1e-6) * (1 + 1e-9)

@@ -1,0 +1,116 @@
+"""Intervals from noisy sums: the mean of what a bet earns, coverage at all looks, exact ends."""
+
+import math
+
+import numpy as np
+import pytest
+
+from discreet.evaluation.intervals import (
+    Bets,
+    Difference,
+    Interval,
+    Mean,
+    difference,
+    largest_variance,
+    phi,
+)
+from discreet.evaluation.looks import Reader
+
+MIXTURE = Bets.mixture(np.array([100.0, 1000.0]), np.ones(2))
+
+
+@pytest.mark.parametrize("chance", [0.01, 0.3, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("noise", [0.0, 9.0])
+def test_mean__a_bet_against_the_truth_earns_nothing_on_average(chance, noise):
+    # Exactly: the sum of 40 coins is binomial, and the noise enters as its own generating function.
+    n = 40
+    totals = np.arange(n + 1)
+    choose = np.array([math.comb(n, k) for k in totals], dtype=float)
+    law = choose * chance**totals * (1 - chance) ** (n - totals)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    weights /= weights.sum()
+    earned = [
+        math.exp(Mean(k + math.sqrt(noise) * z, n, noise).against(MIXTURE, chance)) * p * w
+        for k, p in zip(totals, law, strict=True)
+        for z, w in zip(nodes, weights, strict=True)
+    ]
+    assert sum(earned) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_difference__a_bet_against_the_truth_earns_no_more_than_it_costs():
+    rng = np.random.default_rng(0)
+    runs = 40_000  # the standard error of the mean below is at most .01
+    a, b = rng.binomial(60, 0.3, runs), rng.binomial(30, 0.1, runs)
+    noise = rng.normal(0, 3, (2, runs))
+    earned = []
+    for x, y, (g, h) in zip(a, b, noise.T, strict=True):
+        found = difference(Mean(x + g, 60, 9.0), Mean(y + h, 30, 9.0), (0.21, 0.09))
+        earned.append(math.exp(found.against(MIXTURE, 0.2)))
+    assert 0.8 < np.mean(earned) < 1.01
+
+
+def test_phi__a_weight_below_one_counts_at_least_by_its_square():
+    bets = np.linspace(-2, 2, 41)
+    for weight in (0.0, 0.1, 0.5, 1.0):
+        assert (phi(weight * bets) <= weight**2 * phi(bets) + 1e-15).all()
+
+
+def test_interval__ends_are_where_the_limit_is_reached():
+    mean = Mean(30.0, 100.0, 16.0)
+    limit = math.log(20)
+    found = mean.interval(MIXTURE, limit)
+    assert found.low < found.estimate == 0.3 < found.high
+    for end in (found.low, found.high):
+        assert mean.against(MIXTURE, end) == pytest.approx(limit, abs=1e-6)
+    assert Mean(400.0, 100.0, 1.0).interval(MIXTURE, 1.0) == Interval(1.0, 0.0, 1.0)
+    far = Difference(0.0, 1e-3, 1e6, 1.0)
+    assert (far.interval(MIXTURE, limit).low, far.interval(MIXTURE, limit).high) == (-1.0, 1.0)
+
+
+def test_largest_variance__is_the_largest_of_the_interval():
+    for low, high in ((0.0, 0.2), (0.3, 0.6), (0.7, 0.9)):
+        inside = np.linspace(low, high, 1001)
+        found = largest_variance(Interval(0.5, low, high))
+        assert found == pytest.approx((inside * (1 - inside)).max(), abs=1e-6)
+
+
+def looks(reader, chances, sizes, std, rng, running):
+    """Whether all that is shown holds, over releases of these sizes."""
+    sums, people, held = np.zeros(len(chances)), np.zeros(len(chances)), True
+    noise = np.zeros(len(chances))
+    for _ in range(sizes[0]):
+        n = np.full(len(chances), sizes[1])
+        values = rng.binomial(n, chances).astype(float)
+        noise = noise + std * rng.standard_normal(len(chances))
+        if running:
+            sums, people = sums + values, people + n
+            reader.take(people, sums + noise, std * math.sqrt(people[0] / sizes[1]))
+        else:
+            reader.take(n, values + std * rng.standard_normal(len(chances)), std)
+        for each, chance in zip(reader.intervals(), chances, strict=True):
+            held &= each.low <= chance <= each.high
+        for (i, j), each in reader.differences().items():
+            held &= each.low <= chances[i] - chances[j] <= each.high
+    return held
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize("chances", [(0.5, 0.5), (0.02, 0.05)])
+def test_reader__everything_holds_at_all_looks_together(running, chances):
+    # .05 may fail; of 150 runs more than 17 fail with probability below .001 if it does.
+    failed = 0
+    for seed in range(150):
+        reader = Reader(8 if running else 0, 0.05, 2)
+        failed += not looks(reader, chances, (8, 150), 4.0, np.random.default_rng(seed), running)
+    assert failed <= 17
+
+
+def test_reader__without_a_difference_p_values_are_large_and_with_one_they_are_small():
+    rng = np.random.default_rng(3)
+    for chances, small in (((0.5, 0.5), False), ((0.3, 0.7), True)):
+        reader = Reader(5, 0.05, 2)
+        looks(reader, chances, (5, 400), 4.0, rng, True)
+        (found,) = reader.differences().values()
+        (p,) = reader.p_values.values()
+        assert (p < 0.05) == small == (found.low > 0 or found.high < 0)
+        assert p >= 0.005  # the bounds of variances may fail
