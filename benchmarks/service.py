@@ -389,8 +389,7 @@ def aged(folder, rounds):
             "bandit": "b",
             "epoch": server.epoch,
             "block": i,
-            "rewarded": full,
-            "defaulted": bytes(len(full)),
+            "used": full,
         }
         for i in range(rounds // store.BLOCK)
     ]  # fmt: skip

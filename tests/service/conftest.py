@@ -18,6 +18,7 @@ pytest.importorskip("starlette")
 import sqlalchemy as sa
 import uvicorn
 
+from discreet.service import store as tables
 from discreet.service.app import application
 from discreet.service.client import Client
 from discreet.service.settings import Settings
@@ -92,6 +93,28 @@ class Running(Serving):
             return reply.status, found, reply.read()
         finally:
             connection.close()
+
+    def inside(self, bandit: str) -> dict[str, float]:
+        """Number and sum of rewards in the open sum, which nobody but a test reads."""
+        with self.server.store.transaction() as connection:
+            row = self.server.store.lock_bandit(connection, bandit)
+            window = self.server.tenant_of(connection, row).learner._window
+        return dict(window._totals(window.total._value, window.total.release.scale).published())
+
+    def rows(self, table: sa.Table) -> list[dict[str, Any]]:
+        """Everything that a table of the store holds."""
+        with self.server.store.transaction() as connection:
+            return [dict(row._mapping) for row in connection.execute(sa.select(table))]
+
+    def swept(self) -> None:
+        """Wait until nothing is due any more."""
+        ends = time.monotonic() + 30
+        while time.monotonic() < ends:
+            due = [row for row in self.rows(tables.pending) if row["deadline"] < time.time()]
+            if not due:
+                return
+            time.sleep(0.05)
+        raise AssertionError("decisions that are due are not settled")
 
     def stop(self) -> None:
         for client in self._clients:

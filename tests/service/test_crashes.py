@@ -35,6 +35,7 @@ from discreet.service import deciding, definitions, learning, sweeping
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.messages import DecideRequest, RewardItem
+from discreet.service.pending import Pending
 from discreet.service.server import Server
 from discreet.service.settings import Settings
 from tests.service.conftest import PostgreSQL
@@ -204,7 +205,7 @@ class Machine(RuleBasedStateMachine):
                 else DecideRequest(features=ROWS)
                 for i in range(number)
             ]
-            return await deciding.decide(server, live, requests)
+            return await deciding.decide(server, live, requests, "test")
 
         made = self._do(work, bomb)
         for each in made or ():
@@ -225,7 +226,7 @@ class Machine(RuleBasedStateMachine):
         async def work(server: Server) -> list[str]:
             live = await deciding.live_bandit(server, "b")
             rewards = [RewardItem(token, reward) for token in sent]
-            items = learning.prepared(server, live, rewards)
+            items = learning.prepared(server, live, rewards, "test")
             return await learning.learn(server, "b", items)
 
         statuses = self._do(work, bomb)
@@ -285,9 +286,10 @@ class Machine(RuleBasedStateMachine):
         with self.server.store.transaction() as connection:
             row = self.server.store.lock_bandit(connection, "b")
             tenant = self.server.tenant_of(connection, row)
+            waiting = self._waiting(connection, row)
         open_sum = inside(tenant)
-        count = round(open_sum["count"] + sum(each["count"] for each in self.shown))
-        total = open_sum["sum"] + math.fsum(each["sum"] for each in self.shown)
+        count = round(open_sum["count"] + sum(each["count"] for each in self.shown)) + len(waiting)
+        total = open_sum["sum"] + math.fsum([*(each["sum"] for each in self.shown), *waiting])
         lost = list(self.unknown.values())
         assert len(self.acknowledged) <= count <= len(self.acknowledged) + len(lost)
         rest = total - math.fsum(self.acknowledged.values())
@@ -295,6 +297,14 @@ class Machine(RuleBasedStateMachine):
         for each in lost:
             reachable |= {value + each for value in reachable}
         assert any(abs(rest - value) < 1e-9 for value in reachable)
+
+    def _waiting(self, connection: Any, row: Any) -> list[float]:
+        """Rewards of decisions whose wait is not over."""
+        assert self.server is not None
+        server = self.server
+        pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        kept = connection.execute(sa.select(tables.pending)).all()
+        return [each for each in pending.rewards(kept).values() if each is not None]
 
     @invariant()
     def each_person_counts_once_in_a_window_and_is_forgotten_with_it(self) -> None:

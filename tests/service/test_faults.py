@@ -329,7 +329,7 @@ def test_a_clock_that_steps_back_changes_no_release_and_counts_nothing_twice(tmp
         closed(client)
         shown = client.releases("b")
         shift[0] = 2 * 3600  # the deadline is over: defaults count
-        waits = sa.select(tables.pending.c.round).where(tables.pending.c.answer.is_not(None))
+        waits = sa.select(tables.pending.c.round)
         ends = time.monotonic() + 20
         while time.monotonic() < ends:
             with server.server.store.transaction() as connection:

@@ -1,8 +1,18 @@
 """The fence keeps its marks, and refuses what is damaged or another instance's."""
 
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
+from discreet.service.client import ServiceError
 from discreet.service.fence import Fence, Mark, RolledBack
+from discreet.service.restoring import backup, restore
+from tests.service.conftest import Running
 
 
 def fence(folder, instance="one") -> Fence:
@@ -61,9 +71,117 @@ def test_a_line_that_was_changed_or_left_out_is_noticed(tmp_path):
 def test_a_mark_that_was_half_written_was_never_relied_on(tmp_path):
     made = fence(tmp_path)
     add(made, 1, 2)
-    whole = made.path.read_bytes()
-    made.path.write_bytes(whole[:-10])
-    again = Fence(tmp_path, "one")
-    assert [mark.sequence for mark in again.marks()] == [1]
-    add(again, 2)
-    assert made.path.read_bytes() == whole
+    whole = made.path.read_bytes().rstrip(b"\0")
+    for torn in (whole[:-10], whole[:-10] + bytes(200), whole[:-30] + bytes(10) + whole[-20:]):
+        made.path.write_bytes(torn)
+        again = Fence(tmp_path, "one")
+        assert [mark.sequence for mark in again.look().marks] == [1]
+        assert [mark.sequence for mark in again.marks()] == [1]
+        add(again, 2)
+        assert made.path.read_bytes().rstrip(b"\0") == whole
+
+
+# -- a disk that is full ---------------------------------------------------------------------------
+
+_FULL = """
+import resource, signal, sys
+from pathlib import Path
+from discreet.service.fence import Fence, Mark
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+fence = Fence(Path(sys.argv[1]), "one")
+fence.begin()
+_, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+kept, number = [], 0
+for limit in (300, 5000, 7777, 9000, most):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+    for _ in range(40):
+        number += 1
+        try:
+            with fence.held() as grip:
+                grip.append(Mark(number, "e", "revoke", {"key": str(number)}))
+            kept.append(number)
+        except OSError:
+            pass
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+print(len(kept) < number)
+print(kept == [mark.sequence for mark in Fence(Path(sys.argv[1]), "one").marks()])
+"""
+
+
+def test_a_full_disk_loses_nothing_that_was_acknowledged(tmp_path):
+    """A real limit on the size of files, which ends in the middle of a line."""
+    command = [sys.executable, "-c", _FULL, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["True", "True"]
+
+
+class Disk:
+    """The fence's disk: full, or broken in the middle of a line; everything else has room."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+        self.path, self.state = path, "sound"
+        self._write = os.pwrite
+        monkeypatch.setattr(os, "pwrite", self.pwrite)
+
+    def pwrite(self, handle: int, content: bytes, offset: int) -> int:
+        mine = os.path.samestat(os.fstat(handle), self.path.stat())
+        if mine and self.state == "full" and offset + len(content) > self.path.stat().st_size:
+            raise OSError(errno.ENOSPC, "full")
+        if mine and self.state == "broken" and content.strip(b"\0"):
+            self._write(handle, content[: len(content) // 2], offset)
+            raise OSError(errno.EIO, "broken")
+        if mine and self.state == "short":
+            content = content[: max(1, len(content) // 2)]
+        return self._write(handle, content, offset)
+
+
+def test_revocations__those_that_were_acknowledged_outlive_a_restore(tmp_path, monkeypatch):
+    """The disk of the fence fails in every way and comes back; then an old backup is put back."""
+    server = Running(tmp_path)
+    client = server.client()
+    made = [
+        client.call("POST", "/v1/keys", {"name": f"k{i}", "scopes": ["read"]}) for i in range(27)
+    ]
+    backup(server.settings, tmp_path / "backup.db")
+    disk = Disk(monkeypatch, server.server.fence.path)
+    acknowledged = []
+    refused = 0
+    states = ("sound", "full", "short", "broken", "broken", "sound", "short")
+    for at, key in enumerate(made):
+        disk.state = states[at % len(states)]
+        try:
+            client.call("DELETE", f"/v1/keys/{key['id']}")
+            acknowledged.append(key["id"])
+        except ServiceError as error:
+            refused += error.status == 503
+    disk.state = "sound"
+    client.call("DELETE", f"/v1/keys/{made[0]['id']}")  # it heals by itself
+    assert refused >= 6
+    assert refused + len(acknowledged) == len(made)
+    server.stop()
+    shutil.copy(tmp_path / "backup.db", tmp_path / "store.db")
+    for extra in ("-wal", "-shm"):
+        (tmp_path / f"store.db{extra}").unlink(missing_ok=True)
+    restore(server.settings)
+    again = Running(tmp_path)
+    try:
+        keys = again.client().call("GET", "/v1/keys")["keys"]
+        revoked = {key["id"] for key in keys if key["revoked"] is not None}
+        assert set(acknowledged) <= revoked
+    finally:
+        again.stop()
+
+
+def test_a_fence_that_is_two_steps_behind_is_a_copy(tmp_path):
+    server = Running(tmp_path)
+    client = server.client()
+    copy = server.server.fence.path.read_bytes()
+    for i in range(2):
+        client.create(f"b{i}", {"dim": 2, "privacy": {"epsilon": 1.0}})
+    server.server.fence.path.write_bytes(copy)
+    try:
+        with pytest.raises(ServiceError) as caught:
+            client.create("c", {"dim": 2, "privacy": {"epsilon": 1.0}})
+        assert caught.value.status == 503
+    finally:
+        server.stop()

@@ -5,6 +5,7 @@ the document anew, for a change of the API that is meant.
 """
 
 import json
+import time
 from pathlib import Path
 
 import msgspec
@@ -69,6 +70,35 @@ def test_store__a_reward_more_or_less_would_be_noticed(left):
     found = make.go_on(left, golden["waiting"])["round"]["releases"][-1]
     expected = golden["expected"]["round"]["releases"][-1]
     assert found["count"] == pytest.approx(expected["count"] - 1)
+
+
+def test_store__decisions_that_waited_go_on_whoever_asks_for_them(tmp_path, monkeypatch):
+    """They were named before ids had owners: by token, by id, by default each counts once."""
+    make.unpack(tmp_path, "waiting.tar.xz")
+    tokens = json.loads((GOLDEN / "waiting.json").read_text())
+    server = Running(tmp_path)
+    client = server.client()
+
+    try:
+        assert client.decide("named", features=make.ROW, id="open").decision == tokens["open"]
+        assert client.learn("named", "open", 1.0) == "counted"
+        assert client.learn("named", "open", 1.0) == "duplicate"
+        assert client.learn("named", tokens["done"], 1.0) == "duplicate"
+        assert client.learn("named", "done", 1.0) == "unknown"  # settled before: not known by name
+        assert client.learn("waits", tokens["paid"], 2.0) == "late"
+        assert client.learn("waits", "kept", 2.0) == "counted"
+        assert client.learn("waits", tokens["kept named"], 2.0) == "duplicate"
+        for each in ("anna 1", "anna 2"):
+            assert client.learn("first", tokens[each], 1.0) == "accepted"
+        assert client.learn("first", tokens["ben"], 1.0) == "duplicate"
+        assert server.inside("first")["count"] == pytest.approx(2)  # ben's, and anna's first
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + 3651 * 86400)
+        server.swept()
+        # One was paid before the upgrade, one was kept with 2, one had its default, -1.
+        assert server.inside("waits") == pytest.approx({"count": 3, "sum": 3.0})
+    finally:
+        server.stop()
 
 
 if __name__ == "__main__":

@@ -40,8 +40,15 @@ def changed(url: str, *statements: str) -> None:
 
 
 def as_of_schema_1(url: str) -> None:
+    binary = "BLOB" if url.startswith("sqlite") else "BYTEA"
     changed(
         url,
+        "ALTER TABLE marks RENAME COLUMN used TO rewarded",
+        f"ALTER TABLE marks ADD COLUMN defaulted {binary}",
+        f"ALTER TABLE pending ADD COLUMN request {binary}",
+        "ALTER TABLE people ADD COLUMN round BIGINT",
+        "DROP TABLE waiting",
+        "DROP TABLE settled",
         "DROP INDEX pending_due",
         "DROP INDEX pending_bucket",
         "CREATE INDEX pending_deadline ON pending (deadline)",

@@ -1,6 +1,8 @@
 """A database that is older than what was shown is refused, or fenced off."""
 
 import shutil
+import sqlite3
+import time
 
 import pytest
 
@@ -231,3 +233,45 @@ def test_a_limit_that_was_lowered_before_a_crash_stays_lowered_after_a_restore(f
     with again.store.transaction() as connection:
         assert budgets.row_of(connection, "p").epsilon == 1.0
     again.close()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_revoked_key_stays_revoked_when_an_old_database_is_put_back_under_us(
+    request, tmp_path, kind
+):
+    """While the server runs, and for every reload of its keys from then on."""
+    store = f"sqlite:///{tmp_path}/store.db"
+    if kind == "postgresql":
+        postgresql = request.getfixturevalue("postgresql")
+        name = postgresql.new()
+        store = postgresql.url(name)
+    server = Running(tmp_path, store=store)
+    client = server.client()
+    try:
+        key = client.call("POST", "/v1/keys", {"name": "k", "scopes": ["read"]})
+        other = client.call("POST", "/v1/keys", {"name": "other", "scopes": ["read"]})
+        if kind == "postgresql":
+            server.server.store.engine.dispose()
+            copy = postgresql.new(template=name)
+        else:
+            backup(server.settings, tmp_path / "backup.db")
+        client.call("DELETE", f"/v1/keys/{key['id']}")
+        if kind == "postgresql":
+            postgresql.rename(copy, name)
+        else:
+            with sqlite3.connect(tmp_path / "backup.db") as old:
+                live = sqlite3.connect(tmp_path / "store.db")
+                old.backup(live)
+                live.close()
+            old.close()
+        ends = time.monotonic() + 7  # every reload is within five seconds
+        while time.monotonic() < ends:
+            for secret, status in ((key, 401), (other, 200)):
+                sent = f"Bearer {secret['secret']}"
+                assert server.request("GET", "/v1/populations", Authorization=sent)[0] == status
+            time.sleep(0.2)
+        with pytest.raises(ServiceError) as caught:
+            client.call("GET", "/v1/keys")
+        assert caught.value.kind == "rolled-back"
+    finally:
+        server.stop()

@@ -179,10 +179,10 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
     def make(connection: Connection) -> tuple[str, str]:
         made = keys.insert(connection, body.name, body.scopes, body.bandits, body.rate)
         server.note(connection, who, "create key", made[0])
-        server.keys.reload(connection)
         return made
 
     key_id, secret = await server.transact(make)
+    await reload_keys(server)
     return replies.NewKeyReply(
         id=key_id,
         secret=secret,
@@ -206,15 +206,15 @@ async def revoke_key(server: Server, id: str, who: str) -> None:
         if not NAME.fullmatch(id) or not keys.revoke(connection, id):
             raise not_found("key")
         server.note(connection, who, "revoke key", id)
-        server.keys.reload(connection)
         return None, {"key": id}
 
     await server.do(lambda: server.fenced("revoke", change))
+    await reload_keys(server)
 
 
 async def reload_keys(server: Server) -> None:
     """Take over keys that other replicas made or revoked."""
-    await server.transact(server.keys.reload)
+    await server.do(server.read_keys)
 
 
 # -- operations ------------------------------------------------------------------------------------

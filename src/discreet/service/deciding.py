@@ -6,6 +6,7 @@ is written first.
 """
 
 import hashlib
+import math
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -13,35 +14,41 @@ from typing import Any
 import msgspec
 import numpy as np
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
 from discreet.arrays import Array
 from discreet.service import leasing
-from discreet.service import pending as keeping
 from discreet.service import store as tables
+from discreet.service.buckets import DAY, Buckets, day
 from discreet.service.errors import Problem, conflict, invalid
+from discreet.service.keys import Key
 from discreet.service.leasing import MOST_AT_ONCE
 from discreet.service.live import Live
 from discreet.service.messages import DecideBody, DecideRequest
 from discreet.service.offers import Declared, raw_rows
-from discreet.service.pending import Buckets, Pending
+from discreet.service.pending import Kept, Name, Pending, seal
 from discreet.service.people import People
 from discreet.service.replies import DecisionReply, DecisionsReply
+from discreet.service.schema import Definition
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
 
 _LONGEST_ID = 256
 
 
-async def decide_any(server: Server, name: str, body: DecideBody) -> Any:
+async def decide_any(server: Server, name: str, body: DecideBody, key: Key) -> Any:
     """The answer to a call: one decision or many."""
     live = server.live.get(name) or await live_bandit(server, name)
     if body.requests is None and body.contexts is None:
-        return await decide_one(server, live, body)
+        return await decide_one(server, live, body, key.name)
     body.assert_one_way()
     if body.requests is not None:
-        return DecisionsReply(await decide(server, live, body.requests))
+        return DecisionsReply(await decide(server, live, body.requests, key.name))
     assert body.contexts is not None
-    return DecisionsReply(await decide_contexts(server, live, body.contexts, body.actions))
+    if _may_be_batched(live, len(body.contexts)):
+        return DecisionsReply(await decide_contexts(server, live, body.contexts, body.actions))
+    requests = [DecideRequest(context, body.actions) for context in body.contexts]
+    return DecisionsReply(await decide(server, live, requests, key.name))
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -72,12 +79,13 @@ class _Asked:
     server    knows pseudonyms
     live      the bandit
     request   as it came
+    owner     of its id: the name of the key that asks
     """
 
     __slots__ = ("id", "names", "person", "request", "rows")
     names: Sequence[Any]
 
-    def __init__(self, server: Server, live: Live, request: DecideRequest) -> None:
+    def __init__(self, server: Server, live: Live, request: DecideRequest, owner: str) -> None:
         try:
             if live.features is None:
                 if request.features is None or request.context is not None:
@@ -92,12 +100,12 @@ class _Asked:
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise invalid(_plain(error)) from None
         self.person = self._pseudonym(server, live, request.person)
-        self.id = None
+        self.id: Name | None = None
         self.request = b""
         if request.id is not None:
             if not 0 < len(request.id) <= _LONGEST_ID or request.id.startswith(PREFIX):
                 raise invalid(f"`id` must have 1 to {_LONGEST_ID} characters, not begin {PREFIX!r}")
-            self.id = server.hashed_id(live.about, request.id)
+            self.id = server.hashed_id(live.about, owner, request.id)
             asked = msgspec.json.encode(request, order="deterministic")
             self.request = hashlib.blake2b(asked, key=server.vault.master, digest_size=16).digest()
 
@@ -170,11 +178,13 @@ def _drawn(live: Live, rows: Array, coins: Array) -> tuple[list[int], list[float
 # -- deciding --------------------------------------------------------------------------------------
 
 
-async def decide_one(server: Server, live: Live, request: DecideRequest) -> DecisionReply:
+async def decide_one(
+    server: Server, live: Live, request: DecideRequest, owner: str
+) -> DecisionReply:
     """A decision for one request, as fast as it goes."""
     if request.id is not None or live.definition.reward.default is not None:
-        return (await decide(server, live, [request]))[0]
-    asked = _Asked(server, live, request)
+        return (await decide(server, live, [request], owner))[0]
+    asked = _Asked(server, live, request, owner)
     first, _ = await leasing.rounds(server, live, 1)
     version = live.version
     action, probability = live.policy.draw_one(asked.rows, live.coin(first))
@@ -186,12 +196,17 @@ async def decide_one(server: Server, live: Live, request: DecideRequest) -> Deci
 
 
 async def decide(
-    server: Server, live: Live, requests: Sequence[DecideRequest], *, active: bool = True
+    server: Server,
+    live: Live,
+    requests: Sequence[DecideRequest],
+    owner: str,
+    *,
+    active: bool = True,
 ) -> list[DecisionReply]:
     """A decision for each request; with `active=False` defaults wait for an activation."""
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
-    asked = [_Asked(server, live, request) for request in requests]
+    asked = [_Asked(server, live, request, owner) for request in requests]
     keep = live.definition.reward.default is not None
     of_people = live.definition.privacy.unit == "person"
     people = [each.person for each in asked] if of_people else None
@@ -202,20 +217,21 @@ async def decide(
     return made.replies
 
 
+def _may_be_batched(live: Live, number: int) -> bool:
+    """Whether rows of all requests can be made at once, and nothing is kept of any."""
+    definition = live.definition
+    return (
+        isinstance(live.features, Declared)
+        and 0 < number <= MOST_AT_ONCE
+        and definition.privacy.unit != "person"
+        and definition.reward.default is None
+    )
+
+
 async def decide_contexts(
     server: Server, live: Live, contexts: Sequence[Any], actions: list[Any] | None
 ) -> list[DecisionReply]:
     """A decision for each context, all with the same actions."""
-    definition = live.definition
-    if (
-        not isinstance(live.features, Declared)
-        or not contexts
-        or definition.privacy.unit == "person"
-        or definition.reward.default is not None
-        or len(contexts) > MOST_AT_ONCE
-    ):
-        requests = [DecideRequest(context, actions) for context in contexts]
-        return await decide(server, live, requests)
     try:
         rows, names = live.features.offers(contexts, actions)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
@@ -296,7 +312,7 @@ async def _kept(
         _Draft(asked[at], made.rounds[at], made.replies[at], made.deadline, active) for at in places
     ]
     answers = await server.writer.do(
-        ("keep", live.name), lambda many: _keep(server, live.name, live.about, many), drafts
+        ("keep", live.name), lambda many: _keep(server, live.name, many), drafts
     )
     replies = list(made.replies)
     for at, answer in zip(places, answers, strict=True):
@@ -306,77 +322,125 @@ async def _kept(
     return replies
 
 
-def _keep(
-    server: Server, name: str, about: bytes, payloads: Sequence[Sequence[_Draft]]
-) -> list[list[Any]]:
+def _keep(server: Server, name: str, payloads: Sequence[Sequence[_Draft]]) -> list[list[Any]]:
     """Write what is kept; a request that was made before gets its first answer again."""
-    fresh: list[dict[str, Any]] = []
-    known: dict[bytes, tuple[bytes, Any]] = {}
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
-        kept = Pending(connection, server.buckets, server.sealer, name, row.epoch)
-        privacy = server.tenant_of(connection, row).definition.privacy  # refuses another epoch
-        first_counts = privacy.unit == "person" and privacy.visits != "all"
-        people = People(connection, name, row.epoch, b"")
-
-        def answered(draft: _Draft) -> Any:
-            asked = draft.asked
-            if asked.id is not None:
-                before = _again(kept, known, asked)
-                if before is not None:
-                    return before
-                known[asked.id] = asked.request, draft.reply
-            of_bandit = {"bandit": name, "epoch": row.epoch}
-            fresh.append(of_bandit | _stored(server.buckets, about, draft))
-            if first_counts:
-                (sealed,) = server.sealer.open(about, [draft.reply.decision])
-                assert sealed is not None
-                people.load([sealed])
-                people.admit(sealed)
-            return draft.reply
-
-        kept.load(
+        definition = server.tenant_of(connection, row).definition  # refuses another epoch
+        keeping = _Keeping(server, connection, row, definition)
+        keeping.pending.load(
             [each.asked.id for some in payloads for each in some if each.asked.id is not None]
         )
-        results = [[answered(draft) for draft in some] for some in payloads]
-        if fresh:
-            connection.execute(sa.insert(tables.pending), fresh)
-        people.store()
+        results = [[keeping.answered(draft) for draft in some] for some in payloads]
+        keeping.store()
     return results
 
 
-def _stored(buckets: Buckets, about: bytes, draft: _Draft) -> dict[str, Any]:
-    """A decision as it waits for its reward."""
-    bucket = Buckets.named(draft.deadline, time.time())
-    return {
-        "round": draft.round,
-        "id": draft.asked.id,
-        "request": draft.asked.request,
-        "answer": keeping.seal(buckets, bucket, about, draft.round, draft.reply),
-        "bucket": bucket,
-        "deadline": draft.deadline,
-        "active": draft.active,
-    }
+class _Keeping:
+    """One transaction's decisions that are kept.
 
+    server       has the keys
+    connection   of the transaction
+    row          of the bandit, locked
+    definition   of the bandit
+    """
 
-def _again(kept: Pending, known: dict[bytes, tuple[bytes, Any]], asked: _Asked) -> Any:
-    """The first answer to a request with this id; a problem if the request was another."""
-    assert asked.id is not None
-    entry = kept.entry(asked.id)
-    if entry is not None:
-        request, answer = bytes(entry.request), kept.answer(entry)
-    elif asked.id in known:
-        request, answer = known[asked.id]
-    else:
-        return None
-    if request != asked.request:
-        return conflict(
-            "id-taken",
-            "Another decision has this id.",
-            "Choose a new id for every decision; repeat a request only unchanged.",
+    def __init__(
+        self, server: Server, connection: Connection, row: Any, definition: Definition
+    ) -> None:
+        self._server, self._connection = server, connection
+        self._here = {"bandit": row.name, "epoch": row.epoch}
+        self._about = f"{row.epoch}\n{row.name}".encode()
+        self._waits = definition.reward.default is not None
+        privacy = definition.privacy
+        self._first_counts = privacy.unit == "person" and privacy.visits != "all"
+        self._people = People(connection, row.name, row.epoch, b"")
+        self._fresh: list[dict[str, Any]] = []
+        self._rewards: dict[tuple[int, str], float | None] = {}
+        self._known: dict[Name, Kept] = {}
+        self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+
+    def answered(self, draft: _Draft) -> DecisionReply | Problem:
+        """The answer to a request, which is written by `store`; or that of the same one before."""
+        asked = draft.asked
+        before = None if asked.id is None else self._before(asked.id, asked.request)
+        if before is not None:
+            return before
+        name = b"" if asked.id is None else asked.id[0]
+        reply = draft.reply
+        kept = Kept(
+            reply.decision,
+            reply.action,
+            reply.probability,
+            reply.policy,
+            asked.request,
+            name,
+            self._is_first(reply),
         )
-    return answer or conflict(
+        if asked.id is not None:
+            self._known[asked.id] = kept
+        self._write(draft, kept)
+        return reply
+
+    def _is_first(self, reply: DecisionReply) -> bool:
+        """Whether no decision of its person was kept before, where one counts for life."""
+        if not self._first_counts:
+            return True
+        (sealed,) = self._server.sealer.open(self._about, [reply.decision])
+        assert sealed is not None
+        self._people.load([sealed])
+        return self._people.admit(sealed)
+
+    def _before(self, name: Name, request: bytes) -> DecisionReply | Problem | None:
+        """The first answer to a request with this id; a problem if the request was another."""
+        kept = self._known.get(name)
+        entry = self.pending.entry(name)
+        if entry is not None:
+            kept = self.pending.kept(entry)
+        if kept is not None:
+            same = kept.request in (b"", request)  # nothing: kept by an earlier version
+            return kept.reply() if same else _id_taken()
+        if entry is not None or self.pending.used(name) is not None:
+            return _settled()
+        return None
+
+    def _write(self, draft: _Draft, kept: Kept) -> None:
+        buckets, now = self._server.buckets, time.time()
+        bucket = Buckets.named(draft.deadline, now)
+        due = draft.deadline
+        if not self._waits and not math.isinf(due):
+            due = (day(due) + 1) * DAY  # nothing counts then: there is no hurry
+        row = {
+            "round": draft.round,
+            "id": buckets.id_of(bucket, kept.name) if kept.name else None,
+            "answer": seal(buckets, bucket, self._about, draft.round, kept),
+            "bucket": bucket,
+            "deadline": due,
+            "active": draft.active,
+        }
+        self._fresh.append(self._here | row)
+        if self._waits:
+            self._rewards[draft.round, bucket] = None
+
+    def store(self) -> None:
+        """Write decisions, places for their rewards, and people."""
+        if self._fresh:
+            self._connection.execute(sa.insert(tables.pending), self._fresh)
+        self.pending.keep(self._rewards)
+        self._people.store()
+
+
+def _id_taken() -> Problem:
+    return conflict(
+        "id-taken",
+        "Another decision has this id.",
+        "Choose a new id for every decision; repeat a request only unchanged.",
+    )
+
+
+def _settled() -> Problem:
+    return conflict(
         "settled",
-        "The decision with this id has had its reward.",
+        "The decision with this id is settled.",
         "Choose a new id for every decision.",
     )

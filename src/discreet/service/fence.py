@@ -4,22 +4,28 @@ It holds the instance, the epoch, a sequence number, and what must never be forg
 revoked keys, retirements, limits, starts of servers. Whoever changes one of these commits to the
 database first, with the next sequence number, then appends to the fence and waits for the disk,
 then goes on; holding the fence all the while, so that replicas take turns. So the fence may be one
-step behind the database (a crash in between), never ahead: a database behind its fence is old.
+step behind the database (a crash in between, or a disk that failed), never ahead: a database behind
+its fence is old. A missing step is appended before anything else is committed, and room for the
+next one is on the disk before its commit, so that no failure leaves it two steps behind: a fence
+that is, is a copy.
 
 Each line is JSON with a checksum of itself and of the line before.
 """
 
+import errno
 import hashlib
 import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from discreet.service.errors import Problem
-from discreet.service.vault import exclusive, make_once
+from discreet.service.vault import exclusive, make_once, write_all
+
+ROOM = 4096  # bytes that are on the disk before they are needed
 
 
 class RolledBack(RuntimeError):  # noqa: N818 - it states a fact
@@ -68,6 +74,7 @@ class Fence:
         self._marks: list[Mark] = []
         self._checksum = ""
         self._end = 0  # of what was read
+        self._last = b""  # line of it
         self._file = (0, 0)  # device and inode
 
     def begin(self) -> None:
@@ -77,72 +84,114 @@ class Fence:
     @contextmanager
     def held(self) -> Iterator["Grip"]:
         """Hold the fence: no other replica turns or charges meanwhile."""
-        try:
-            handle = os.open(self.path, os.O_RDWR)
-        except FileNotFoundError:
-            raise RolledBack(
-                "the secrets folder has no fence, but the database is not new: it may be a copy "
-                "or a backup. If it is, run `discreet restore`"
-            ) from None
+        handle = self._opened(os.O_RDWR)
         try:
             with exclusive(handle):
-                self._read(handle)
+                self._wipe(handle, self._read(handle))
                 yield Grip(self, handle)
         finally:
             os.close(handle)
+
+    def look(self) -> "Grip":
+        """What stands there now, without holding it: another replica may go on meanwhile."""
+        handle = self._opened(os.O_RDONLY)
+        try:
+            self._read(handle)
+        finally:
+            os.close(handle)
+        return Grip(self, -1)
 
     def marks(self) -> list[Mark]:
         """All marks, in order; raises `RolledBack` if the file is another instance's or damaged."""
         with self.held():
             return list(self._marks)
 
-    def _append(self, handle: int, mark: Mark) -> None:
+    def _opened(self, flags: int) -> int:
+        try:
+            return os.open(self.path, flags)
+        except FileNotFoundError:
+            raise RolledBack(
+                "the secrets folder has no fence, but the database is not new: it may be a copy "
+                "or a backup. If it is, run `discreet restore`"
+            ) from None
+
+    def _written(self, mark: Mark) -> bytes:
         record = {
             "sequence": mark.sequence,
             "epoch": mark.epoch,
             "what": mark.what,
             "about": mark.about,
         }
-        os.pwrite(handle, _line(record, self._checksum), self._end)
+        return _line(record, self._checksum)
+
+    def _append(self, handle: int, mark: Mark) -> None:
+        line = self._written(mark)
+        self._reserve(handle, len(line))
+        write_all(handle, line, self._end)
         os.fsync(handle)
         self._read(handle)
+        if self._marks[-1:] != [Mark(**json.loads(json.dumps(asdict(mark))))]:
+            raise OSError(errno.EIO, "the fence does not hold what was written")
 
-    def _read(self, handle: int) -> None:
+    def _reserve(self, handle: int, length: int) -> None:
+        """See that there is room for so many bytes, on the disk: what follows cannot be full."""
+        size = os.fstat(handle).st_size
+        missing = self._end + length - size
+        if missing > 0:
+            write_all(handle, bytes(missing + ROOM), size)
+            os.fsync(handle)
+
+    def _read(self, handle: int) -> int:
+        """Take over new lines; returns how many bytes follow that are no line.
+
+        A line is followed by room, which is zeros. One that is not whole, or has zeros in it, was
+        being written when the power failed, or is right now: it was never relied on.
+        """
         status = os.fstat(handle)
-        if (status.st_dev, status.st_ino) != self._file or status.st_size < self._end:
-            self._file = (status.st_dev, status.st_ino)
-            self._marks, self._checksum, self._end = [], "", 0
-        raw = os.pread(handle, status.st_size - self._end, self._end)
-        *lines, torn = raw.split(b"\n")
-        if torn:  # a power failure while appending: that mark was never relied on
-            os.ftruncate(handle, status.st_size - len(torn))
+        file = (status.st_dev, status.st_ino)
+        before = os.pread(handle, len(self._last), self._end - len(self._last))
+        if file != self._file or before != self._last:  # another file, or its content
+            self._file = file
+            self._marks, self._checksum, self._end, self._last = [], "", 0, b""
+        raw = os.pread(handle, status.st_size - self._end, self._end).rstrip(b"\0")
+        whole = raw.partition(b"\0")[0]
+        *lines, _ = whole.split(b"\n")
         for line in lines:
-            try:
-                record = json.loads(line)
-                stated = record.pop("checksum")
-                checksum = _checksum(record, self._checksum)
-                if self._end == 0:
-                    foreign = record["instance"] != self.instance
-                else:
-                    foreign = False
-                    self._marks.append(Mark(**record))
-            except (ValueError, KeyError, AttributeError, TypeError):
-                raise RolledBack("the fence is damaged; use `discreet restore`") from None
-            if stated != checksum:
-                raise RolledBack("the fence is damaged; use `discreet restore`")
-            if foreign:
-                raise Foreign(
-                    "the fence in the secrets folder belongs to another instance than the "
-                    "database; use the secrets folder of this database, or `discreet restore`"
-                )
-            self._checksum = checksum
-            self._end += len(line) + 1
+            self._take(line)
         if self._end == 0:
             raise RolledBack("the fence is empty; use `discreet restore`")
+        return len(raw) - sum(len(line) + 1 for line in lines)
+
+    def _wipe(self, handle: int, length: int) -> None:
+        """Make room of what is no line."""
+        if length:
+            write_all(handle, bytes(length), self._end)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            stated = record.pop("checksum")
+            checksum = _checksum(record, self._checksum)
+            mark = None if self._end == 0 else Mark(**record)
+            foreign = mark is None and record["instance"] != self.instance
+        except (ValueError, KeyError, AttributeError, TypeError):
+            raise RolledBack("the fence is damaged; use `discreet restore`") from None
+        if stated != checksum:
+            raise RolledBack("the fence is damaged; use `discreet restore`")
+        if foreign:
+            raise Foreign(
+                "the fence in the secrets folder belongs to another instance than the "
+                "database; use the secrets folder of this database, or `discreet restore`"
+            )
+        if mark is not None:
+            self._marks.append(mark)
+        self._checksum = checksum
+        self._end += len(line) + 1
+        self._last = line + b"\n"
 
 
 class Grip:
-    """The fence while it is held.
+    """The fence while it is held, or looked at.
 
     fence    that is held
     handle   of its locked file
@@ -167,8 +216,26 @@ class Grip:
         """All marks, in order."""
         return list(self._fence._marks)
 
+    @property
+    def revoked(self) -> set[str]:
+        """Ids of all keys that were ever revoked."""
+        found: set[str] = set()
+        for mark in self._fence._marks:
+            if mark.what == "revoke":
+                found.add(mark.about["key"])
+            elif mark.what == "everything":
+                found |= set(mark.about["revoked"])
+        return found
+
+    def reserve(self, mark: Mark) -> None:
+        """Have room for a mark, and for a word of the witness before it, or raise `OSError`.
+
+        Called before the commit that the mark is about: a full disk refuses what it cannot keep.
+        """
+        self._fence._reserve(self._handle, len(self._fence._written(mark)) + ROOM)
+
     def append(self, mark: Mark) -> None:
-        """Add a mark; it is on disk when this returns."""
+        """Add a mark; it is on disk, whole, when this returns."""
         self._fence._append(self._handle, mark)
 
 

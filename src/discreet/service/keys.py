@@ -106,12 +106,14 @@ class Keys:
     def __init__(self) -> None:
         self._by_id: dict[str, Key] = {}
 
-    def reload(self, connection: Connection) -> None:
-        """Read all keys."""
+    def reload(self, connection: Connection, revoked: set[str]) -> None:
+        """Read all keys; those in `revoked` are, whatever the store says."""
         found: dict[str, Key] = {}
         for row in connection.execute(sa.select(tables.keys)):
             old = self._by_id.get(row.id)
             key = _from_row(row)
+            if key.revoked is None and key.id in revoked:
+                key.revoked = time.time()
             if old is not None:
                 key.tokens, key.at = old.tokens, old.at
             found[row.id] = key

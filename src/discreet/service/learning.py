@@ -8,7 +8,7 @@ token, the clock and the caller's own earlier calls, never on another person's r
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -20,12 +20,13 @@ from sqlalchemy.engine import Connection
 from discreet.service import deciding
 from discreet.service import store as tables
 from discreet.service.asgi import decoded
+from discreet.service.buckets import day
 from discreet.service.errors import invalid, not_json, unauthorized
 from discreet.service.joint import Joint
 from discreet.service.keys import Key
 from discreet.service.live import Live
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
-from discreet.service.pending import Pending
+from discreet.service.pending import Kept, Name, Pending
 from discreet.service.people import People
 from discreet.service.replies import StatusesReply, StatusReply
 from discreet.service.server import Server
@@ -59,8 +60,9 @@ async def learn_any(server: Server, name: str, raw: bytes, key: Key | None) -> A
             raise unauthorized()
     live = server.live.get(name) or await deciding.live_bandit(server, name)
     if body.rewards is None:
-        return StatusReply(await learn_one(server, live, body))
-    return StatusesReply(await learn(server, name, prepared(server, live, body.rewards)))
+        return StatusReply(await learn_one(server, live, body, "" if key is None else key.name))
+    owner = "" if key is None else key.name
+    return StatusesReply(await learn(server, name, prepared(server, live, body.rewards, owner)))
 
 
 class Item(msgspec.Struct):
@@ -72,7 +74,7 @@ class Item(msgspec.Struct):
 
     reward: float
     sealed: Sealed | None = None
-    id: bytes | None = None  # keyed hash, where the caller named the decision
+    id: Name | None = None  # where the caller named the decision
 
 
 def read(raw: bytes) -> LearnBody:
@@ -94,8 +96,13 @@ def _item(given: Any) -> RewardItem:
         return RewardItem()
 
 
-def prepared(server: Server, live: Live, sent: Sequence[RewardItem]) -> list[Item | None]:
-    """Rewards as far as they can be read without the store; None for one that is not valid."""
+def prepared(
+    server: Server, live: Live, sent: Sequence[RewardItem], owner: str
+) -> list[Item | None]:
+    """Rewards as far as they can be read without the store; None for one that is not valid.
+
+    `owner` is the name of the key that sends them: ids are its own.
+    """
     low, high = live.definition.reward.range
     items: list[Item | None] = []
     tokens: list[str] = []
@@ -110,7 +117,7 @@ def prepared(server: Server, live: Live, sent: Sequence[RewardItem]) -> list[Ite
                 tokens.append(decision)
                 holders.append(item)
             elif 0 < len(decision) <= _LONGEST_ID:
-                item = Item(value, id=server.hashed_id(live.about, decision))
+                item = Item(value, id=server.hashed_id(live.about, owner, decision))
         items.append(item)
     for item, sealed in zip(holders, server.sealer.open(live.about, tokens), strict=True):
         item.sealed = sealed
@@ -145,9 +152,9 @@ async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list
     return result
 
 
-async def learn_one(server: Server, live: Live, sent: RewardItem) -> str:
+async def learn_one(server: Server, live: Live, sent: RewardItem, owner: str) -> str:
     """The status of a single reward; one that is not valid is a problem and changes nothing."""
-    (item,) = prepared(server, live, [sent])
+    (item,) = prepared(server, live, [sent], owner)
     if item is None:
         raise invalid(reason(live, sent.decision))
     (status,) = await learn(server, live.name, [item])
@@ -178,10 +185,12 @@ def settle(server: Server, name: str, now: float, most: int) -> int:
         due = connection.execute(
             sa.select(table)
             .where(table.c.bandit == name, table.c.epoch == row.epoch)
-            .where(table.c.answer.is_not(None), table.c.deadline < now)
+            .where(table.c.deadline < now)
+            .order_by(table.c.deadline)
             .limit(most)
         ).all()
-        _Batch(server, connection, row, tenant).settle(due, tenant.definition.reward.default)
+        _Batch(server, connection, row, tenant).settle(due)
+    server.vault.settle()
     return len(due)
 
 
@@ -205,95 +214,122 @@ class _Batch:
         self.rows: list[Any] = []
         self.rewards: list[float] = []
         self.rounds: list[int] = []
+        self._default = tenant.definition.reward.default
         self._learning = is_learning(row)
         self._next_round = row.next_round
+        self._waiting: dict[int, float | None] = {}  # rewards that came, of decisions that wait
+        self._came: dict[tuple[int, str], float | None] = {}  # those of this transaction
+        self._is_folded = False  # whether the sum is written, with a row more or without
+        self._dim = 0
 
     def run(self, items: Sequence[Item | None]) -> list[str]:
         """Statuses, in order; the store is changed accordingly."""
-        named = [item for item in items if item is not None and item.id is not None]
-        self.pending.load([item.id for item in named if item.id is not None])
-        for item in named:  # kept by any replica, in any run
-            entry = self._entry(item)
-            item.sealed = None if entry is None else self.pending.opened(entry)
-        self.marks.load(self._round(item) for item in items if item is not None)
-        self.server.load_runs(
-            self.connection, {i.sealed.run for i in items if i is not None and i.sealed is not None}
-        )
+        given = [item for item in items if item is not None]
+        self.pending.load(item.id for item in given if item.id is not None)
+        for item in given:  # kept by any replica, in any run
+            entry = None if item.id is None else self.pending.entry(item.id)
+            kept = None if entry is None else self.pending.kept(entry)
+            if kept is not None:
+                item.sealed = self.pending.opened(kept)
+        sealed = [item.sealed for item in given if item.sealed is not None]
+        rounds = [each.round for each in sealed]
+        self.pending.load_rounds(rounds)
+        if self._default is not None:
+            entries = [self.pending.at(number) for number in rounds]
+            self._waiting = self.pending.rewards(each for each in entries if each is not None)
+        self.marks.load(rounds)
+        self.server.load_runs(self.connection, {each.run for each in sealed})
         if self.people is not None:
-            self.people.load(item.sealed for item in items if item is not None)
+            self.people.load(sealed)
         statuses = [INVALID if item is None else self._one(item) for item in items]
+        self.pending.keep(self._came)
         self._store()
         return statuses
 
-    def settle(self, entries: Sequence[Any], reward: float | None) -> None:
-        """Leave tombstones, and count the default reward where there is one."""
+    def settle(self, entries: Sequence[Any]) -> None:
+        """Count what came for these decisions, or their default; forget the decisions."""
         self.marks.load(entry.round for entry in entries)
+        waiting = self.pending.rewards(entries) if self._default is not None else {}
         for entry in entries:
-            sealed = self.pending.opened(entry)
-            self.pending.finish(entry.round)
+            kept = self.pending.kept(entry)
+            self.pending.finish(entry, kept)
             if self.marks.is_marked(entry.round):
                 continue
-            self.marks.mark(entry.round, default=True)
-            counts = reward is not None and entry.active and self._learning
-            if counts and sealed is not None and self._admitted(sealed):
-                assert reward is not None
-                self._add(sealed, reward)
-        self._store()
-
-    def _round(self, item: Item) -> int | None:
-        if item.sealed is not None:
-            return item.sealed.round
-        entry = self._entry(item)
-        return None if entry is None else int(entry.round)
-
-    def _entry(self, item: Item) -> Any:
-        """The kept decision that the caller named, if there is one."""
-        return self.pending.entry(item.id) if item.id is not None else None
+            self.marks.mark(entry.round)
+            reward = waiting.get(entry.round)
+            if reward is None and entry.active:
+                reward = self._default
+            sealed = None if kept is None else self.pending.opened(kept)
+            if sealed is not None and reward is not None and self._learning:
+                self._count(sealed, kept, reward)
+        self._store(entries if self._default is not None else ())
 
     def _one(self, item: Item) -> str:
         sealed = item.sealed
-        entry = self._entry(item)
-        if entry is not None and self.marks.is_marked(entry.round):
-            return LATE if self.marks.is_default(entry.round) else DUPLICATE
         if sealed is None or not self.server.is_registered(sealed.run):
-            return UNKNOWN
+            used = None if item.id is None else self.pending.used(item.id)
+            return UNKNOWN if used is None else self._of_settled(used)
         if sealed.round >= self._next_round:
             # Genuine, of a round that this database never gave away: it is an older one.
             self.server.store_alarm(self.connection, self.row.name, ROLLED_BACK)
             self.row = self.server.store.lock_bandit(self.connection, self.row.name)
             self._learning = is_learning(self.row)
             return CLOSED
-        if self.marks.is_marked(sealed.round):
-            return LATE if self.marks.is_default(sealed.round) else DUPLICATE
-        if self.now > sealed.deadline:
+        marked = self.marks.is_marked(sealed.round)
+        # A mark does not say whether a reward came or the default: beyond the wait nobody asks.
+        if self.now > sealed.deadline or (marked and self._default is not None):
             return LATE
+        entry = self.pending.at(sealed.round)
+        if marked or self._waiting.get(sealed.round) is not None:
+            return DUPLICATE
         if not self._learning:
             return CLOSED
-        self.marks.mark(sealed.round)
-        self.pending.finish(sealed.round)
-        if self._admitted(sealed):
-            self._add(sealed, item.reward)
+        if self._default is not None:
+            if entry is None:
+                return UNKNOWN
+            self._waiting[sealed.round] = item.reward
+            self._came[sealed.round, entry.bucket] = item.reward
+        else:
+            self.marks.mark(sealed.round)
+            kept = None if entry is None else self.pending.kept(entry)
+            if entry is not None:
+                self.pending.finish(entry, kept)
+            self._count(sealed, kept, item.reward)
         return COUNTED if self.people is None else ACCEPTED
 
-    def _admitted(self, sealed: Sealed) -> bool:
-        """Whether this reward counts for its person: one for life, or one in each window."""
-        if self.people is None:
-            return True
-        self.people.load([sealed])
-        return self.people.admit(sealed)
+    def _of_settled(self, used: Any) -> str:
+        """The status of a reward for an id that was settled before."""
+        over = used.late is not None and used.late <= day(self.now)
+        return LATE if over or self._default is not None else DUPLICATE
 
-    def _add(self, sealed: Sealed, reward: float) -> None:
-        self.rows.append(sealed.row)
-        self.rewards.append(reward)
-        self.rounds.append(sealed.round)
+    def _count(self, sealed: Sealed, kept: Kept | None, reward: float) -> None:
+        """Add a reward, if it counts for its person; the store changes in the same places if not.
 
-    def _store(self) -> None:
+        A person counts once for life, with a decision that says so where it was kept, or once in
+        each window.
+        """
+        self._is_folded = True
+        self._dim = len(sealed.row)
+        counts = True
+        if self.people is not None:
+            self.people.load([sealed])
+            counts = self.people.admit(sealed)
+            if kept is not None and self.tenant.definition.privacy.visits != "all":
+                counts = kept.counts
+        if counts:
+            self.rows.append(sealed.row)
+            self.rewards.append(reward)
+            self.rounds.append(sealed.round)
+
+    def _store(self, settled: Sequence[Any] = ()) -> None:
         self.marks.store()
-        self.pending.store()
+        self.pending.store(settled)
         if self.people is not None:
             self.people.store()
-        if self.rows:
-            self.tenant.fold(np.array(self.rows), np.array(self.rewards), self.rounds)
+        if self._is_folded:
+            rows = np.array(self.rows).reshape(len(self.rows), self._dim)
+            rounds = np.array(self.rounds, dtype=np.int64)
+            self.tenant.fold(rows, np.array(self.rewards), rounds)
             self.tenant.save(self.connection, self.server.vault, self.row)
 
 
@@ -308,18 +344,18 @@ _MARKS = tables.marks.c
 _OF_BANDIT = sa.and_(
     _MARKS.bandit == sa.bindparam("b_bandit"), _MARKS.epoch == sa.bindparam("b_epoch")
 )
-_READ_MARKS = sa.select(_MARKS.block, _MARKS.rewarded, _MARKS.defaulted).where(
+_READ_MARKS = sa.select(_MARKS.block, _MARKS.used).where(
     _OF_BANDIT, _MARKS.block.in_(sa.bindparam("b_blocks", expanding=True))
 )
 _WRITE_MARKS = (
     sa.update(tables.marks)
     .where(_OF_BANDIT, _MARKS.block == sa.bindparam("b_block"))
-    .values(rewarded=sa.bindparam("rewarded"), defaulted=sa.bindparam("defaulted"))
+    .values(used=sa.bindparam("used"))
 )
 
 
 class Marks:
-    """Which rounds have had their reward, or their default, in blocks of bits.
+    """Which rounds have had their reward or their default, in blocks of bits.
 
     connection   of the transaction
     bandit       its name
@@ -328,63 +364,45 @@ class Marks:
 
     def __init__(self, connection: Connection, bandit: str, epoch: str) -> None:
         self._connection, self._bandit, self._epoch = connection, bandit, epoch
-        self._blocks: dict[int, tuple[bytearray, bytearray]] = {}
+        self._blocks: dict[int, bytearray] = {}
         self._new: set[int] = set()
         self._changed: set[int] = set()
 
-    def load(self, rounds: Any) -> None:
+    def load(self, rounds: Iterable[int]) -> None:
         """Read the blocks that hold these rounds."""
-        wanted = {number // BLOCK for number in rounds if number is not None and number < 2**62}
+        wanted = {number // BLOCK for number in rounds if number < 2**62}
         wanted -= set(self._blocks)
         if not wanted:
             return
         here = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_blocks": list(wanted)}
-        found = self._connection.execute(_READ_MARKS, here)
-        for block, rewarded, defaulted in found:
-            self._blocks[block] = bytearray(rewarded), bytearray(defaulted)
+        for block, used in self._connection.execute(_READ_MARKS, here):
+            self._blocks[block] = bytearray(used)
         for block in wanted - set(self._blocks):
-            self._blocks[block] = bytearray(BLOCK // 8), bytearray(BLOCK // 8)
+            self._blocks[block] = bytearray(BLOCK // 8)
             self._new.add(block)
 
     def is_marked(self, number: int) -> bool:
         """Whether the round has had its reward or its default."""
         block, place = divmod(number, BLOCK)
-        rewarded, defaulted = self._blocks[block]
-        return bool((rewarded[place // 8] | defaulted[place // 8]) >> place % 8 & 1)
+        return bool(self._blocks[block][place // 8] >> place % 8 & 1)
 
-    def is_default(self, number: int) -> bool:
-        """Whether the round has had its default."""
+    def mark(self, number: int) -> None:
+        """Note that the round has had its reward or its default."""
         block, place = divmod(number, BLOCK)
-        return bool(self._blocks[block][1][place // 8] >> place % 8 & 1)
-
-    def mark(self, number: int, *, default: bool = False) -> None:
-        """Note that the round has had its reward, or its default."""
-        block, place = divmod(number, BLOCK)
-        self._blocks[block][default][place // 8] |= 1 << place % 8
+        self._blocks[block][place // 8] |= 1 << place % 8
         self._changed.add(block)
 
     def store(self) -> None:
         """Write what changed."""
-        table = tables.marks
-        fresh = [block for block in sorted(self._changed) if block in self._new]
+        here = {"bandit": self._bandit, "epoch": self._epoch}
+        fresh = [
+            here | {"block": block, "used": bytes(self._blocks[block])}
+            for block in sorted(self._changed & self._new)
+        ]
         if fresh:
-            self._connection.execute(
-                sa.insert(table),
-                [
-                    {
-                        "bandit": self._bandit,
-                        "epoch": self._epoch,
-                        "block": block,
-                        "rewarded": bytes(self._blocks[block][0]),
-                        "defaulted": bytes(self._blocks[block][1]),
-                    }
-                    for block in fresh
-                ],
-            )
+            self._connection.execute(sa.insert(tables.marks), fresh)
         for block in sorted(self._changed - self._new):
-            rewarded, defaulted = self._blocks[block]
-            here = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_block": block}
-            bits = {"rewarded": bytes(rewarded), "defaulted": bytes(defaulted)}
-            self._connection.execute(_WRITE_MARKS, here | bits)
+            where = {"b_bandit": self._bandit, "b_epoch": self._epoch, "b_block": block}
+            self._connection.execute(_WRITE_MARKS, where | {"used": bytes(self._blocks[block])})
         self._new -= self._changed
         self._changed.clear()

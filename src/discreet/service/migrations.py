@@ -1,7 +1,7 @@
 """Schemas of the store, step by step: an older one is brought forward when a server starts.
 
 A step belongs to the transaction that prepares the store: a crash leaves the old schema or the new
-one. Steps are never changed once they are released, and none looks at data of people. There is no
+one. Steps are never changed once they are released, and none opens what is sealed. There is no
 way back: a store of a later version is refused, and a backup is the way to an earlier one.
 """
 
@@ -19,7 +19,56 @@ def _open_decisions(connection: Connection) -> None:
         connection.execute(sa.text(statement))
 
 
-STEPS: dict[int, Callable[[Connection], None]] = {1: _open_decisions}  # by the schema before
+_LIFE = 'SELECT name FROM bandits WHERE definition LIKE \'%"visits":"first"%\''
+_UNUSED = (  # decisions of people of whom another one counts
+    f"DELETE FROM pending WHERE bandit IN ({_LIFE}) AND NOT EXISTS (SELECT 1 FROM people WHERE "
+    "people.bandit = pending.bandit AND people.epoch = pending.epoch AND people.round = "
+    "pending.round)"
+)
+
+
+def _nothing_of_settled(connection: Connection) -> None:
+    """To 3: one mark for a reward and a default, nothing of settled decisions, people without
+    rounds. Ids that were settled before are `unknown` from now on."""
+
+    def run(*statements: str) -> None:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+
+    run("ALTER TABLE marks RENAME COLUMN rewarded TO used")
+    found = connection.execute(sa.text("SELECT bandit, epoch, block, used, defaulted FROM marks"))
+    for bandit, epoch, block, used, defaulted in found.all():
+        either = bytes(one | other for one, other in zip(used, defaulted, strict=True))
+        connection.execute(
+            sa.text("UPDATE marks SET used = :u WHERE (bandit, epoch, block) = (:b, :e, :n)"),
+            {"u": either, "b": bandit, "e": epoch, "n": block},
+        )
+    run(
+        "ALTER TABLE marks DROP COLUMN defaulted",
+        "DROP INDEX pending_due",
+        "DROP INDEX pending_bucket",
+        "DELETE FROM pending WHERE answer IS NULL",
+        _UNUSED,
+        "ALTER TABLE pending DROP COLUMN request",
+        "CREATE INDEX pending_due ON pending (deadline, bandit)",
+        "CREATE INDEX pending_bucket ON pending (bucket)",
+    )
+    if connection.dialect.name != "sqlite":
+        run("ALTER TABLE people DROP COLUMN round")
+        return
+    run(
+        "CREATE TABLE people_of_3 (bandit TEXT NOT NULL, epoch TEXT NOT NULL, person BLOB NOT "
+        "NULL, PRIMARY KEY (bandit, epoch, person)) WITHOUT ROWID",
+        "INSERT INTO people_of_3 SELECT bandit, epoch, person FROM people",
+        "DROP TABLE people",
+        "ALTER TABLE people_of_3 RENAME TO people",
+    )
+
+
+STEPS: dict[int, Callable[[Connection], None]] = {  # by the schema before
+    1: _open_decisions,
+    2: _nothing_of_settled,
+}
 CURRENT = 1 + max(STEPS)
 
 

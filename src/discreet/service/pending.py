@@ -1,15 +1,18 @@
 """Decisions that are kept for a while: named by the caller, or with a default reward.
 
-Each is sealed under the key of a bucket (one for each hour of deadlines), which lives in the
-secrets folder and is destroyed when the bucket is settled: old pages of the database then hold
-nothing that could be read. A settled decision leaves a tombstone, so that a retry is `duplicate`
-and not `unknown`.
+Each is sealed (buckets.py): what was answered, and what is needed to answer it again. Where there
+is a default, its reward is kept beside it, in a row that was written with the decision, stands
+under a keyed hash and looks the same with a reward and without; all of them count once the wait is
+over, so that early clicks do not stand for everybody. Of a settled decision nothing is left but
+that its id was used, for some days.
 """
 
+import hmac
 import math
 import secrets
-from collections.abc import Sequence
-from pathlib import Path
+import struct
+import time
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -19,98 +22,61 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
+from discreet.service.buckets import Buckets, day
 from discreet.service.replies import DecisionReply
-from discreet.service.tokens import Sealed, Sealer
-from discreet.service.vault import MissingSecret, fsync_folder, make_once
+from discreet.service.tokens import Sealed, Sealer, derived
+from discreet.service.vault import MissingSecret
 
-_HOUR = 3600.0
-_PENDING = tables.pending.c
-_OF_BANDIT = sa.and_(
-    _PENDING.bandit == sa.bindparam("b_bandit"), _PENDING.epoch == sa.bindparam("b_epoch")
-)
-_ANY = sa.select(_PENDING.round).where(_OF_BANDIT).limit(1)
-_SETTLE = (
-    sa.update(tables.pending)
-    .where(_OF_BANDIT, _PENDING.round.in_(sa.bindparam("b_rounds", expanding=True)))
-    .values(answer=None)
-)
+Name = tuple[bytes, bytes]  # hashes of a caller's id: its owner's; of before ids had owners
+_MOST_VALUES = 5000  # in one statement
+_REWARD = struct.Struct("<?d")
+_NONCE_BYTES = 12
+_PLACE_BYTES = 16
 
 
-class Buckets:
-    """Keys of kept decisions, one for each hour of deadlines.
+class Kept(DecisionReply):
+    """What is sealed of a decision that waits.
 
-    folder   of the secrets
+    request   keyed hash of what was asked
+    name      hash of its id, under the master key; nothing if it has none
+    counts    whether it is the one that counts for its person, where a life counts once
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder / "pending"
-        self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._keys: dict[str, bytes] = {}
+    request: bytes = b""
+    name: bytes = b""
+    counts: bool = True
 
-    @staticmethod
-    def named(deadline: float, now: float) -> str:
-        """The bucket of a deadline; without one, that of the day it was made."""
-        if math.isinf(deadline):
-            return f"day-{int(now // 86400)}"
-        return f"hour-{int(deadline // _HOUR)}"
-
-    def key(self, bucket: str, *, make: bool = False) -> bytes:
-        """The key of a bucket, which is on disk when this returns."""
-        path = self._folder / bucket
-        # Another replica may have destroyed it: what is in memory alone seals nothing.
-        there = path.exists()
-        if not there and make:
-            make_once(path, secrets.token_bytes(32))
-        if not there:
-            self._keys.pop(bucket, None)
-        found = self._keys.get(bucket)
-        if found is None:
-            try:
-                found = self._keys[bucket] = path.read_bytes()
-            except FileNotFoundError:
-                raise MissingSecret(f"the key of {bucket} is gone") from None
-        return found
-
-    def destroy_unused(self, used: set[str], now: float) -> None:
-        """Destroy keys of buckets that are over and have no open decision left.
-
-        One bucket later than its end: clocks of replicas differ.
-        """
-        gone = False
-        for path in self._folder.iterdir():
-            kind, _, number = path.name.partition("-")
-            if path.name in used or kind not in ("hour", "day"):
-                continue
-            current = int(now // (_HOUR if kind == "hour" else 86400))
-            if int(number) < current - 1:
-                path.unlink(missing_ok=True)
-                self._keys.pop(path.name, None)
-                gone = True
-        if gone:
-            fsync_folder(self._folder)
+    def reply(self) -> DecisionReply:
+        """What the caller was told."""
+        return DecisionReply(self.decision, self.action, self.probability, self.policy)
 
 
-def seal(buckets: Buckets, bucket: str, about: bytes, number: int, answer: DecisionReply) -> bytes:
-    """An answer as it is stored."""
-    nonce = secrets.token_bytes(12)
-    cipher = AESGCM(buckets.key(bucket, make=True))
-    return nonce + cipher.encrypt(nonce, msgspec.msgpack.encode(answer), _bound(about, number))
+def seal(buckets: Buckets, bucket: str, about: bytes, number: int, kept: Kept) -> bytes:
+    """A decision as it is stored."""
+    key = buckets.key(bucket, make=True)
+    return _encrypted(key, msgspec.msgpack.encode(kept), _bound(about, number))
 
 
-def unseal(
-    buckets: Buckets, bucket: str, about: bytes, number: int, sealed: bytes
-) -> DecisionReply | None:
-    """The answer that `seal` sealed, or None."""
+def _encrypted(key: bytes, content: bytes, about: bytes) -> bytes:
+    nonce = secrets.token_bytes(_NONCE_BYTES)
+    return nonce + AESGCM(key).encrypt(nonce, content, about)
+
+
+def _decrypted(key: bytes, sealed: bytes, about: bytes) -> bytes | None:
     try:
-        cipher = AESGCM(buckets.key(bucket))
-        plain = cipher.decrypt(sealed[:12], sealed[12:], _bound(about, number))
-    except (InvalidTag, MissingSecret):
+        return AESGCM(key).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], about)
+    except InvalidTag:
         return None
-    return msgspec.msgpack.decode(plain, type=DecisionReply)
 
 
 def _bound(about: bytes, number: int) -> bytes:
     return b"%d\n%s" % (number, about)
+
+
+def _batched(values: Iterable[Any]) -> list[list[Any]]:
+    """In parts that fit into a statement."""
+    found = list(values)
+    return [found[at : at + _MOST_VALUES] for at in range(0, len(found), _MOST_VALUES)]
 
 
 class Pending:
@@ -127,46 +93,150 @@ class Pending:
         self, connection: Connection, buckets: Buckets, sealer: Sealer, bandit: str, epoch: str
     ) -> None:
         self._connection, self._buckets, self._sealer = connection, buckets, sealer
-        self._bandit, self._epoch = bandit, epoch
+        self._here = {"bandit": bandit, "epoch": epoch}
         self._about = f"{epoch}\n{bandit}".encode()
-        self._by_id: dict[bytes, Any] = {}
-        self._done: set[int] = set()
+        self._by_name: dict[bytes, Any] = {}
+        self._by_round: dict[int, Any] = {}
+        self._used: dict[bytes, Any] = {}
+        self._names: dict[int, bytes] = {}  # that callers have just said, by round
+        self._done: dict[int, dict[str, Any] | None] = {}  # by round: what is left of it
 
-    def load(self, ids: Sequence[bytes]) -> None:
-        """Read the decisions with these hashed ids."""
-        if not ids:
-            return
-        table = tables.pending
-        query = sa.select(table).where(
-            table.c.bandit == self._bandit, table.c.epoch == self._epoch, table.c.id.in_(set(ids))
-        )
-        for row in self._connection.execute(query):
-            self._by_id[bytes(row.id)] = row
+    # -- reading -----------------------------------------------------------------------------------
 
-    def entry(self, hashed: bytes) -> Any:
-        """The decision with this hashed id, settled or not; None if there is none."""
-        return self._by_id.get(hashed)
+    def load(self, names: Iterable[Name]) -> None:
+        """Read the decisions with these ids, those that wait and those that were settled lately."""
+        waiting: dict[bytes, bytes] = {}
+        settled: dict[bytes, bytes] = {}
+        for name, before in set(names):
+            open_ids, used_ids = self._buckets.ids_of(name)
+            waiting |= dict.fromkeys([*open_ids, before], name)
+            settled |= dict.fromkeys(used_ids, name)
+        for row in self._rows(tables.pending, "id", waiting):
+            name = self._names[row.round] = waiting[bytes(row.id)]
+            self._by_name[name] = self._by_round[row.round] = row
+        for row in self._rows(tables.settled, "id", settled):
+            self._used[settled[bytes(row.id)]] = row
 
-    def answer(self, entry: Any) -> DecisionReply | None:
-        """What the caller was told; None once it is settled."""
-        if entry.answer is None:
+    def load_rounds(self, rounds: Iterable[int]) -> None:
+        """Read the decisions of these rounds, where any are kept."""
+        wanted = {each for each in rounds if each < 2**62} - self._by_round.keys()
+        if wanted and self._rows(tables.pending, "round", None):
+            self._by_round |= {
+                row.round: row for row in self._rows(tables.pending, "round", wanted)
+            }
+
+    def _rows(self, table: sa.Table, column: str, values: Iterable[Any] | None) -> list[Any]:
+        """Rows of the bandit with these values; without values any one."""
+        query = sa.select(table).where(*self._of_bandit(table))
+        if values is None:
+            return list(self._connection.execute(query.limit(1)))
+        found: list[Any] = []
+        for some in _batched(values):
+            found += self._connection.execute(query.where(table.c[column].in_(some)))
+        return found
+
+    def _of_bandit(self, table: sa.Table) -> list[Any]:
+        return [table.c[name] == value for name, value in self._here.items()]
+
+    def entry(self, name: Name) -> Any:
+        """The decision with this id that waits, or None."""
+        return self._by_name.get(name[0])
+
+    def at(self, number: int) -> Any:
+        """The decision of this round that waits, or None."""
+        return self._by_round.get(number)
+
+    def used(self, name: Name) -> Any:
+        """What is left of a settled decision with this id, or None."""
+        return self._used.get(name[0])
+
+    def kept(self, entry: Any) -> Kept | None:
+        """What is sealed of a decision; None if its key is gone."""
+        try:
+            key = self._buckets.key(entry.bucket)
+        except MissingSecret:
             return None
-        return unseal(self._buckets, entry.bucket, self._about, entry.round, bytes(entry.answer))
+        plain = _decrypted(key, bytes(entry.answer), _bound(self._about, entry.round))
+        return None if plain is None else msgspec.msgpack.decode(plain, type=Kept)
 
-    def opened(self, entry: Any) -> Sealed | None:
-        """The sealed decision behind an entry; None once it is settled."""
-        answer = self.answer(entry)
-        return None if answer is None else self._sealer.open(self._about, [answer.decision])[0]
+    def opened(self, kept: Kept) -> Sealed | None:
+        """The sealed decision behind a token that was kept."""
+        return self._sealer.open(self._about, [kept.decision])[0]
 
-    def finish(self, number: int) -> None:
-        """The decision of this round is settled: leave a tombstone."""
-        self._done.add(number)
+    # -- rewards that wait -------------------------------------------------------------------------
 
-    def store(self) -> None:
-        """Write tombstones."""
+    def rewards(self, entries: Iterable[Any]) -> dict[int, float | None]:
+        """The reward that waits for each of these decisions, by round; None if none has come."""
+        places = {self._place(entry.bucket, entry.round): entry for entry in entries}
+        found: dict[int, float | None] = {entry.round: None for entry in places.values()}
+        for row in self._rows(tables.waiting, "place", places):
+            entry = places[bytes(row.place)]
+            key = self._buckets.key(entry.bucket)
+            plain = _decrypted(key, bytes(row.reward), _bound(self._about, entry.round))
+            if plain is not None:
+                came, value = _REWARD.unpack(plain)
+                found[entry.round] = value if came else None
+        return found
+
+    def keep(self, rewards: dict[tuple[int, str], float | None]) -> None:
+        """Write rewards of decisions, by round and bucket; None: none has come yet.
+
+        A row is as long with a reward as without, and stands where its key hashes the round to.
+        """
+        rows = []
+        for (number, bucket), reward in rewards.items():
+            content = _REWARD.pack(reward is not None, reward or 0.0)
+            key = self._buckets.key(bucket, make=True)
+            sealed = _encrypted(key, content, _bound(self._about, number))
+            rows.append(self._here | {"place": self._place(bucket, number), "reward": sealed})
+        if rows:
+            rows.sort(key=lambda row: row["place"])
+            self._connection.execute(_KEEP_REWARD, rows)
+
+    def _place(self, bucket: str, number: int) -> bytes:
+        key = derived(self._buckets.key(bucket, make=True), b"place")
+        return hmac.digest(key, _bound(self._about, number), "sha256")[:_PLACE_BYTES]
+
+    def activate(self, entry: Any) -> None:
+        """The default of this decision counts after all."""
+        table = tables.pending
+        where = [*self._of_bandit(table), table.c.round == entry.round]
+        self._connection.execute(sa.update(table).where(*where).values(active=True))
+
+    # -- settling ----------------------------------------------------------------------------------
+
+    def finish(self, entry: Any, kept: Kept | None) -> None:
+        """The decision is settled: nothing stays but that its id was used."""
+        left = None
+        name = self._names.get(entry.round) or (b"" if kept is None else kept.name)
+        if name:
+            now = time.time()
+            used = self._buckets.id_of(Buckets.of_settled(now), name)
+            late = None if math.isinf(entry.deadline) else day(entry.deadline)
+            left = {"id": used, "settled": day(now), "late": late}
+        self._done[entry.round] = left
+
+    def store(self, places: Sequence[Any] = ()) -> None:
+        """Delete what is settled; `places` are entries whose rewards waited."""
         if not self._done:
             return
-        here = {"b_bandit": self._bandit, "b_epoch": self._epoch}
-        if self._connection.execute(_ANY, here).first() is not None:  # else it keeps nothing
-            self._connection.execute(_SETTLE, here | {"b_rounds": list(self._done)})
+        table, rewards = tables.pending, tables.waiting
+        for some in _batched(self._done):
+            gone = sa.delete(table).where(*self._of_bandit(table), table.c.round.in_(some))
+            self._connection.execute(gone)
+        taken = [self._place(entry.bucket, entry.round) for entry in places]
+        for waited in _batched(taken):
+            gone = sa.delete(rewards).where(*self._of_bandit(rewards), rewards.c.place.in_(waited))
+            self._connection.execute(gone)
+        left = [self._here | each for each in self._done.values() if each is not None]
+        if left:
+            left.sort(key=lambda row: row["id"])
+            self._connection.execute(sa.insert(tables.settled), left)
         self._done.clear()
+
+
+_KEEP_REWARD = sa.text(
+    "INSERT INTO waiting (bandit, epoch, place, reward) VALUES (:bandit, :epoch, :place, :reward) "
+    "ON CONFLICT (bandit, epoch, place) DO UPDATE SET reward = excluded.reward"
+)
+FORGET = (tables.pending, tables.waiting, tables.settled)  # of a bandit, at a restore

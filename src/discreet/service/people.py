@@ -5,7 +5,8 @@
     "all"    one reward of each person in each window, the first that arrives in it; the hashes
              are under a key of the window that is sealed with its sum, and end with it
 
-Whether a reward counts depends on that person's own visits alone, and the answer never tells.
+Whether a reward counts depends on that person's own visits alone, and the answer never tells: who
+is new is written as who is known. Which round it was is not kept.
 """
 
 import hashlib
@@ -24,10 +25,14 @@ _PEOPLE = tables.people.c
 _OF_BANDIT = sa.and_(
     _PEOPLE.bandit == sa.bindparam("b_bandit"), _PEOPLE.epoch == sa.bindparam("b_epoch")
 )
-_READ = sa.select(_PEOPLE.person, _PEOPLE.round).where(
+_READ = sa.select(_PEOPLE.person).where(
     _OF_BANDIT, _PEOPLE.person.in_(sa.bindparam("b_people", expanding=True))
 )
 _FORGET = sa.delete(tables.people).where(_OF_BANDIT)
+_WRITE = sa.text(  # the same page of the same tree, for somebody new and for somebody known
+    "INSERT INTO people (bandit, epoch, person) VALUES (:bandit, :epoch, :person) "
+    "ON CONFLICT (bandit, epoch, person) DO UPDATE SET person = excluded.person"
+)
 
 
 class People:
@@ -43,36 +48,36 @@ class People:
         self._connection = connection
         self._here = {"b_bandit": bandit, "b_epoch": epoch}
         self._key = key
-        self._rounds: dict[bytes, int] = {}  # the round that counts for each
+        self._known: set[bytes] = set()
         self._loaded: set[bytes] = set()
-        self._new: set[bytes] = set()
+        self._came: set[bytes] = set()
 
     def load(self, decisions: Iterable[Sealed | None]) -> None:
-        """Read what is known of the people of these decisions."""
+        """Read which people of these decisions have counted."""
         wanted = {self._hashed(each) for each in decisions if each is not None} - self._loaded
         if not wanted:
             return
         found = self._connection.execute(_READ, self._here | {"b_people": list(wanted)})
-        self._rounds |= {bytes(person): number for person, number in found}
+        self._known |= {bytes(person) for person in found.scalars()}
         self._loaded |= wanted
 
     def admit(self, decision: Sealed) -> bool:
-        """Whether this decision is the one that counts for its person; `load` comes before."""
+        """Whether its person is new, and no longer is; `load` comes before."""
         if decision.person == NOBODY:
             return False
         person = self._hashed(decision)
-        if person not in self._rounds:
-            self._rounds[person] = decision.round
-            self._new.add(person)
-        return self._rounds[person] == decision.round
+        is_new = person not in self._known
+        self._known.add(person)
+        self._came.add(person)
+        return is_new
 
     def store(self) -> None:
-        """Write who is new."""
-        if self._new:
+        """Write who came, new or not."""
+        if self._came:
             here = {"bandit": self._here["b_bandit"], "epoch": self._here["b_epoch"]}
-            rows = [{**here, "person": each, "round": self._rounds[each]} for each in self._new]
-            self._connection.execute(sa.insert(tables.people), rows)
-            self._new.clear()
+            rows = [{**here, "person": each} for each in sorted(self._came)]
+            self._connection.execute(_WRITE, rows)
+            self._came.clear()
 
     def _hashed(self, decision: Sealed) -> bytes:
         if not self._key:

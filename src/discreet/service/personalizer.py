@@ -10,17 +10,16 @@ import secrets
 import time
 from typing import Any
 
-import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
 
 from discreet.service import deciding, learning
-from discreet.service import store as tables
 from discreet.service.asgi import Endpoint, RawHeaders
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
 from discreet.service.live import Live
 from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
+from discreet.service.pending import Pending
 from discreet.service.replies import Ranked, RankReply
 from discreet.service.server import Server
 from discreet.service.tokens import PREFIX
@@ -68,7 +67,7 @@ async def _bandit(server: Server) -> Live:
         raise
 
 
-async def rank(server: Server, body: RankRequest) -> RankReply:
+async def rank(server: Server, body: RankRequest, key: Key) -> RankReply:
     """The event's best action, and a probability for each."""
     live = await _bandit(server)
     names = [action.id for action in body.actions]
@@ -84,7 +83,8 @@ async def rank(server: Server, body: RankRequest) -> RankReply:
         raise invalid("Every action is excluded.")
     event = body.event_id or secrets.token_hex(16)
     request = DecideRequest(context=body.context_features, actions=offered, id=event)
-    (reply,) = await deciding.decide(server, live, [request], active=not body.defer_activation)
+    active = not body.defer_activation
+    (reply,) = await deciding.decide(server, live, [request], key.name, active=active)
     # The policy of now; for a repeated event it may have changed, its action has not.
     found = deciding.probabilities(live, request)
     chances = dict(zip([each["id"] for each in offered], found, strict=True))
@@ -92,26 +92,29 @@ async def rank(server: Server, body: RankRequest) -> RankReply:
     return RankReply(ranking, event, reply.action)
 
 
-async def reward(server: Server, id: str, body: PersonalizerReward) -> None:
+async def reward(server: Server, id: str, body: PersonalizerReward, key: Key) -> None:
     """Take an event's reward; a second one changes nothing."""
     live = await _bandit(server)
     if id.startswith(PREFIX):
         raise not_found("event")
-    status = await learning.learn_one(server, live, RewardItem(id, body.value))
+    status = await learning.learn_one(server, live, RewardItem(id, body.value), key.name)
     if status == learning.UNKNOWN:
         raise not_found("event")
 
 
-async def activate(server: Server, id: str) -> None:
+async def activate(server: Server, id: str, key: Key) -> None:
     """The decision of a deferred event was used after all."""
     live = await _bandit(server)
-    hashed = server.hashed_id(live.about, id)
+    name = server.hashed_id(live.about, key.name, id)
 
     def change(connection: Connection, row: Any) -> bool:
-        table = tables.pending
-        event = (table.c.bandit == row.name, table.c.epoch == row.epoch, table.c.id == hashed)
-        changed = connection.execute(sa.update(table).where(*event).values(active=True))
-        return changed.rowcount > 0
+        pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
+        pending.load([name])
+        entry = pending.entry(name)
+        if entry is None:
+            return pending.used(name) is not None
+        pending.activate(entry)
+        return True
 
     if not await server.with_bandit(live.name, change):
         raise not_found("event")

@@ -24,6 +24,7 @@ from discreet.service import budgets, definitions
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict
 from discreet.service.fence import Fence, Foreign, Grip, Mark, RolledBack
+from discreet.service.pending import FORGET
 from discreet.service.server import tenant_of, witness_of
 from discreet.service.settings import Settings
 from discreet.service.store import Store
@@ -105,8 +106,10 @@ class _Restore:
                 self._replay(connection, marks, row.sequence)
                 for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
                     self._reopen(connection, bandit, epoch)
+                mark = Mark(last + 1, epoch, "epoch", {})
+                grip.reserve(mark)
                 self._witness(grip, row, last, epoch)
-            grip.append(Mark(last + 1, epoch, "epoch", {}))
+            grip.append(mark)
         self.vault.forget_all_but(epoch)
         self.done.append("a new epoch has begun; tokens from before answer `unknown`")
         return self.done
@@ -240,6 +243,7 @@ class _Restore:
                 self.done.append(f"{row.name} comes back retired: its people's budget is spent")
         tenant = tenant_of(definition, row.name, row.epoch, self.noise)
         tenant.reopen(connection, self.vault, row, epoch, retired)
-        connection.execute(sa.delete(tables.pending).where(tables.pending.c.bandit == row.name))
+        for table in FORGET:
+            connection.execute(sa.delete(table).where(table.c.bandit == row.name))
         goes_on = "decisions go on" if retired else "learning goes on"
         self.done.append(f"{row.name}: the open window {tenant.after_restore}, {goes_on}")

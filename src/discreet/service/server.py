@@ -16,13 +16,14 @@ from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
 from discreet.service import budgets, definitions, keys, migrations
 from discreet.service import store as tables
+from discreet.service.buckets import Buckets
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
 from discreet.service.joint import Joint
 from discreet.service.keys import Keys
 from discreet.service.live import Live
-from discreet.service.pending import Buckets
+from discreet.service.pending import Name
 from discreet.service.schema import Definition
 from discreet.service.settings import Settings
 from discreet.service.store import Store
@@ -104,8 +105,7 @@ class Server:
         self.vault.forget_all_but(self.epoch)  # orphans of a restore that was interrupted
         self.sealer = Sealer(self.vault.master, run)
         self._runs.add(run)
-        with self.store.transaction() as connection:
-            self.keys.reload(connection)
+        self.read_keys()
 
     def _assert_witness(self) -> None:
         """A service that had a witness does not go on without."""
@@ -213,15 +213,32 @@ class Server:
                 if row is None or row.instance != self.instance or row.epoch != self.epoch:
                     raise rolled_back()
                 missing = self._missing(connection, row.sequence, grip.last)
+                if missing is not None:  # before anything else may be missing too
+                    grip.append(missing)
                 result, about = change(connection)
-                sequence = None if about is None else self.next_sequence(connection)
-                if sequence is not None and self.witness is not None:
+                if about is None:
+                    return result
+                mark = Mark(self.next_sequence(connection), self.epoch, what, about)
+                grip.reserve(mark)
+                if self.witness is not None:
                     self.witness.advance(grip, row.sequence, self.epoch)
-            if missing is not None:
-                grip.append(missing)
-            if sequence is not None:
-                grip.append(Mark(sequence, self.epoch, what, about))
+            grip.append(mark)
             return result
+
+    def read_keys(self) -> None:
+        """Take over keys that other replicas made or revoked.
+
+        Not from a database that was put back under us, in which revoked keys live; what the fence
+        says was revoked stays revoked in any case.
+        """
+        fence = self.fence.look()  # before the database, which is never behind it
+        with self.store.transaction() as connection:
+            row = connection.execute(sa.select(tables.instance)).one_or_none()
+            if row is None or (row.instance, row.epoch) != (self.instance, self.epoch):
+                raise rolled_back()
+            if row.sequence < fence.last:
+                raise rolled_back()
+            self.keys.reload(connection, fence.revoked)
 
     def _missing(self, connection: Connection, sequence: int, last: int) -> Mark | None:
         """The mark that a crash kept out of the fence, if any; raises if the database is old.
@@ -320,9 +337,9 @@ class Server:
         """A keyed hash of a person's id."""
         return pseudonym(self.vault.master, bandit, person)
 
-    def hashed_id(self, bandit: bytes, name: str) -> bytes:
-        """A keyed hash of a caller's id."""
-        return hashed_id(self.vault.master, bandit, name)
+    def hashed_id(self, bandit: bytes, owner: str, name: str) -> Name:
+        """Keyed hashes of the id of a decision that an owner of keys has given."""
+        return hashed_id(self.vault.master, bandit, owner, name)
 
     def load_runs(self, connection: Connection, wanted: set[bytes]) -> None:
         """Look up runs of other replicas and of earlier starts."""

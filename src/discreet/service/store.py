@@ -91,34 +91,35 @@ policies = _table(
 marks = _table(
     "marks",
     {**_OF_BANDIT, "block": _BIG},
-    rewarded=_BYTES,
-    defaulted=_BYTES,
+    used=_BYTES,  # whose rewards have come, or whose defaults: it does not say which
 )
 pending = _table(
     "pending",
     {**_OF_BANDIT, "round": _BIG},
     sa.Index("pending_id", "bandit", "epoch", "id", unique=True),
+    sa.Index("pending_due", "deadline", "bandit"),
+    sa.Index("pending_bucket", "bucket"),
     id=_optional(_BYTES),  # keyed hash of the caller's id; none if there is none
-    request=_optional(_BYTES),  # keyed hash of what was asked
-    answer=_optional(_BYTES),  # sealed; none once settled: a tombstone
+    answer=_BYTES,  # sealed
     bucket=_TEXT,  # of the key that seals it
-    deadline=_REAL,
+    deadline=_REAL,  # when it is settled
     active=_BOOLEAN,
 )
-_WAITS = pending.c.answer.is_not(None)  # tombstones are in neither
-sa.Index(
-    "pending_due",
-    pending.c.deadline,
-    pending.c.bandit,
-    sqlite_where=_WAITS,
-    postgresql_where=_WAITS,
+waiting = _table(
+    "waiting",  # rewards of decisions that wait, one for each, whether it has come or not
+    {**_OF_BANDIT, "place": _BYTES},  # keyed hash of the round
+    reward=_BYTES,  # sealed
 )
-sa.Index("pending_bucket", pending.c.bucket, sqlite_where=_WAITS, postgresql_where=_WAITS)
-people = _table(
-    "people",
-    {**_OF_BANDIT, "person": _BYTES},  # pseudonym
-    round=_BIG,  # of the decision that counts
+settled = _table(
+    "settled",  # ids of decisions that were settled lately
+    {**_OF_BANDIT, "id": _BYTES},  # keyed hash
+    sa.Index("settled_day", "settled"),
+    settled=_INTEGER,  # day on which it was, whose key hashes the id
+    late=_optional(_INTEGER),  # day from which a reward is late; none: never
 )
+people = _table("people", {**_OF_BANDIT, "person": _BYTES})  # pseudonym
+for _each in (waiting, people):  # in the order of their hashes, and in one tree
+    _each.dialect_options["sqlite"]["with_rowid"] = False
 reports = _table(
     "reports",  # local trust: ids of those that counted in the open window
     {"bandit": _TEXT, "id": _BYTES},

@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from discreet.service import administration, asgi, learning, leasing
+from discreet.service import administration, asgi, buckets, learning, leasing
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -18,14 +18,19 @@ KEYS_EVERY = 5.0
 SWEEP_EVERY = 1.0
 AT_ONCE = 500  # decisions settled in one transaction
 _PENDING = tables.pending.c
-_WAITS = _PENDING.answer.is_not(None)
 DUE = (  # whose decisions are due; the oldest first, the others in the next round
     sa.select(_PENDING.bandit)
-    .where(_WAITS, _PENDING.deadline < sa.bindparam("now"))
+    .where(_PENDING.deadline < sa.bindparam("now"))
     .order_by(_PENDING.deadline)
     .limit(AT_ONCE)
 )
-BUCKETS = sa.select(_PENDING.bucket).where(_WAITS).distinct()  # whose keys are needed
+BUCKETS = sa.select(_PENDING.bucket).distinct()  # whose keys are needed
+_SETTLED = tables.settled.c
+_FORGOTTEN = (  # ids that were settled long ago, whose key is gone by now
+    sa.select(_SETTLED.bandit, _SETTLED.epoch, _SETTLED.id)
+    .where(_SETTLED.settled < sa.bindparam("day"))
+    .limit(AT_ONCE)
+)
 
 
 async def forever(server: Server) -> None:
@@ -69,4 +74,17 @@ def _sweep(server: Server) -> int:
     with server.store.transaction() as connection:
         used: set[Any] = set(connection.execute(BUCKETS).scalars())
     server.buckets.destroy_unused(used, now)
+    _forget(server, buckets.day(now) - buckets.KEPT_DAYS)
     return settled
+
+
+def _forget(server: Server, before: int) -> None:
+    """Delete ids that were settled before that day, in pieces."""
+    own = sa.tuple_(_SETTLED.bandit, _SETTLED.epoch, _SETTLED.id)
+    while True:
+        with server.store.transaction() as connection:
+            gone = connection.execute(_FORGOTTEN, {"day": before}).all()
+            if gone:
+                connection.execute(sa.delete(tables.settled).where(own.in_(map(tuple, gone))))
+        if len(gone) < AT_ONCE:
+            return

@@ -8,7 +8,6 @@ rollback repeats those.
 """
 
 import binascii
-import hashlib
 import hmac
 import os
 from collections.abc import Sequence
@@ -58,7 +57,7 @@ class Sealed(msgspec.Struct, frozen=True):
 def derived(master: bytes, *purpose: bytes) -> bytes:
     """A key for one purpose: HMAC-SHA256 of its length-prefixed parts under the master key."""
     message = b"".join(len(part).to_bytes(4, "big") + part for part in purpose)
-    return hmac.new(master, message, hashlib.sha256).digest()
+    return hmac.digest(master, message, "sha256")
 
 
 class Sealer:
@@ -189,6 +188,9 @@ def pseudonym(master: bytes, bandit: bytes, person: str) -> bytes:
     return derived(master, b"person", bandit, person_text(person).encode())[:PERSON_BYTES]
 
 
-def hashed_id(master: bytes, bandit: bytes, name: str) -> bytes:
-    """A keyed hash of a caller's id of a decision."""
-    return derived(master, b"id", bandit, name.encode())
+def hashed_id(master: bytes, bandit: bytes, owner: str, name: str) -> tuple[bytes, bytes]:
+    """Keyed hashes of a caller's id of a decision: its owner's; of before ids had owners."""
+    given = name.encode()
+    return derived(master, b"owned id", bandit, owner.encode(), given), derived(
+        master, b"id", bandit, given
+    )

@@ -15,6 +15,7 @@ A key says nothing about what it will seal, so that of the next version is writt
 busy with this one: a commit waits for one sync, not for two.
 """
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -48,6 +49,16 @@ def fsync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_all(handle: int, content: bytes, offset: int) -> None:
+    """Write every byte at a place of a file, or raise `OSError`: a full disk takes a part."""
+    while content:
+        written = os.pwrite(handle, content, offset)
+        if written == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        content = content[written:]
+        offset += written
 
 
 @contextmanager
@@ -213,9 +224,9 @@ class Vault:
                 if not places:
                     raise TimeoutError("all places hold keys of commits that failed")
                 place, *others = places
-                os.pwrite(handle, _packed(sequence, name, key), place * _SLOT.size)
+                write_all(handle, _packed(sequence, name, key), place * _SLOT.size)
                 for other in others:
-                    os.pwrite(handle, bytes(_SLOT.size), other * _SLOT.size)
+                    write_all(handle, bytes(_SLOT.size), other * _SLOT.size)
                 os.fsync(handle)
         finally:
             os.close(handle)

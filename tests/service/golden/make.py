@@ -5,6 +5,9 @@
 Running it again makes another store, with other noise: do that only when a store of a later version
 has to be guarded as well, beside this one.
 
+waiting.tar.xz was left by the schema before ids had owners: decisions that wait under a name, with
+a default, for a person who counts once; waiting.json has their tokens.
+
 Noise was drawn when a window opened and lives in its stored sum, so what is released when the same
 rewards come is determined, whatever code reads the store.
 """
@@ -127,9 +130,9 @@ def go_on(server: Running, waiting: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def unpack(folder: Path) -> None:
-    """Put the store into a folder, as `Running` looks for it."""
-    with tarfile.open(FOLDER / "store.tar.xz") as packed:
+def unpack(folder: Path, name: str = "store.tar.xz") -> None:
+    """Put a store into a folder, as `Running` looks for it."""
+    with tarfile.open(FOLDER / name) as packed:
         packed.extractall(folder, filter="data")
 
 
