@@ -161,7 +161,7 @@ WAYS = {
     "ftrl on a ball": leader(FTRL, Ball(2), ([0.0, 1.0], [-0.5, 0.2])),
     "ftpl": leader(FTPL, Simplex(2), ([0.0, 1.0], [1.0, 0.2])),
     "adversarial bandit": central(
-        lambda: AdversarialBandit(2, 60, 1.0, trust="central", seed=0, noise=SeededNoise(0)),
+        lambda: AdversarialBandit(2, 60, 0.5, trust="central", seed=0, noise=SeededNoise(0)),
         ([0.0, 0.5], [1.0, 0.1]),
     ),
     "barrier bandit": central(

@@ -14,7 +14,9 @@ from discreet.privacy import SecureNoise, SeededNoise
 TRUSTS = ("local", "central")
 
 
-def make(trust="local", epsilon=1.0, horizon=2000, **about):
+def make(trust="local", epsilon=None, horizon=2000, **about):
+    """Under central trust at an epsilon that needs batches."""
+    epsilon = epsilon or {"local": 1.0, "central": 0.3}[trust]
     about = {"seed": 3, "noise": SeededNoise(4), **about}
     return AdversarialBandit(4, horizon, epsilon, trust=trust, **about)
 
@@ -141,14 +143,14 @@ def test_local__it_is_the_reduction_around_the_plain_learner():
 
 
 def test_central__an_arm_is_held_for_a_batch_and_released_as_one_noisy_mean():
-    bandit = make("central", 1.0)
+    bandit = make("central", 0.4)
     size = bandit.batch_size
-    assert size == math.ceil(2 * math.sqrt(8))
+    assert size == math.ceil(2 * math.sqrt(8) / 0.4)
     noise = SeededNoise(4).spawn(1)[0]
     plain = plain_of(bandit)
     for _ in range(30):
         arm = plain.decide()
-        total = float(noise.laplace(1.0, 1)[0])  # sensitivity 1, epsilon 1
+        total = float(noise.laplace(2.5, 1)[0])  # sensitivity 1, epsilon .4
         for _ in range(size):
             d = bandit.decide()
             assert d.action == arm.action
@@ -162,7 +164,7 @@ def test_central__a_replaced_loss_moves_the_release_by_at_most_its_sensitivity()
     for k in (1, 3):
         sums = []
         for changed in (0.0, 1.0):
-            bandit = make("central", 1.0, contributions=k)
+            bandit = make("central", 0.4, contributions=k)
             decisions = [bandit.decide() for _ in range(bandit.batch_size)]
             for i, d in enumerate(decisions):
                 bandit.learn(d, changed if i < k else 0.5)
@@ -170,11 +172,11 @@ def test_central__a_replaced_loss_moves_the_release_by_at_most_its_sensitivity()
         (release,) = bandit.guarantee.releases
         assert sums[1] - sums[0] == pytest.approx(release.sensitivity)
         assert release.sensitivity == pytest.approx(k)
-        assert release.scale == pytest.approx(k / 1.0)
+        assert release.scale == pytest.approx(k / 0.4)
 
 
 def test_central__a_late_loss_counts_until_its_batch_is_released():
-    bandit = make("central", 1.0, 5000)
+    bandit = make("central", horizon=5000)
     size, patience = bandit.batch_size, bandit._feedback.patience
     assert patience > 3
     first = [bandit.decide() for _ in range(size)]
@@ -186,7 +188,7 @@ def test_central__a_late_loss_counts_until_its_batch_is_released():
 
 
 def test_central__a_batch_with_missing_losses_is_released_without_them():
-    bandit = make("central", 1.0, 5000)
+    bandit = make("central", horizon=5000)
     size, patience = bandit.batch_size, bandit._feedback.patience
     never = [bandit.decide() for _ in range(size)]
     run(bandit, patience * size)
@@ -297,11 +299,11 @@ def test_guarantee__is_computed_from_the_release(trust, contributions):
 
 def test_guarantee__agrees_with_dp_accounting():
     """The privacy loss of Laplace noise, numerically: it reaches epsilon and no more."""
-    bandit = make("central", 0.7)
+    bandit = make("central", 0.4)
     run(bandit, 30)
     (release,) = bandit.guarantee.releases
     loss = pld.from_laplace_mechanism(release.scale / release.sensitivity)
-    assert 0.99 * 0.7 < loss.get_epsilon_for_delta(1e-9) <= 0.7 * (1 + 1e-3)
+    assert 0.99 * 0.4 < loss.get_epsilon_for_delta(1e-9) <= 0.4 * (1 + 1e-3)
 
 
 def test_doubling__gives_it_an_unknown_horizon():
@@ -311,6 +313,20 @@ def test_doubling__gives_it_an_unknown_horizon():
         endless.learn(endless.decide(), 0.5)
     assert endless.rounds == 100
     assert endless.guarantee.epsilon_at(0.0) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("contributions", [1, 3])
+def test_central__takes_single_reports_where_they_tell_more(contributions):
+    """The same actions as under local trust, whose promise implies the central one."""
+    local, central = (make(t, 3.0 * contributions, contributions=contributions) for t in TRUSTS)
+    assert run(central, 500) == run(local, 500)
+    assert central.batch_size == 1
+    promise = central.guarantee
+    assert promise.trust == "central"
+    assert promise.epsilon_at(0.0) == pytest.approx(3.0 * contributions)
+    assert promise.releases == local.guarantee.releases
+    assert "local trust" in promise.reference
+    assert make("central", 1.0, contributions=3).batch_size > 1  # 1/3 for each round
 
 
 def test_guarantee__secure_noise_is_exact_in_the_centre():

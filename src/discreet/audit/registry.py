@@ -207,8 +207,11 @@ def _losses() -> list[Entry]:
     arms: dict[str, Any] = {"n_arms": 3}
     for trust in ("local", "central"):
         known = {"epsilon": EPSILON if trust == "local" else 2.0, "trust": trust}
-        entry(f"AdversarialBandit {trust}", AdversarialBandit, one, **arms, **known)
         entry(f"BarrierBandit ball {trust}", BarrierBandit, signed, domain=ball, **known)
+    entry("AdversarialBandit local", AdversarialBandit, one, **arms, epsilon=EPSILON)
+    # At an epsilon that needs batches.
+    means: dict[str, Any] = {"epsilon": 0.5, "trust": "central"}
+    entry("AdversarialBandit central", AdversarialBandit, one, **arms, **means)
     hidden = {"epsilon": 2.0, "trust": "shuffled", "seed": None}  # its noise draws the arms
     entry("AdversarialBandit shuffled", AdversarialBandit, one, **arms, **hidden)
     entry("AdversarialBandit local, response", AdversarialBandit, one, **arms, epsilon=1.0)
@@ -370,7 +373,6 @@ PARTS = {
     "Batches": "inside AdversarialBandit, central",
     "ShuffledReports": "inside AdversarialBandit, shuffled",
     "GradientSums": "inside ProjectionFreeBandit",
-    "LocalReports": "inside LinearBandit, local",
     "Device": "in the entry of LocalServer",
     "PublicPolicy": "public values",
 }

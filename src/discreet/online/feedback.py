@@ -26,6 +26,10 @@ from discreet.privacy.release import Release
 from discreet.state import Stateful, value
 
 UNPROTECTED = ("that a loss came, and when", "the horizon and the public bounds")
+AS_LOCAL = {
+    "local": "Agarwal and Singh (2017), Algorithm 4, noise on the scalar loss",
+    "central": "Agarwal and Singh (2017), Algorithm 4: reports that local trust would take too",
+}
 RESUMED_TWICE = "losses that are told again from a state that is resumed twice: they cost twice"
 STOLEN_STATE = (
     "anything, against whoever sees a stolen state together with later decisions, or a state that "
@@ -91,12 +95,14 @@ class Reports(Feedback):
 
     channel   randomises one loss
     noise     where its coins come from
+    trust     that is promised: "local", or "central", which follows from it
     """
 
     _state = ("_noise", "_held")
 
-    def __init__(self, channel: BinaryChannel, noise: Noise) -> None:
+    def __init__(self, channel: BinaryChannel, noise: Noise, trust: str = "local") -> None:
         self.channel = channel
+        self.trust = trust
         self._noise = noise
         self._held: dict[str, float] = {}  # reports that the bandit failed to take, by round
 
@@ -130,15 +136,17 @@ class Reports(Feedback):
         return True
 
     def guarantee(self, *, taken: bool) -> Guarantee:
-        """The channel's."""
+        """The channel's: a report is private by itself, so everything that follows from it is."""
         if taken and not self.channel.off:
             self.channel.draws_from(self._noise)
         promise = self.channel.guarantee
+        here = ONE_PROCESS if self.trust == "local" else ()
         return replace(
             promise,
+            trust=self.trust,
             releases=promise.releases if taken else (),
-            unprotected=(*UNPROTECTED, *ONE_PROCESS, RESUMED_TWICE),
-            reference="Agarwal and Singh (2017), Algorithm 4, noise on the scalar loss",
+            unprotected=(*UNPROTECTED, *here, RESUMED_TWICE),
+            reference=AS_LOCAL[self.trust],
         )
 
 

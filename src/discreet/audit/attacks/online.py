@@ -27,6 +27,7 @@ from discreet.online import (
     ProjectionFreeBandit,
 )
 from discreet.online.adversarial import Exp2
+from discreet.online.feedback import Batches, Reports
 from discreet.online.projection_free import LEVEL
 from discreet.online.reduction import PrivateReduction
 from discreet.privacy import Guarantee, SeededNoise
@@ -153,17 +154,36 @@ def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     return [np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())]
 
 
+class BatchedBandit(AdversarialBandit):
+    """Under central trust by batches at every epsilon, also where reports would tell it more."""
+
+    def _is_held(self, mean: float, report: float) -> bool:
+        return True
+
+
+def hearing(feedback: type) -> Fits:
+    """Arms that hear of losses so."""
+    return lambda learner, promise: isinstance(learner._feedback, feedback)
+
+
 def _two_arms(name: str, contributions: int) -> None:
     @online(
-        name, AdversarialBandit, kind="pure", fits=trusting("central"), contributions=contributions
+        name, AdversarialBandit, kind="pure", fits=hearing(Batches), contributions=contributions
     )
     @each
     def two_arms(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
         canaries = claim.contributions
         horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
-        central = REGISTRY["AdversarialBandit central"]
-        bandit = central.claiming(claim, noise, n_arms=2, horizon=horizon, seed=0)
+        bandit = BatchedBandit(
+            2,
+            horizon,
+            claim.epsilon,
+            trust="central",
+            contributions=canaries,
+            seed=0,
+            noise=noise,
+        )
         decision = bandit.decide()
         means = []
         apart = 0.0
@@ -222,7 +242,7 @@ _wiretapped(
     AdversarialBandit,
     lambda runs, claim, noise: AdversarialBandit(3, runs, claim.epsilon, seed=0, noise=noise),
     (0.0, 1.0),
-    trusting("local"),
+    hearing(Reports),
 )
 _wiretapped(
     "barrier bandit local",
