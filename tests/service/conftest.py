@@ -21,6 +21,7 @@ import uvicorn
 from discreet.service import store as tables
 from discreet.service.app import application
 from discreet.service.client import Client
+from discreet.service.connections import Guarded
 from discreet.service.settings import Settings
 
 ADMIN = "test-admin-key-that-is-long-enough-000"
@@ -38,7 +39,15 @@ class Serving:
     def __init__(self, app: Any, port: int) -> None:
         self.app = app
         self.port = port
-        config = uvicorn.Config(app, port=port, log_level="error", access_log=False, lifespan="on")
+        config = uvicorn.Config(
+            app,
+            port=port,
+            log_level="error",
+            access_log=False,
+            lifespan="on",
+            http=Guarded,
+            ws="none",
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._server.run, daemon=True)
         self._thread.start()
@@ -67,6 +76,7 @@ class Running(Serving):
                 "secrets": folder / "secrets",
                 "admin_key": ADMIN,
                 "port": port,
+                "public_rate": 1e6,  # all tests call from one address
                 **more,
             }
         )

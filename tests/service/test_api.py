@@ -386,7 +386,8 @@ def test_health_readiness_metrics_and_documents_need_no_key(running):
     status, headers, _ = running.request("GET", "/v1/bandits", Authorization="")
     assert (status, headers["www-authenticate"]) == (401, "Bearer")
     assert running.request("GET", "/v1/bandits/")[0] == 404  # one path for each thing
-    for path in ("/metrics", "/docs", "/"):
+    assert running.request("GET", "/metrics", Authorization="")[0] == 401
+    for path in ("/docs", "/"):
         status, _, text = running.request("GET", path, Authorization="")
         assert status == 200
         assert b"discreet" in text

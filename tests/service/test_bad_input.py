@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from discreet.service import asgi
+from discreet.service import limits
 from tests.service.conftest import ADMIN, Running
 
 with warnings.catch_warnings():
@@ -98,7 +98,7 @@ def test_a_body_that_is_too_large_is_413_before_it_is_read(shared):
 
 @pytest.mark.parametrize("begun", [b"{", b""])
 def test_a_slow_client_holds_nobody_up_and_is_given_up(shared, monkeypatch, begun):
-    monkeypatch.setattr(asgi, "BODY_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.5)
     with socket.create_connection(("127.0.0.1", shared.port), timeout=10) as slow:
         slow.sendall(
             b"POST /v1/bandits/b/decide HTTP/1.1\r\nHost: x\r\nContent-Length: 50\r\n"

@@ -11,8 +11,10 @@ import math
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -23,6 +25,7 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
+    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -42,6 +45,9 @@ from tests.service.conftest import PostgreSQL
 
 ROWS = [[0.5, 0.1], [0.1, -0.5]]
 REWARDS = (-1.0, -0.25, 0.5, 1.0)
+
+
+REAL = time.time
 
 
 def inside(held: Any) -> dict[str, float]:
@@ -105,6 +111,7 @@ class Machine(RuleBasedStateMachine):
         self.policies: dict[int, Any] = {}
         self.server: Server | None = None
         self.crashes = 0
+        self.shift = 0.0  # of the clock, while waits are over
 
     def _synced(self, handle: int) -> None:
         self.bomb.tick()
@@ -241,6 +248,8 @@ class Machine(RuleBasedStateMachine):
                 assert token not in self.acknowledged
                 self.acknowledged[token] = reward
                 self.unknown.pop(token, None)
+            elif status == "late":
+                assert self.default is not None
             else:
                 assert status == "duplicate"
                 if token in self.unknown:  # its answer was lost, and it counted then
@@ -249,6 +258,20 @@ class Machine(RuleBasedStateMachine):
     @rule(bomb=st.none() | st.integers(0, 20))
     def sweep(self, bomb: int | None) -> None:
         self._do(lambda server: sweeping.sweep(server), bomb)
+
+    @precondition(lambda self: self.default is not None)
+    @rule(bomb=st.none() | st.integers(0, 40))
+    def the_wait_is_over(self, bomb: int | None) -> None:
+        """What came counts, and the default of all others; each once, whatever crashes."""
+        self.shift += 7200.0
+        with patch("time.time", lambda: REAL() + self.shift):
+            self._do(lambda server: sweeping.sweep(server), bomb)
+        with patch("time.time", lambda: REAL() + self.shift):
+            self._do(lambda server: sweeping.sweep(server), None)
+        assert self.server is not None
+        with self.server.store.transaction() as connection:
+            assert connection.execute(sa.select(tables.pending)).first() is None
+            assert connection.execute(sa.select(tables.waiting)).first() is None
 
     @rule()
     def restart(self) -> None:
@@ -291,12 +314,23 @@ class Machine(RuleBasedStateMachine):
         count = round(open_sum["count"] + sum(each["count"] for each in self.shown)) + len(waiting)
         total = open_sum["sum"] + math.fsum([*(each["sum"] for each in self.shown), *waiting])
         lost = list(self.unknown.values())
-        assert len(self.acknowledged) <= count <= len(self.acknowledged) + len(lost)
+        known = len(self.acknowledged)
         rest = total - math.fsum(self.acknowledged.values())
-        reachable = {0.0}
+        reachable = {(0, 0.0)}  # how many of the lost ones counted, and their sum
         for each in lost:
-            reachable |= {value + each for value in reachable}
-        assert any(abs(rest - value) < 1e-9 for value in reachable)
+            reachable |= {(number + 1, value + each) for number, value in reachable}
+        if self.default is None:
+            defaults = {0}
+        else:  # everything that has been settled, but for what came
+            defaults = {
+                count - known - number for number, _ in reachable if number <= count - known
+            }
+        assert any(
+            known + number + more == count
+            and abs(rest - value - more * (self.default or 0.0)) < 1e-9
+            for number, value in reachable
+            for more in defaults
+        )
 
     def _waiting(self, connection: Any, row: Any) -> list[float]:
         """Rewards of decisions whose wait is not over."""

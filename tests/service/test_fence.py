@@ -3,15 +3,22 @@
 import errno
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
+from discreet.service import administration
+from discreet.service import store as tables
 from discreet.service.client import ServiceError
 from discreet.service.fence import Fence, Mark, RolledBack
+from discreet.service.key_access import KeyAccess
 from discreet.service.restoring import backup, restore
+from discreet.service.store import Store
 from tests.service.conftest import Running
 
 
@@ -185,3 +192,54 @@ def test_a_fence_that_is_two_steps_behind_is_a_copy(tmp_path):
         assert caught.value.status == 503
     finally:
         server.stop()
+
+
+def test_readyz__is_about_the_next_change(tmp_path, monkeypatch):
+    """A disk that cannot be written, a database that is older: not ready, and ready again."""
+    server = Running(tmp_path)
+    monkeypatch.setattr(administration, "PROBED", 0.0)
+    try:
+        assert server.request("GET", "/readyz", Authorization="")[0] == 200
+        real = os.fsync
+        mine = server.server.fence.path
+
+        def fails(handle: int) -> None:
+            if os.path.samestat(os.fstat(handle), mine.stat()):
+                raise OSError(errno.EROFS, "read-only")
+            real(handle)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", fails)
+            assert server.request("GET", "/readyz", Authorization="")[0] == 503
+        assert server.request("GET", "/readyz", Authorization="")[0] == 200
+        with sqlite3.connect(tmp_path / "store.db") as old:
+            old.execute("UPDATE instance SET sequence = sequence - 1")
+        old.close()
+        assert server.request("GET", "/readyz", Authorization="")[0] == 503
+    finally:
+        server.stop()
+
+
+def test_commands_that_read_write_nothing(store, tmp_path):
+    """...whatever DISCREET_ADMIN_KEY says: only a server that starts sets it."""
+    server = Running(tmp_path, store=store)
+    server.stop()
+
+    def everything() -> list[object]:
+        tables_of = (tables.instance, tables.keys, tables.runs, tables.log)
+        opened = Store(store)
+        try:
+            with opened.transaction() as connection:
+                return [connection.execute(sa.select(each)).all() for each in tables_of]
+        finally:
+            opened.close()
+
+    before = everything(), server.server.fence.path.read_bytes()
+    other = replace(server.settings, admin_key="another-admin-key-that-is-long-enough-0")
+    assert [key["id"] for key in KeyAccess(other).all()] == ["admin"]
+    assert (everything(), server.server.fence.path.read_bytes()) == before
+    again = Running(tmp_path, store=store)
+    try:
+        assert again.request("GET", "/v1/keys")[0] == 200
+    finally:
+        again.stop()

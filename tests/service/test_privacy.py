@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import pytest
 
 from discreet.audit.bounds import audit_scores
 from discreet.bandits import LinearBandit, estimators
 from discreet.privacy import SeededNoise
+from discreet.service import metrics
 from discreet.service.app import application
 from discreet.service.settings import Settings
 from tests.service.conftest import ADMIN, Running
@@ -25,6 +27,11 @@ RAW = {
     "privacy": {"epsilon": 3.0, "delta": 1e-6},
     "policy": "greedy",
 }
+
+
+@pytest.fixture(autouse=True)
+def fresh_metrics(monkeypatch):
+    monkeypatch.setattr(metrics, "FRESH", 0.0)  # not those of before
 
 
 def shown_to_others(server: Running, bandit: str = "b") -> list:

@@ -19,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 
 from discreet.cli import main
-from discreet.service import asgi, reports, sealing
+from discreet.service import limits, reports, sealing
 from discreet.service.relay import batches as relay_batches
 from discreet.service.relay import store as relay_store
 from discreet.service.relay.app import application
@@ -327,7 +327,7 @@ def test_person__may_be_what_a_login_in_front_says(server, relaying, received):
 
 
 def test_slow_clients__are_given_up(server, relaying, monkeypatch):
-    monkeypatch.setattr(asgi, "BODY_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "BODY_SECONDS", 0.2)
     relay = relaying()
     with socket.create_connection(("127.0.0.1", relay.port)) as slow:
         slow.sendall(

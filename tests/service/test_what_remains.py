@@ -2,6 +2,7 @@
 
 import hmac
 import itertools
+import math
 import os
 import shutil
 import sqlite3
@@ -15,8 +16,9 @@ import sqlalchemy as sa
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from discreet.service import buckets, tokens
+from discreet.service import buckets, leasing, sweeping, tokens
 from discreet.service import store as tables
+from discreet.service.client import ServiceError
 from discreet.service.restoring import backup
 from tests.service.conftest import Running
 
@@ -259,6 +261,61 @@ def _place(key: bytes, number: int, epoch: str) -> bytes:
     return hmac.digest(tokens.derived(key, b"place"), about, "sha256")[:16]
 
 
+def test_status__of_a_named_decision_through_its_life_and_after(running, clock):
+    """By id and by token: exact while it waits, to the day for a week, then nobody knows it."""
+    client = running.client()
+    client.create("b", RAW)
+    paid = client.decide("b", features=ROWS, id="paid")
+    idle = client.decide("b", features=ROWS, id="idle")
+    assert client.learn("b", "paid", 1.0) == "counted"
+    assert [client.learn("b", each, 1.0) for each in ("paid", paid)] == ["duplicate"] * 2
+    with pytest.raises(ServiceError) as caught:
+        client.decide("b", features=ROWS, id="paid")
+    assert caught.value.kind == "settled"
+    clock.shift = 7200
+    assert [client.learn("b", each, 1.0) for each in ("idle", idle, paid)] == ["late"] * 3
+    clock.shift = 86400
+    running.swept()
+    for each in ("paid", paid, "idle", idle):
+        assert client.learn("b", each, 1.0) == "late"
+    assert running.inside("b")["count"] == pytest.approx(1)
+    (marks,) = running.rows(tables.marks)
+    assert sum(each.bit_count() for each in marks["used"]) == 2  # which of them was paid?
+    clock.shift = 86400 * (buckets.KEPT_DAYS + 3)
+    ends = time.monotonic() + 20
+    while running.rows(tables.settled) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert [client.learn("b", each, 1.0) for each in ("paid", "idle")] == ["unknown"] * 2
+    assert [client.learn("b", each, 1.0) for each in (paid, idle)] == ["late"] * 2
+
+
+def test_sweep__others_have_their_turn_between_its_pieces(running, clock, monkeypatch):
+    client = running.client()
+    client.create("b", WAITS)
+    visits(running, set())
+    monkeypatch.setattr(sweeping, "AT_ONCE", 3)
+    server = running.server
+    jobs = []
+    real = server.writer.do
+
+    async def noted(group: Any, handler: Any, payload: Any) -> Any:
+        before = len(running_rows())
+        found = await real(group, handler, payload)
+        jobs.append(before)
+        return found
+
+    def running_rows() -> list[Any]:
+        with server.store.transaction() as connection:
+            return list(connection.execute(sa.select(tables.pending.c.round)))
+
+    monkeypatch.setattr(server.writer, "do", noted)
+    clock.shift = 7200
+    running.swept()
+    steps = [one - other for one, other in itertools.pairwise(jobs) if one != other]
+    assert steps
+    assert max(steps) <= 3
+
+
 # -- ids belong to the key that decided ------------------------------------------------------------
 
 
@@ -329,10 +386,13 @@ def test_person__who_is_new_and_who_has_counted_cost_the_same(running, monkeypat
     made = [client.decide("b", features=ROWS, person="anna") for _ in range(3)]
     news = [client.decide("b", features=ROWS, person=f"p{i}") for i in range(3)]
     client.learn("b", made[0], 1.0)
-    # The server sweeps and leases beside it: the least of some calls is the call's own.
+    for chore in ("SWEEP_EVERY", "KEYS_EVERY"):
+        monkeypatch.setattr(sweeping, chore, math.inf)
+    monkeypatch.setattr(leasing, "IDLE_SECONDS", math.inf)
+    time.sleep(1.0)  # until what has begun is over
     known, fresh = (
-        min((work(running, monkeypatch, partial(client.learn, "b", m, 1.0)) for m in some), key=len)
-        for some in (made[1:], news)
+        work(running, monkeypatch, partial(client.learn, "b", some[-1], 1.0))
+        for some in (made, news)
     )
     assert known == fresh
     assert "fsync" in known

@@ -210,14 +210,16 @@ Url = Annotated[
 
 @keys.command()
 def create(
-    name: Annotated[str, Option(help="What the key is for; shown in lists.")],
+    name: Annotated[
+        str, Option(help="Of the application: keys of one name share the ids of decisions.")
+    ],
     scope: Annotated[
         list[str], Option(help="decide, learn, read, report, relay or admin; may be repeated.")
     ],
     bandit: Annotated[
         list[str] | None, Option(help="Only for this bandit; may be repeated.")
     ] = None,
-    rate: Annotated[float | None, Option(help="Most requests a second.")] = None,
+    rate: Annotated[float | None, Option(help="Most requests, and decisions, a second.")] = None,
     url: Url = None,
     store: StoreUrl = None,
     secrets: Secrets = None,

@@ -1,11 +1,12 @@
 """What administrators and readers see and do; everything shown is public or released."""
 
+import asyncio
 import math
+import time
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
@@ -14,19 +15,14 @@ from discreet.service import budgets, keys, replies
 from discreet.service import store as tables
 from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
-from discreet.service.errors import Problem, invalid, not_found
+from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
+from discreet.service.limits import assert_few_values
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
 from discreet.service.tenant import is_learning
 
-_METRICS = {  # of each bandit
-    "rounds": "Rounds leased",
-    "window": "Number of the open window",
-    "policy_version": "Version of the policy",
-    "learning": "Whether rewards count",
-    "alarm": "Whether an alarm is stored",
-}
+PROBED = 1.0  # seconds for which a server that could write is taken to be ready
 _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
 
@@ -35,7 +31,8 @@ _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
 
 async def create(server: Server, name: str, raw: bytes, who: str) -> Response:
     """Create a bandit: 201; 200 if it was there with the same definition."""
-    definition = parsed(raw)
+    assert_few_values(raw)
+    definition = await asyncio.to_thread(parsed, raw)
     created = await server.do(lambda: server.create(name, definition, who))
     return answer(await bandit(server, name), 201 if created else 200)
 
@@ -226,7 +223,10 @@ async def healthy() -> replies.HealthReply:
 
 
 async def ready(server: Server) -> replies.ReadyReply:
-    """Alarms, if the store answers; they do not fail it: decisions go on."""
+    """Alarms, if store and fence can be written; they do not fail it: decisions go on."""
+    if server.probed < time.monotonic():
+        await server.do(server.probe)
+        server.probed = time.monotonic() + PROBED
 
     def read(connection: Connection) -> list[str]:
         table = tables.bandits
@@ -234,33 +234,3 @@ async def ready(server: Server) -> replies.ReadyReply:
         return list(found.scalars())
 
     return replies.ReadyReply(await server.transact(read))
-
-
-async def metrics(server: Server) -> Response:
-    """Prometheus: numbers of rounds, which are public; nothing from rewards.
-
-    No count by action or by status of a reward, no latency by action: each would be a release.
-    """
-    registry = CollectorRegistry()
-    up = Gauge("discreet_store_up", "Whether the store answers", registry=registry)
-    gauges = {
-        name: Gauge(f"discreet_{name}", text, ["bandit"], registry=registry)
-        for name, text in _METRICS.items()
-    }
-    try:
-        found = (await bandits(server)).bandits
-        up.set(1)
-    except Problem:
-        found = []
-        up.set(0)
-    for each in found:
-        shown = {
-            "rounds": each.rounds,
-            "window": each.window.number,
-            "policy_version": each.policy,
-            "learning": each.learning,
-            "alarm": each.alarm is not None,
-        }
-        for name, value in shown.items():
-            gauges[name].labels(each.name).set(value)
-    return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

@@ -12,16 +12,18 @@ from discreet.service import (
     documents,
     learning,
     messages,
+    metrics,
     personalizer,
     policies,
     replies,
     reports,
 )
-from discreet.service.asgi import Call, Endpoint
+from discreet.service.asgi import Call, Endpoint, answer
 from discreet.service.schema import Definition
 from discreet.service.sealing import Terms
 from discreet.service.server import Server
 
+SMALL = 64 * 1024  # bytes of a body that says little
 AWAY = {503: "The store is away"}
 
 
@@ -48,8 +50,8 @@ def openapi(with_personalizer: bool) -> dict[str, Any]:
     return documents.openapi(CALLS + (PERSONALIZER if with_personalizer else []))
 
 
-async def _openapi(server: Server) -> dict[str, Any]:
-    return openapi(bool(server.settings.personalizer))
+async def _openapi(server: Server) -> Response:
+    return answer(openapi(bool(server.settings.personalizer)), headers=documents.HEADERS)
 
 
 async def _docs(server: Server) -> Response:
@@ -72,6 +74,7 @@ CALLS = [
         administration.create,
         "Create a bandit; the same definition again changes nothing",
         scope="admin",
+        most=4 * SMALL,
         body=Definition,
         example={
             "context": {"age": {"number": [18, 100]}, "plan": {"category": ["basic", "gold"]}},
@@ -128,6 +131,7 @@ CALLS = [
         "Local trust: private reports of devices; no key is needed, a retry never hurts",
         scope="report",
         keyless=True,
+        strangers=4 * SMALL,  # one report of 128 columns is larger than SMALL
         body=messages.ReportBody,
         example={
             "id": "0123456789abcdef0123456789abcdef",
@@ -199,6 +203,7 @@ CALLS = [
         administration.set_population,
         "Set the most that may be spent on these people",
         scope="admin",
+        most=SMALL,
         body=messages.PopulationBody,
         example={"epsilon": 2.0, "delta": 1e-6, "unit": "person"},
         reply=(replies.PopulationReply,),
@@ -218,6 +223,7 @@ CALLS = [
         administration.create_key,
         "Make a key; its secret is shown once",
         scope="admin",
+        most=SMALL,
         body=messages.KeyBody,
         example={"name": "shop", "scopes": ["decide", "learn"], "bandits": ["welcome"]},
         reply=(replies.NewKeyReply,),
@@ -250,15 +256,16 @@ CALLS = [
         "GET",
         "/readyz",
         administration.ready,
-        "The store answers; alarms are listed",
+        "Store and fence can be written; alarms are listed",
         reply=(replies.ReadyReply,),
         also=AWAY,
     ),
     Call(
         "GET",
         "/metrics",
-        administration.metrics,
-        "Prometheus metrics: public numbers only",
+        metrics.metrics,
+        "Prometheus metrics: public numbers only, a few seconds old",
+        scope="read",
         media="text/plain",
     ),
     Call("GET", "/openapi.json", _openapi, "This document"),
@@ -271,6 +278,7 @@ PERSONALIZER = [
         personalizer.rank,
         "Rank (the retired Personalizer's API)",
         scope="decide",
+        most=16 * SMALL,
         body=messages.RankRequest,
         reply=(replies.RankReply,),
         status=201,
@@ -282,6 +290,7 @@ PERSONALIZER = [
         personalizer.reward,
         "Reward (the retired Personalizer's API)",
         scope="learn",
+        most=SMALL,
         body=messages.PersonalizerReward,
         status=204,
         also=AWAY,

@@ -1,17 +1,18 @@
 """The decision service as an ASGI application."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from importlib.resources import files
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from discreet.service import api, leasing, sweeping
+from discreet.service import api, leasing, metrics, sweeping
 from discreet.service.asgi import Application, problem
 from discreet.service.dashboard.pages import Dashboard
 from discreet.service.errors import Problem
@@ -29,9 +30,11 @@ def application(settings: Settings) -> Starlette:
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         server.writer.start(asyncio.get_running_loop())
         chores = asyncio.create_task(sweeping.forever(server))
+        beside = MetricsPort(server)
         try:
             yield
         finally:
+            await beside.stop()
             chores.cancel()
             with suppress(asyncio.CancelledError):
                 await chores
@@ -50,6 +53,44 @@ def application(settings: Settings) -> Starlette:
     app.state.dashboard = dashboard
     app.often = api.often(routes)
     return app
+
+
+class MetricsPort:
+    """/metrics on a port of its own, if the settings name one.
+
+    server   whose metrics they are
+    """
+
+    def __init__(self, server: Server) -> None:
+        settings = server.settings
+        self._serving: asyncio.Task[None] | None = None
+        if settings.metrics_port is None:
+            return
+        config = uvicorn.Config(
+            metrics.application(server),
+            host=settings.host,
+            port=settings.metrics_port,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+        )
+        self._server = _Beside(config)
+        self._serving = asyncio.create_task(self._server.serve())
+
+    async def stop(self) -> None:
+        """Answer nobody any more."""
+        if self._serving is not None:
+            self._server.should_exit = True
+            await self._serving
+
+
+class _Beside(uvicorn.Server):
+    """A server beside another one in the same process, to which signals belong."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
 
 
 async def _no_such_path(_: Request, __: Exception) -> Response:

@@ -1,6 +1,5 @@
 """Requests in, replies out: one dispatcher that every call of the API passes through."""
 
-import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
@@ -25,13 +24,16 @@ from discreet.service.errors import (
     unexpected,
 )
 from discreet.service.keys import Key
+from discreet.service.limits import (
+    STRANGERS_BYTES,
+    Addresses,
+    RawHeaders,
+    address_of,
+    assert_few_values,
+)
 from discreet.service.server import Server
 
-BODY_SECONDS = 30.0  # a client may take to send a request
-_GIVEN_UP = -1.0
-Reading = dict[asyncio.Task[Any], float]  # requests whose body is awaited, and until when
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
-RawHeaders = list[tuple[bytes, bytes]]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -66,67 +68,13 @@ def authenticated(server: Server, header: str) -> Key:
 
 def decoded(decoder: Any, body: bytes) -> Any:
     """A body as a message, or a problem that says what does not fit."""
+    assert_few_values(body)
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
         raise invalid(explained(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise not_json() from None
-
-
-def too_large(limit: int) -> Problem:
-    """A body beyond the limit."""
-    return Problem(
-        413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
-    )
-
-
-async def body_of(
-    reading: Reading,
-    headers: RawHeaders,
-    receive: Receive,
-    limit: int,
-    seconds: float | None = None,
-) -> bytes:
-    """The body of a request, as long as it is not too large and comes soon."""
-    for name, stated in headers:
-        if name == b"content-length" and stated.isdigit() and int(stated) > limit:
-            raise too_large(limit)
-    pieces: list[bytes] = []
-    size = 0
-    more = True
-    task = asyncio.current_task()
-    assert task is not None
-    reading[task] = time.monotonic() + (BODY_SECONDS if seconds is None else seconds)
-    try:
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientDisconnect
-            pieces.append(message.get("body", b""))
-            more = message.get("more_body", False)
-            size += len(pieces[-1])
-            if size > limit:
-                raise too_large(limit)
-    except asyncio.CancelledError:
-        if reading[task] != _GIVEN_UP:
-            raise
-        task.uncancel()
-        raise Problem(
-            408, "too-slow", "The body did not arrive in time.", "Send it again, faster."
-        ) from None
-    finally:
-        del reading[task]
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def give_up_slow_clients(reading: Reading) -> None:
-    """End requests whose body does not come; a timer for each would cost more than reading one."""
-    now = time.monotonic()
-    for task, until in list(reading.items()):
-        if until < now:
-            reading[task] = _GIVEN_UP
-            task.cancel()
 
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -146,6 +94,7 @@ class Call:
     example   of it
     binary    whether bytes are sent in place of a message
     most      bytes of a body; None: as the settings say
+    strangers the same, without a key
     seconds   that a body may take; None: as for every call
     query     what must stand in the query, and what it is
     reply     messages, one of which is the answer
@@ -165,6 +114,7 @@ class Call:
     example: Any = None
     binary: bool = False
     most: int | None = None
+    strangers: int = STRANGERS_BYTES
     seconds: float | None = None
     query: dict[str, str] = field(default_factory=dict)
     reply: tuple[type, ...] = ()
@@ -188,6 +138,7 @@ class Endpoint:
         self._reads = "body" in self._wants or "raw" in self._wants
         self._decoder = msgspec.json.Decoder(call.body) if "body" in self._wants else None
         self._limit = server.settings.body_limit if call.most is None else call.most
+        self._strangers: Addresses = server.strangers
         everybody = EVERYBODY if call.keyless else {}
         self._everybody = [(n.lower().encode(), v.encode()) for n, v in everybody.items()]
         self._headers = [(b"content-type", b"application/json"), *self._everybody]
@@ -223,6 +174,8 @@ class Endpoint:
         if name is not None and not definitions.NAME.fullmatch(name):
             raise self._no_such_name()
         key = None if call.scope is None else self.key(headers, name)
+        if key is None and call.path != "/healthz":
+            self._strangers.spend(address_of(scope))
         found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
         found.update(path)
         if key is not None:
@@ -230,15 +183,23 @@ class Endpoint:
         if call.query:
             given = QueryParams(scope["query_string"])
             found |= {name: given.get(name, "") for name in call.query}
-        if self._reads:
-            reading = self.server.reading
-            raw = await body_of(reading, headers, receive, self._limit, call.seconds)
+        if not self._reads:
+            return await self._handled(found)
+        bodies = self.server.bodies if key is not None else self.server.strangers_bodies
+        limit = self._limit if key is not None else min(self._limit, call.strangers)
+        raw = await bodies.read(headers, receive, limit, call.seconds)
+        try:
             found["raw"] = raw
             if self._decoder is not None:
                 found["body"] = decoded(self._decoder, raw)
-        reply = await call.handler(*map(found.__getitem__, self._wants))
+            return await self._handled(found)
+        finally:
+            bodies.drop(len(raw))
+
+    async def _handled(self, found: dict[str, Any]) -> Any:
+        reply = await self.call.handler(*map(found.__getitem__, self._wants))
         if reply is None:
-            return Response(status_code=call.status)
+            return Response(status_code=self.call.status)
         return reply if isinstance(reply, Response) else _encode(reply)
 
     def _no_such_name(self) -> Problem:

@@ -5,35 +5,32 @@ these is private to others. A decision that is kept (named by the caller, or wit
 is written first.
 """
 
+import asyncio
 import hashlib
-import math
 import time
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
-import sqlalchemy as sa
-from sqlalchemy.engine import Connection
 
 from discreet.arrays import Array
-from discreet.service import leasing
-from discreet.service import store as tables
-from discreet.service.buckets import DAY, Buckets, day
-from discreet.service.errors import Problem, conflict, invalid
+from discreet.service import keeping, leasing
+from discreet.service.errors import Problem, invalid
+from discreet.service.keeping import Draft
 from discreet.service.keys import Key
-from discreet.service.leasing import MOST_AT_ONCE
+from discreet.service.leasing import MOST, MOST_AT_ONCE
 from discreet.service.live import Live
 from discreet.service.messages import DecideBody, DecideRequest
 from discreet.service.offers import Declared, raw_rows
-from discreet.service.pending import Kept, Name, Pending, seal
-from discreet.service.people import People
+from discreet.service.pending import Name
 from discreet.service.replies import DecisionReply, DecisionsReply
-from discreet.service.schema import Definition
 from discreet.service.server import Server
 from discreet.service.tokens import NOBODY, PREFIX
 
 _LONGEST_ID = 256
+CALLS_OF_A_HORIZON = 10  # at least: a mistake in one costs no more than a tenth
+PIECE = 500  # decisions that are made in one go on the event loop
 
 
 async def decide_any(server: Server, name: str, body: DecideBody, key: Key) -> Any:
@@ -42,6 +39,7 @@ async def decide_any(server: Server, name: str, body: DecideBody, key: Key) -> A
     if body.requests is None and body.contexts is None:
         return await decide_one(server, live, body, key.name)
     body.assert_one_way()
+    _spend(key, live, len(body.requests or body.contexts or ()))
     if body.requests is not None:
         return DecisionsReply(await decide(server, live, body.requests, key.name))
     assert body.contexts is not None
@@ -49,6 +47,17 @@ async def decide_any(server: Server, name: str, body: DecideBody, key: Key) -> A
         return DecisionsReply(await decide_contexts(server, live, body.contexts, body.actions))
     requests = [DecideRequest(context, body.actions) for context in body.contexts]
     return DecisionsReply(await decide(server, live, requests, key.name))
+
+
+def _spend(key: Key, live: Live, number: int) -> None:
+    """Count the decisions of a call; one of them does not spend a horizon."""
+    if number > MOST_AT_ONCE:
+        raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
+    horizon = live.definition.horizon
+    most = number if horizon is None else max(MOST, horizon // CALLS_OF_A_HORIZON)
+    if number > most:
+        raise invalid(f"this bandit has a horizon: send at most {most} requests at once")
+    key.spend(time.monotonic(), max(1, number), counted=1)  # with the call
 
 
 async def live_bandit(server: Server, name: str) -> Live:
@@ -142,17 +151,17 @@ class _Offers:
             rows = np.stack(rows)
         self.rows, self.names, self.people = rows, names, people
 
-    def chosen(self, live: Live, at: int, coins: Array) -> tuple[list[int], list[float]]:
+    def chosen(self, policy: Any, at: int, coins: Array) -> tuple[list[int], list[float]]:
         """Actions and their probabilities for requests from the at-th on, under one policy."""
         n = len(coins)
         rows = self.rows[at : at + n]
         if isinstance(rows, np.ndarray):
-            return _drawn(live, rows, coins)
+            return _drawn(policy, rows, coins)
         actions = [0] * n
         probabilities = [0.0] * n
         for size in {len(each) for each in rows}:
             places = [i for i, each in enumerate(rows) if len(each) == size]
-            drawn = _drawn(live, np.stack([rows[i] for i in places]), coins[places])
+            drawn = _drawn(policy, np.stack([rows[i] for i in places]), coins[places])
             for i, action, probability in zip(places, *drawn, strict=True):
                 actions[i] = action
                 probabilities[i] = probability
@@ -169,9 +178,9 @@ class _Offers:
         return [names[i] for names, i in zip(self.names, actions, strict=True)]
 
 
-def _drawn(live: Live, rows: Array, coins: Array) -> tuple[list[int], list[float]]:
-    actions = live.policy.choose(rows, coins)
-    law = live.policy.probabilities(rows)
+def _drawn(policy: Any, rows: Array, coins: Array) -> tuple[list[int], list[float]]:
+    actions = policy.choose(rows, coins)
+    law = policy.probabilities(rows)
     return actions.tolist(), law[np.arange(len(rows)), actions].tolist()
 
 
@@ -206,15 +215,24 @@ async def decide(
     """A decision for each request; with `active=False` defaults wait for an activation."""
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
-    asked = [_Asked(server, live, request, owner) for request in requests]
+    if len(requests) > PIECE:
+        asked, offers = await asyncio.to_thread(_offered, server, live, requests, owner)
+    else:
+        asked, offers = _offered(server, live, requests, owner)
     keep = live.definition.reward.default is not None
-    of_people = live.definition.privacy.unit == "person"
-    people = [each.person for each in asked] if of_people else None
-    offers = _Offers([each.rows for each in asked], [each.names for each in asked], people)
     made = await _decided(server, live, offers)
     if keep or any(each.id is not None for each in asked):
         return await _kept(server, live, asked, made, keep, active)
     return made.replies
+
+
+def _offered(
+    server: Server, live: Live, requests: Sequence[DecideRequest], owner: str
+) -> tuple[list[_Asked], _Offers]:
+    asked = [_Asked(server, live, request, owner) for request in requests]
+    of_people = live.definition.privacy.unit == "person"
+    people = [each.person for each in asked] if of_people else None
+    return asked, _Offers([each.rows for each in asked], [each.names for each in asked], people)
 
 
 def _may_be_batched(live: Live, number: int) -> bool:
@@ -233,7 +251,10 @@ async def decide_contexts(
 ) -> list[DecisionReply]:
     """A decision for each context, all with the same actions."""
     try:
-        rows, names = live.features.offers(contexts, actions)
+        if len(contexts) > PIECE:
+            rows, names = await asyncio.to_thread(live.features.offers, contexts, actions)
+        else:
+            rows, names = live.features.offers(contexts, actions)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(_plain(error)) from None
     return (await _decided(server, live, _Offers(rows, [names] * len(rows)))).replies
@@ -260,16 +281,26 @@ async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
     total = len(offers.rows)
     while len(rounds) < total:
         first, n = await leasing.rounds(server, live, total - len(rounds))
-        drawn, law = offers.chosen(live, len(rounds), live.coins(first, n))
-        actions += drawn
-        probabilities += law
-        versions += [live.version] * n
-        rounds += range(first, first + n)
+        policy, version = live.policy, live.version
+        coins = live.coins(first, n)
+        for at in range(0, n, PIECE):
+            some = coins[at : at + PIECE]
+            drawn, law = offers.chosen(policy, len(rounds), some)
+            actions += drawn
+            probabilities += law
+            versions += [version] * len(some)
+            rounds += range(first + at, first + at + len(some))
+            if total > PIECE:
+                await asyncio.sleep(0)  # others have their turn
     deadline = time.time() + live.wait
     if not total:
         return _Made([], rounds, deadline)
     rows = offers.chosen_rows(actions)
-    tokens = server.sealer.seal(live.about, rounds, rows, probabilities, deadline, offers.people)
+    sealed = live.about, rounds, rows, probabilities, deadline, offers.people
+    if total > PIECE:
+        tokens = await asyncio.to_thread(server.sealer.seal, *sealed)
+    else:
+        tokens = server.sealer.seal(*sealed)
     names = offers.chosen_names(actions)
     replies = [
         DecisionReply(*each) for each in zip(tokens, names, probabilities, versions, strict=True)
@@ -283,36 +314,24 @@ def probabilities(live: Live, request: DecideRequest) -> list[float]:
     return [float(p) for p in live.policy.probabilities(rows[None])[0]]
 
 
-# -- kept decisions --------------------------------------------------------------------------------
-
-
-class _Draft(msgspec.Struct):
-    """A decision that is to be kept, unless its request was answered before.
-
-    asked      the request
-    round      of the decision
-    reply      to the request
-    deadline   of its reward
-    active     whether a default counts without an activation
-    """
-
-    asked: _Asked
-    round: int
-    reply: DecisionReply
-    deadline: float
-    active: bool
-
-
 async def _kept(
     server: Server, live: Live, asked: Sequence[_Asked], made: _Made, keep: bool, active: bool
 ) -> list[DecisionReply]:
     """The replies, once those decisions are written that have an id, or with `keep` all."""
     places = [at for at, each in enumerate(asked) if keep or each.id is not None]
     drafts = [
-        _Draft(asked[at], made.rounds[at], made.replies[at], made.deadline, active) for at in places
+        Draft(
+            asked[at].id,
+            asked[at].request,
+            made.rounds[at],
+            made.replies[at],
+            made.deadline,
+            active,
+        )
+        for at in places
     ]
     answers = await server.writer.do(
-        ("keep", live.name), lambda many: _keep(server, live.name, many), drafts
+        ("keep", live.name), lambda many: keeping.keep(server, live.name, many), drafts
     )
     replies = list(made.replies)
     for at, answer in zip(places, answers, strict=True):
@@ -320,127 +339,3 @@ async def _kept(
             raise answer
         replies[at] = answer
     return replies
-
-
-def _keep(server: Server, name: str, payloads: Sequence[Sequence[_Draft]]) -> list[list[Any]]:
-    """Write what is kept; a request that was made before gets its first answer again."""
-    with server.store.transaction() as connection:
-        row = server.store.lock_bandit(connection, name)
-        definition = server.tenant_of(connection, row).definition  # refuses another epoch
-        keeping = _Keeping(server, connection, row, definition)
-        keeping.pending.load(
-            [each.asked.id for some in payloads for each in some if each.asked.id is not None]
-        )
-        results = [[keeping.answered(draft) for draft in some] for some in payloads]
-        keeping.store()
-    return results
-
-
-class _Keeping:
-    """One transaction's decisions that are kept.
-
-    server       has the keys
-    connection   of the transaction
-    row          of the bandit, locked
-    definition   of the bandit
-    """
-
-    def __init__(
-        self, server: Server, connection: Connection, row: Any, definition: Definition
-    ) -> None:
-        self._server, self._connection = server, connection
-        self._here = {"bandit": row.name, "epoch": row.epoch}
-        self._about = f"{row.epoch}\n{row.name}".encode()
-        self._waits = definition.reward.default is not None
-        privacy = definition.privacy
-        self._first_counts = privacy.unit == "person" and privacy.visits != "all"
-        self._people = People(connection, row.name, row.epoch, b"")
-        self._fresh: list[dict[str, Any]] = []
-        self._rewards: dict[tuple[int, str], float | None] = {}
-        self._known: dict[Name, Kept] = {}
-        self.pending = Pending(connection, server.buckets, server.sealer, row.name, row.epoch)
-
-    def answered(self, draft: _Draft) -> DecisionReply | Problem:
-        """The answer to a request, which is written by `store`; or that of the same one before."""
-        asked = draft.asked
-        before = None if asked.id is None else self._before(asked.id, asked.request)
-        if before is not None:
-            return before
-        name = b"" if asked.id is None else asked.id[0]
-        reply = draft.reply
-        kept = Kept(
-            reply.decision,
-            reply.action,
-            reply.probability,
-            reply.policy,
-            asked.request,
-            name,
-            self._is_first(reply),
-        )
-        if asked.id is not None:
-            self._known[asked.id] = kept
-        self._write(draft, kept)
-        return reply
-
-    def _is_first(self, reply: DecisionReply) -> bool:
-        """Whether no decision of its person was kept before, where one counts for life."""
-        if not self._first_counts:
-            return True
-        (sealed,) = self._server.sealer.open(self._about, [reply.decision])
-        assert sealed is not None
-        self._people.load([sealed])
-        return self._people.admit(sealed)
-
-    def _before(self, name: Name, request: bytes) -> DecisionReply | Problem | None:
-        """The first answer to a request with this id; a problem if the request was another."""
-        kept = self._known.get(name)
-        entry = self.pending.entry(name)
-        if entry is not None:
-            kept = self.pending.kept(entry)
-        if kept is not None:
-            same = kept.request in (b"", request)  # nothing: kept by an earlier version
-            return kept.reply() if same else _id_taken()
-        if entry is not None or self.pending.used(name) is not None:
-            return _settled()
-        return None
-
-    def _write(self, draft: _Draft, kept: Kept) -> None:
-        buckets, now = self._server.buckets, time.time()
-        bucket = Buckets.named(draft.deadline, now)
-        due = draft.deadline
-        if not self._waits and not math.isinf(due):
-            due = (day(due) + 1) * DAY  # nothing counts then: there is no hurry
-        row = {
-            "round": draft.round,
-            "id": buckets.id_of(bucket, kept.name) if kept.name else None,
-            "answer": seal(buckets, bucket, self._about, draft.round, kept),
-            "bucket": bucket,
-            "deadline": due,
-            "active": draft.active,
-        }
-        self._fresh.append(self._here | row)
-        if self._waits:
-            self._rewards[draft.round, bucket] = None
-
-    def store(self) -> None:
-        """Write decisions, places for their rewards, and people."""
-        if self._fresh:
-            self._connection.execute(sa.insert(tables.pending), self._fresh)
-        self.pending.keep(self._rewards)
-        self._people.store()
-
-
-def _id_taken() -> Problem:
-    return conflict(
-        "id-taken",
-        "Another decision has this id.",
-        "Choose a new id for every decision; repeat a request only unchanged.",
-    )
-
-
-def _settled() -> Problem:
-    return conflict(
-        "settled",
-        "The decision with this id is settled.",
-        "Choose a new id for every decision.",
-    )

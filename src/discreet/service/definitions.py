@@ -20,7 +20,7 @@ _MOST_DIM = 512
 _MOST_LOCAL_DIM = 128
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=4096)
 def parsed(raw: bytes) -> Definition:
     """A definition that can be served, or a problem that says what is wrong with it."""
     try:

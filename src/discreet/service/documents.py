@@ -112,6 +112,8 @@ def _others(call: Call) -> dict[int, str]:
     others = dict(call.also)
     if call.scope is not None:
         others |= {401: "No valid key", 403: "The key may not do that", 429: "Too many requests"}
+    if call.path != "/healthz":
+        others[429] = "Too many requests"
     if "{" in call.path:
         others[404] = "There is no such thing"
     if call.body is not None:
@@ -131,7 +133,15 @@ code, .call { font-family: ui-monospace, monospace; }
 .call { font-weight: 600; } section { border-top: 1px solid #8884; padding: .5rem 0; }
 pre { overflow-x: auto; background: #8881; padding: .75rem; border-radius: .4rem; }
 """
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 def _html(title: str, body: str) -> Response:
@@ -140,7 +150,7 @@ def _html(title: str, body: str) -> Response:
         f'<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style></head><body>{body}</body></html>"
     )
-    return HTMLResponse(text, headers={"Content-Security-Policy": _POLICY})
+    return HTMLResponse(text, headers=HEADERS)
 
 
 def page(document: dict[str, Any]) -> Response:

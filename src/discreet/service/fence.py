@@ -234,6 +234,13 @@ class Grip:
         """
         self._fence._reserve(self._handle, len(self._fence._written(mark)) + ROOM)
 
+    def probe(self) -> None:
+        """Write where the next mark will stand, or raise `OSError`."""
+        fence = self._fence
+        fence._reserve(self._handle, 1)
+        write_all(self._handle, bytes(1), fence._end)
+        os.fsync(self._handle)
+
     def append(self, mark: Mark) -> None:
         """Add a mark; it is on disk, whole, when this returns."""
         self._fence._append(self._handle, mark)

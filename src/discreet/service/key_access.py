@@ -89,4 +89,4 @@ def _opened(settings: Settings) -> Server:
         path = Path(settings.store.removeprefix("sqlite:///"))
         if not path.exists():
             raise ValueError(f"there is no store at {path}; `discreet serve` makes one")
-    return Server(settings)
+    return Server(settings, serves=False)

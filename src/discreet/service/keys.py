@@ -17,7 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
-from discreet.service.errors import Problem, forbidden, unauthorized
+from discreet.service.errors import forbidden, invalid, unauthorized
+from discreet.service.limits import too_many
 from discreet.service.replies import KeyReply
 
 SCOPES = ("decide", "learn", "read", "report", "relay", "admin")
@@ -34,7 +35,7 @@ class Key:
     hash       SHA-256 of the secret
     scopes     what it may do
     bandits    for which; None: all
-    rate       requests a second; None: no limit
+    rate       requests a second, or decisions where a request asks for many; None: no limit
     created    seconds since 1970
     revoked    the same; None while it lives
     tokens     of its rate limit, at `at`
@@ -59,23 +60,23 @@ class Key:
         if self.bandits is not None and (bandit is None or bandit not in self.bandits):
             raise forbidden(scope)
 
-    def spend(self, now: float) -> None:
-        """Count a request against the rate limit: a bucket of one second."""
+    def spend(self, now: float, number: int = 1, counted: int = 0) -> None:
+        """Count a request, or its decisions, against the rate limit: a bucket of one second.
+
+        So many of them have been `counted` before.
+        """
         if self.rate is None:
             return
         burst = max(self.rate, 1.0)
         self.tokens = min(burst, self.tokens + (now - self.at) * self.rate)
         self.at = now
-        if self.tokens < 1:
-            wait = max(1, round((1 - self.tokens) / self.rate))
-            raise Problem(
-                429,
-                "too-many-requests",
-                "This key has reached its rate limit.",
-                "Wait and send the same request again.",
-                headers={"Retry-After": str(wait)},
-            )
-        self.tokens -= 1
+        if number > burst:
+            raise invalid(f"this key may ask for at most {int(burst)} decisions at once")
+        number -= counted
+        if self.tokens < number:
+            wait = (number - self.tokens) / self.rate
+            raise too_many(wait, "This key has reached its rate limit.")
+        self.tokens -= number
 
     def public(self) -> KeyReply:
         """What may be shown of it."""

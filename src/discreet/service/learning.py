@@ -6,6 +6,7 @@ a new key, and everybody is answered when the commit is on disk. What an answer 
 token, the clock and the caller's own earlier calls, never on another person's reward.
 """
 
+import asyncio
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -24,6 +25,8 @@ from discreet.service.buckets import day
 from discreet.service.errors import invalid, not_json, unauthorized
 from discreet.service.joint import Joint
 from discreet.service.keys import Key
+from discreet.service.leasing import MOST_AT_ONCE
+from discreet.service.limits import STRANGERS_ITEMS, assert_few_values
 from discreet.service.live import Live
 from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Kept, Name, Pending
@@ -42,6 +45,7 @@ CLOSED = "closed"
 UNKNOWN = "unknown"
 INVALID = "invalid"
 _LONGEST_ID = 16384  # characters of what may name a decision
+OFF_LOOP = 32 * 1024  # bytes of a body that is read on another thread
 
 
 _LEARN = msgspec.json.Decoder(LearnBody)
@@ -53,16 +57,34 @@ async def learn_any(server: Server, name: str, raw: bytes, key: Key | None) -> A
 
     Without a key a sealed token is the authority for its own reward; an id is none.
     """
-    body = read(raw)
     if key is None:
-        items = [body] if body.rewards is None else body.rewards
-        if any(not isinstance(i.decision, str) or i.decision[:4] != PREFIX for i in items):
-            raise unauthorized()
+        return await _learn_tokens(server, name, read(raw, STRANGERS_ITEMS))
+    large = len(raw) > OFF_LOOP
+    body = await asyncio.to_thread(read, raw) if large else read(raw)
     live = server.live.get(name) or await deciding.live_bandit(server, name)
     if body.rewards is None:
-        return StatusReply(await learn_one(server, live, body, "" if key is None else key.name))
-    owner = "" if key is None else key.name
-    return StatusesReply(await learn(server, name, prepared(server, live, body.rewards, owner)))
+        return StatusReply(await learn_one(server, live, body, key.name))
+    given = server, live, body.rewards, key.name
+    items = await asyncio.to_thread(prepared, *given) if large else prepared(*given)
+    return StatusesReply(await learn(server, name, items))
+
+
+async def _learn_tokens(server: Server, name: str, body: LearnBody) -> Any:
+    """The answer to a call without a key: whatever does not open is `unknown`, as it would be of a
+    bandit that is not there."""
+    sent = [body] if body.rewards is None else body.rewards
+    if any(not isinstance(i.decision, str) or i.decision[:4] != PREFIX for i in sent):
+        raise unauthorized()
+    opened = server.sealer.open(server.about(name), [each.decision for each in sent])
+    genuine = [each for each, sealed in zip(sent, opened, strict=True) if sealed is not None]
+    if not genuine:
+        unknown = [UNKNOWN] * len(sent)
+        return StatusReply(UNKNOWN) if body.rewards is None else StatusesReply(unknown)
+    live = server.live.get(name) or await deciding.live_bandit(server, name)
+    if body.rewards is None:
+        return StatusReply(await learn_one(server, live, body, ""))
+    statuses = iter(await learn(server, name, prepared(server, live, genuine, "")))
+    return StatusesReply([UNKNOWN if each is None else next(statuses) for each in opened])
 
 
 class Item(msgspec.Struct):
@@ -77,16 +99,26 @@ class Item(msgspec.Struct):
     id: Name | None = None  # where the caller named the decision
 
 
-def read(raw: bytes) -> LearnBody:
+def read(raw: bytes, most: int = MOST_AT_ONCE) -> LearnBody:
     """One reward or many; an item that is no object is as bad as any other, and alone."""
+    assert_few_values(raw)
     try:
-        return _LEARN.decode(raw)
+        body = _LEARN.decode(raw)
+        if body.rewards is not None:
+            _assert_few(body.rewards, most)
+        return body
     except msgspec.ValidationError:
         pass
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         raise not_json() from None
     items = decoded(_ANY, raw).rewards
+    _assert_few(items, most)
     return LearnBody(rewards=[_item(each) for each in items])
+
+
+def _assert_few(items: Sequence[Any], most: int) -> None:
+    if len(items) > most:
+        raise invalid(f"send at most {most} rewards at once")
 
 
 def _item(given: Any) -> RewardItem:

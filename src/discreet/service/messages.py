@@ -84,10 +84,14 @@ class AnyRewards(msgspec.Struct):
 class KeyBody(msgspec.Struct, forbid_unknown_fields=True):
     """A new key."""
 
-    name: Annotated[str, Meta(description="for people")]
+    name: Annotated[
+        str, Meta(description="of the application: keys of one name share the ids of decisions")
+    ]
     scopes: Annotated[list[str], Meta(description="what it may do")]
     bandits: Annotated[list[str] | None, Meta(description="for which; null: all")] = None
-    rate: Annotated[float | None, Meta(description="requests a second; null: no limit")] = None
+    rate: Annotated[
+        float | None, Meta(description="requests and decisions a second; null: no limit")
+    ] = None
 
 
 class PopulationBody(msgspec.Struct, forbid_unknown_fields=True):

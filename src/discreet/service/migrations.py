@@ -72,19 +72,24 @@ STEPS: dict[int, Callable[[Connection], None]] = {  # by the schema before
 CURRENT = 1 + max(STEPS)
 
 
+def found(connection: Connection) -> int | None:
+    """The schema of a store; None if it is empty."""
+    if not sa.inspect(connection).has_table("instance"):
+        return None
+    return connection.execute(sa.text("SELECT schema FROM instance")).scalar_one_or_none()
+
+
 def upgrade(connection: Connection) -> None:
     """Bring a store that is not empty to the current schema, or refuse it and change nothing."""
-    if not sa.inspect(connection).has_table("instance"):
+    now = found(connection)
+    if now is None:
         return
-    found = connection.execute(sa.text("SELECT schema FROM instance")).scalar_one_or_none()
-    if found is None:
-        return
-    if found > CURRENT:
+    if now > CURRENT:
         raise ValueError(
-            f"the store was written by a later version of discreet (schema {found}, this one knows "
+            f"the store was written by a later version of discreet (schema {now}, this one knows "
             f"{CURRENT}): install that version, or restore a backup from before"
         )
-    for step in range(found, CURRENT):
+    for step in range(now, CURRENT):
         STEPS[step](connection)
-    if found < CURRENT:
+    if now < CURRENT:
         connection.execute(sa.text("UPDATE instance SET schema = :now"), {"now": CURRENT})

@@ -14,9 +14,10 @@ from sqlalchemy.engine import Connection
 from starlette.datastructures import Headers
 
 from discreet.service import deciding, learning
-from discreet.service.asgi import Endpoint, RawHeaders
+from discreet.service.asgi import Endpoint
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import Key
+from discreet.service.limits import RawHeaders
 from discreet.service.live import Live
 from discreet.service.messages import DecideRequest, PersonalizerReward, RankRequest, RewardItem
 from discreet.service.pending import Pending

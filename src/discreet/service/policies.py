@@ -11,9 +11,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 
 from discreet.service import store as tables
-from discreet.service.asgi import EVERYBODY, RawHeaders
+from discreet.service.asgi import EVERYBODY
 from discreet.service.errors import not_found, unauthorized
 from discreet.service.keys import Key
+from discreet.service.limits import RawHeaders
 from discreet.service.server import Server
 from discreet.service.tenant import is_learning
 

@@ -10,7 +10,7 @@ from discreet.service.schema import Column, Definition
 STATUSES = {
     "counted": "it is on disk",
     "duplicate": "this decision had its reward before; nothing has changed",
-    "late": "it came after the time that the bandit waits",
+    "late": "it came after the time that the bandit waits; whatever came before stays",
     "accepted": "counted, or the person had counted already: it does not say which",
     "closed": "the bandit learns no more",
     "unknown": "not a decision of this bandit",

@@ -21,8 +21,10 @@ from discreet.local.report import Answers
 from discreet.service import sealing
 from discreet.service import store as tables
 from discreet.service.devices import Devices
-from discreet.service.errors import Problem, conflict, invalid
+from discreet.service.errors import Problem, conflict, invalid, not_found
+from discreet.service.keys import Key
 from discreet.service.learning import CLOSED, COUNTED, DUPLICATE, INVALID, to_each
+from discreet.service.limits import STRANGERS_ITEMS
 from discreet.service.messages import ReportBody, ReportItem
 from discreet.service.policies import public_policy
 from discreet.service.replies import BatchReply, StatusesReply, StatusReply
@@ -67,8 +69,13 @@ def prepared(report: ReportItem) -> Item | None:
     return Item(bytes.fromhex(report.id), report.policy, report.question, report.values)
 
 
-async def take_any(server: Server, name: str, body: ReportBody) -> Any:
+async def take_any(server: Server, name: str, body: ReportBody, key: Key | None) -> Any:
     """The answer to a call: one report or many."""
+    if key is None:
+        if len(body.reports or ()) > STRANGERS_ITEMS:
+            raise invalid(f"send at most {STRANGERS_ITEMS} reports at once")
+        if await public_policy(server, name) is None:  # of no bandit, or not of this trust
+            raise not_found("bandit under local trust")
     if body.reports is not None:
         return StatusesReply(await take(server, name, body.reports))
     return StatusReply((await take(server, name, [body]))[0])

@@ -1,6 +1,5 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
-import asyncio
 import json
 import logging
 import secrets
@@ -22,8 +21,18 @@ from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
 from discreet.service.joint import Joint
 from discreet.service.keys import Keys
+from discreet.service.limits import (
+    BODIES,
+    BURST_SECONDS,
+    LOGIN_RATE,
+    LOGINS,
+    STRANGERS_BODIES,
+    Addresses,
+    Bodies,
+)
 from discreet.service.live import Live
 from discreet.service.pending import Name
+from discreet.service.remembering import remembered
 from discreet.service.schema import Definition
 from discreet.service.settings import Settings
 from discreet.service.store import Store
@@ -41,13 +50,17 @@ class Server:
     """Everything that the routes need; one for each process.
 
     settings   store, secrets, and what is allowed
+    serves     whether it decides and learns; a command changes nothing by being there
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, *, serves: bool = True) -> None:
         self.settings = settings
         self.store = Store(settings.store)
         try:
-            self.store.prepare()
+            if serves:
+                self.store.prepare()
+            else:
+                self.store.assert_prepared()
             self.vault = Vault(settings.secrets)
             self.buckets = Buckets(settings.secrets)
             self.keys = Keys()
@@ -55,11 +68,19 @@ class Server:
             self.noise: Noise = settings.noise or SecureNoise()
             self.first_admin_key: str | None = None
             self.live: dict[str, Live] = {}  # for deciding, on the event loop
-            self.reading: dict[asyncio.Task[Any], float] = {}  # bodies that are awaited, till when
+            self.bodies, self.strangers_bodies = Bodies(BODIES), Bodies(STRANGERS_BODIES)
+            rate = settings.public_rate
+            self.strangers = Addresses(rate, rate * BURST_SECONDS)
+            self.logins = Addresses(LOGIN_RATE, LOGINS)
             self.tenants: dict[str, Tenant] = {}  # for learning, on the writer's thread
+            self.metrics: Any = None  # metrics.Metrics, once somebody asks
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
+            self.probed = 0.0  # until when it is taken to be ready
             self._runs: set[bytes] = set()
-            self._begin()
+            if serves:
+                self._begin()
+            else:
+                self._look()
         except BaseException:
             self.store.close()
             raise
@@ -106,6 +127,19 @@ class Server:
         self.sealer = Sealer(self.vault.master, run)
         self._runs.add(run)
         self.read_keys()
+
+    def _look(self) -> None:
+        """For a command: on a store that is in use, or was."""
+        with self.store.transaction() as connection:
+            row = connection.execute(sa.select(tables.instance)).one()
+        self.instance, self.epoch = row.instance, row.epoch
+        self.fence = Fence(self.settings.secrets, self.instance)
+        self.witness = witness_of(self.settings, self.instance)
+        self._assert_witness()
+        try:
+            self.read_keys()
+        except Problem as problem:
+            raise RolledBack(str(problem)) from None
 
     def _assert_witness(self) -> None:
         """A service that had a witness does not go on without."""
@@ -225,6 +259,17 @@ class Server:
             grip.append(mark)
             return result
 
+    def probe(self) -> None:
+        """Raise unless the next change can be made: store and fence take it, none was put back."""
+        with self.fence.held() as grip:
+            with self.store.transaction() as connection:
+                row = self.store.lock_instance(connection)
+                if row is None or (row.instance, row.epoch) != (self.instance, self.epoch):
+                    raise rolled_back()
+                self._missing(connection, row.sequence, grip.last)
+                connection.execute(sa.update(tables.instance).values(sequence=row.sequence))
+            grip.probe()
+
     def read_keys(self) -> None:
         """Take over keys that other replicas made or revoked.
 
@@ -331,6 +376,10 @@ class Server:
         """A transaction failed: what the writer has in memory may not be what is stored."""
         self.tenants.pop(name, None)
 
+    def about(self, bandit: str) -> bytes:
+        """What tokens of a bandit are bound to."""
+        return f"{self.epoch}\n{bandit}".encode()
+
     # -- people and runs ---------------------------------------------------------------------------
 
     def pseudonym(self, bandit: bytes, person: str) -> bytes:
@@ -385,33 +434,6 @@ def witness_of(settings: Settings, instance: str) -> Witness | None:
     if settings.witness_key is None:
         raise ValueError("a witness needs its key: set DISCREET_WITNESS_KEY")
     return Witness(settings.witness, settings.witness_key, instance)
-
-
-def remembered(connection: Connection) -> dict[str, Any]:
-    """Everything that a restored database must not forget."""
-    alive = tables.keys.c.revoked.is_not(None)
-    charges = connection.execute(sa.select(tables.charges))
-    return {
-        "charges": [
-            {
-                "population": each.population,
-                "bandit": each.bandit,
-                "epoch": each.epoch,
-                "mu_squared": each.mu_squared,
-            }
-            for each in charges
-        ],
-        "limits": [
-            {"population": p.name, "epsilon": p.epsilon, "delta": p.delta, "unit": p.unit}
-            for p in connection.execute(sa.select(tables.populations))
-        ],
-        "revoked": list(connection.execute(sa.select(tables.keys.c.id).where(alive)).scalars()),
-        "retired": list(
-            connection.execute(
-                sa.select(tables.bandits.c.name).where(tables.bandits.c.retired)
-            ).scalars()
-        ),
-    }
 
 
 def returned(row: Any) -> list[list[int]]:

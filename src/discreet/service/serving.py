@@ -7,6 +7,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TextIO
@@ -15,6 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from discreet.service.app import application
+from discreet.service.connections import Guarded
 from discreet.service.keys import ADMIN_ID
 from discreet.service.settings import RelaySettings, Settings
 
@@ -26,6 +28,8 @@ def serve(settings: Settings, out: TextIO = sys.stderr) -> None:
     """Serve until interrupted: finish the commit at hand, return leases, stop."""
     logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
     check_port(settings)
+    if settings.metrics_port is not None:
+        check_port(replace(settings, port=settings.metrics_port))
     # The first bandit that opens needs it: a third of a second, beside what else has to be done.
     threading.Thread(target=import_module, args=("scipy.special",), daemon=True).start()
     for line in _warnings(settings):
@@ -51,7 +55,8 @@ def run(app: Starlette, settings: Listens) -> None:
         access_log=False,  # paths can hold event ids
         server_header=False,
         loop="uvloop",
-        http="httptools",
+        http=Guarded,
+        ws="none",
         lifespan="on",
         timeout_keep_alive=30,
         timeout_graceful_shutdown=10,

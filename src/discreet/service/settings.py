@@ -23,6 +23,8 @@ class Settings:
     witness_key   the secret of the witness
     admin_key     the admin key, set from outside; none: made at the first start, shown once
     body_limit    most bytes of a request
+    public_rate   calls a second that an address may make without a key
+    metrics_port  where /metrics is served without a key; none: nowhere
     noise         for tests only: another source than SecureNoise
     """
 
@@ -35,7 +37,9 @@ class Settings:
     witness: str | None = None
     witness_key: str | None = field(default=None, repr=False)
     admin_key: str | None = field(default=None, repr=False)
-    body_limit: int = 8 * 2**20
+    body_limit: int = 4 * 2**20
+    public_rate: float = 100.0
+    metrics_port: int | None = None
     noise: Noise | None = field(default=None, repr=False)
 
     @classmethod
@@ -77,6 +81,8 @@ _VARIABLES: Variables = {
     "witness_key": str,
     "admin_key": str,
     "body_limit": int,
+    "public_rate": float,
+    "metrics_port": int,
 }
 
 
@@ -107,7 +113,7 @@ class RelaySettings:
     minimum: int = 50
     tick: float = 10.0
     person_header: str | None = None
-    body_limit: int = 2**20
+    body_limit: int = 256 * 1024  # a report of 128 columns, sealed and spelled
 
     def __post_init__(self) -> None:
         if not self.server.startswith(("https://", "http://")):

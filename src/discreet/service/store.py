@@ -310,6 +310,20 @@ class Store:
         if not self.is_sqlite:
             connection.execute(sa.text("SELECT pg_advisory_xact_lock(836000)"))
 
+    def assert_prepared(self) -> None:
+        """Raise ValueError unless a server of this version has made the tables."""
+        try:
+            with self.transaction() as connection:
+                found = migrations.found(connection)
+        except (Problem, sa.exc.DatabaseError):
+            found = None
+        if found != migrations.CURRENT:
+            shown = self.url.render_as_string(hide_password=True)
+            raise ValueError(
+                f"there is no store of this version at {shown}; `discreet serve` makes one, and "
+                "brings an older one forward"
+            )
+
     def prepare(self) -> None:
         """Make tables that are missing, bring older ones forward; ValueError if that cannot be."""
         shown = self.url.render_as_string(hide_password=True)

@@ -3,11 +3,13 @@
 import asyncio
 import logging
 import time
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.engine import Connection
 
-from discreet.service import administration, asgi, buckets, learning, leasing
+from discreet.service import administration, buckets, learning, leasing
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -40,7 +42,8 @@ async def forever(server: Server) -> None:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
         try:
-            asgi.give_up_slow_clients(server.reading)
+            server.bodies.give_up_slow_clients()
+            server.strangers_bodies.give_up_slow_clients()
             await leasing.give_back_idle(server)
             if now - swept > SWEEP_EVERY:
                 swept = now
@@ -55,36 +58,34 @@ async def forever(server: Server) -> None:
 
 
 async def sweep(server: Server) -> int:
-    """Settle decisions whose deadline has passed; returns how many."""
-    settled: int = await server.writer.do("sweep", lambda many: [_sweep(server)] * len(many), None)
+    """Settle decisions whose deadline has passed; returns how many.
+
+    In pieces: rewards and leases have their turn between two of them.
+    """
+    now = time.time()
+    settled = 0
+    for name in await server.transact(lambda c: set(c.execute(DUE, {"now": now}).scalars())):
+        done = AT_ONCE
+        while done == AT_ONCE:
+            done = await server.do(partial(learning.settle, server, name, now, AT_ONCE))
+            settled += done
+    await server.do(lambda: _destroy_keys(server, now))
+    before = buckets.day(now) - buckets.KEPT_DAYS
+    while await server.transact(lambda c: _forgotten(c, before)) == AT_ONCE:
+        continue
     return settled
 
 
-def _sweep(server: Server) -> int:
-    now = time.time()
-    with server.store.transaction() as connection:
-        names = set(connection.execute(DUE, {"now": now}).scalars())
-    settled = 0
-    for name in names:
-        while True:
-            done = learning.settle(server, name, now, AT_ONCE)
-            settled += done
-            if done < AT_ONCE:
-                break
+def _destroy_keys(server: Server, now: float) -> None:
     with server.store.transaction() as connection:
         used: set[Any] = set(connection.execute(BUCKETS).scalars())
     server.buckets.destroy_unused(used, now)
-    _forget(server, buckets.day(now) - buckets.KEPT_DAYS)
-    return settled
 
 
-def _forget(server: Server, before: int) -> None:
-    """Delete ids that were settled before that day, in pieces."""
-    own = sa.tuple_(_SETTLED.bandit, _SETTLED.epoch, _SETTLED.id)
-    while True:
-        with server.store.transaction() as connection:
-            gone = connection.execute(_FORGOTTEN, {"day": before}).all()
-            if gone:
-                connection.execute(sa.delete(tables.settled).where(own.in_(map(tuple, gone))))
-        if len(gone) < AT_ONCE:
-            return
+def _forgotten(connection: Connection, before: int) -> int:
+    """Delete some of the ids that were settled before that day; returns how many."""
+    gone = connection.execute(_FORGOTTEN, {"day": before}).all()
+    if gone:
+        own = sa.tuple_(_SETTLED.bandit, _SETTLED.epoch, _SETTLED.id)
+        connection.execute(sa.delete(tables.settled).where(own.in_(map(tuple, gone))))
+    return len(gone)

@@ -18,6 +18,7 @@ from discreet.service.dashboard.rendering import environment
 from discreet.service.dashboard.sessions import Session, Sessions, check_form, check_origin
 from discreet.service.errors import Problem, forbidden, not_found, unexpected
 from discreet.service.keys import ADMIN_ID, SCOPES, Key
+from discreet.service.limits import Bodies, address_of
 from discreet.service.messages import KeyBody
 from discreet.service.replies import NewKeyReply
 from discreet.service.server import Server
@@ -80,6 +81,7 @@ class Dashboard:
             session = None
             try:
                 if is_open:
+                    self.server.strangers.spend(address_of(request.scope))
                     return await page(request)
                 session = await self.sessions.current(request)
                 if session is None and method == "GET":
@@ -90,7 +92,7 @@ class Dashboard:
                 if method == "GET":
                     _require_reading(session.key)
                 else:
-                    request.state.form = await _form(request)
+                    request.state.form = await _form(request, self.server.bodies)
                     check_form(request, session, request.state.form.get("form_token", ""))
                 return await page(request, session)
             except Exception as error:
@@ -124,12 +126,15 @@ class Dashboard:
     async def log_in(self, request: Request) -> Response:
         """Begin a session, if the key is right and may look."""
         check_origin(request)
-        form = await _form(request)
+        address = address_of(request.scope)
+        self.server.logins.assert_open(address)
+        form = await _form(request, self.server.strangers_bodies)
         after = form.get("after", "/")
         try:
             key = self.server.keys.authenticate(form.get("key", "").strip())
             _require_reading(key)
         except Problem as problem:
+            self.server.logins.spend(address)
             wrong = "This is not a key of this server, or it was revoked."
             if problem.status == 403:
                 wrong = "This key may not look: the dashboard needs the scope read or admin."
@@ -311,12 +316,9 @@ def _bandit_name(request: Request) -> str:
     return name
 
 
-async def _form(request: Request) -> dict[str, str]:
-    body = bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > LONGEST_FORM:
-            raise Problem(413, "too-large", "The form is too large.", "Send less at once.")
+async def _form(request: Request, bodies: Bodies) -> dict[str, str]:
+    body = await bodies.read(request.headers.raw, request.receive, LONGEST_FORM)
+    bodies.drop(len(body))  # it is small, and is read at once
     try:
         pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=1000)
     except (UnicodeDecodeError, ValueError):

@@ -84,7 +84,7 @@ def application(settings: RelaySettings) -> Starlette:
 async def _impatient(relay: Relay) -> None:
     while True:
         await asyncio.sleep(EVERY)
-        asgi.give_up_slow_clients(relay.reading)
+        relay.bodies.give_up_slow_clients()
 
 
 class Routes:
@@ -135,9 +135,12 @@ class Routes:
         name = self._name(request)
         limit = self.relay.settings.body_limit
         headers = request.headers.raw
-        raw = await asgi.body_of(self.relay.reading, headers, request.receive, limit)
-        report = self._read(decoded(_SEALED, raw), request)
-        return answer(StatusReply(await self.relay.admit(name, report)))
+        raw = await self.relay.bodies.read(headers, request.receive, limit)
+        try:
+            report = self._read(decoded(_SEALED, raw), request)
+            return answer(StatusReply(await self.relay.admit(name, report)))
+        finally:
+            self.relay.bodies.drop(len(raw))
 
     def _read(self, body: SealedBody, request: Request) -> Sealed:
         if not ID.fullmatch(body.id):

@@ -27,10 +27,10 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import asgi
 from discreet.service.client import Client, ServiceError
 from discreet.service.errors import Problem
 from discreet.service.learning import CLOSED
+from discreet.service.limits import STRANGERS_BODIES, Bodies
 from discreet.service.relay import store as tables
 from discreet.service.relay.store import RelayStore, new_place
 from discreet.service.reports import BATCH_SECONDS, MOST_BATCH_BYTES, SMALL
@@ -75,7 +75,7 @@ class Relay:
             self.store.close()
             raise
         self.writer = Writer()
-        self.reading: asgi.Reading = {}
+        self.bodies = Bodies(STRANGERS_BODIES)
         self.server = "unknown"  # ok, away or refused: how the last call to it went
         self.forwarded = dict.fromkeys(settings.bandits, 0)
         self.dropped = dict.fromkeys(settings.bandits, 0)

@@ -1,0 +1,180 @@
+"""What callers may use up: memory for bodies, calls of an address, attempts to log in.
+
+Addresses are held in memory for as long as their limit needs, and are written nowhere.
+"""
+
+import asyncio
+import time
+from ipaddress import ip_network
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
+
+from discreet.service.errors import Problem
+
+BODY_SECONDS = 30.0  # a client may take to send a request
+STRANGERS_BYTES = 64 * 1024  # of a body that comes without a key
+STRANGERS_ITEMS = 100  # in it
+STRANGERS_BODIES = 16 * 2**20  # bytes in memory, of all bodies without a key
+BODIES = 128 * 2**20  # the same, of those with one
+MOST_VALUES = 100_000  # commas in a body: more take too long to read at once
+BURST_SECONDS = 2.0  # of an address's rate
+LOGINS = 10  # that may fail at once
+LOGIN_RATE = 0.1  # a second, afterwards
+_GIVEN_UP = -1.0
+_MOST_ADDRESSES = 100_000
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+class Bodies:
+    """Bodies in memory, of requests that are read or answered.
+
+    most   bytes of all of them; a single one may be larger if nobody else has any
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self.held = 0
+        self._until: dict[asyncio.Task[object], float] = {}
+
+    async def read(
+        self, headers: RawHeaders, receive: Receive, limit: int, seconds: float | None = None
+    ) -> bytes:
+        """The body of a request, if it is not too large and comes soon; `drop` it when done."""
+        for name, stated in headers:
+            if name == b"content-length" and stated.isdigit() and int(stated) > limit:
+                raise too_large(limit)
+        pieces: list[bytes] = []
+        size = 0
+        more = True
+        task = asyncio.current_task()
+        assert task is not None
+        self._until[task] = time.monotonic() + (BODY_SECONDS if seconds is None else seconds)
+        try:
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnect
+                piece = message.get("body", b"")
+                more = message.get("more_body", False)
+                if size + len(piece) > limit:
+                    raise too_large(limit)
+                if self.held > size and self.held + len(piece) > self._most:
+                    raise _busy()
+                pieces.append(piece)
+                size += len(piece)
+                self.held += len(piece)
+        except BaseException as error:
+            self.held -= size
+            if isinstance(error, asyncio.CancelledError) and self._until[task] == _GIVEN_UP:
+                task.uncancel()
+                raise _too_slow() from None
+            raise
+        finally:
+            del self._until[task]
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def drop(self, size: int) -> None:
+        """A body of that size was answered."""
+        self.held -= size
+
+    def give_up_slow_clients(self) -> None:
+        """End requests whose body does not come; a timer for each would cost more than reading."""
+        now = time.monotonic()
+        for task, until in list(self._until.items()):
+            if until < now:
+                self._until[task] = _GIVEN_UP
+                task.cancel()
+
+
+class Addresses:
+    """So many calls a second of each address.
+
+    rate    calls a second
+    burst   that may come at once
+    """
+
+    def __init__(self, rate: float, burst: float) -> None:
+        self._rate, self._burst = rate, burst
+        self._spent: dict[str, tuple[float, float]] = {}  # calls that count still, when
+
+    def assert_open(self, address: str) -> None:
+        """Raise if an address has none left."""
+        if self._left(address) < 1:
+            raise too_many(1 / self._rate, "This address has reached its limit.")
+
+    def spend(self, address: str) -> None:
+        """Count a call, or raise if there is none left."""
+        self.assert_open(address)
+        if len(self._spent) > _MOST_ADDRESSES:
+            self._forget()
+        spent = self._burst - self._left(address) + 1
+        self._spent[address] = spent, time.monotonic()
+
+    def _left(self, address: str) -> float:
+        spent, at = self._spent.get(address, (0.0, 0.0))
+        return self._burst - max(0.0, spent - (time.monotonic() - at) * self._rate)
+
+    def _forget(self) -> None:
+        """Forget addresses that have all their calls again; all of them if none has."""
+        self._spent = {
+            address: each
+            for address, each in self._spent.items()
+            if self._left(address) < self._burst
+        }
+        if len(self._spent) > _MOST_ADDRESSES:
+            self._spent.clear()
+
+
+def address_of(scope: Scope) -> str:
+    """Whose rate a call counts against: an address; of IPv6 the network that a home has."""
+    host: str = (scope.get("client") or ("", 0))[0]
+    if ":" not in host:
+        return host
+    try:
+        return str(ip_network(f"{host.partition('%')[0]}/64", strict=False))
+    except ValueError:
+        return host
+
+
+def assert_few_values(body: bytes) -> None:
+    """Raise if a body would take too long to read: reading holds everybody else."""
+    if body.count(b",") > MOST_VALUES:
+        raise Problem(
+            413,
+            "too-many-values",
+            "The body holds too many values.",
+            f"Send at most {MOST_VALUES} values at once, in several requests.",
+        )
+
+
+def too_many(wait: float, title: str) -> Problem:
+    """A limit was reached."""
+    return Problem(
+        429,
+        "too-many-requests",
+        title,
+        "Wait and send the same request again.",
+        headers={"Retry-After": str(max(1, round(wait)))},
+    )
+
+
+def too_large(limit: int) -> Problem:
+    """A body beyond the limit."""
+    return Problem(
+        413, "too-large", "The body is too large.", f"Send at most {limit} bytes at once."
+    )
+
+
+def _too_slow() -> Problem:
+    return Problem(408, "too-slow", "The body did not arrive in time.", "Send it again, faster.")
+
+
+def _busy() -> Problem:
+    return Problem(
+        503,
+        "busy",
+        "The server holds as many bodies as it can.",
+        "Nothing was acknowledged. Send the same request again in a second.",
+        headers={"Retry-After": "1"},
+    )
