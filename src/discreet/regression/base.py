@@ -20,7 +20,7 @@ from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
 from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
-from discreet.regression.surroundings import leaks_around
+from discreet.regression.surroundings import leaks_around, warn_of_noise
 from discreet.regression.validation import (
     checked_labels,
     checked_rows,
@@ -51,6 +51,7 @@ class Estimate:
     theta: Array  # (d,)
     covariance: Array | None  # (d, d)
     residuals: Residuals | None = None  # how labels spread around <phi, theta>
+    noise_ratio: float = 0.0  # noise over sampling error, as far as it is told
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ class PrivateEstimator(Saveable):
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
         remember_names(names_of(X), self)
         vars(self).update(fitted)
+        warn_of_noise(self._estimate.noise_ratio, stacklevel=2)  # last: a fit is whole by then
         return self
 
     def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:
