@@ -169,7 +169,7 @@ class PrivateEstimator(Saveable):
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
         remember_names(names_of(X), self)
         vars(self).update(fitted)
-        warn_of_noise(self._estimate.noise_ratio, stacklevel=2)  # last: a fit is whole by then
+        warn_of_noise(self._estimate.noise_ratio, stacklevel=2)
         return self
 
     def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ not think of that. So `fit` looks at who calls it, never at the data, and says w
 
 import sys
 import warnings
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -27,13 +28,17 @@ class NoisyFitWarning(UserWarning):
 
 
 def warn_of_noise(ratio: float, *, stacklevel: int) -> None:
-    """Say so where noise is more than TOO_NOISY times the sampling error: public, or released."""
+    """Say so where noise is more than TOO_NOISY times the sampling error: public, or released.
+
+    Filters may hide it. None makes an error of it: a fit that has spent its budget does not fail.
+    """
     if ratio > TOO_NOISY:
         message = (
             f"the noise of this fit is about {ratio:.0f} times the sampling error, and the fit may "
             "be no better than chance; it needs more rows, fewer features or a larger epsilon"
         )
-        warnings.warn(message, NoisyFitWarning, stacklevel=stacklevel + 1)
+        with suppress(NoisyFitWarning):
+            warnings.warn(message, NoisyFitWarning, stacklevel=stacklevel + 1)
 
 
 def leaks_around(*, stacklevel: int) -> tuple[str, ...]:
