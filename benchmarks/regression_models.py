@@ -26,7 +26,8 @@ from discreet.regression import (
     PrivateSearchCV,
 )
 from discreet.regression.base import Problem
-from discreet.regression.newton import Score, Weighting, scoring
+from discreet.regression.newton import scoring
+from discreet.regression.scores import Score, Weighting
 
 DELTA = 1e-6
 Array = np.ndarray
@@ -66,7 +67,6 @@ class OneVsRest(Score):
     classes: int
     joint = 1.25
     slope = 0.25
-    longest_step = 2.0
 
     @property
     def entries(self) -> int:

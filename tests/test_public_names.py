@@ -16,7 +16,7 @@ PUBLIC = {
     "bandits.baselines": "LinUCB ContinualLinUCB LocalLinUCB LocalSGDBandit",
     "regression": (
         "PrivateLinearRegression PrivateLogisticRegression PrivateGLM PrivateSearchCV AdaSSP OLS "
-        "information_matrix PrivacyLeakWarning Problem Estimate"
+        "information_matrix PrivacyLeakWarning NoisyFitWarning Problem Estimate"
     ),
     "online": (
         "FTRL FTPL AdversarialBandit BarrierBandit ProjectionFreeBandit PrivateReduction Doubling"

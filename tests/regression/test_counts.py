@@ -14,7 +14,7 @@ from discreet.privacy import Budget
 from discreet.regression import PrivateGLM
 from discreet.regression.counts import CountScore, LogScore, clipped_mean
 from discreet.regression.dispersion import LARGEST, MOVES, WEIGHT, Dispersion, histogram
-from discreet.regression.newton import GRAM_COST, Weighting
+from discreet.regression.scores import GRAM_COST, Weighting
 
 DIM = 3
 SPREADS = (Dispersion(), Dispersion(base=5.0), Dispersion(growth=0.7))

@@ -23,8 +23,9 @@ from discreet.regression import PrivateGLM, PrivateLogisticRegression
 from discreet.regression.base import Problem, _checked_units
 from discreet.regression.classes import ToNumbers
 from discreet.regression.logistic import multinomial
-from discreet.regression.newton import GRAM_COST, SoftmaxScore, Weighting, stage
+from discreet.regression.newton import stage
 from discreet.regression.sample import Sample
+from discreet.regression.scores import GRAM_COST, SoftmaxScore, Weighting
 from discreet.regression.validation import checked_rows
 
 UNIT = {"norm_bound": 1.0, "random_state": 0}
@@ -130,7 +131,7 @@ def test_softmax__noise_is_what_was_booked():
     seen = []
     for _ in range(400):
         made = stage(Sample(task, X, task.y, 0.5), score, weighting, np.zeros(4), "one")
-        seen.append(made.observed - exact)
+        seen.append(made.g - exact)
     scale = 2 * score.half_range * math.sqrt(score.joint) / 0.5
     # 1600 normal draws: a standard deviation 10% off is five standard errors away.
     assert np.std(seen) == pytest.approx(scale, rel=0.1)

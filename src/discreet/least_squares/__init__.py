@@ -13,6 +13,7 @@ noise or spends a budget.
 from discreet.least_squares.clipping import bounded_rows, clipped_normal, least_error_clip
 from discreet.least_squares.posterior import Posterior
 from discreet.least_squares.shrinkage import (
+    clean,
     discounted_eigenvalues,
     gram_error_covariance,
     kept,
@@ -25,6 +26,7 @@ __all__ = [
     "Posterior",
     "Whitening",
     "bounded_rows",
+    "clean",
     "clipped_normal",
     "discounted_eigenvalues",
     "gram_error_covariance",

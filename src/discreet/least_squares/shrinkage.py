@@ -33,6 +33,64 @@ def shrink(
     return np.asarray((vectors * np.maximum(values, floor)) @ vectors.T)
 
 
+def clean(
+    noisy: Array,
+    noise_std: float,
+    *,
+    target: Array | None = None,
+    last: float | None = None,
+    floor: float = 0.0,
+) -> tuple[Array, Array]:
+    """A^ and E[(A - A^)^2], for A in noisy = A + noise: a target T but for a few directions.
+
+    The noise's eigenvalues lie within 2 sqrt(v) of 0, v = d s^2 / 2 (Wigner). A direction in which
+    A - T has a > sqrt(v) shows as an eigenvalue l = a + v/a beyond them, and along its eigenvector
+    A - T has mean a - v/a = sqrt(l^2 - 4 v) and variance v - v^2/a^2 (Benaych-Georges and
+    Nadakuditi 2011). All other directions are pooled: they differ by what noise does not explain,
+    give or take the error of that, s^2; from a target that is given, by no more than its own size.
+
+    T is a multiple of the identity if none is given, but for the last entry of A where that is
+    known. Eigenvalues of A^ are at least `floor`.
+
+    >>> clean(np.diag([9.0, 1.0, 1.0, 2.0]), noise_std=1.0)[0].round(1)  # edge 2.8
+    array([[8.5, 0. , 0. , 0. ],
+           [0. , 1.3, 0. , 0. ],
+           [0. , 0. , 1.3, 0. ],
+           [0. , 0. , 0. , 1.3]])
+    """
+    d = len(noisy)
+    square = noise_std**2
+    v = d * square / 2
+    most = math.inf if target is None else float(np.trace(target)) / d
+    if target is None:
+        noisy, target = _isotropic(noisy, 2 * math.sqrt(v), last)
+    values, vectors = np.linalg.eigh(noisy - target)
+    mean = np.copysign(np.sqrt(np.maximum(values**2 - 4 * v, 0.0)), values)
+    a = (np.abs(values) + np.abs(mean)) / 2
+    variance = v - v**2 / np.maximum(a**2, max(v, 1e-300)) + square / 2
+    rest = values[mean == 0]
+    if rest.size:
+        differ = max(float(np.mean(rest**2)) - v - square / 2, 0.0)
+        variance[mean == 0] = min(differ + square, most**2)
+    error = (vectors * variance) @ vectors.T
+    values, basis = np.linalg.eigh(target + (vectors * mean) @ vectors.T)
+    return np.asarray((basis * np.maximum(values, floor)) @ basis.T), np.asarray(error)
+
+
+def _isotropic(noisy: Array, edge: float, last: float | None) -> tuple[Array, Array]:
+    """The noisy matrix with its last entry where that is known, and the target: the bulk's mean."""
+    target = np.zeros_like(noisy)
+    free = np.eye(len(noisy))
+    if last is not None:
+        noisy = noisy.copy()
+        noisy[-1, -1] = target[-1, -1] = last
+        free[-1, -1] = 0.0
+    values = np.linalg.eigvalsh(noisy - target)
+    away = np.abs(values - np.median(values))
+    middle = float(np.mean(values[away <= max(edge, float(away.min()))]))
+    return noisy, target + max(middle, 0.0) * free
+
+
 def kept(difference: Array, noise_std: float) -> float:
     """1 - E|noise|_F^2 / |difference|_F^2, at least 0: the part that is not noise."""
     d = len(difference)

@@ -7,12 +7,13 @@ from discreet.regression.information import information_matrix
 from discreet.regression.linear import PrivateLinearRegression
 from discreet.regression.logistic import PrivateLogisticRegression
 from discreet.regression.search import PrivateSearchCV
-from discreet.regression.surroundings import PrivacyLeakWarning
+from discreet.regression.surroundings import NoisyFitWarning, PrivacyLeakWarning
 
 __all__ = [
     "OLS",
     "AdaSSP",
     "Estimate",
+    "NoisyFitWarning",
     "PrivacyLeakWarning",
     "PrivateGLM",
     "PrivateLinearRegression",

@@ -21,7 +21,7 @@ from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
 from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
-from discreet.regression.surroundings import leaks_around
+from discreet.regression.surroundings import leaks_around, warn_of_noise
 from discreet.regression.validation import (
     Columns,
     checked_labels,
@@ -50,6 +50,7 @@ class Estimate:
     theta: Array  # (d,)
     covariance: Array | None  # (d, d)
     residuals: Residuals | None = None  # how labels spread around <phi, theta>
+    noise_ratio: float = 0.0  # noise over sampling error, as far as it is told
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,7 @@ class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
         self.__dict__.pop("feature_names_in_", None)
         self.__dict__.update(fitted)
+        warn_of_noise(self._estimate.noise_ratio, stacklevel=2)
         return self
 
     def _fit(self, X: Any, y: Any, ledger: Ledger, around: tuple[str, ...]) -> dict[str, Any]:

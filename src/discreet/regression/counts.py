@@ -32,16 +32,10 @@ from discreet.arrays import Array
 from discreet.links import BoundedLink
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.dispersion import Dispersion, labels, means, released_dispersion
-from discreet.regression.newton import (
-    Score,
-    Weighting,
-    first_weighting,
-    posterior_of,
-    stage,
-    weighting_of,
-)
+from discreet.regression.newton import first_weighting, posterior_of, stage, stand_ins, weighting_of
 from discreet.regression.rows import Parts
 from discreet.regression.sample import Sample
+from discreet.regression.scores import Score, Weighting
 
 FRACTIONS = (0.03, 0.03, 0.04, 0.06, 0.78)  # of mu^2, over the stages
 HISTOGRAMS = (0.0, 0.0, 0.0, 0.02, 0.04)  # of mu^2, before a stage
@@ -56,7 +50,9 @@ def counts(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
     spread = Dispersion()
     more = 1.0
     start = Estimate(np.zeros(d), None)
-    now, information = _step(problem, LogScore(model), first_weighting(problem), start, radius, 0)
+    first = first_weighting(problem)
+    now, information = _step(problem, LogScore(model), first, start, radius, 0, None)
+    rows = stand_ins(problem, information / n)
     length = math.sqrt(min(float(np.trace(information)) / n, 1.0))  # of a row
     for number in range(1, len(FRACTIONS)):
         covariance = np.asarray(now.covariance)
@@ -67,7 +63,7 @@ def counts(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
             spread, more = released_dispersion(sample, model, now.theta, v)
         score = CountScore(model, spread, more, covariance, SLACK[number])
         weighting = weighting_of(information / n, _tau(problem), math.inf)
-        after, information = _step(problem, score, weighting, now, radius, number)
+        after, information = _step(problem, score, weighting, now, radius, number, rows)
         now = _no_further(now.theta, after, information, length)
     return now
 
@@ -91,17 +87,19 @@ def _step(
     start: Estimate,
     radius: float,
     number: int,
+    rows: Array | None,
 ) -> tuple[Estimate, Array]:
-    """One release, theta after it, and the information."""
+    """One release, theta after it, and the information; rows that stand in for the private ones."""
     n, d = problem.X.shape
     mu = problem.budget.mu * math.sqrt(FRACTIONS[number])
     sample = Sample(problem, problem.X, problem.y, mu)
     what = f"gradient and information, stage {number + 1} of {len(FRACTIONS)}"
-    found = stage(sample, score, weighting, start.theta, what)
-    posterior = posterior_of([found], score, np.eye(d) * (d / radius**2), n, off=False)
-    length = float(np.linalg.norm(posterior.mean))
-    theta = posterior.mean * min(1.0, radius / max(length, 1e-300))
-    return Estimate(theta, posterior.covariance + found.information_noise), found.information
+    found = stage(sample, score, weighting, start.theta, what, rows)
+    drawn = stand_ins(problem, found.information / n) if rows is None else rows
+    posterior = posterior_of([found], score, drawn, radius**2 / d, off=False)
+    norm = float(np.linalg.norm(posterior.mean))
+    theta = posterior.mean * min(1.0, radius / max(norm, 1e-300))
+    return Estimate(theta, posterior.covariance), found.information
 
 
 @dataclass(frozen=True)

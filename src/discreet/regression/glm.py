@@ -9,6 +9,7 @@ A method works on rows in the unit ball and theta in a ball of radius `radius`, 
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,8 +24,9 @@ from discreet.regression.base import Estimate, Problem
 from discreet.regression.counts import counts
 from discreet.regression.glm_erm import erm
 from discreet.regression.glm_sgd import local_sgd, sgd
-from discreet.regression.newton import LinkScore, scoring
+from discreet.regression.newton import scoring
 from discreet.regression.regressor import PrivateRegressor
+from discreet.regression.scores import LinkScore
 
 
 def newton(problem: Problem, model: BoundedLink, radius: float) -> Estimate:
@@ -200,4 +202,5 @@ class PrivateGLM(PrivateRegressor):
         estimate = solver(problem, link(self.link).within(radius, unit), radius)
         # `fit` multiplies by the label bound, as linear models need it; here it is in the link.
         covariance = estimate.covariance
-        return Estimate(estimate.theta / unit, None if covariance is None else covariance / unit**2)
+        covariance = None if covariance is None else covariance / unit**2
+        return replace(estimate, theta=estimate.theta / unit, covariance=covariance)

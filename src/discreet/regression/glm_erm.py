@@ -147,12 +147,13 @@ def weighted_gram(X: Array, W: Array, gamma: float) -> Array:
     return z.T @ z / len(X)
 
 
-def spectral(phases: Sequence[Callable[[Array], Array]], d: int, lam: float) -> Array:
-    """W <- sym(F^(-1/2) W), F = W^(1/2) H(W) W^(1/2) + lam W, H from one phase after the other."""
+def spectral(phases: Sequence[Callable[[Array], tuple[Array, float]]], d: int) -> Array:
+    """W <- sym(F^(-1/2) W), F = W^(1/2) (H + lam I) W^(1/2); H(W) and lam are a phase's answer."""
     W = np.eye(d)
     for released in phases:
         root = power(W, 0.5)
-        F = root @ power(released(W), 1.0) @ root + lam * W
+        gram, lam = released(W)
+        F = root @ (power(gram, 1.0) + lam * np.eye(d)) @ root
         W = symmetrised(power(F, -0.5) @ W)
     return W
 
@@ -191,15 +192,14 @@ def _whitening(problem: Problem, gamma: float, lam: float, mu: float) -> Array:
     if problem.public_X is not None:
         return information_matrix(problem.public_X, gamma=gamma, lam=lam)
 
-    def released(W: Array) -> Array:
+    def released(W: Array) -> tuple[Array, float]:
         # |z|^2 <= kappa: sqrt(2) kappa / n (replace-one, PSD terms).
-        return np.asarray(
-            problem.release.gaussian_symmetric(
-                weighted_gram(problem.X, W, gamma),
-                sensitivity=problem.budget.contributions * math.sqrt(2) * _kappa(W, gamma) / n,
-                mu=mu,
-                what="spectral iteration",
-            ).value
+        gram, _ = problem.release.gaussian_symmetric(
+            weighted_gram(problem.X, W, gamma),
+            sensitivity=problem.budget.contributions * math.sqrt(2) * _kappa(W, gamma) / n,
+            mu=mu,
+            what="spectral iteration",
         )
+        return gram, lam
 
-    return spectral([released] * PHASES, d, lam)
+    return spectral([released] * PHASES, d)

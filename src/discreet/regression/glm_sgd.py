@@ -118,8 +118,11 @@ def _descend(
     else:
         first = math.ceil(WHITENING_FRACTION * n)
         parts = np.array_split(X[:first], PHASES)
-        phases = [partial(gram, part, f"phase {k}") for k, part in enumerate(parts, 1)]
-        U = spectral(phases, d, lam)
+
+        def phase(k: int, U: Array) -> tuple[Array, float]:
+            return gram(parts[k], f"phase {k + 1}", U), lam
+
+        U = spectral([partial(phase, k) for k in range(PHASES)], d)
     w = np.zeros(d)
     total = np.zeros(d)
     batches = np.array_split(np.arange(first, n), STEPS)

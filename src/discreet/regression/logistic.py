@@ -16,9 +16,10 @@ from discreet.privacy import Budget
 from discreet.privacy.noise import Noise
 from discreet.regression.base import Estimate, PrivateEstimator, Problem, unit_rows
 from discreet.regression.classes import ToNumbers, declared_classes
-from discreet.regression.newton import LinkScore, SoftmaxScore, scoring
+from discreet.regression.newton import scoring
 from discreet.regression.regressor import normal_quantile, quadratic_forms
 from discreet.regression.rows import without
+from discreet.regression.scores import LinkScore, SoftmaxScore
 
 
 class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]

@@ -13,10 +13,11 @@ from functools import partial
 import numpy as np
 
 from discreet.arrays import Array, row_norms
-from discreet.least_squares import Whitening, power, symmetrised
+from discreet.least_squares import power
 from discreet.privacy.mechanisms import symmetric_to_vector, vector_to_symmetric
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.central import least_squares
+from discreet.regression.glm_erm import spectral
 from discreet.regression.rows import Parts, sums
 
 FRACTIONS = (0.1, 0.1, 0.15, 0.65)  # of mu^2: spectral iterations, then the regression itself
@@ -31,8 +32,8 @@ def reweighted(problem: Problem) -> Estimate:
     budget = problem.budget
     n, d = X.shape
     k = budget.contributions
-    U = np.eye(d)
-    for fraction in FRACTIONS[:-1]:
+
+    def phase(fraction: float, U: Array) -> tuple[Array, float]:
         total, _ = sums(partial(_moments, U), X, y)
         # |z|^2 = phi' U phi / |U phi| <= |phi| <= 1; replace-one of PSD terms: sqrt(2).
         gram, record = problem.release.gaussian_symmetric(
@@ -41,11 +42,9 @@ def reweighted(problem: Problem) -> Estimate:
             mu=budget.mu * math.sqrt(fraction),
             what="spectral iteration",
         )
-        ridge = 2 * record.scale * math.sqrt(d) / n
-        root = power(U, 0.5)
-        balance = root @ (gram / n + ridge * np.eye(d)) @ root
-        floor = ridge * float(np.linalg.eigvalsh(U)[0])
-        U = symmetrised(Whitening.from_gram(balance, floor=floor).matrix @ U)
+        return gram / n, 2 * record.scale * math.sqrt(d) / n
+
+    U = spectral([partial(phase, fraction) for fraction in FRACTIONS[:-1]], d)
     total, moment = sums(partial(_moments, U), X, y)
     # moment: |direction y| <= 1, so 2; Gram: sqrt(2); together sqrt(4 + 2).
     released, record = problem.release.gaussian(

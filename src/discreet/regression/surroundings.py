@@ -6,6 +6,7 @@ not think of that. So `fit` looks at who calls it, never at the data, and says w
 
 import sys
 import warnings
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -15,10 +16,29 @@ SEARCH = (
 )
 STEPS = "what earlier steps of the pipeline read off the rows without noise: {}"
 _DEEP = 40  # frames to look at
+TOO_NOISY = 2.5  # noise over sampling error; beyond, a tenth of fits and more are worthless
 
 
 class PrivacyLeakWarning(UserWarning):
     """Something was read off private data without noise, or paid for more than once."""
+
+
+class NoisyFitWarning(UserWarning):
+    """A fit's noise is so far above the sampling error that it may know nothing."""
+
+
+def warn_of_noise(ratio: float, *, stacklevel: int) -> None:
+    """Say so where noise is more than TOO_NOISY times the sampling error: public, or released.
+
+    Filters may hide it. None makes an error of it: a fit that has spent its budget does not fail.
+    """
+    if ratio > TOO_NOISY:
+        message = (
+            f"the noise of this fit is about {ratio:.0f} times the sampling error, and the fit may "
+            "be no better than chance; it needs more rows, fewer features or a larger epsilon"
+        )
+        with suppress(NoisyFitWarning):
+            warnings.warn(message, NoisyFitWarning, stacklevel=stacklevel + 1)
 
 
 def leaks_around(*, stacklevel: int) -> tuple[str, ...]:

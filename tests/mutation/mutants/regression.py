@@ -367,7 +367,7 @@ MUTANTS = [
         glm_gradient,
         (
             Edit(
-                "regression.newton:LinkScore.sensitivities",
+                "regression.scores:LinkScore.sensitivities",
                 "gradient = 2 * weighting.tau",
                 "gradient = weighting.tau",
             ),
@@ -384,7 +384,7 @@ MUTANTS = [
         class_gradient,
         (
             Edit(
-                "regression.newton:SoftmaxScore.sensitivities",
+                "regression.scores:SoftmaxScore.sensitivities",
                 "gradient = 2 * weighting.tau",
                 "gradient = weighting.tau",
             ),

@@ -1,0 +1,191 @@
+"""Worst fits and coverage of private classifiers: the tables of docs/regression-why.md.
+
+python benchmarks/coverage.py
+
+Every world is fitted at several sizes and budgets. A fit is worthless if its AUC is below
+.5 + .3 (that of the true probabilities - .5). Coverage is the fraction of fresh rows whose true
+probability is inside the 95% interval, beside it that of the worst fit.
+"""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from kit import CONSOLE, new_table, run
+from scipy.special import expit
+from scipy.stats import rankdata
+
+from discreet.experiments.measure import Found, grid
+from discreet.regression import NoisyFitWarning, PrivateLogisticRegression
+
+EPSILONS = (0.3, 1.0, 3.0)
+SEEDS = range(1000, 1050)
+FRESH = 2_000
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows and labels to fit; fresh ones to be judged by, with the true probabilities."""
+
+    X: Array
+    y: Array
+    norm_bound: float
+    fresh: Array
+    labels: Array
+    truth: Array | None  # None: real data, where nobody knows
+
+
+def categories(columns: int, rows: int, seed: int) -> Table:
+    """Some categories of 2 to 8 levels, as one-hot columns, beside three numbers."""
+    rng = np.random.default_rng([seed, columns, rows])
+    sizes = list[int]()
+    while sum(sizes) < columns - 3:
+        sizes.append(int(min(columns - 3 - sum(sizes), rng.integers(2, 9))))
+    frequencies = [rng.dirichlet(np.ones(k)) for k in sizes]
+    theta = rng.standard_normal(columns)
+    norm_bound = math.sqrt(len(sizes) + 3)
+    theta *= 8 / norm_bound / np.linalg.norm(theta)
+
+    def drawn(n: int) -> Array:
+        levels = [np.eye(len(p))[rng.choice(len(p), n, p=p)] for p in frequencies]
+        return np.column_stack([*levels, rng.uniform(-1, 1, (n, 3))])
+
+    X = drawn(rows)
+    return labelled(X, drawn(FRESH), theta, -float(np.mean(X @ theta)), norm_bound, rng)
+
+
+def sphere(columns: int, size: float, shift: float, rows: int, seed: int) -> Table:
+    """Numbers on the sphere, and a theta of this size."""
+    rng = np.random.default_rng([seed, columns, rows])
+    theta = rng.standard_normal(columns)
+    theta *= size / np.linalg.norm(theta)
+
+    def drawn(n: int) -> Array:
+        X = rng.standard_normal((n, columns))
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+    return labelled(drawn(rows), drawn(FRESH), theta, shift, 1.0, rng)
+
+
+def labelled(
+    X: Array, fresh: Array, theta: Array, shift: float, norm_bound: float, rng: np.random.Generator
+) -> Table:
+    """Labels by these probabilities."""
+    truth = expit(fresh @ theta + shift)
+    y = rng.random(len(X)) < expit(X @ theta + shift)
+    return Table(X, y * 1, norm_bound, fresh, (rng.random(len(fresh)) < truth) * 1, truth)
+
+
+@lru_cache(maxsize=1)
+def fair(rows: int, seed: int) -> Table:
+    """Of statsmodels: five scales as one-hot columns, and three numbers."""
+    import statsmodels.api
+
+    data = statsmodels.api.datasets.fair.load_pandas().data
+    scales = ("rate_marriage", "religious", "educ", "occupation", "occupation_husb")
+    numbers = {"age": (17.5, 42.0), "yrs_married": (0.5, 23.0), "children": (0.0, 5.5)}
+    levels = [np.asarray(data[c])[:, None] == np.unique(data[c]) for c in scales]
+    units = [(np.asarray(data[c]) - low) / (high - low) for c, (low, high) in numbers.items()]
+    X = np.column_stack([*levels, *units]).astype(float)
+    y = np.asarray(data["affairs"] > 0) * 1
+    return Table(X, y, math.sqrt(len(scales) + len(numbers)), X, y, None)
+
+
+@dataclass(frozen=True)
+class World:
+    """Where tables come from, and how long they are."""
+
+    table: Callable[[int, int], Table]  # rows, seed
+    rows: tuple[int, ...]
+
+
+WORLDS = {
+    "fair, 30 columns": World(lambda _, seed: fair(6_366, 0), (6_366,)),
+    "categories, 24 columns": World(lambda n, s: categories(24, n, s), (1_500, 6_000, 24_000)),
+    "categories, 60 columns": World(lambda n, s: categories(60, n, s), (3_000, 12_000, 48_000)),
+    "numbers, |theta| = 3": World(lambda n, s: sphere(8, 3.0, 0.0, n, s), (1_000, 4_000, 16_000)),
+    "numbers, |theta| = 9": World(lambda n, s: sphere(8, 9.0, 0.0, n, s), (1_000, 4_000, 16_000)),
+    "rare labels, .8%": World(lambda n, s: sphere(6, 2.0, -5.1, n, s), (12_000, 48_000)),
+}
+
+
+def fitted(*, world: str, rows: int, epsilon: float, seed: int) -> dict[str, float]:
+    """AUC of a fit, of the best that there is, coverage, mean width, and whether it warned."""
+    table = WORLDS[world].table(rows, seed)
+
+    def model(epsilon: float) -> PrivateLogisticRegression:
+        return PrivateLogisticRegression(
+            epsilon, classes=(0, 1), norm_bound=table.norm_bound, random_state=seed
+        ).fit(table.X, table.y)
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        private = model(epsilon)
+    warned = any(issubclass(each.category, NoisyFitWarning) for each in seen)
+    found = {"auc": auc(table, private.decision_function(table.fresh)), "warned": float(warned)}
+    if table.truth is None:
+        return {**found, "best": auc(table, model(math.inf).decision_function(table.fresh))}
+    low, high = private.predict_proba_interval(table.fresh)[:, 1].T
+    inside = (low <= table.truth) & (table.truth <= high)
+    best = auc(table, table.truth)
+    return {
+        **found,
+        "best": best,
+        "inside": float(inside.mean()),
+        "width": float((high - low).mean()),
+    }
+
+
+def auc(table: Table, scores: Array) -> float:
+    """The probability that of two rows with different labels the right one has the higher score."""
+    ranks = rankdata(scores)
+    ones = float(table.labels.sum())
+    return float(
+        (ranks[table.labels == 1].sum() - ones * (ones + 1) / 2) / ones / (len(ranks) - ones)
+    )
+
+
+def show(found: Found) -> None:
+    """A row for each world, size and budget."""
+    table = new_table(
+        f"Private classifiers, {len(SEEDS)} fits",
+        ("world", "rows", "epsilon", "best AUC", "median", "worst", "worthless", "warned",
+         "coverage", "worst", "width"),
+    )  # fmt: skip
+    for name, world in WORLDS.items():
+        for rows in world.rows:
+            for epsilon in EPSILONS:
+                setting = {"world": name, "rows": rows, "epsilon": epsilon}
+
+                def over(what: str, setting=setting) -> Array:
+                    return found.over(fitted, what, **setting)
+
+                aucs, best = over("auc"), over("best")
+                worthless = np.sum(aucs < 0.5 + 0.3 * (best - 0.5))
+                cells = [f"{best.mean():.3f}", f"{np.median(aucs):.3f}", f"{aucs.min():.3f}",
+                         f"{worthless}", f"{over('warned').sum():.0f}"]  # fmt: skip
+                intervals = ["-"] * 3
+                if not name.startswith("fair"):
+                    inside = over("inside")
+                    width = over("width").mean()
+                    intervals = [f"{inside.mean():.3f}", f"{inside.min():.2f}", f"{width:.3f}"]
+                table.add_row(name, f"{rows:,}", f"{epsilon:g}", *cells, *intervals)
+    CONSOLE.print(table)
+
+
+def main() -> None:
+    """Measure what is not measured yet, and print the table."""
+    cells = [
+        cell
+        for name, world in WORLDS.items()
+        for cell in grid(fitted, seeds=SEEDS, world=(name,), rows=world.rows, epsilon=EPSILONS)
+    ]
+    show(run(cells))
+
+
+if __name__ == "__main__":
+    main()
