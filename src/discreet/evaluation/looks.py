@@ -164,6 +164,7 @@ class Reader:
         self.people = people
         self.bets: Bets | None = None  # fixed at the first release that counts
         self.means = [Mean(0.0, 0.0, 0.0)] * arms
+        self.shown = [Interval(0.5, 0.0, 1.0)] * arms
         self.p_values = dict.fromkeys(itertools.combinations(range(arms), 2), 1.0)
         self.pairs = dict.fromkeys(self.p_values, Difference(0.0, 0.0, 0.0, 0.0))
         self.largest = dict.fromkeys(self.p_values, (0.0, 0.0))  # weights of single values
@@ -184,6 +185,8 @@ class Reader:
         if not self.speaks:
             return
         assert self.bets is not None
+        limit = math.log(self.arms / (self.of_means * self.alpha)) + self._looked
+        self.shown = [each.interval(self.bets, limit) for each in self.means]
         for pair, found in self._differences().items():
             # On the event that the variances' bounds hold; else, with probability MEANS alpha, it
             # may be anything: so that is part of every p-value.
@@ -234,11 +237,7 @@ class Reader:
 
     def intervals(self) -> list[Interval]:
         """Of each arm's mean."""
-        if not self.speaks:
-            return [Interval(0.5, 0.0, 1.0)] * self.arms
-        assert self.bets is not None
-        limit = math.log(self.arms / (self.of_means * self.alpha)) + self._looked
-        return [each.interval(self.bets, limit) for each in self.means]
+        return self.shown
 
     def _differences(self) -> dict[tuple[int, int], Difference]:
         variances = [largest_variance(each) for each in self.intervals()]
