@@ -295,17 +295,18 @@ def test_interval__covers_the_truth_of_a_learner_at_work():
         rng = np.random.default_rng(seed)
         bandit = make(seed=seed, noise=SeededNoise(seed), reward_range=(-1.0, 1.0))
         means, held, counted = [], [], []
+        before = 0
         for _ in range(12):
             people = world.people(bandit.rounds_until_release, rng)
             chosen = bandit.decide_many(people.features)
             bandit.learn_many(chosen, people.rewards(chosen.action, rng))
             apart = bandit.held_out(chosen.round)
             expected = people.means[np.arange(len(chosen)), chosen.action]
-            before = 0 if not means else found.rounds
             bandit.turn()
             found = bandit.values()[-1]
             if found.rounds == before:
                 continue
+            before = found.rounds
             means.append(expected[~apart])
             held.append(expected[apart])
             assert found.mean.low <= np.concatenate(means).mean() <= found.mean.high
