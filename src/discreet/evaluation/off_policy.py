@@ -200,7 +200,7 @@ class Sample:
         taken = np.where(fits, self.actions, 0)
         weights = np.where(fits, chances[rows, taken], 0.0) / self.propensities
         z = (chances * q).sum(axis=1) + weights * (self.y - q[rows, taken])
-        return np.clip((z - centre) / half, -1.0, 1.0)  # against rounding: it is inside
+        return np.asarray(np.clip((z - centre) / half, -1.0, 1.0))  # inside, but for rounding
 
     def _predicted(self, model: str, pilot: Array, actions: int) -> tuple[Array, float, float]:
         """q (n, actions), the length of the interval in which it lies, and its least value."""
@@ -266,9 +266,11 @@ class Sample:
         width = z * half * math.sqrt(variance / n + (std / n) ** 2)
         low, high = self.limits
         ends = np.clip(centre + half * mean + np.array([0.0, -width, width]), 0.0, 1.0)
-        shown = [low + (high - low) * each for each in ends.tolist()]
+        estimate, least, most = (low + (high - low) * each for each in ends.tolist())
         return PolicyValue(
-            *shown,
+            estimate,
+            least,
+            most,
             decisions=n,
             noise_std=(high - low) * half * std / n,
             guarantee=promise,

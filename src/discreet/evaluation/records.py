@@ -94,7 +94,11 @@ def _integers(values: Any) -> NDArray[np.intp]:
 
 def _from_json(path: Path) -> Records:
     """One decision a line: "_label_Action" counts from 1, "_label_cost" is minus the reward."""
-    contexts, actions, rewards, costs, chances = [], [], [], [], []
+    contexts: list[Any] = []
+    actions: list[Any] = []
+    rewards: list[Any] = []
+    costs: list[Any] = []
+    chances: list[Any] = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             if not line.strip():
