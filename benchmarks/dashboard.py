@@ -73,10 +73,11 @@ def measured():
         n = learner.rounds_until_release
         contexts, crowd = demo.visitors(n, rng)
         rows = feature_map.many(contexts)
-        held_out = learner.held_out(np.arange(learner.rounds, learner.rounds + n))
+        rounds = np.arange(learner.rounds, learner.rounds + n)
+        held_out = learner.held_out(rounds)
         actions = learner.policy.choose(rows, learner.holdout.coins(held_out, rng.random(n)))
         rewards = np.asarray(crowd.rewards(actions, rng))
-        learner.window.fold(rows[np.arange(n), actions], rewards, held_out)
+        learner.window.fold(rows[np.arange(n), actions], rewards, rounds)
         learner.advance(n)
         learner.turn()
         if learner.rounds > 50_000:

@@ -35,7 +35,7 @@ PUBLIC = {
 GOING = {
     "bandits": "Decision Decisions PublicPolicy",
 }
-COMING = {"evaluation": "evaluate"}
+COMING: dict[str, str] = {}
 
 
 def names(table, room):

@@ -1,23 +1,16 @@
 """What a bandit is worth: held-out rounds, and intervals that hold at all times."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from discreet.bandits import Holdout, LinearBandit, People
-from discreet.bandits.value import EVENTS, RECENT, Interval, Totals, values
-from discreet.bandits.window import (
-    HELD,
-    VALUE,
-    sensitivity,
-)
+from discreet.bandits.window import EARNED, KEPT, ROW, held_weight, sensitivity
 from discreet.environments.linear import linear_world
+from discreet.evaluation.worth import Totals, needed, values
 from discreet.privacy import SeededNoise
-
-SENSITIVITY = sensitivity(None, People(rounds=1))
-HELD_SENSITIVITY = sensitivity(Holdout(0.1), People(rounds=1))
-HELD_SHARED_SENSITIVITY = sensitivity(Holdout(0.1), People(visits="all"))
 
 DIM = 3
 
@@ -121,146 +114,212 @@ def test_release__counts_and_sums_are_exact_without_noise():
     held = bandit.held_out(chosen.round)
     bandit.turn()
     (found,) = bandit._totals
-    assert (found.count, found.held_count) == pytest.approx(((~held).sum(), held.sum()))
+    assert (found.rounds, found.held) == (first, held.sum())
+    assert found.count == pytest.approx(((~held) + KEPT * held).sum())
     assert found.sum == pytest.approx(rewards[~held].sum())
     assert found.held_sum == pytest.approx(rewards[held].sum())
     assert bandit.value.mean.estimate == pytest.approx(rewards[~held].mean())
     assert bandit.value.holdout.estimate == pytest.approx(rewards[held].mean())
 
 
-def test_release__the_belief_is_that_of_a_learner_without_holdout():
-    """The same rows teach the same: counting apart takes nothing away."""
-    one, other = make(epsilon=math.inf), make(epsilon=math.inf, holdout=None)
-    X = contexts(one.rounds_until_release)
-    rows, rewards = X[:, 0], np.random.default_rng(0).random(len(X))
-    for bandit in (one, other):
+@pytest.mark.parametrize("reward_range", [(0.0, 1.0), (-1.0, 3.0), (1.0, 5.0), (-4.0, -2.0)])
+@pytest.mark.parametrize("fraction", [0.3, None])
+def test_release__a_decision_without_a_reward_in_time_earns_what_is_closest_to_0(
+    reward_range, fraction
+):
+    holdout = None if fraction is None else Holdout(fraction)
+    bandit = make(epsilon=math.inf, reward_range=reward_range, holdout=holdout)
+    low, high = reward_range
+    earned, apart, late = [], [], []
+    for _ in range(3):
+        n = bandit.rounds_until_release
+        chosen = bandit.decide_many(contexts(n, seed=bandit.rounds))
+        rewards = np.random.default_rng(bandit.rounds).uniform(low, high, n)
+        came = np.arange(n) % 3 > 0
+        bandit.learn_many([d for d, c in zip(chosen, came, strict=True) if c], rewards[came])
+        for decision in late if holdout is not None else []:  # counts for the worth no more
+            bandit.learn(decision, high)
+        late = [d for d, c in zip(chosen, came, strict=True) if not c]
         bandit.turn()
-        held = () if bandit.holdout is None else (bandit.held_out(np.arange(len(X))),)
-        bandit.window.fold(rows, rewards, *held)
-        bandit.advance(len(X))
-        bandit.turn()
-    assert one.theta == pytest.approx(other.theta)
+        zero = min(max(0.0, low), high)
+        earned.append(np.where(came, rewards, zero))
+        apart.append(bandit.held_out(chosen.round))
+    found, held = np.concatenate(earned), np.concatenate(apart)
+    assert bandit.value.mean.estimate == pytest.approx(found[~held].mean())
+    if holdout is not None:
+        assert bandit.value.holdout.estimate == pytest.approx(found[held].mean())
 
 
-@pytest.mark.parametrize("held", [(False, False), (True, True), (True, False)])
-@pytest.mark.parametrize("visits", [None, "all"])
-def test_sensitivity__a_held_out_row_replaced_gone_or_new(held, visits):
-    """Of what one row adds to a window's sum, whichever of the two is held out."""
-    person = {} if visits is None else {"people": People(visits=visits), "horizon": 500}
-    terms = []
-    for which, reward in zip(held, (1.0, -1.0), strict=True):
-        bandit = make(epsilon=math.inf, reward_range=(-1.0, 1.0), **person)
-        bandit.turn()
-        before = bandit._window.total._value.copy()
-        bandit.window.fold(np.eye(DIM)[:1], np.array([reward]), np.array([which]))
-        terms.append(bandit._window.total._value - before)
-    moved = np.linalg.norm(terms[0] - terms[1])
-    gone = max(np.linalg.norm(term) for term in terms)
-    bound = HELD_SENSITIVITY if visits is None else HELD_SHARED_SENSITIVITY
-    assert max(moved, gone if visits else math.sqrt(2) * gone) <= bound * (1 + 1e-12)
-    assert make(**person).guarantee.epsilon == 4.0
-    if held == (True, True) and visits is None:
-        assert math.sqrt(2) * gone == pytest.approx(bound)
+def move(bandit, reward, held, late=False, row=0):
+    """What one row adds to the open window's sum, in the clear."""
+    rounds = np.arange(4 * bandit.rounds_until_release)
+    now = rounds[bandit.rounds : bandit._end]
+    before = rounds[: bandit.rounds]
+    some = before if late else now
+    t = int(some[bandit.held_out(some) == held][0])
+    start = bandit._window.total._value.copy()
+    bandit.window.fold(np.eye(DIM)[[row]], np.array([reward]), np.array([t]))
+    return bandit._window.total._value - start
 
 
-def test_sensitivity__what_the_hold_out_costs():
-    assert HELD > VALUE
-    more = HELD_SENSITIVITY / SENSITIVITY
-    assert more == pytest.approx(1.042, abs=0.001)
-    bandit = make()
+def moved(person, reward_range):
+    """The farthest that replacing a row moves all windows, or one where they share the budget."""
+    bandit = make(epsilon=math.inf, reward_range=reward_range, fraction=0.3, **person)
     bandit.turn()
-    (release,) = bandit.guarantee.releases
-    assert release.sensitivity == pytest.approx(HELD_SENSITIVITY)
+    bandit.advance(bandit.rounds_until_release)
+    bandit.turn()
+    low, high = reward_range
+    found = []
+    groups = (False, True)
+    shares = person.get("people") == People(visits="all")
+    rows = {
+        (held, reward, row, late): move(bandit, reward, held, late, row)
+        for held in groups
+        for reward in (low, high)
+        for row in (0, 1)
+        for late in (False, True)
+    }
+    for (held, _, _, late), one in rows.items():
+        for (also, _, _, later), other in rows.items():
+            if held != also and not person:
+                continue  # a round stays in its group
+            if (late == later and late is False and held == also) or shares:
+                found.append(np.linalg.norm(one - other))  # in the same window
+            if not shares and not (late is False and later is False and not person):
+                found.append(math.hypot(np.linalg.norm(one), np.linalg.norm(other)))  # moved
+        if shares:
+            found.append(np.linalg.norm(one))
+    return max(found)
+
+
+@pytest.mark.parametrize("visits", [None, "first", "all"])
+@pytest.mark.parametrize("reward_range", [(-1.0, 1.0), (0.0, 1.0), (2.0, 3.0)])
+def test_sensitivity__a_row_replaced_or_moved_goes_no_farther_and_nearly_as_far(
+    visits, reward_range
+):
+    person = {} if visits is None else {"people": People(visits=visits), "horizon": 900}
+    people = person.get("people", People(rounds=1))
+    bound = sensitivity(Holdout(0.3), people)
+    assert 0.9 * bound < moved(person, reward_range) <= bound * (1 + 1e-12)
+    (release, *_) = opened(person).guarantee.releases
+    assert release.sensitivity == pytest.approx(bound)
+
+
+def opened(person):
+    bandit = make(**person)
+    bandit.turn()
+    return bandit
+
+
+def test_sensitivity__a_hold_out_costs_next_to_nothing():
+    with_one, without = (sensitivity(h, People(rounds=1)) for h in (Holdout(0.1), None))
+    assert with_one == pytest.approx(math.sqrt(2 * ROW + EARNED**2))
+    assert 1 < with_one / without < 1.01
+    assert held_weight(People(rounds=1)) > 2.5 * EARNED  # few rows, and each weighs more
 
 
 # -- intervals -------------------------------------------------------------------------------------
 
 
-def test_interval__holds_for_all_windows_at_once_and_is_no_wider_than_it_needs():
-    """Simulated rewards in [0, 1] of mean .7 and .4, 300 runs of 10 windows each, at 90%.
-
-    Wrong at most 10% of the time; with intervals of a third of the width most runs are.
-    """
-    rng = np.random.default_rng(0)
-    misses, narrow_misses, widths = 0, 0, []
-    runs = 300
-    for _ in range(runs):
-        windows = []
-        for k in range(10):
-            n = 200 * 2**k
-            held = n // 10
-            y, h = rng.random(n) < 0.7, rng.random(held) < 0.4
-            noise = 30.0
-            z = noise * rng.standard_normal(4)
-            windows.append(
-                Totals(n + held, n + z[0], y.sum() + z[1], held + z[2], h.sum() + z[3],
-                       (noise**2,) * 4)
-            )  # fmt: skip
-        found = values(windows, (0.0, 1.0), 1 / 11, 0.9)
-        wrong, narrow = False, False
-        for each in found:
-            for interval, truth in ((each.mean, 0.7), (each.holdout, 0.4), (each.uplift, 0.3)):
-                if interval is None:
-                    continue
-                wrong |= not interval.low <= truth <= interval.high
-                third = (interval.high - interval.low) / 6
-                narrow |= abs(interval.estimate - truth) > third
-        misses += wrong
-        narrow_misses += narrow
-        widths.append(found[-1].uplift.high - found[-1].uplift.low)
-    assert misses <= 0.1 * runs
-    assert narrow_misses > 0.1 * runs, "a third of the width is not enough"
-    assert np.mean(widths) < 0.1
+def windows_of(chances, rng, windows=9, fraction=0.05, noise=(40.0, 25.0, 9.0)):
+    """Releases of windows that grow by half, with coins of these chances for rewards."""
+    found, rounds = [], 0
+    for _ in range(windows):
+        n = max(400, rounds // 2)
+        held = int(rng.binomial(n, fraction))
+        z = rng.normal(0, noise)
+        sums = rng.binomial([n - held, held], chances) + z[1:]
+        variances = tuple(each**2 for each in noise)
+        found.append(Totals(n, held, n + z[0], *sums.tolist(), variances))
+        rounds += n
+    return found
 
 
-def test_interval__holds_when_rewards_stop_coming_at_the_worst_moment():
-    """Fair coins whose rewards stop where their mean is furthest out: Azuma's bound for the n that
-    came would be wrong in many more than 5% of runs, this one must not be."""
-    rng = np.random.default_rng(1)
-    runs, n = 400, 20_000
-    came = np.arange(1, n + 1)
-    risk = 0.05
-    wrong = 0
-    azuma = 0
-    for _ in range(runs):
-        sums = np.cumsum(rng.choice([-1.0, 1.0], n))
-        worst = int(np.argmax(np.abs(sums[100:]) / np.sqrt(came[100:]))) + 100
-        total = Totals(n, float(came[worst]), float(sums[worst]), 0.0, 0.0, (0.0,) * 4)
-        (found,) = values([total], (-1.0, 1.0), 0.0, 1 - 2 * EVENTS * risk)
-        wrong += not found.mean.low <= 0 <= found.mean.high
-        azuma += abs(sums[worst]) > math.sqrt(2 * came[worst] * math.log(2 / risk))
-    assert wrong <= risk * runs
-    assert azuma > 2 * risk * runs
+@pytest.mark.parametrize("chances", [(0.7, 0.6), (0.02, 0.02), (0.5, 0.5)])
+@pytest.mark.parametrize("horizon", [None, 10_000])
+def test_interval__holds_for_all_windows_at_once(chances, horizon):
+    """Wrong at most 5% of the time: of 200 runs more than 22 with probability below .001."""
+    wrong, narrow = 0, 0
+    for seed in range(200):
+        windows = windows_of(chances, np.random.default_rng(seed))
+        misses, close = False, False
+        for each in values(windows, (0.0, 1.0), held_out=0.05, horizon=horizon):
+            if each.mean is None:
+                continue
+            truths = (*chances, chances[0] - chances[1])
+            for found, truth in zip((each.mean, each.holdout, each.uplift), truths, strict=True):
+                misses |= not found.low <= truth <= found.high
+                close |= abs(found.estimate - truth) > found.half_width / 3
+        wrong += misses
+        narrow += close
+    assert wrong <= 22
+    assert narrow > 40, "a third of the width is not enough"
+
+
+def test_interval__is_below_zero_and_above_where_it_should_be():
+    for chances, sign in (((0.7, 0.4), 1), ((0.4, 0.7), -1)):
+        found = values(windows_of(chances, np.random.default_rng(0)), (0.0, 1.0), held_out=0.05)
+        uplift = found[-1].uplift
+        assert sign * uplift.low > 0 or sign * uplift.high > 0
+        assert np.sign(uplift.low) == np.sign(uplift.high) == sign
+        assert (found[-1].proved is not None) == (sign > 0)
+    scaled = values(
+        [replace(w, sum=4 * w.sum, held_sum=4 * w.held_sum,
+                 variances=(w.variances[0], *(16 * v for v in w.variances[1:])), zero=2.0)
+         for w in windows_of((0.7, 0.4), np.random.default_rng(0))], (2.0, 6.0), held_out=0.05,
+    )  # fmt: skip
+    plain = values(windows_of((0.7, 0.4), np.random.default_rng(0)), (0.0, 1.0), held_out=0.05)
+    assert scaled[-1].mean.low == pytest.approx(2 + 4 * plain[-1].mean.low)
+    assert scaled[-1].uplift.high == pytest.approx(4 * plain[-1].uplift.high)
+
+
+def test_needed__forecasts_when_a_gain_is_proved():
+    rng = np.random.default_rng(4)
+    windows = windows_of((0.62, 0.58), rng, windows=7)
+    found = values(windows, (0.0, 1.0), held_out=0.05)[-1]
+    assert found.proved is None
+    rounds = sum(each.rounds for each in windows)
+    forecast = needed(windows, (0.0, 1.0), held_out=0.05)
+    if found.uplift.estimate <= 0:
+        assert forecast is None
+    else:
+        assert rounds < forecast < 10**8
+    worse = windows_of((0.4, 0.7), rng)
+    assert needed(worse, (0.0, 1.0), held_out=0.05) is None
 
 
 def test_interval__covers_the_truth_of_a_learner_at_work():
-    """Sphere, greedy against blind choice: all windows of 20 runs."""
-    for seed in range(20):
+    """Sphere, greedy against blind choice: all windows of 8 runs."""
+    for seed in range(8):
         world = linear_world("sphere", DIM, seed=seed)
         rng = np.random.default_rng(seed)
         bandit = make(seed=seed, noise=SeededNoise(seed), reward_range=(-1.0, 1.0))
-        means, held = [], []
-        for _ in range(14):
+        means, held, counted = [], [], []
+        before = 0
+        for _ in range(12):
             people = world.people(bandit.rounds_until_release, rng)
             chosen = bandit.decide_many(people.features)
             bandit.learn_many(chosen, people.rewards(chosen.action, rng))
             apart = bandit.held_out(chosen.round)
             expected = people.means[np.arange(len(chosen)), chosen.action]
+            bandit.turn()
+            found = bandit.values()[-1]
+            if found.rounds == before:
+                continue
+            before = found.rounds
             means.append(expected[~apart])
             held.append(expected[apart])
-            bandit.turn()
-            found = bandit.value
-            lengths = [len(a) + len(b) for a, b in zip(means, held, strict=True)]
-            start = next(i for i, n in enumerate(lengths) if n >= RECENT * max(lengths))
-            recent = range(start, len(lengths))
-            mean = np.concatenate([means[i] for i in recent]).mean()
-            if found.mean is not None:
-                assert found.mean.low <= mean <= found.mean.high
-            if found.uplift is not None:
-                uplift = mean - np.concatenate([held[i] for i in recent]).mean()
-                assert found.uplift.low <= uplift <= found.uplift.high
-        assert found.uplift is not None
+            assert found.mean.low <= np.concatenate(means).mean() <= found.mean.high
+            assert found.holdout.low <= np.concatenate(held).mean() <= found.holdout.high
+            counted.append((np.mean(means[-1]) - np.mean(held[-1]), len(apart)))
+            weights = [
+                n * f * (1 - f)
+                for (_, n), f in ((c, len(h) / c[1]) for c, h in zip(counted, held, strict=True))
+            ]
+            uplift = np.average([u for u, _ in counted], weights=weights)
+            assert found.uplift.low <= uplift <= found.uplift.high
         assert found.uplift.low > 0, "and it tells that the policy is better"
+        assert found.proved <= bandit.rounds
 
 
 def test_value__is_none_before_the_first_release_and_while_noise_hides_the_count():
@@ -271,7 +330,7 @@ def test_value__is_none_before_the_first_release_and_while_noise_hides_the_count
     bandit.advance(bandit.rounds_until_release)
     bandit.turn()
     assert bandit.value.mean is None
-    assert "None" in str(bandit.value)
+    assert "too few" in str(bandit.value)
 
 
 def test_value__is_there_without_a_hold_out():
@@ -291,8 +350,6 @@ def test_value__is_a_function_of_releases_alone():
     assert bandit.values() == before
 
 
-def test_interval__differences():
-    one, other = Interval(3.0, 1.0, 5.0), Interval(1.0, 0.5, 2.0)
-    assert one.minus(other) == Interval(2.0, -1.0, 4.5)
+def test_values__refuses_a_confidence_that_is_none():
     with pytest.raises(ValueError, match="confidence"):
-        values([], (0.0, 1.0), True, 1.5)
+        values([], (0.0, 1.0), confidence=1.5)

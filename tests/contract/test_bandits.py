@@ -448,14 +448,14 @@ def test_bandit__the_steps_taken_apart_are_decide_and_learn(make):
         apart.turn()
         numbers = apart.rounds + np.arange(len(some))
         coins = apart._rng.random(len(some))
-        held = ()
+        known = ()
         if apart.holdout is not None:
-            held = (apart.held_out(numbers),)
-            coins = apart.holdout.coins(*held, coins)
+            known = (numbers,)
+            coins = apart.holdout.coins(apart.held_out(numbers), coins)
         actions = apart.policy.choose(some, coins)
         rows = some[np.arange(len(some)), actions]
         assert np.array_equal(actions, chosen.action)
-        apart.window.fold(rows, rewards(rows), *held)
+        apart.window.fold(rows, rewards(rows), *known)
         with pytest.raises(ValueError, match="to go"):
             apart.turn()
         apart.rounds += len(some)

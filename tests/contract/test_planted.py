@@ -73,7 +73,7 @@ def test_fold__is_learn_in_the_users_units(reward_range, norm_bound):
 
 @pytest.mark.parametrize("make", [bandit, lambda: ContinualLinUCB(2, 99, 1.0, seed=0)])
 @pytest.mark.parametrize(
-    ("rows", "rewards", "held"),
+    ("rows", "rewards", "rounds"),
     [
         ([[2.0, 0.0]], [0.5], None),
         ([[math.nan, 0.0]], [0.5], None),
@@ -83,28 +83,28 @@ def test_fold__is_learn_in_the_users_units(reward_range, norm_bound):
         ([0.5, 0.0], [0.5], None),
         ([[0.5, 0.0]], [0.5, 0.5], None),
         ([[0.5, 0.0]], 0.5, None),
-        ([[0.5, 0.0]], [0.5], [True]),
+        ([[0.5, 0.0]], [0.5], [0]),
         ([["0.5", "0"]], [0.5], None),
         ([[0.5j, 0.0]], [0.5], None),
         (np.array([[16, 0]], dtype=np.int8), [0.5], None),
         (np.array([[2**32, 0]]), [0.5], None),
     ],
 )
-def test_fold__refuses_what_no_person_may_bring_and_changes_nothing(make, rows, rewards, held):
+def test_fold__refuses_what_no_person_may_bring_and_changes_nothing(make, rows, rewards, rounds):
     one = make()
     one.turn()
     before = str(one.state_dict()["state"])
     with pytest.raises(ValueError, match=r"must|expected|where there is"):
-        one.window.fold(rows, rewards, held)
+        one.window.fold(rows, rewards, rounds)
     assert str(one.state_dict()["state"]) == before
 
 
-@pytest.mark.parametrize("held", [None, [1.0], [5], [[True]], [True, False]])
-def test_fold__a_holdout_is_told_which_rounds_by_booleans(held):
+@pytest.mark.parametrize("rounds", [None, [1.0], [-1], [10**6], [[0]], [True], [0, 1]])
+def test_fold__a_holdout_is_told_which_rounds_by_their_numbers(rounds):
     one = bandit(holdout=Holdout(0.2))
     one.turn()
-    with pytest.raises(ValueError, match="held"):
-        one.window.fold([[0.5, 0.0]], [0.5], held)
+    with pytest.raises(ValueError, match="rounds"):
+        one.window.fold([[0.5, 0.0]], [0.5], rounds)
 
 
 @pytest.mark.parametrize("policy", ["ucb", "descent"])
@@ -165,10 +165,10 @@ def test_holdout__one_by_one_counts_as_many_at_once(fraction):
         elif way == "many":
             one.learn_many(chosen, y)
         else:
-            one.window.fold(chosen.rows, y, held)
+            one.window.fold(chosen.rows, y, chosen.round)
         one.turn()
         found.append(one.totals[0])
-        assert found[-1].held_count == pytest.approx(held.sum())
+        assert found[-1].held == held.sum()
         assert found[-1].held_sum == pytest.approx(held.sum())
         assert found[-1].sum == pytest.approx(-(~held).sum())
 

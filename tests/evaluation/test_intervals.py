@@ -84,9 +84,9 @@ def looks(reader, chances, sizes, std, rng, running):
         noise = noise + std * rng.standard_normal(len(chances))
         if running:
             sums, people = sums + values, people + n
-            reader.take(people, sums + noise, std * math.sqrt(people[0] / sizes[1]))
+            reader.take(people, sums + noise, [std * math.sqrt(people[0] / sizes[1])] * len(n))
         else:
-            reader.take(n, values + std * rng.standard_normal(len(chances)), std)
+            reader.take(n, values + std * rng.standard_normal(len(chances)), [std] * len(n))
         for each, chance in zip(reader.intervals(), chances, strict=True):
             held &= each.low <= chance <= each.high
         for (i, j), each in reader.differences().items():

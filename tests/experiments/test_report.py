@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from discreet.bandits.predictions import Effect
-from discreet.bandits.value import Interval, Value
 from discreet.cli.run import run_and_show
+from discreet.evaluation.intervals import Interval
+from discreet.evaluation.worth import Value
 from discreet.experiments import figures, live
 from discreet.experiments.demo import Worth
 from discreet.experiments.experiment import Choice, Experiment
@@ -241,15 +242,15 @@ def test_figures__a_logarithmic_axis_has_labels_whatever_its_range(low, high):
 
 
 def test_figures__what_a_bandit_is_worth_shows_policy_and_hold_out():
-    from discreet.bandits.value import Totals, values
+    from discreet.evaluation.worth import Totals, values
 
-    noise = (900.0,) * 4
-    windows = [Totals(n, 0.9 * n, 0.6 * n, 0.1 * n, 0.03 * n, noise) for n in (100, 4000, 9000)]
-    picture = figures.worth(values(windows, (0.0, 1.0), 0.1, 0.95))
+    noise = (900.0, 900.0, 90.0)
+    windows = [Totals(n, n // 10, n, 0.6 * n, 0.03 * n, noise) for n in (100, 4000, 9000)]
+    picture = figures.worth(values(windows, (0.0, 1.0), held_out=0.1))
     assert picture.startswith("<svg")
     for words in ("policy", "hold-out", "mean reward"):
         assert words in picture
-    alone = figures.worth(values(windows, (0.0, 1.0), 0.0, 0.95))
+    alone = figures.worth(values(windows, (0.0, 1.0)))
     assert "hold-out" not in alone
 
 

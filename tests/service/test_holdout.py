@@ -50,11 +50,11 @@ def test_holdout__every_held_out_decision_gets_the_baseline_and_counts_apart(tmp
         play(server, definition, 10)
         found = totals(server)
         assert len(found) >= 3
-        held, count = sum(each.held_count for each in found), sum(each.count for each in found)
-        assert 0.1 < held / (held + count) < 0.5
+        held, count = sum(each.held for each in found), sum(each.rounds for each in found)
+        assert 0.1 < held / count < 0.5
         assert sum(each.held_sum for each in found) == 0.0
         # The greedy policy soon leaves the baseline, which brings nothing.
-        assert found[-1].sum > 0.9 * found[-1].count
+        assert found[-1].sum > 0.9 * (found[-1].rounds - found[-1].held)
         value = server.server.tenants["b"].learner.value
         assert value.holdout.estimate == 0.0
         assert value.uplift.low <= value.uplift.estimate

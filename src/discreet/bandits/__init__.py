@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from discreet.bandits import baselines
+from discreet.bandits.holdout import Holdout
 from discreet.bandits.linear import LinearBandit
 from discreet.bandits.local_protocol import PublicPolicy
 from discreet.bandits.local_server import LocalServer
 from discreet.bandits.parts import Model, People
-from discreet.bandits.value import Holdout
 from discreet.decisions import Decision, Decisions
 from discreet.local.device import Device, Promise
 from discreet.privacy import Shuffled

@@ -135,7 +135,7 @@ class DescentWindow(EstimatorWindow):
             raise damaged("the noise of the open window")
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None, late: Any = None) -> None:
         """A step for each row, up to the length of the window."""
         with self._live:
             self._fold(rows, rewards)

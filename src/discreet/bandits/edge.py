@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from discreet.arrays import Array, finite, integer, numbers, public_bound, real_or_nan, within
-from discreet.bandits.value import Holdout
+from discreet.bandits.holdout import Holdout
 
 BLOCK = 2048  # people of a batch who are looked at together, so that what is computed stays near
 

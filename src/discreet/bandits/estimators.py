@@ -18,23 +18,26 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief
+from discreet.bandits.holdout import Holdout
 from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.learning import learned
 from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Stage, Uniform
-from discreet.bandits.value import Holdout, Totals
 from discreet.bandits.window import (
     BESIDE,
     COUNT,
-    HELD,
+    EARNED,
+    KEPT,
     TOTALS,
     VALUE,
     Transform,
     bounded,
+    held_weight,
     sensitivity,
     transform,
 )
 from discreet.decisions import Policy
+from discreet.evaluation.worth import Totals
 from discreet.least_squares.blocks import SHARED, Blocks
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger
@@ -108,10 +111,11 @@ class EstimatorWindow(Stateful, ABC):
         return self
 
     @abstractmethod
-    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None, late: Any = None) -> None:
         """Add rewarded rows (n, d) in the unit ball with rewards (n,) in [-1, 1].
 
-        `held` (n,) says which of them are of held-out rounds, where there is a hold-out.
+        Where there is a hold-out, `held` (n,) says which of them are of held-out rounds, and `late`
+        (n,) which are of decisions of earlier windows.
         """
 
     def fold_one(self, row: Array, reward: float) -> None:
@@ -270,7 +274,7 @@ class InformationWeighted(Estimator):
         """A window whose sum holds its noise from now on."""
         dim = len(belief.mean)
         total = NoisySum(
-            (dim + 2) * (dim + 3) // 2 + TOTALS + 2 * (self.holdout is not None),
+            (dim + 2) * (dim + 3) // 2 + TOTALS + (self.holdout is not None),
             sensitivity=sensitivity(self.holdout, self.people),  # l2, of all its entries
             mu=self.mu(share),
             noise=noise,
@@ -317,14 +321,20 @@ class WeightedWindow(EstimatorWindow):
         first, second, isometry = upper_triangle(n)
         weight, reward, one, zero = range(n, n + BESIDE)
         self._apart = estimator.holdout is not None
+        low, high = estimator.limits
+        self._zero = min(max(0.0, low), high)
         # What one row adds: products of two entries of [v; weight; reward; 1; 0], times factors.
         # One row is not held out.
-        beside = [weight, one, reward, zero, zero][: TOTALS + 2 * self._apart]
+        beside = [weight, one, reward, zero][: TOTALS + self._apart]
         self._upper = (first, second)
+        self._reward = reward
         self._first = np.concatenate([first, beside])
         self._second = np.concatenate([second, [one] * len(beside)])
-        values = [COUNT, VALUE, VALUE, HELD, HELD]
-        self._factors = np.concatenate([isometry, values[: len(beside)]])
+        self._earned = [VALUE]
+        if self._apart:  # in units of the range of rewards
+            weights = (EARNED, held_weight(estimator.people))
+            self._earned = [each / (high - low) for each in weights]
+        self._factors = np.concatenate([isometry, [COUNT, VALUE, *self._earned]])
         self._entries, self._write = self.transform.one_by_one()
         self._terms = (np.empty(len(self._first)), np.empty(len(self._first)))
         self._scale = estimator.scale
@@ -332,21 +342,29 @@ class WeightedWindow(EstimatorWindow):
         self._blocks = estimator.structure
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None, late: Any = None) -> None:
         """Add the statistics of rows."""
         n = len(self.transform.mean) + 2
         gram = np.zeros((n, n))
         weight = 0.0
+        kept = np.where(held, KEPT, 1.0) if self._apart else None
         for start in range(0, len(rows), BLOCK):
             end = start + BLOCK
             v, weights = self.transform.rows(rows[start:end], rewards[start:end])
-            gram += v.T @ v
-            weight += float(weights.sum())
-        sums = [weight, len(rows), float(rewards.sum())]
-        if self._apart:
-            apart = np.zeros(len(rows), dtype=bool) if held is None else held
-            count, total = int(np.sum(apart)), float(rewards[apart].sum())
-            sums = [weight, sums[1] - count, sums[2] - total, count, total]
+            if kept is None:
+                gram += v.T @ v
+                weight += float(weights.sum())
+            else:
+                gram += (v * kept[start:end, None]).T @ v
+                weight += float(weights @ kept[start:end])
+        earned = rewards - self._zero
+        if kept is None:
+            sums = [weight, len(rows), float(earned.sum())]
+        else:
+            counted = np.where(late, 0.0, earned)
+            apart = np.where(held, 1.0, 0.0)
+            groups = (float(counted @ (1 - apart)), float(counted @ apart))
+            sums = [weight, float(kept.sum()), *groups]
         term = np.concatenate([gram[self._upper], sums])
         term *= self._factors
         self.total.add(term)
@@ -356,6 +374,7 @@ class WeightedWindow(EstimatorWindow):
         entries = self._entries
         one, other = self._terms
         self._write(row, reward)
+        entries[self._reward] -= self._zero
         # mode="clip" for speed only. (BLAS's dspr gains no more than .2 microseconds, and
         # scipy.linalg takes 80 milliseconds to import.)
         entries.take(self._first, None, one, "clip")
@@ -380,20 +399,19 @@ class WeightedWindow(EstimatorWindow):
         return after, self._totals(released, std)
 
     def _totals(self, released: Array, noise_std: float) -> Totals:
-        """Numbers and sums of rewards, in the user's units."""
+        """Number of rewards, and what decisions have earned, in the user's units."""
         n = len(self._upper[0])
-        count, rewards = (released[n + 1 : n + 3] / VALUE).tolist()
-        held, held_rewards = 0.0, 0.0
-        std, held_std = noise_std / VALUE, 0.0
-        if self._apart:
-            held, held_rewards = (released[n + 3 :] / HELD).tolist()
-            held_std = noise_std / HELD
+        count = float(released[n + 1]) / VALUE
         unit = self._scale
+        earned = [unit * float(x) / w for x, w in zip(released[n + 2 :], self._earned, strict=True)]
+        stds = [noise_std / VALUE, *(unit * noise_std / w for w in self._earned)]
+        held_sum, held_std = (earned[1], stds[2]) if self._apart else (0.0, 0.0)
         return Totals(
             rounds=self.size,
+            held=0,
             count=count,
-            sum=unit * rewards,
-            held_count=held,
-            held_sum=unit * held_rewards,
-            variances=(std**2, (unit * std) ** 2, held_std**2, (unit * held_std) ** 2),
+            sum=earned[0],
+            held_sum=held_sum,
+            variances=(stds[0] ** 2, stds[1] ** 2, held_std**2),
+            zero=unit * self._zero,
         )

@@ -61,15 +61,15 @@ class OpenWindow:
     def __init__(self, learner: "Bandit") -> None:
         self._learner = learner
 
-    def fold(self, rows: ArrayLike, rewards: ArrayLike, held: ArrayLike | None = None) -> None:
+    def fold(self, rows: ArrayLike, rewards: ArrayLike, rounds: ArrayLike | None = None) -> None:
         """Add rows (n, dim) with rewards (n,), all in the user's units; all of them or none.
 
         A row beyond `norm_bound`, a reward outside `reward_range`, NaN or
-        another shape raises ValueError and changes nothing. `held` (n,) says which rounds were held
-        out, where there is a hold-out: `held_out(rounds)`. One row is one person's round: that each
+        another shape raises ValueError and changes nothing. `rounds` (n,) are their numbers, where
+        there is a hold-out: it follows from them. One row is one person's round: that each
         is folded once, is up to the caller.
         """
-        self._learner._fold_checked(rows, rewards, held)
+        self._learner._fold_checked(rows, rewards, rounds)
 
     @property
     def transform(self) -> Any:
@@ -304,7 +304,7 @@ class Bandit(Edge, Rounds, ABC):
         if getattr(self._window, "released", False):
             self._turn()
 
-    def _fold_checked(self, rows: ArrayLike, rewards: ArrayLike, held: ArrayLike | None) -> None:
+    def _fold_checked(self, rows: ArrayLike, rewards: ArrayLike, rounds: ArrayLike | None) -> None:
         """`OpenWindow.fold`."""
         X = numbers("rows", rows)
         y = finite("rewards", rewards)
@@ -316,26 +316,27 @@ class Bandit(Edge, Rounds, ABC):
         low, high = self.reward_range
         if not ((y >= low) & (y <= high)).all():
             raise ValueError(f"rewards must lie in [{low:g}, {high:g}]")
-        apart = None if held is None else np.asarray(held)
-        if (apart is None) != (self.holdout is None):
-            raise ValueError("`held` says which rounds were held out, where there is a hold-out")
-        if apart is not None and (apart.dtype != np.bool_ or apart.shape != y.shape):
-            raise ValueError(f"`held` must be {len(y)} booleans: held_out(rounds)")
+        numbered = None if rounds is None else np.asarray(rounds)
+        if (numbered is None) != (self.holdout is None):
+            raise ValueError("`rounds` are the numbers of the rows, where there is a hold-out")
+        if numbered is not None and (numbered.dtype.kind not in "iu" or numbered.shape != y.shape):
+            raise ValueError(f"`rounds` must be {len(y)} integers, one for each row")
         with self._live:
             self._finish_turn()
             if self._window is None:
                 raise ValueError("no window is open: turn() opens one, up to the horizon")
-            self._into_window(X, y / self._scale, apart)
+            if numbered is not None and not ((numbered >= 0) & (numbered < self._end)).all():
+                raise ValueError("`rounds` must be numbers of decisions up to this window's last")
+            self._into_window(X, y / self._scale, numbered)
 
-    def _into_window(self, rows: Array, rewards: Array, held: Any) -> None:
-        """Checked rows and rewards, in units of the bounds."""
+    def _into_window(self, rows: Array, rewards: Array, rounds: Any) -> None:
+        """Checked rows and rewards, in units of the bounds, and the numbers of their rounds."""
         assert self._window is not None
         self._window.fold(rows, rewards)
 
     def _fold(self, rows: Array, rewards: Array, rounds: NDArray[np.int64]) -> None:
-        """Into the open window; where there is a hold-out, its rounds apart."""
-        held = None if self.holdout is None else self.held_out(rounds)
-        self._into_window(rows, rewards, held)
+        """Into the open window."""
+        self._into_window(rows, rewards, rounds)
 
     def _protecting_people(self, named: bool) -> Visitors:
         """The visitors, if people are named where they are protected and nowhere else."""

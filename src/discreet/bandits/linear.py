@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from discreet.arrays import Array, finite, one_of
 from discreet.bandits.descent import Descent
 from discreet.bandits.estimators import Estimator, EstimatorWindow, InformationWeighted
+from discreet.bandits.holdout import Holdout
 from discreet.bandits.learner import FOREVER, Bandit
 from discreet.bandits.local import LocalReports
 from discreet.bandits.parts import Model, People
@@ -31,9 +32,9 @@ from discreet.bandits.predictions import (
     half_width,
     lengths,
 )
-from discreet.bandits.value import CONFIDENCE, Holdout, Totals, Value, values
 from discreet.bandits.visitors import Visitors
 from discreet.decisions import Policy
+from discreet.evaluation.worth import CONFIDENCE, Totals, Value, needed, values
 from discreet.features import FeatureMap
 from discreet.links import link as link_named
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
@@ -288,14 +289,28 @@ class LinearBandit(Bandit):
 
         The intervals of all windows hold together with probability `confidence`.
         """
-        held_out = 0.0 if self.holdout is None else self.holdout.fraction
-        return values(self._totals, self.reward_range, held_out, confidence)
+        return values(
+            self._totals,
+            self.reward_range,
+            held_out=self._held_fraction,
+            horizon=self.horizon,
+            confidence=confidence,
+        )
 
     @property
     def value(self) -> Value | None:
-        """Mean reward so far, of the hold-out, and uplift; None before the first release."""
+        """What a decision earns, under the policy and held out; None before the first release."""
         found = self.values()
-        return found[-1] if found else None
+        if not found or found[-1].proved is not None or self.holdout is None:
+            return found[-1] if found else None
+        forecast = needed(
+            self._totals, self.reward_range, held_out=self._held_fraction, horizon=self.horizon
+        )
+        return replace(found[-1], needed=forecast)
+
+    @property
+    def _held_fraction(self) -> float:
+        return 0.0 if self.holdout is None else self.holdout.fraction
 
     @property
     def guarantee(self) -> Guarantee:
@@ -337,9 +352,13 @@ class LinearBandit(Bandit):
         windows = 1 + self._windows(self._estimator, self._belief, self.rounds + size, opened + 1)
         return min(1 / windows, 1 - RESERVE) * left
 
-    def _into_window(self, rows: Array, rewards: Array, held: Any) -> None:
+    def _into_window(self, rows: Array, rewards: Array, rounds: Any) -> None:
         assert self._window is not None
-        self._window.fold(rows, rewards, held)
+        if self.holdout is None:
+            self._window.fold(rows, rewards)
+        else:
+            late = rounds < self._end - self._window.size
+            self._window.fold(rows, rewards, self.held_out(rounds), late)
 
     # -- for a store that lets one copy act, and seals the open sum apart from the rest ------------
 
@@ -383,8 +402,11 @@ class LinearBandit(Bandit):
     def _turned(self, size: int | None) -> dict[str, Any]:
         belief, ledger, totals = self._belief, self._ledger, self._totals
         if self._window is not None:
+            first = self._end - self._window.size
             belief, found = self._window.close(belief)
-            totals = totals if found is None else (*totals, found)
+            if found is not None:
+                held = int(self.held_out(np.arange(first, self.rounds)).sum())
+                totals = (*totals, replace(found, held=held))
         window, ledger = self._opened(belief, ledger, size)
         stage = Stage(
             belief=belief,

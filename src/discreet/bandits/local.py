@@ -118,7 +118,7 @@ class LocalWindow(EstimatorWindow):
         self.estimator = estimator
         return super().attach(estimator, noise)
 
-    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None, late: Any = None) -> None:
         """Each person answers one question."""
         self.estimator.server.take_answers(self.estimator.answers(rows, rewards, self.noise))
 
@@ -142,7 +142,7 @@ class BatchWindow(LocalWindow):
         super().__init__(size)
         self.batch = batch
 
-    def fold(self, rows: Array, rewards: Array, held: Any = None) -> None:
+    def fold(self, rows: Array, rewards: Array, held: Any = None, late: Any = None) -> None:
         """Each person answers the one question."""
         answers = self.estimator.answers(rows, rewards, self.noise)
         self._commit(batch=self.batch.plus_answers(answers, self.estimator.server.policy))

@@ -28,8 +28,8 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief
+from discreet.bandits.holdout import Holdout
 from discreet.bandits.parts import People
-from discreet.bandits.value import Holdout
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
 from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.clipping import squares
@@ -39,31 +39,66 @@ from discreet.state import value
 
 COUNT = 0.5  # weight of the weighted count of rows in the release
 VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their rewards
-HELD = 0.5  # the same for held-out rounds, where there are any: they are few
+KEPT = 0.9  # of a held-out row, beside a hold-out: what that leaves goes to its reward
+EARNED = 0.5  # weight of what other rows have earned there, in units of the range of rewards
+ROW = 4 + COUNT**2 + VALUE**2  # most that a row's v v', weight and count add, squared
 
 
 def sensitivity(holdout: Holdout | None, people: People) -> float:
     """How far one person moves the sums of all windows, or of one where they share the budget.
 
-    A row adds v v' with |v|^2 <= 2, COUNT times its weight, and `value` times 1 and its reward.
+    A row adds v v' with |v|^2 <= 2, COUNT times its weight, VALUE times 1 and times its reward.
     Replaced: |vv' - uu'|_F^2 <= 2 |v|^4 <= 8, weights differ by at most 1, counts not at all,
-    rewards in [-1, 1] by at most 2; if one is held out and the other is not, two counts and two
-    sums differ by at most 1, which is no more. Gone, or new: at most |v|^4 + COUNT^2 + 2 value^2
-    (weight, count and reward at most 1). A row that moves to another window is gone from one sum
+    rewards in [-1, 1] by at most 2. Gone, or new: at most |v|^4 + COUNT^2 + 2 VALUE^2 (weight,
+    count and reward at most 1). A row that moves to another window is gone from one sum
     and new in another; their noise is independent, so squares add up. k rows: k times as far.
 
     People(visits="all"): one person with at most one row in each window, all of whose rows are
     replaced. In every window one row is replaced, gone or new, whatever happens in the others; each
     window pays for that, so that nothing is counted twice for a row that moves.
     """
-    value = VALUE if holdout is None else max(VALUE, HELD)
-    replaced = 8 + COUNT**2 + 4 * value**2
-    gone = 4 + COUNT**2 + 2 * value**2
+    if holdout is not None:
+        return people.contributions * math.sqrt(_beside_holdout(people))
+    replaced = 8 + COUNT**2 + 4 * VALUE**2
+    gone = ROW + VALUE**2
     moved = gone if people.shares else 2 * gone
     return people.contributions * math.sqrt(max(replaced, moved))
 
 
-TOTALS = 3  # entries after v v': weight, count, rewards; with a hold-out, its count and rewards
+def held_weight(people: People) -> float:
+    """Weight of what a held-out row has earned: the largest that costs nothing more."""
+    rows = 1 if people.visits else 2  # how many rows differ beside one that earns
+    return math.sqrt(rows * ROW * (1 - KEPT**2) + EARNED**2)
+
+
+def _beside_holdout(people: People) -> float:
+    """The squared sensitivity where there is a hold-out.
+
+    Rows of the policy add v v', weight and count as always and EARNED y, held-out ones KEPT times
+    those and `held_weight` y. Rewards y are scaled to a range of length 1 that holds 0, so y moves
+    by at most 1, whether it is replaced, gone or new. It counts in the window of its own decision
+    alone; where the row arrives later, the rest of it counts.
+
+    A round stays in its group, which follows from its number. It is replaced in its window:
+    8 + COUNT^2 and y; or it moves to another window: the rest of two rows, and one y.
+
+    A person may come in any round, so a row may leave one group and one window for others: both
+    rows, each with its y. In one window (visits="all") two rows of one group have been bounded,
+    and of different groups |KEPT vv' - uu'|_F^2 <= 4 (1 + KEPT^2), weights differ by at most
+    COUNT, counts by VALUE (1 - KEPT), and both y are gone or new.
+    """
+    held = held_weight(people) ** 2
+    groups = ((1.0, EARNED**2), (KEPT**2, held))
+    replaced = max(part * (8 + COUNT**2) + earned for part, earned in groups)
+    if people.shares:
+        crossed = 4 * (1 + KEPT**2) + COUNT**2 + (VALUE * (1 - KEPT)) ** 2 + EARNED**2 + held
+        return max(replaced, crossed)
+    earning = 2 if people.visits else 1
+    moved = max(2 * part * ROW + earning * earned for part, earned in groups)
+    return max(replaced, moved)
+
+
+TOTALS = 3  # entries after v v': weight, count, rewards; one more for those of a hold-out
 
 
 def totals(weight: Array, rewards: Array) -> Array:

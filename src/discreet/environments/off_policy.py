@@ -8,8 +8,9 @@
                                                          and as steady as q is good
     replay  a learner learns where it would have done what was done
 
-Not private: estimates, weights and intervals are computed from raw logs without noise, and may tell
-about single people. Keep them inside, as you keep the log.
+NOT PRIVATE: estimates, weights and intervals are computed from raw logs without noise, and may tell
+about single people. Keep them inside, as you keep the log. What may leave the house is
+`evaluate`, of the package `discreet.evaluation`.
 
 References: Horvitz and Thompson (1952); Swaminathan and Joachims (2015); Dudik, Langford and Li
 (2011). Replay: Li, Chu, Langford and Wang (2011), Algorithm 2.

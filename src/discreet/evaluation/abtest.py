@@ -335,7 +335,7 @@ class Reading:
             evidence = sample_ratio_evidence(self._people.tolist(), self.split)
             self._evidence = max(self._evidence, evidence)
             for m, reader in enumerate(self._readers):
-                reader.take(each.sizes, each.sums[:, m], each.stds[m])
+                reader.take(each.sizes, each.sums[:, m].tolist(), [each.stds[m]] * len(self.arms))
             self._looks.append(self._shown(len(self._looks) + 1))
         return tuple(self._looks)
 

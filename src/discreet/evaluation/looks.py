@@ -26,7 +26,8 @@ from discreet.state import value
 
 MEANS = 0.1  # no p-value is less than this part of alpha
 COUNTED = 0.1  # a batch counts if sampling varies by more than so much of the noise's variance
-FIRST, FACTOR, SCALES = 8.0, 8.0, 7  # bets for 8, 64, ... times the first batch's variance
+FACTOR, SCALES = 8.0, 7  # bets for 8, 64, ... times the first batch's variance
+RELEASES = 12.0  # of a bandit's windows, which grow by half, count up to a horizon
 
 
 @value
@@ -150,31 +151,42 @@ def counts(people: float, std: float) -> bool:
 class Reader:
     """Reads the releases of one metric, one after the other.
 
-    looks   so many at most, each with a bound of its own; 0: one process for any number
-    alpha   chance that anything shown is wrong
-    arms    how many
+    looks    so many at most, each with a bound of its own; 0: one process for any number
+    alpha    chance that anything shown is wrong
+    arms     how many
+    people   in the smallest arm at the end, if that is known: intervals are narrow there
     """
 
-    def __init__(self, looks: int, alpha: float, arms: int) -> None:
+    def __init__(self, looks: int, alpha: float, arms: int, people: float | None = None) -> None:
         self.looks = looks
         self.alpha = alpha
         self.arms = arms
+        self.people = people
         self.bets: Bets | None = None  # fixed at the first release that counts
         self.means = [Mean(0.0, 0.0, 0.0)] * arms
+        self.shown = [Interval(0.5, 0.0, 1.0)] * arms
         self.p_values = dict.fromkeys(itertools.combinations(range(arms), 2), 1.0)
         self.pairs = dict.fromkeys(self.p_values, Difference(0.0, 0.0, 0.0, 0.0))
         self.largest = dict.fromkeys(self.p_values, (0.0, 0.0))  # weights of single values
 
-    def take(self, sizes: Sequence[int], sums: Array, std: float) -> None:
-        """One more release."""
-        fresh = [Mean(float(s), float(n), std * std) for n, s in zip(sizes, sums, strict=True)]
+    @property
+    def of_means(self) -> float:
+        """The part of alpha that the means of all arms have."""
+        return MEANS if self.pairs else 1.0
+
+    def take(self, sizes: Sequence[float], sums: Sequence[float], stds: Sequence[float]) -> None:
+        """One more release: people in each arm, sums of their values, std of the noise in these."""
+        fresh = [Mean(s, n, std * std) for n, s, std in zip(sizes, sums, stds, strict=True)]
         if self.looks:
             self.bets = Bets.best()
             self.means = fresh
-        else:
-            self._accumulate(fresh, std)
-        if self.bets is None or not all(each.count for each in self.means):
+        elif all(n and counts(n, std) for n, std in zip(sizes, stds, strict=True)):
+            self._accumulate(fresh)  # public, and known before the release
+        if not self.speaks:
             return
+        assert self.bets is not None
+        limit = math.log(self.arms / (self.of_means * self.alpha)) + self._looked
+        self.shown = [each.interval(self.bets, limit) for each in self.means]
         for pair, found in self._differences().items():
             # On the event that the variances' bounds hold; else, with probability MEANS alpha, it
             # may be anything: so that is part of every p-value.
@@ -184,18 +196,19 @@ class Reader:
             self.p_values[pair] = min(self.p_values[pair], p)
 
     @property
+    def speaks(self) -> bool:
+        """Whether a release has counted, of everybody."""
+        return self.bets is not None and all(each.count for each in self.means)
+
+    @property
     def _looked(self) -> float:
         """log of what many looks cost: both sides of each, where each has a bound of its own."""
         return math.log(2 * self.looks) if self.looks else 0.0
 
-    def _accumulate(self, fresh: list[Mean], std: float) -> None:
-        smallest = min(each.count for each in fresh)
-        if not smallest or not counts(smallest, std):
-            return  # public, and known before
+    def _accumulate(self, fresh: list[Mean]) -> None:
         if self.bets is None:
-            variance = smallest / 8 + std * std  # of a difference, weights 1/2
-            scales = variance * FIRST * FACTOR ** np.arange(SCALES, dtype=np.float64)
-            self.bets = Bets.mixture(scales, np.ones(SCALES))
+            smallest = min(fresh, key=lambda each: each.count)
+            self.bets = self._bets(smallest.count, smallest.noise)
         self.means = [
             Mean(a.total + b.total, a.count + b.count, a.noise + b.noise)
             for a, b in zip(self.means, fresh, strict=True)
@@ -215,13 +228,16 @@ class Reader:
             was = self.largest[i, j]
             self.largest[i, j] = (max(was[0], weights[0]), max(was[1], weights[1]))
 
+    def _bets(self, smallest: float, noise: float) -> Bets:
+        if self.people is None:
+            scales = (smallest / 8 + noise) * FACTOR ** np.arange(1.0, 1 + SCALES)
+            return Bets.mixture(scales, np.ones(SCALES))
+        last = self.people / 4 + RELEASES * noise
+        return Bets.mixture(last / FACTOR ** np.arange(3.0), np.array([0.5, 0.3, 0.2]))
+
     def intervals(self) -> list[Interval]:
         """Of each arm's mean."""
-        if self.bets is None:
-            return [Interval(0.5, 0.0, 1.0)] * self.arms
-        limit = math.log(self.arms / (MEANS * self.alpha)) + self._looked
-        return [each.interval(self.bets, limit) if each.count else Interval(0.5, 0.0, 1.0)
-                for each in self.means]  # fmt: skip
+        return self.shown
 
     def _differences(self) -> dict[tuple[int, int], Difference]:
         variances = [largest_variance(each) for each in self.intervals()]
@@ -242,7 +258,8 @@ class Reader:
 
     def differences(self) -> dict[tuple[int, int], Interval]:
         """Of each pair of arms: the first minus the second."""
-        if self.bets is None or not all(each.count for each in self.means):
+        if not (self.speaks and self.pairs):
             return dict.fromkeys(self.pairs, Interval(0.0, -1.0, 1.0))
+        assert self.bets is not None
         limit = math.log(len(self.pairs) / ((1 - MEANS) * self.alpha)) + self._looked
         return {pair: each.interval(self.bets, limit) for pair, each in self._differences().items()}

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from discreet.bandits import Holdout, LinearBandit
 from discreet.bandits.predictions import Effect
-from discreet.bandits.value import Interval, Value
 from discreet.environments import play
 from discreet.environments.randhie import randhie_world
+from discreet.evaluation.intervals import Interval
+from discreet.evaluation.worth import Value
 from discreet.experiments import figures
 from discreet.experiments.experiment import Choice, Experiment
 from discreet.experiments.pages import render

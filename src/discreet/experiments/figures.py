@@ -16,7 +16,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
-from discreet.bandits.value import Value
+from discreet.evaluation.worth import Value
 from discreet.experiments.results import Results
 from discreet.words import budget, fixed, number, places
 

@@ -7,7 +7,7 @@ import numpy as np
 from discreet.arrays import Array
 from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import each
-from discreet.evaluation import ABTest
+from discreet.evaluation import ABTest, evaluate
 from discreet.privacy import Guarantee, SeededNoise
 
 measured = partial(attack, room="evaluation")
@@ -45,3 +45,20 @@ def _looked_at(mechanism: str, name: str) -> None:
 
 _looked_at("batches", "A/B test, a batch")
 _looked_at("running", "A/B test, a running sum")
+
+
+SILENT = 60  # rows with the reward in the middle
+
+
+# Rewards 0 and 1 of one action with the least propensity: u from -1 to 1, squares the same.
+@measured("off-policy value", kind="gaussian")
+@each
+def off_policy(claim: Claim, neighbour: int, noise: SeededNoise) -> float:
+    """One logged decision earned nothing or everything; the released value of a policy."""
+    rewards = np.append(np.full(SILENT, 0.5), float(neighbour))
+    log = {"action": np.zeros(SILENT + 1), "reward": rewards}
+    value = evaluate(
+        log, lambda _: np.array([1.0, 0.0]), claim.epsilon, claim.delta, least_propensity=0.5,
+        propensity=0.5, model="none", noise=noise,
+    )  # fmt: skip
+    return float(value.estimate)

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits.predictions import LEVEL, Effect, effects
-from discreet.bandits.value import Totals, Value
+from discreet.evaluation.worth import Totals, Value
 from discreet.features import FeatureMap
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
@@ -184,12 +184,12 @@ def windows_of(
     booked = scopes.values()  # one more is open
     for published, total, value, some in zip(releases, totals, values, booked, strict=False):
         mu = math.sqrt(math.fsum(each.mu**2 for each in some))
-        count, rewards, held_count, held_rewards = total.variances
+        count_std, rewards_std = total.noise_stds
         windows.append(
             Window(
                 published,
-                math.sqrt(count + held_count),
-                math.sqrt(rewards + held_rewards),
+                count_std,
+                rewards_std,
                 value,
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )

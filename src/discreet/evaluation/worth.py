@@ -1,0 +1,161 @@
+"""What a bandit is worth: what a decision earns, against a hold-out, from released sums alone.
+
+Every window releases the sum of what its decisions earned under the policy and, apart, in held-out
+rounds; how many decisions each group has is public. A decision earns its reward, if that comes
+before its window ends, and else the reward of the range that is closest to 0. The intervals are
+those of an experiment with two arms (`looks.py`): they hold for all windows together.
+
+A window counts from the first on whose held-out decisions speak above the noise: that is public
+and known before the window opens. Means are over all decisions of the windows that count.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.evaluation.intervals import Interval
+from discreet.evaluation.looks import Reader
+from discreet.state import value
+
+CONFIDENCE = 0.95
+GROWTH = 0.5  # of the windows of a forecast, relative to the decisions before
+MOST = 10**9  # decisions that are forecast
+
+
+@value
+@dataclass(frozen=True)
+class Totals:
+    """Of one window, as released, in the user's units."""
+
+    rounds: int  # decisions, public
+    held: int  # of these in held-out rounds, public
+    count: float  # of rewards, whenever their decisions were
+    sum: float  # of rewards - zero of decisions under the policy
+    held_sum: float  # the same of held-out decisions
+    variances: tuple[float, float, float]  # of the noise in these three
+    zero: float = 0.0  # the reward of the range that is closest to 0
+
+    def published(self) -> dict[str, float]:
+        """Number and sum of all rewards."""
+        return {"count": self.count, "sum": self.sum + self.held_sum + self.zero * self.count}
+
+    @property
+    def noise_stds(self) -> tuple[float, float]:
+        """Of what is published."""
+        count, total, held = self.variances
+        return math.sqrt(count), math.sqrt(total + held + self.zero**2 * count)
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a bandit is worth after so many windows; all from released numbers.
+
+    The intervals of all windows hold together, with probability `confidence`.
+    """
+
+    windows: int  # released so far
+    rounds: int  # decisions of those that count
+    mean: Interval | None  # what a decision under the policy earns; None: nothing counts yet
+    holdout: Interval | None  # what a held-out decision earns; None without a hold-out
+    uplift: Interval | None  # the difference
+    confidence: float  # that all intervals hold
+    proved: int | None = None  # decisions after which the uplift was proved to be above 0
+    needed: int | None = (
+        None  # so many decisions in all may prove it; None: proved, or out of sight
+    )
+
+    def __str__(self) -> str:
+        if self.mean is None:
+            return "too few decisions to say what one earns"
+        parts = [f"a decision earns {self.mean}, over {self.rounds:,} rounds"]
+        if self.uplift is not None:
+            parts.append(f"held out {self.holdout}, uplift {self.uplift}")
+        if self.proved is not None:
+            parts.append(f"proved after {self.proved:,} decisions")
+        elif self.needed is not None:
+            parts.append(f"may be proved after about {self.needed:,} decisions")
+        return "; ".join(parts)
+
+
+def values(
+    windows: Sequence[Totals],
+    reward_range: tuple[float, float],
+    *,
+    held_out: float = 0.0,
+    horizon: int | None = None,
+    confidence: float = CONFIDENCE,
+) -> tuple[Value, ...]:
+    """What was known about the worth after each window.
+
+    `held_out` is the fraction of rounds; `horizon` is known beforehand, or None.
+    """
+    low, high = reward_range
+    span = high - low
+    reader = _reader(held_out, horizon, confidence)
+    found: list[Value] = []
+    decisions, proved = 0, None
+    for k, each in enumerate(windows, start=1):
+        reader.take(*_groups(each, reward_range, held_out))
+        decisions += each.rounds
+        if not reader.speaks:
+            found.append(Value(k, 0, None, None, None, confidence))
+            continue
+        means = [interval.scaled(span, low) for interval in reader.intervals()]
+        uplift = next((u.scaled(span) for u in reader.differences().values()), None)
+        if proved is None and uplift is not None and uplift.low > 0:
+            proved = decisions
+        counted = int(sum(mean.count for mean in reader.means))
+        holdout = means[1] if held_out else None
+        found.append(Value(k, counted, means[0], holdout, uplift, confidence, proved))
+    return tuple(found)
+
+
+def needed(
+    windows: Sequence[Totals],
+    reward_range: tuple[float, float],
+    *,
+    held_out: float,
+    horizon: int | None = None,
+    confidence: float = CONFIDENCE,
+) -> int | None:
+    """After how many decisions the uplift may be proved, if all goes on as it is estimated.
+
+    A forecast from released numbers, not a bound; None where it is out of sight.
+    """
+    reader = _reader(held_out, horizon, confidence)
+    for each in windows:
+        reader.take(*_groups(each, reward_range, held_out))
+    if not (held_out and reader.speaks) or reader.means[0].estimate <= reader.means[1].estimate:
+        return None
+    stds = _groups(windows[-1], reward_range, held_out)[2]
+    decisions = sum(each.rounds for each in windows)
+    while min(reader.p_values.values()) >= 1 - confidence:
+        if decisions > MOST:
+            return None
+        size = max(GROWTH * decisions, 1.0)
+        groups = [(1 - held_out) * size, held_out * size]
+        means = [each.estimate for each in reader.means]
+        reader.take(groups, [n * m for n, m in zip(groups, means, strict=True)], stds)
+        decisions += math.ceil(size)
+    return decisions
+
+
+def _reader(held_out: float, horizon: int | None, confidence: float) -> Reader:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
+    smallest = None if horizon is None else (held_out or 1.0) * horizon
+    return Reader(0, 1 - confidence, 2 if held_out else 1, smallest)
+
+
+def _groups(
+    window: Totals, reward_range: tuple[float, float], held_out: float
+) -> tuple[list[float], list[float], list[float]]:
+    """Decisions, sums scaled to [0, 1] and stds of their noise: policy, then hold-out."""
+    low, high = reward_range
+    offset = window.zero - low
+    sizes = [float(window.rounds - window.held), float(window.held)]
+    totals = (window.sum, window.held_sum)
+    sums = [(s + n * offset) / (high - low) for s, n in zip(totals, sizes, strict=True)]
+    stds = [math.sqrt(variance) / (high - low) for variance in window.variances[1:]]
+    groups = 2 if held_out else 1
+    return sizes[:groups], sums[:groups], stds[:groups]
