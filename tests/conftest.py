@@ -53,7 +53,7 @@ SLOW = (
     "comes_close_and_catches_half_the_noise[projection-free bandit pure]",
     "regression-central-contributions-ignored-by-a-fit]",
     "test_attack__stays_below_the_claim[search cv]",
-    "test_attack__stays_below_the_claim[linear regression information-weighted, few rows]",
+    "test_attack__stays_below_the_claim[linear regression information-weighted]",
     "test_attack__stays_below_the_claim[glm counts]",
     "test_attack__stays_below_the_claim[glm identity]",
     "test_attack__stays_below_the_claim[continual linucb, own context]",

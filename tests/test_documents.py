@@ -197,7 +197,7 @@ def one_reward():
 
 
 def one_row():
-    X = np.random.default_rng(0).uniform(-0.5, 0.5, (20_000, 3))  # not few
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (20_000, 3))
     PrivateLinearRegression(random_state=0).fit(X, X @ [0.5, 0.2, -0.3])
 
 

@@ -9,7 +9,7 @@ from discreet.bandits import LinearBandit, LocalServer, Model, People
 from discreet.domains import Simplex
 from discreet.online import FTPL, FTRL, Doubling
 from discreet.privacy import Budget, PrefixSum, SeededNoise
-from discreet.regression import PrivateGLM, PrivateLinearRegression
+from discreet.regression import PrivateLinearRegression
 
 
 def names(learner):
@@ -61,17 +61,6 @@ def test_attacks_on__a_fitted_regression_by_its_method():
         (attack,) = attacks_on(model, model.guarantee_)
         assert attack.name == f"linear regression {method}"
         assert attack.claim.epsilon == 2.0
-
-
-def test_attacks_on__a_fit_to_few_rows_by_the_steps_that_it_made():
-    bounds = {"norm_bound": 1.0, "label_bound": 1.0, "fit_intercept": True, "random_state": 0}
-    for n, sketched in ((50, ""), (1500, ", sketched")):
-        X = np.random.default_rng(0).uniform(-1, 1, (n, 2)) / 2
-        linear = PrivateLinearRegression(1.0, **bounds).fit(X, X[:, 0])
-        same = PrivateGLM(1.0, link="identity", **bounds).fit(X, X[:, 0])
-        for model in (linear, same):
-            (attack,) = attacks_on(model, model.guarantee_)
-            assert attack.name == f"linear regression information-weighted, few rows{sketched}"
 
 
 def test_attacks_on__a_server_by_what_its_devices_promise():

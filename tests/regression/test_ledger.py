@@ -77,8 +77,7 @@ def test_fit__scopes_of_two_fits_are_not_taken_for_the_same_rows(monkeypatch):
     """Early rows of one fit are not those of the next: the dearest scopes of both add up."""
     monkeypatch.setattr(samples, "MANY_ROWS", 300)
     monkeypatch.setattr("discreet.regression.central.MANY_ROWS", 300)
-    monkeypatch.setattr("discreet.regression.central.SKETCH_ROWS", 100)
-    monkeypatch.setattr("discreet.regression.few_rows.FEW", 0.0)
+    monkeypatch.setattr("discreet.regression.central.EARLY_ROWS", 100)
     X, y = data()
     ledger = Ledger(Budget(2.0, 1e-6))
     for seed in (1, 2):

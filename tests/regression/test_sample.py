@@ -14,8 +14,9 @@ from discreet.audit.transcript import compare
 from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise
 from discreet.privacy.ledger import BudgetSpent
 from discreet.privacy.release import Release
-from discreet.regression import PrivateLinearRegression, Problem, central, few_rows
+from discreet.regression import PrivateLinearRegression, Problem, central
 from discreet.regression.sample import EARLY_SCOPE, OTHER_SCOPE, Sample
+from discreet.regression.steps import number_of_steps
 
 N, EARLY = 1500, 400
 SCOPES = (EARLY_SCOPE, OTHER_SCOPE)
@@ -23,10 +24,9 @@ SCOPES = (EARLY_SCOPE, OTHER_SCOPE)
 
 @pytest.fixture
 def few_are_many(monkeypatch):
-    """The plan of more than 2^20 rows, for 1500."""
+    """The plan of more than 2^19 rows, for 1500."""
     monkeypatch.setattr(central, "MANY_ROWS", 1000)
-    monkeypatch.setattr(central, "SKETCH_ROWS", EARLY)
-    monkeypatch.setattr(few_rows, "FEW", 0.0)
+    monkeypatch.setattr(central, "EARLY_ROWS", EARLY)
 
 
 ORDER = np.random.default_rng(0).permutation(N)  # what random_state=0 makes of the rows
@@ -69,13 +69,15 @@ def assert_accounted(releases, epsilon=1.0):
 
 def test_many_rows__each_scope_costs_epsilon_by_an_independent_accountant(monkeypatch):
     monkeypatch.setattr(central, "MANY_ROWS", 2**18)
-    monkeypatch.setattr(central, "SKETCH_ROWS", 2**16)
+    monkeypatch.setattr(central, "EARLY_ROWS", 2**16)
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (270_000, 3))
     y = np.clip(X @ [0.5, 0.2, -0.4] + 0.1 * rng.standard_normal(270_000), -1, 1)
     model = PrivateLinearRegression(random_state=0).fit(X, y)
     releases = model.guarantee_.releases
-    assert len(by_scope(releases, EARLY_SCOPE)) == 7  # three stages, three sketches, the last stage
+    # Three Gram matrices, the sketch, and all steps, of which the last is also the others'.
+    steps = number_of_steps(270_000 * Budget(1.0, 1e-6).mu / 3)
+    assert len(by_scope(releases, EARLY_SCOPE)) == 4 + steps
     assert len(by_scope(releases, OTHER_SCOPE)) == 1
     assert_accounted(releases)
     assert model.guarantee_.epsilon_at(1e-6) == pytest.approx(1.0, abs=1e-6)
@@ -88,9 +90,10 @@ def test_many_rows__the_last_release_has_the_noise_of_the_whole_budget(few_are_m
     assert last.mu == pytest.approx(Budget(1.0, 1e-6).mu)
     assert early.scale == last.scale
     # What is left to early rows is the square root of what they have not spent.
-    assert early.sensitivity == pytest.approx(
-        last.sensitivity * math.sqrt(1 - central.EARLY_FRACTION)
-    )
+    spent = sum(each.mu**2 for each in by_scope(model.guarantee_.releases, EARLY_SCOPE)[:-1])
+    left = 1 - spent / last.mu**2
+    assert 1 - central.EARLY_FRACTION <= left < 1 - 0.8 * central.EARLY_FRACTION
+    assert early.sensitivity == pytest.approx(last.sensitivity * math.sqrt(left))
 
 
 @pytest.mark.parametrize("mu", [1.0, 1e-3])

@@ -52,7 +52,7 @@ class Regression(Task):
     learners: ClassVar[Mapping[str, Learner]] = {
         "PrivateLinearRegression": Learner(
             PrivateLinearRegression, "central",
-            'information-weighted stages; trust = "local" and method are options',
+            'information-weighted steps; trust = "local" and method are options',
             "Chen, Li, Rakhlin and Simchi-Levi (2025)", _GIVEN,
         ),
         "AdaSSP": Learner(AdaSSP, "central", "noisy second moments and a ridge as large as needed",

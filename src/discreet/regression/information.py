@@ -22,12 +22,13 @@ from numpy.typing import ArrayLike
 from discreet.arrays import Array, finite, integer, one_of, positive, row_norms, within
 from discreet.local.questions import Question
 from discreet.privacy import BallChannel, Shuffled, gaussian_mu
-from discreet.regression.central import EARLY_FRACTION, FRACTIONS
+from discreet.regression.central import EARLY_FRACTION
 from discreet.regression.local_server import CLIP as LOCAL_CLIP
 from discreet.regression.local_server import PHASES, SCALE, SHUFFLED_PHASES
 from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
 
 CLIP = 2.0  # residuals are cut at about this many standard deviations
+FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2: a fit is forecast as four steps
 NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and sketches
 REPORT = 1.2  # the same for local reports, in units of the channel's std
 GRAM = 0.3  # of the people of a phase, about, tell the Gram matrix
@@ -119,13 +120,14 @@ def expected_error(
     theta of length about 1. epsilon = inf is least squares. Central and shuffled trust at (epsilon,
     delta), the latter with the default `Shuffled`; local trust at epsilon and delta = 0.
 
-    With rows whitened by W every stage adds noise to the moment of the clipped residuals,
+    A fit is taken for four steps. With rows whitened by W each adds noise to the moment of the
+    clipped residuals,
 
         Cov = W (E[w^2 W phi phi^T W] label_noise^2 / n + I / precision) W,
-        precision = sum over stages of (n mu sqrt(fraction) / (3 R kappa))^2
+        precision = sum over steps of (n mu sqrt(fraction) / (3 R kappa))^2
 
-    with R = 2 standard deviations of the residuals after the stage before, kappa = max |W phi|
-    w(phi), and n and fraction the rows and the part of mu^2 of the stage; a report has the
+    with R = 2 standard deviations of the residuals after the step before, kappa = max |W phi|
+    w(phi), and n and fraction the rows and the part of mu^2 of the step; a report has the
     channel's standard deviation instead. Nothing is worse than knowing nothing, which is
     theta ~ N(0, I/d).
 
@@ -303,15 +305,15 @@ def _forecast(
     if trust == "central":
         mu = gaussian_mu(epsilon, delta)
         # 1/gamma bounds the moment, so here its noise is as large as the labels'
-        stages = [(fraction, n) for fraction in FRACTIONS]
+        steps = [(fraction, n) for fraction in FRACTIONS]
         if n > MANY_ROWS:
             scale = EARLY_FRACTION / sum(FRACTIONS[:-1])
-            stages = [(scale * fraction, EARLY_ROWS) for fraction in FRACTIONS[:-1]]
-            stages.append((1.0, n))
-        gamma = CLIP * NOISE / (mu * math.sqrt(stages[-1][0] * n))
+            steps = [(scale * fraction, EARLY_ROWS) for fraction in FRACTIONS[:-1]]
+            steps.append((1.0, n))
+        gamma = CLIP * NOISE / (mu * math.sqrt(steps[-1][0] * n))
         W = _solve(covariates, gamma, lam, 1e-3)
         kappa = 1 / (gamma + 1 / float(np.linalg.norm(W, 2)))
-        stds = [NOISE * kappa / (mu * math.sqrt(fraction) * rows) for fraction, rows in stages]
+        stds = [NOISE * kappa / (mu * math.sqrt(fraction) * rows) for fraction, rows in steps]
     else:
         gamma = math.inf
         W = _solve(covariates, gamma, lam, 1e-3)

@@ -18,6 +18,7 @@ from discreet.arrays import Array
 from discreet.least_squares import Whitening, power
 from discreet.state import value
 
+ONE_VALUE = 0.5  # of the rows in one bin: a normal distribution has at most .2
 SURE = 1.0  # standard deviations of the noise of the counts, on the safe side
 
 
@@ -30,7 +31,7 @@ class Residuals:
     counts: Array  # (bins,), with noise
     std: float  # of the noise of each count
     rows: int  # how many were counted
-    variance: float  # nu: of a label around its mean, as it was supposed when z was counted
+    variance: float  # of a residual, as it was supposed when z was counted: mean of s^2
 
     def quantile(self, probability: float) -> float:
         """z_q; infinite where the counts cannot tell."""
@@ -46,7 +47,10 @@ class Residuals:
             return math.inf
         j = int(enough[0])
         lower, above = (0.0, 1.0) if j == 0 else (self.edges[j - 1], beyond[j - 1])
-        # Residuals are spread evenly over their bin, or lie nearer to its lower edge.
+        # Residuals are spread evenly over their bin, or lie nearer to its lower edge. But a bin of
+        # half an octave with most of the rows may have but one value, anywhere in it.
+        if above - beyond[j] > ONE_VALUE:
+            return float(self.edges[j])
         part = (above - allowed) / max(above - beyond[j], 1e-300)
         return float(lower + min(max(part, 0.0), 1.0) * (self.edges[j] - lower))
 

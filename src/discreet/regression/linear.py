@@ -35,8 +35,8 @@ class PrivateLinearRegression(PrivateRegressor):
     contributions  the most rows that one person has
     trust          "central": coef_ is private; "local": every report is, before it is sent;
                    "shuffled": such reports, hidden in batches by a relay
-    method         central: "information-weighted" (a few stages on all rows), "single-pass" (each
-                   row in one stage), "reweighted", "sgd" (dimension-free), "public-covariates"
+    method         central: "information-weighted" (small steps on all rows), "single-pass" (each
+                   row in one part), "reweighted", "sgd" (dimension-free), "public-covariates"
                    (needs public_X); local: "information-weighted" (phases), "sgd",
                    "known-covariates" (needs public_X); shuffled: the first and the last of these;
                    "auto" chooses from the number of features and from whether public_X is given
@@ -163,6 +163,6 @@ class PrivateLinearRegression(PrivateRegressor):
             return "known-covariates" if known else "information-weighted"
         if known:
             return "public-covariates"
-        # Stages win wherever a Gram matrix can be learned at all, and shrink to zero where it
+        # Steps win wherever a Gram matrix can be learned at all, and shrink to zero where it
         # cannot (benchmarks/regression.py auto); beyond, its d^2 noisy entries mislead.
         return "sgd" if d > MANY_FEATURES and not budget.off else "information-weighted"

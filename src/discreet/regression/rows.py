@@ -5,7 +5,7 @@ is asked of a block, a `query`, is a function of public parameters and the block
 arrays of fixed shape, never rows.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ Parts = tuple[Array, ...]
 Places = NDArray[np.int64]
 Query = Callable[[Array, Array], Parts]  # (n, d), (n,) -> arrays that add up over blocks
 SPARSE_BLOCK = 2**12  # rows of a sparse matrix that are dense at one time
+CACHED_BLOCK = 2**12  # rows at a time: they stay in the cache
 PERMUTED = 2**24  # at most so many rows are put in order to choose some of them
 
 
@@ -99,6 +100,13 @@ def sums(query: Query, X: Array, y: Array) -> Parts:
     if isinstance(X, np.ndarray):
         return query(X, y)
     return cast(Parts, X.fold(query, added, y))
+
+
+def row_blocks(X: Array, y: Array, matrix: Array) -> Iterator[tuple[Array, Array]]:
+    """Inside a query: rows times a matrix, and their labels, a few at a time."""
+    for start in range(0, len(X), CACHED_BLOCK):
+        block = slice(start, start + CACHED_BLOCK)
+        yield X[block] @ matrix, y[block]
 
 
 def compressed(X: Array, y: Array) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
 """The rows that a release sums over, and what it costs them.
 
-On very many rows the early stages of a fit look at a few rows only, chosen by public coins, and the
-last stage looks at all of them. Early rows have then spent a fraction E of mu^2, all others
-nothing, and the last stage is paid for by two scopes. Its noise is s = D/mu, for all of mu^2; early
+On very many rows the early steps of a fit look at a few rows only, chosen by public coins, and the
+last step looks at all of them. Early rows have then spent a fraction E of mu^2, all others
+nothing, and the last step is paid for by two scopes. Its noise is s = D/mu, for all of mu^2; early
 rows enter its sums with weight a = sqrt(1 - E). Which rows are early is public, so
 
     replacing one of the other rows moves the sums by D:      (D/s)^2 = mu^2
@@ -22,10 +22,10 @@ from discreet.privacy.release import Release
 from discreet.regression.base import Problem
 from discreet.regression.rows import Parts, Places, Query, sums
 
-MANY_ROWS = 2**20  # beyond, early stages look at EARLY_ROWS rows only
+MANY_ROWS = 2**19  # beyond, early steps look at EARLY_ROWS rows only
 EARLY_ROWS = 2**18
-EARLY_SCOPE = "rows of early stages"
-OTHER_SCOPE = "rows of the last stage only"
+EARLY_SCOPE = "rows of early steps"
+OTHER_SCOPE = "rows of the last step only"
 
 
 @dataclass(frozen=True)

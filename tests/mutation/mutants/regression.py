@@ -22,12 +22,12 @@ from discreet.regression import (
     Problem,
     base,
     central,
-    few_rows,
     glm_erm,
     local,
     sample,
     search,
-    stages,
+    shape,
+    steps,
 )
 from discreet.regression.glm import METHODS
 from mutants.kit import (
@@ -57,26 +57,25 @@ def everyone(task: Problem) -> sample.Sample:
     return sample.Sample(task, task.X, task.y, MU)
 
 
-def second_moments() -> float:
-    """The worst pair: [phi; y] = [1; 1] against [1; -1]; the moment moves by 2, times sqrt(2)."""
-    noise = SeededNoise(1)
-
-    def run(neighbour: int, _: int) -> float:
-        task = problem([[1.0]], [(-1.0, 1.0)[neighbour]], noise)
-        return float(stages.second_moments(everyone(task))[1][0])
-
-    return gaussian_proved(*both(run, 1500))
-
-
-def all_stages() -> float:
-    """What a row costs that is in every stage, from what was booked."""
+def all_releases() -> float:
+    """What a row costs that is in every release, from what was booked."""
     rng = np.random.default_rng(3)
-    X = rng.normal(size=(1500, 2)) / 4
+    X = rng.normal(size=(100, 2)) / 4
     X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
     task = problem(X, np.clip(X @ [0.5, -0.5], -1, 1), SeededNoise(3))
     central.information_weighted(task)
     mu = math.sqrt(sum(each.mu**2 for each in task.ledger.releases))
     return gaussian_epsilon(mu, DELTA)
+
+
+def gram_matrix() -> float:
+    """Two rows at nearly a right angle, in the first Gram matrix, whose sum of rows they move."""
+    with spied(base) as seen:
+        for row in ([1.0, 0.0], [-0.09, math.sqrt(1 - 0.09**2)]):
+            before = len(seen)
+            central.information_weighted(problem([row], [0.0], SeededNoise(5)))
+            del seen[before + 1 :]
+    return moved(seen)
 
 
 def replaced_row() -> float:
@@ -93,41 +92,19 @@ def replaced_row() -> float:
     return moved(seen)
 
 
-def residual_moment() -> float:
-    """A label of 1 or -1 in a stage that knows theta well and cuts residuals at .2."""
-    predictive = stages.Predictive(np.zeros(1), np.eye(1) * 1e-6, 0.01)
-    stage = stages.Stage(Whitening.identity(1), 2.0, 1.0, 0.01, 1.0, 1.0, 1.0)
-    with spied(base) as seen:
-        for y in (-1.0, 1.0):
-            task = problem([[1.0]], [y], SeededNoise(5))
-            stages.statistics(everyone(task), stage, predictive, None)
-    return moved(seen)
-
-
 def step_moment() -> float:
-    """A label of 1 or -1 in a step where rows are few, of which residuals are cut at .14."""
-    same = Whitening.identity(1)
-    covariates = few_rows.Covariates(np.eye(1), same, np.zeros((1, 1)), asked=same, std=0.0)
+    """A label of 1 or -1 in a step that knows theta well and cuts residuals at .2."""
+    same, zeros, none = Whitening.identity(1), np.zeros((1, 1)), np.zeros(1)
+    covariates = shape.Shape(same, np.eye(1), np.eye(1), same, 0.0, zeros, 1.0, none, none)
     theta = Posterior.unobserved(1e6 * np.eye(1))
-    noise = few_rows.LabelNoise(math.log(0.01), 1.0)
-    both = few_rows.SkewPosterior.of_theta(theta)
-    known = few_rows.Known(both, theta, noise, few_rows.Weight(1.0, 1.0))
+    both = steps.HiddenPosterior.of_theta(theta, steps.REST)
+    known = steps.Known(both, theta, math.log(0.01))
+    clip = steps.Clip(at=2.0, bound=0.2, slope=0.9, inner=0.5, second=0.9, bias=0.0)
     with spied(base) as seen:
         for y in (-1.0, 1.0):
             task = problem([[1.0]], [y], SeededNoise(5))
-            few_rows._step(everyone(task), covariates, known, skewed=False)
+            steps._release(everyone(task), covariates, known, clip)
     return moved(seen)
-
-
-def all_steps() -> float:
-    """What a row costs that is in every step, from what was booked."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(100, 2)) / 4
-    X /= np.maximum(1, np.linalg.norm(X, axis=1))[:, None]
-    task = problem(X, np.clip(X @ [0.5, -0.5], -1, 1), SeededNoise(3))
-    few_rows.few_rows(task)
-    mu = math.sqrt(sum(each.mu**2 for each in task.ledger.releases))
-    return gaussian_epsilon(mu, DELTA)
 
 
 def early_row() -> float:
@@ -222,10 +199,6 @@ class SolverEdit(Edit):
                 solvers[method] = kept
 
 
-# The same function under both names: `central` imported it.
-MOMENTS = ("regression.stages:second_moments", "regression.central:second_moments")
-
-
 def published(make: Callable[..., Any], rows: int, rest: float = 0.0) -> float:
     """The coefficients alone; one row has label 1 or -1, the others say nothing."""
     noise = SeededNoise(8)
@@ -257,38 +230,47 @@ def reports_sent() -> float:
 
 
 MUTANTS = [
-    audited(
-        "wrong sensitivity of second moments",
+    Mutant(
+        "wrong sensitivity of a Gram matrix and a sum",
         "regression, central",
-        "|phi|^2 <= 1 is used for |phi|^2 + y^2 <= 2: the label is forgotten.",
-        "linear regression single-pass",
-        tuple(
-            Edit(each, "contributions * math.sqrt(2) * 2", "contributions * math.sqrt(2)")
-            for each in MOMENTS
+        "|phi|^2 <= 1 is used for |[phi; b]|^2 <= 1 + b^2: the sum of rows is forgotten.",
+        "sensitivity",
+        1.0,
+        gram_matrix,
+        (
+            Edit(
+                "regression.shape:private_shape",
+                "math.sqrt(2) * (1 + b**2)",
+                "math.sqrt(2)",
+            ),
         ),
+        unit="of the booked move",
     ),
     audited(
         "contributions ignored by a fit",
         "regression, central",
-        "Noise for one row of a person who has two.",
+        "Noise for one row of a person who has three.",
         "linear regression single-pass, three rows of one person",
-        tuple(
-            Edit(each, "sample.problem.budget.contributions * math.sqrt(2)", "math.sqrt(2)")
-            for each in MOMENTS
+        (
+            Edit(
+                "regression.steps:_release",
+                "sample.problem.budget.contributions * 2.0",
+                "2.0",
+            ),
         ),
     ),
     Mutant(
-        "every stage spends the whole budget",
+        "every step spends a tenth of the budget",
         "regression, central",
-        "The stages see the same rows, and each is given all of mu.",
+        "All steps see the same rows, and each is given a tenth of mu^2.",
         "ledger",
         EPSILON,
-        all_stages,
+        all_releases,
         (
             Edit(
-                "regression.central:StagePlan.sample",
-                "problem.budget.mu * math.sqrt(self.fraction)",
-                "problem.budget.mu",
+                "regression.central:information_weighted",
+                "share = (1 - (GRAMS + 1) * SHARE) / steps",
+                "share = 0.1",
             ),
         ),
     ),
@@ -314,39 +296,10 @@ MUTANTS = [
         "Residuals enter the moment uncut, with noise for cut ones.",
         "sensitivity",
         1.0,
-        residual_moment,
-        (Edit("regression.stages:_weighted", "np.clip(r, -cut, cut)", "r"),),
-        unit="of the booked move",
-        attack="linear regression information-weighted",
-    ),
-    Mutant(
-        "unclipped residual of a step",
-        "regression, central",
-        "Where rows are few: residuals enter the moment uncut, with noise for cut ones.",
-        "sensitivity",
-        1.0,
         step_moment,
-        tuple(
-            Edit(f"regression.{room}:step_sums", "(kept * cut)", "r")
-            for room in ("stages", "few_rows")
-        ),
+        (Edit("regression.steps:_sums", "(w * f * cut)", "(w * r)"),),
         unit="of the booked move",
         attack="linear regression information-weighted",
-    ),
-    Mutant(
-        "every step spends a tenth of the budget",
-        "regression, central",
-        "Where rows are few: 40 steps see the same rows, and each is given a tenth of mu^2.",
-        "ledger",
-        EPSILON,
-        all_steps,
-        (
-            Edit(
-                "regression.few_rows:few_rows",
-                "_sample(problem, share), covariates",
-                "_sample(problem, 0.1), covariates",
-            ),
-        ),
     ),
     Mutant(
         "early rows weigh as much as all others",

@@ -22,7 +22,7 @@ from discreet.audit.rows import Claim, Fits, attack
 from discreet.audit.views import Likelihood, Make
 from discreet.privacy import Guarantee
 from discreet.privacy.noise import Noise
-from discreet.regression import PrivateGLM, PrivateLinearRegression, PrivateSearchCV
+from discreet.regression import PrivateLinearRegression, PrivateSearchCV
 
 Row = tuple[Array, float]  # features on the unit sphere, label
 Rows = tuple[Array, Array]
@@ -132,25 +132,6 @@ def _known(model: Any) -> bool:
     return given and not isinstance(model, Linear)
 
 
-def _weighted(steps: str) -> Fits:
-    """Fits of many rows, of few, or of few with a sketch: what was released tells."""
-
-    def fits(model: Any, promise: Guarantee) -> bool:
-        own = "PrivateLinearRegression central information-weighted"
-        if isinstance(model, PrivateGLM):  # for the identity link it is that fit, row by row
-            own = "PrivateGLM identity central newton"
-        return _alike(REGISTRY[own])(model, promise) and steps == _steps(promise)
-
-    return fits
-
-
-def _steps(promise: Guarantee) -> str:
-    if all(release.what != "Gram matrix" for release in promise.releases):
-        return "many rows"
-    sketched = any("sketch" in release.what for release in promise.releases)
-    return "few rows, sketched" if sketched else "few rows"
-
-
 def _sum_of_labels(model: Any, X: Array, y: Array) -> float:
     """A score by which the sum of the labels chooses between two candidates."""
     return float(np.sum(y)) * (1.0 if model.norm_bound > 1 else -1.0)
@@ -163,49 +144,29 @@ def _search(claim: Claim, noise: Noise) -> Any:
     return PrivateSearchCV(model, grid, blocks=2, scoring=_sum_of_labels)
 
 
-# Stages: labels move the moments of each as far as they can, and no Gram matrix.
+# Of mu^2 .15 is for Gram matrices, which labels do not move; steps are moved most at the start.
 _fits(
     "linear regression information-weighted",
     "PrivateLinearRegression central information-weighted",
-    _line(6000),
-    fits=_weighted("many rows"),
-    attainable=0.9,
-    effort=0.3,
-)
-# Few rows, at every epsilon: of mu^2 .81 is for moments, which labels move by 4 of 4.18 if the Gram
-# matrix tells where rows are, as here it mostly does.
-_fits(
-    "linear regression information-weighted, few rows",
-    "PrivateLinearRegression central information-weighted",
     _line(10),
-    also=(PrivateGLM,),
-    fits=_weighted("few rows"),
     attainable=0.84,
     effort=0.2,
 )
-# A sketch plans the clip, and Gram matrices weigh rows as steps do.
-_fits(
-    "linear regression information-weighted, few rows, sketched",
-    "PrivateLinearRegression central information-weighted",
-    _line(1500),
-    also=(PrivateGLM,),
-    fits=_weighted("few rows, sketched"),
-    attainable=0.88,
-    effort=0.1,
-)
+# Of mu^2 of the first part .3 is for a Gram matrix, which labels do not move; steps are moved by
+# all that they can.
 _fits(
     "linear regression single-pass",
     "PrivateLinearRegression central single-pass",
     _zeros(100),
     places=FIRST[:1],
-    limit=1,
+    attainable=0.84,
 )
 _fits(
     "linear regression single-pass, three rows of one person",
     "PrivateLinearRegression central single-pass",
     _zeros(100),
     places=FIRST,
-    limit=1,
+    attainable=0.84,
     contributions=3,
 )
 # With c the cosine, .35 of mu^2 is moved by 1 - c^2 of itself and .65 by (4 + 2 c - 2 c^2) / 6:
@@ -253,14 +214,13 @@ _fits(
     attainable=0.94,
     effort=0.6,
 )
-# The stages of linear regression.
+# The steps of linear regression.
 _fits(
     "glm identity",
     "PrivateGLM identity central newton",
-    _line(6000),
-    fits=_weighted("many rows"),
-    attainable=0.9,
-    effort=0.3,
+    _line(10),
+    attainable=0.84,
+    effort=0.2,
 )
 # Counts around 2 teach the mean; the canary's are at the bound, on rows of opposite directions:
 # both are clipped, and move every gradient by nearly 2 S.

@@ -17,9 +17,11 @@ from discreet.arrays import Array
 
 LEVELS = 2.0 ** (np.arange(-10, 8) / 2)  # upper edges of the bins of z
 LOWER = np.append(0.0, LEVELS[:-1])
-CLIPS = 2.0 ** (np.arange(-16, 15) / 4)  # candidates for c
+CLIPS = 2.0 ** (np.arange(-5, 15) / 4)  # candidates for c; shorter ones lose what is still far off
 NORMAL = np.diff(np.append(2 * scipy.special.ndtr(LEVELS[:-1]) - 1, 1.0), prepend=0.0)
 SURE = 2.5  # standard deviations by which a count must stand out: 1 of 80 by chance
+SKEW = 0.05  # of what lies beyond a clip, how much more may be on one side before a sketch tells
+UNEVEN = 0.5  # of what a sketch sees on one side, how much kappas do not explain
 
 
 @dataclass(frozen=True)
@@ -45,25 +47,24 @@ class Clips:
     hidden: Array  # square of the mean that clipping may hide, of both kinds of sides together
 
     @classmethod
-    def of(
-        cls, spread: Spread, largest: float, least: float, skew: float, uneven: float
-    ) -> "Clips":
-        """Candidates between `least` and the largest z, residuals even over their bins.
+    def of(cls, spread: Spread, largest: float, uneven: float = UNEVEN) -> "Clips":
+        """Candidates up to the largest z, residuals even over their bins.
 
         What one-sided tails hide counts by `uneven` of what stands out of the noise v of a sketch,
-        or by what is left of a prior N(0, p) after it, p v / (p + v), p^(1/2) a part `skew` of all
+        or by what is left of a prior N(0, p) after it, p v / (p + v), p^(1/2) a part SKEW of all
         that lies beyond the clip.
         """
         levels = spread.levels
         upper = np.append(LEVELS[:-1], max(LEVELS[-1], largest))
-        at = np.append(CLIPS[(largest > CLIPS) & (least <= CLIPS)], largest)
-        c, width = at[:, None], upper - LOWER
+        at = np.append(CLIPS[largest > CLIPS], largest)
+        c = at[:, None]
+        width = upper - LOWER
         over, cut, square = (
             (np.maximum(upper - a, 0.0) ** k - np.maximum(LOWER - a, 0.0) ** k) / (k * width)
             for a, k in ((c, 2), (c, 3), (0.0, 3))
         )
         within = np.minimum(upper, np.maximum(c, LOWER))
-        p = (skew * over @ levels)[:, None] ** 2
+        p = (SKEW * over @ levels)[:, None] ** 2
         v = (over**2 @ spread.odd_variance)[:, None]
         left = p * v / np.maximum(p + v, 1e-300)
         seen = (over @ spread.odd.T) ** 2 - SURE**2 * v
@@ -74,6 +75,22 @@ class Clips:
             second=(square - cut - 2 * c * over) @ levels,
             hidden=np.maximum(uneven**2 * seen, left).sum(axis=1),
         )
+
+    def least_error(self, nu: float, eigenvalues: Array, n: float, noise: float) -> int:
+        """The place of the clip of the least variance, the mean over whitened directions of
+
+            (second nu / h + (noise R / h)^2 + hidden nu n / sum h) / slope^2,  R = min(c s, 1)
+
+        for n rows and h = n times the eigenvalues of H: rare directions are noise before others.
+        """
+        h = n * eigenvalues
+        R = np.minimum(self.at * math.sqrt(nu), 1.0)
+        labels = nu * self.second * float(np.mean(1 / h))
+        release = (noise * R) ** 2 * float(np.mean(1 / h**2))
+        bias = nu * self.hidden / float(np.sum(eigenvalues))
+        error = (labels + release + bias) / self.slope**2
+        # Ties to nine digits go to the first: rows added up in another order must not choose anew.
+        return int(np.argmin(np.round(error / error.min(), 9)))
 
 
 def spread_of(released: Array, std: float, n: int, possible: NDArray[np.bool_]) -> Spread:
@@ -100,18 +117,3 @@ def counted(r: Array, s: Array, prediction: Array) -> Array:  # (4 levels,)
     side = 2 * (r < 0) + (prediction < 0)
     counts = np.bincount(side * len(LEVELS) + level, minlength=4 * len(LEVELS))
     return counts.astype(np.float64)
-
-
-def least_error(clips: Clips, nu: float, information: Array, noise: float, trace: float) -> int:
-    """The place of the clip of the least variance, the mean over whitened directions of
-
-    (second nu / h + (noise R / h)^2) / slope^2 + hidden nu / (trace slope^2),  R = min(c s, 1)
-
-    with h the information of a direction: rare ones are noise before common ones are.
-    """
-    R = np.minimum(clips.at * math.sqrt(nu), 1.0)
-    labels = nu * clips.second * float(np.mean(1 / information))
-    release = (noise * R) ** 2 * float(np.mean(1 / information**2))
-    error = (labels + release + nu * clips.hidden / trace) / clips.slope**2
-    # Ties to nine digits go to the first: rows added up in another order must not choose anew.
-    return int(np.argmin(np.round(error / error.min(), 9)))

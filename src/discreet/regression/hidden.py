@@ -1,0 +1,120 @@
+"""theta and what clipping hides of residuals, learned together (`steps.py`).
+
+    g       the rest of a residual beyond what clipping keeps of it (`bounded_rows`)
+    kappa   E[g] over a group of rows, one number each; zero for symmetric errors
+
+A clipped moment is zero at theta + bias, not at theta. It falls short of the whole one by the
+kappas times moments of their groups, and sums of g tell the kappas.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from discreet.arrays import Array
+from discreet.least_squares import Posterior
+
+ALARM = 4.0  # standard deviations by which a kappa or a surprise must stand out: 1 of 16,000
+ZERO = 1e-14  # variance of a kappa that does not stand out
+
+
+@dataclass(frozen=True)
+class HiddenPosterior:
+    """theta and the kappas, in precision form.
+
+    >>> both = HiddenPosterior.of_theta(Posterior.unobserved(np.eye(1)), 1)
+    >>> design = np.array([[1.0, -1.0], [0.0, 1.0]])
+    >>> both = both.observe(design, np.array([0.5, 0.4]), 1e-4 * np.eye(2))
+    >>> both.theta().mean.round(2)  # the moment says 0.5, and that 0.4 are hidden
+    array([0.9])
+    """
+
+    prior: Array  # (d, d), precision of theta
+    precision: Array  # (d + m, d + m), of the observations
+    weighted: Array  # (d + m,), precision times the least squares estimate
+    known: Array  # (m,), precision of each kappa from its own sums
+    total: Array  # (m,), kappa times it
+
+    @classmethod
+    def of_theta(cls, theta: Posterior, m: int) -> "HiddenPosterior":
+        """What is known of theta, and nothing of m kappas: another clip hides something else."""
+        d = len(theta.weighted)
+        precision = np.zeros((d + m, d + m))
+        precision[:d, :d] = theta.precision
+        none = np.zeros(m)
+        return cls(theta.prior, precision, np.append(theta.weighted, none), none, none)
+
+    def observe(self, design: Array, observed: Array, noise: Array) -> "HiddenPosterior":
+        """After seeing  observed = design (theta, kappas) + noise; the last of it are the kappas.
+
+        Bishop (2006), 3.50 and 3.51.
+        """
+        d = len(self.prior)
+        term = design.T @ np.linalg.solve(noise, np.column_stack([design, observed]))
+        precision = self.precision + term[:, :-1]
+        more = 1 / np.diag(noise)[d:]
+        return replace(
+            self,
+            precision=np.asarray((precision + precision.T) / 2),
+            weighted=np.asarray(self.weighted + term[:, -1]),
+            known=self.known + more,
+            total=self.total + more * observed[d:],
+        )
+
+    def loosened(
+        self, covariance: Array, design: Array, surprise: Array, noise: Array
+    ) -> "HiddenPosterior":
+        """Less is known of theta wherever it, with this covariance, does not explain a surprise.
+
+        surprise = design (theta - mean) + noise. Along the eigenvectors of design covariance
+        design', whitened by the noise, entries have variance 1 + eigenvalue. One beyond ALARM
+        standard deviations adds to the covariance what makes it one deviation (Jazwinski 1970,
+        8.11, who does so for all): what was believed was wrong, as after a step whose H was far too
+        small.
+        """
+        d = len(covariance)
+        root = np.linalg.cholesky(noise)
+        G = np.linalg.solve(root, design)
+        values, vectors = np.linalg.eigh(G @ covariance @ G.T)
+        along = vectors.T @ np.linalg.solve(root, surprise)
+        variances = 1 + values
+        wrong = (along**2 > ALARM**2 * variances) & (values > 1e-12)
+        if not wrong.any():
+            return self
+        more = np.where(wrong, along**2 - variances, 0.0)
+        # U with G U = vectors sqrt(more), and (precision^-1 + U U')^-1 by Woodbury's identity.
+        U = np.zeros((len(self.precision), d))
+        U[:d] = covariance @ G.T @ vectors * (np.sqrt(more) / np.maximum(values, 1e-12))
+        seen = self.precision @ U
+        gain = np.linalg.solve(np.eye(d) + U.T @ seen, seen.T)
+        precision = self.precision - seen @ gain
+        return replace(
+            self,
+            precision=np.asarray((precision + precision.T) / 2),
+            weighted=np.asarray(self.weighted - gain.T @ (U.T @ self.weighted)),
+        )
+
+    @property
+    def kappa(self) -> tuple[Array, Array]:
+        """From their own sums, and the variance of the noise."""
+        known = np.maximum(self.known, 1e-300)
+        return self.total / known, 1 / known
+
+    def theta(self) -> Posterior:
+        """The posterior of theta, whatever kappas that stand out of their noise are."""
+        kappa, noise = self.kappa
+        return self._without(kappa**2 - ALARM**2 * noise)
+
+    def wary_theta(self) -> Posterior:
+        """The posterior of theta, whatever noise can hide of kappas."""
+        kappa, noise = self.kappa
+        return self._without(kappa**2 + noise)
+
+    def _without(self, variance: Array) -> Posterior:
+        d = len(self.prior)
+        variance = np.where(self.known > 0, np.maximum(variance, ZERO), ZERO)
+        cross = self.precision[:d, d:]
+        gone = np.linalg.solve(self.precision[d:, d:] + np.diag(1 / variance), cross.T).T
+        precision = self.precision[:d, :d] - gone @ cross.T
+        weighted = self.weighted[:d] - gone @ self.weighted[d:]
+        return Posterior(self.prior, np.asarray((precision + precision.T) / 2), weighted)
