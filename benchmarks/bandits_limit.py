@@ -15,12 +15,12 @@ from unittest.mock import patch
 import numpy as np
 from kit import CONSOLE, new_table, run, with_interval
 
-from discreet.bandits import LinearBandit, learning
+from discreet.bandits import LinearBandit, release
 from discreet.bandits.estimators import InformationWeighted
 from discreet.environments import play
 from discreet.environments.linear import linear_world
 from discreet.experiments.measure import grid
-from discreet.least_squares.shrinkage import shrink_entries
+from discreet.least_squares.shrinkage import shrunk
 from discreet.privacy import SeededNoise
 from discreet.privacy.mechanisms import upper_triangle
 
@@ -42,9 +42,14 @@ def open_without_gram_noise(self, belief, size, noise, share=None):
     return window
 
 
-def as_it_is(noisy, expected, preferred, delta, noise_std, unproven, blocks=None):
+def as_it_is(noisy, expected, noise_std, blocks=None):
     """No shrinkage: there is no noise."""
-    return shrink_entries(noisy, expected, preferred, delta, 0.0, unproven, blocks)
+    return shrunk(noisy, expected, 0.0, blocks)
+
+
+def without_noise(d, noise_std, blocks=None):
+    """None acts on theta."""
+    return np.zeros((d, d))
 
 
 def regret(*, seed: int, world: str, learner: str) -> dict[str, float]:
@@ -61,10 +66,8 @@ def regret(*, seed: int, world: str, learner: str) -> dict[str, float]:
     with ExitStack() as stack:
         if learner == "true Gram":
             stack.enter_context(patch.object(InformationWeighted, "open", open_without_gram_noise))
-            stack.enter_context(patch.object(learning, "shrink_entries", as_it_is))
-            stack.enter_context(
-                patch.object(learning, "unproven_rows", lambda total, *_: np.zeros_like(total))
-            )
+            stack.enter_context(patch.object(release, "shrunk", as_it_is))
+            stack.enter_context(patch.object(release, "noise_variances", without_noise))
         return {"value": float(play(bandit, here, T, seed=seed).regret.sum())}
 
 

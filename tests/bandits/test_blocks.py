@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from discreet.bandits import LinearBandit, Model
+from discreet.bandits.release import Sums
+from discreet.bandits.window import TOTALS
 from discreet.features import Category, FeatureMap, Number
+from discreet.least_squares.blocks import SHARED, Blocks
 from discreet.privacy import SeededNoise
 
 PHI = FeatureMap({"x": Number(-1, 1), "y": Number(-1, 1)}, ["a", "b", "c", "d"])
@@ -57,29 +60,48 @@ def test_feature_map__block_of_names_the_action_of_each_weight():
         assert set(np.array(shared.block_of)[row != 0]) <= {-1, action}
 
 
-def test_blocks__cost_nothing_and_change_nothing_of_what_is_released():
+def test_blocks__cost_nothing_and_change_no_noise():
     plain, apart = (played(40, model=Model(blocks=labels))[0] for labels in (None, PHI.block_of))
     assert plain.guarantee.releases == apart.guarantee.releases
-    assert np.array_equal(plain._window.total._value, apart._window.total._value)
+    noises = []
+    for labels in (None, PHI.block_of):
+        bandit = LinearBandit(PHI.dim, noise=SeededNoise(0), seed=0, model=Model(blocks=labels))
+        bandit.decide(np.zeros((1, PHI.dim)))  # the window opens, full of its noise
+        noises.append(bandit._window.total._value)
+    assert np.array_equal(*noises)
+    assert noises[0].all()
 
 
-def test_blocks__without_noise_the_first_release_teaches_the_same():
-    thetas = []
+def test_blocks__without_noise_the_first_release_teaches_the_same_but_for_the_prior():
+    estimates = []
     for labels in (None, PHI.block_of):
         bandit, _ = played(8, math.inf, model=Model(blocks=labels))
         bandit.turn()  # 8 decisions are the first window
-        thetas.append(bandit.theta)
-    assert np.allclose(*thetas, atol=1e-12)
-    assert thetas[0].any()
+        belief = bandit.belief
+        estimates.append(np.linalg.pinv(belief.precision, 1e-6) @ belief.weighted)
+    assert np.allclose(*estimates, atol=1e-6)
+    assert estimates[0].any()
 
 
-def test_blocks__products_across_them_are_0_in_the_belief():
+def test_blocks__a_weight_may_be_1_in_every_block():
+    bandit = LinearBandit(PHI.dim, reward_range=(0, 1), model=Model(blocks=PHI.block_of))
+    assert np.allclose(np.diag(bandit.belief.covariance)[: PHI.dim], 1.0)
+    alone = LinearBandit(PHI.dim, reward_range=(0, 1), model=Model(blocks=[0] * PHI.dim))
+    assert alone.belief.radius == 1.0
+
+
+def test_blocks__products_across_them_are_0_in_what_is_read():
     bandit, _ = played(3000, model=Model(blocks=PHI.block_of))
     label = np.array(PHI.block_of)
     across = label[:, None] != label
     M = bandit._window.transform.whitening[: PHI.dim, : PHI.dim]
     assert (M[across] == 0).all()
-    assert (bandit.belief.proof[: PHI.dim, : PHI.dim][across] == 0).all()
+    view = bandit._window.transform
+    d = len(view.mean)
+    noise = np.random.default_rng(0).standard_normal((d + 2) * (d + 3) // 2 + TOTALS)
+    sums = Sums.read(noise, view, 1.0, 100, True, Blocks((*PHI.block_of, SHARED)))
+    assert (sums.gram[: PHI.dim, : PHI.dim][across] == 0).all()
+    assert sums.gram[-1].all()  # the constant is beside all of them
 
 
 @pytest.mark.parametrize("labels", [[-1] * 12, [3] * 12, [0] * 6 + [-1] * 6])
@@ -89,15 +111,15 @@ def test_blocks__change_nothing_where_any_feature_may_stand_beside_any(labels):
 
 
 def test_blocks__a_row_across_blocks_is_as_private_as_any():
-    # Blocks are used after the release: the sum, its noise and its price do not know of them.
+    # Blocks are public: they choose the transform, which bounds any row, and read the release.
     rng = np.random.default_rng(0)
-    rows = rng.standard_normal((20, 1, PHI.dim))
-    values = []
-    for labels in (None, PHI.block_of):
-        bandit = LinearBandit(PHI.dim, seed=0, noise=SeededNoise(0), model=Model(blocks=labels))
-        bandit.learn_many(bandit.decide_many(rows), np.linspace(-1, 1, 20))
-        values.append(bandit._window.total._value)
-    assert np.array_equal(*values)
+    rows = rng.standard_normal((20, PHI.dim))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    bandit, _ = played(300, model=Model(blocks=PHI.block_of))
+    for rewards in (np.zeros(20), np.ones(20)):
+        v, weights = bandit._window.transform.rows(rows, rewards)
+        assert ((v**2).sum(axis=1) <= 2 + 1e-12).all()
+        assert (weights <= 1).all()
 
 
 def test_blocks__are_resumed(tmp_path):

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from discreet.least_squares import discounted_eigenvalues, gram_error_covariance, shrink
-from discreet.least_squares.shrinkage import unproven_rows
+from discreet.least_squares.blocks import Blocks
+from discreet.least_squares.shrinkage import noise_variances, product_covariance, shrunk
 from discreet.privacy.mechanisms import vector_to_symmetric
 
 
@@ -46,18 +47,36 @@ def test_discounted_eigenvalues__within_the_noise_nothing_is_left():
     assert found[3] == pytest.approx(100, abs=0.1)
 
 
-@pytest.mark.parametrize("d", [2, 5, 20])
-def test_unproven_rows__noise_proves_nothing_and_many_rows_prove_their_direction(d):
+def test_product_covariance__is_that_of_the_noise_times_a_vector_within_blocks_too():
     rng = np.random.default_rng(0)
-    one = np.zeros((d, d))
-    one[0, 0] = 1000.0
-    alone, beside, even = [], [], []
-    for _ in range(50):
-        Z = noise(rng, d, 10.0)
-        alone.append(np.trace(unproven_rows(Z, 100.0)) / d)
-        beside.append(unproven_rows(one + Z, 100.0)[0, 0])
-        even.append(np.trace(unproven_rows(40 * np.eye(d) + Z, 100.0)) / d)
-    assert np.mean(alone) > 0.8
-    assert max(beside) < 0.01
-    assert np.mean(even) < 0.05  # small eigenvalues are noise if all directions have rows
-    assert not unproven_rows(np.eye(2), 0.0).any()  # without noise all is proven
+    w = np.array([1.0, -2.0, 0.5])
+    outer = np.outer(w, w)
+    plain = product_covariance(noise_variances(3, 2.0), outer)
+    assert np.allclose(plain, gram_error_covariance(outer, 2.0))
+    blocks = Blocks([0, 0, 1])
+    moved = np.array([(noise(rng, 3, 2.0) * blocks.together) @ w for _ in range(40_000)])
+    found = product_covariance(noise_variances(3, 2.0, blocks), outer)
+    assert np.allclose(np.cov(moved.T), found, atol=0.5)
+    assert (found[2, :2] == 0).all()
+
+
+def test_shrunk__is_nearer_to_the_truth_than_what_was_seen_or_expected():
+    rng = np.random.default_rng(1)
+    truth = np.diag([60.0, 12.0, 10.0, 8.0, 5.0])
+    expected = 19 * np.eye(5)
+    ours = [np.sum((shrunk(truth + noise(rng, 5, 9.0), expected, 9.0)[1] - truth) ** 2)
+            for _ in range(200)]  # fmt: skip
+    assert np.mean(ours) < 0.9 * 81 * 15  # of the noise alone
+    assert np.mean(ours) < 0.9 * np.sum((expected - truth) ** 2)
+
+
+def test_shrunk__information_is_less_than_the_matrix_and_nothing_is_changed_without_noise():
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        N = np.diag([40.0, 5.0, 0.0]) + noise(rng, 3, 6.0)
+        H, gram = shrunk(N, 15 * np.eye(3), 6.0)
+        assert np.linalg.eigvalsh(H).min() >= -1e-9
+        assert np.linalg.eigvalsh(gram - H).min() >= -1e-9
+        assert np.trace(gram - H) > 0
+        for each in shrunk(N, np.eye(3), 0.0):
+            assert np.array_equal(each, N)

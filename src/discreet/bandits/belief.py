@@ -30,7 +30,6 @@ class Belief:
     precision: Array  # (d, d), of the releases without the prior
     weighted: Array  # (d,), precision times the estimate
     unclipped: Array  # (d, d + 1), precision and weighted if no residual were clipped
-    cautious: Array  # (d, d + 1), precision and weighted if little is taken for granted about rows
     reward_variance: float  # nu, of a reward around its mean
     gram: Array  # (d, d), sum of phi phi' over recent rewarded rows
     effective_rows: float  # how many rows that is
@@ -39,8 +38,6 @@ class Belief:
     residual_noise_std: float  # of the noise in it
     may_clip: bool  # whether residuals look normal enough to be clipped
     radius: float  # |theta| is at most this
-    proof: Array  # (d, d), sum of all windows' whitened Gram matrices as they were released
-    proof_variance: float  # of the noise in it
     constant: float = 0.0  # the last entry of every row, if there is an intercept
     windows: int = 0  # released so far
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
@@ -79,7 +76,6 @@ class Belief:
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
-            cautious=np.zeros((d, d + 1)),
             reward_variance=reward_variance,
             gram=zeros,
             effective_rows=0.0,
@@ -88,8 +84,6 @@ class Belief:
             residual_noise_std=0.0,
             may_clip=may_clip,
             radius=radius,
-            proof=zeros,
-            proof_variance=0.0,
             constant=constant,
         )
 
@@ -110,7 +104,6 @@ class Belief:
             precision=posterior.precision,
             weighted=posterior.weighted,
             unclipped=factor * self.unclipped,
-            cautious=factor * self.cautious,
         )
 
     def unlearnt(self) -> "Belief":
@@ -123,8 +116,6 @@ class Belief:
             gram_noise_std=0.0,
             residual_sum_of_squares=0.0,
             residual_noise_std=0.0,
-            proof=zeros,
-            proof_variance=0.0,
             informative_windows=0,
         )
 
@@ -135,15 +126,10 @@ class Belief:
         return Posterior(prior, self.precision, self.weighted)
 
     @property
-    def cautious_posterior(self) -> Posterior:
-        """The same if only rows count that must have been there."""
+    def unclipped_posterior(self) -> Posterior:
+        """The same if no residual were clipped."""
         prior = prior_precision(len(self.mean), self.radius, self.constant)
-        return Posterior(prior, self.cautious[:, :-1], self.cautious[:, -1])
-
-    @property
-    def cautious_covariance(self) -> Array:
-        """Of the cautious posterior."""
-        return self.cautious_posterior.covariance
+        return Posterior(prior, self.unclipped[:, :-1], self.unclipped[:, -1])
 
     @property
     def weights(self) -> Array:  # one for each feature
@@ -169,7 +155,7 @@ class Belief:
         d = len(self.mean)
         fewer = self.radius * math.sqrt(d / min(d, width**2))
         prior = prior_precision(d, fewer, self.constant)
-        return self.split(root_of(self.cautious_posterior.with_prior(prior).covariance))
+        return self.split(root_of(self.posterior.with_prior(prior).covariance))
 
     def split(self, matrix: Array) -> tuple[Array, Array]:
         """[phi; constant] @ matrix = phi @ first + second."""

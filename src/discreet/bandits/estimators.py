@@ -1,7 +1,7 @@
 """Estimators: each makes one private release from the rewarded rows of a window.
 
     information-weighted   Gram matrix, moment and residuals, weighted; O(d^2) state
-                           (window.py transforms rows, learning.py reads the release)
+                           (window.py transforms rows, release.py reads what they release)
     sgd                    one pass of gradient steps; O(d) state, for very many features
                            (descent.py)
 
@@ -20,9 +20,9 @@ from discreet.arrays import Array
 from discreet.bandits.belief import Belief
 from discreet.bandits.holdout import Holdout
 from discreet.bandits.learner import RESUMED_TWICE
-from discreet.bandits.learning import learned
 from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Stage, Uniform
+from discreet.bandits.release import learned
 from discreet.bandits.window import (
     BESIDE,
     COUNT,
@@ -205,10 +205,14 @@ class InformationWeighted(Estimator):
     @property
     def structure(self) -> Blocks | None:
         """Which features may occur together, a constant with all; None if any may with any."""
-        blocks = self.model.blocks
-        if blocks is None or len({*blocks} - {SHARED}) < 2:
+        if not self._apart:
             return None
-        return Blocks((*blocks, *[SHARED] * (self.prior.constant > 0)))
+        return Blocks((*(self.model.blocks or ()), *[SHARED] * (self.prior.constant > 0)))
+
+    @property
+    def _apart(self) -> bool:
+        """Whether some features never occur together."""
+        return len({*(self.model.blocks or ())} - {SHARED}) > 1
 
     @property
     def first(self) -> int:  # type: ignore[override]
@@ -260,6 +264,8 @@ class InformationWeighted(Estimator):
         low, high = self.limits
         radius = 1.0 if self.model.link == "identity" else STEEP
         has_intercept = self.model.link == "identity" and low + high != 0
+        if self.model.link == "identity" and self._apart:
+            radius = math.sqrt(self.dim + has_intercept)  # a weight may be 1 in every block
         return Belief.prior(
             self.dim + has_intercept,
             NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2,

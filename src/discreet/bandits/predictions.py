@@ -1,8 +1,7 @@
 """What a bandit expects of rows, and what each feature adds; from released values alone.
 
-Estimates and intervals are those of the cautious posterior, in which only rows count that must have
-been there, under a prior so wide that it neither shortens theta nor narrows intervals. `theta`, by
-which the policy chooses, is shorter where little is known.
+Estimates and intervals are those of the posterior under a prior so wide that it neither shortens
+theta nor narrows intervals. `theta`, by which the policy chooses, is shorter where little is known.
 """
 
 from collections.abc import Sequence
@@ -82,7 +81,7 @@ class Weights:
         if not isinstance(belief, Belief):
             raise ValueError("intervals need trust='joint', and a policy other than 'descent'")
         prior = prior_precision(len(belief.mean), max(WIDE, belief.radius), belief.constant)
-        posterior = belief.cautious_posterior.with_prior(prior)
+        posterior = belief.posterior.with_prior(prior)
         mean, level = belief.split(posterior.mean)
         return cls(mean, float(level), *belief.split(root(posterior.covariance)))
 

@@ -106,12 +106,11 @@ def totals(weight: Array, rewards: Array) -> Array:
     return np.stack([COUNT * weight, np.full_like(weight, VALUE), VALUE * rewards], axis=-1)
 
 
-LOUD = 0.3  # of the largest variance that rewards can have: clipping gains nothing beyond
 ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
 # q, the residual's part of |v|^2 over that of x. The noise of the Gram matrix is as 1 + q, that of
 # the moment as (1 + q) / sqrt(q): less than 1 gains 25% of the first for 6% of the second. In the
-# first window 1, because its sum of squares, whose noise is as (1 + q) / q, must tell coins; and
-# where there is no noise to balance.
+# first window 1, because its sum of squares has noise as (1 + q) / q; and where there is no noise
+# to balance.
 BALANCE = 0.5
 EVEN = 30.0  # the same where nothing is clipped: Gram noise times all of theta, so stay isotropic
 UNIT = 0.4  # of what the prior lets expect of a signal counts for the first window's R
@@ -274,19 +273,18 @@ def transform(
     largest = max(abs(low), abs(high))
     bound = largest + float(np.linalg.norm(centre)) if link is None else high - low
     nu = max(belief.reward_variance, 1e-30)
-    if not belief.may_clip or nu > LOUD * ((high - low) / 2) ** 2:  # nothing to gain by clipping
-        if link is None:
-            shift, bound = _intercept_shift(belief, largest, balance)
-            centre = np.append(np.zeros(d - 1), shift)
+    if not belief.may_clip:
+        if link is None:  # the Gram matrix's noise acts on all of theta then, but E is least
+            centre, bound = np.zeros(d), largest
         clip = bound
     else:
         signal = UNIT * min(belief.radius, LONGEST) ** 2 / d if belief.effective_rows == 0 else 0.0
         clip = min(
             least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu + signal), bound
         )
-    # rho = 1 in the first window: nothing is known about theta, and coins must show as such
+    # rho = 1 in the first window: nothing is known about theta, and residuals show as they are
     plain = clip >= bound or belief.effective_rows == 0
-    careful = belief.cautious_covariance
+    careful = belief.covariance
     return Transform(
         centre,
         (0.0 if plain else 1.0) * _finite(root(careful) / math.sqrt(nu)),
@@ -310,22 +308,6 @@ def bounded(link: Link, scale: float) -> BoundedLink | None:
         return None
     top = link.inverse(scale)
     return link.within(link.predictor_bound + (abs(top) if math.isfinite(top) else 0.0), scale)
-
-
-def _intercept_shift(belief: Belief, largest: float, balance: float) -> tuple[float, float]:
-    """Where nothing is clipped: the centre of theta's last entry, and the bound E it leads to.
-
-    Without an intercept the centre is 0. With one, |r| <= largest + a for a centre of a / constant;
-    the noise of the Gram matrix acts on what is left of that entry. Least E^2 / q + (rest)^2:
-    a = (|theta_c| / c - 1 / q) / (1 / q + 1 / c^2), c the constant, q the balance.
-    """
-    constant = belief.constant
-    if not constant:
-        return 0.0, largest
-    last = float(belief.mean[-1])
-    aside = (abs(last) / constant - 1 / balance) / (1 / balance + 1 / constant**2)
-    aside = min(max(aside, 0.0), 0.9)
-    return math.copysign(aside / constant, last), largest + aside
 
 
 def _whitening(

@@ -57,8 +57,8 @@ class Posterior:
 
     def observe(self, design: Array, observed: Array, noise_covariance: Array) -> "Posterior":
         """After seeing  observed = design theta + noise."""
-        d = len(self.weighted)
-        N = noise_covariance + 1e-12 * max(float(np.trace(noise_covariance)), 1e-12) * np.eye(d)
+        ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
+        N = noise_covariance + ridge * np.eye(len(noise_covariance))
         right = np.column_stack([design, observed])
         term = np.asarray(design.T @ np.linalg.solve(N, right))
         precision = self.precision + term[:, :-1]  # Bishop (3.51), with Phi' N^-1 Phi

@@ -4,8 +4,6 @@ That is the noise of a release of `symmetric_to_vector`, which is isotropic in t
 """
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -112,24 +110,7 @@ def gram_error_covariance(second_moment: Array, noise_std: float) -> Array:
 
 
 TRACE_STD = 2.0  # of the trace, relative to the count; .5 finds short rows later: regret 65, not 55
-ENTRY_STD = 0.5  # of an entry around what was expected, relative to both its diagonals
-OPEN = 0.2  # of an even part of the rows: may have come from directions that had none
-MOVED = 0.3  # of the rows: may have moved to the preferred direction
-DIFFER, VARY, LEAST = 0.3, 0.5, 0.03  # how much of these variances is used: prior mean, std, least
-LEFT = 0.05  # of what was expected, at least, where rows in other directions leave less
-# Times the variance of an eigenvalue over it. Cautious: runs of fixed above 1,500 of 150 seeds
-# (differences of one or two are chance) and mean regret of sphere: 2: 2, 95; 4: 1, 98; 8: 3, 102.
-DISCOUNT, CAUTIOUS_DISCOUNT = 0.5, 3.0
-
-
-@dataclass(frozen=True)
-class GramEstimate:
-    """A Gram matrix H without most of its noise, and what its error does to H delta."""
-
-    matrix: Array  # (d, d), eigenvalues discounted
-    unreduced: Array  # (d, d), the same before that
-    error: Array  # (d, d), covariance of (H - true H) delta
-    delta: Array  # (d, d), second moment of delta
+DISCOUNT = 0.5  # times the variance of an eigenvalue over it: h^2 overstates what h can tell
 
 
 def expected_gram(noisy: Array, shape: Array, count: float, noise_std: float) -> Array:
@@ -144,125 +125,42 @@ def expected_gram(noisy: Array, shape: Array, count: float, noise_std: float) ->
     return np.asarray(min(max(trace, 0.02 * count), count) * shape)
 
 
-def unproven_rows(total: Array, variance: float, width: float | None = None) -> Array:
-    """P = sum p u u' over the eigenvectors u of a noisy Gram matrix: where there may be no rows.
+def shrunk(
+    noisy: Array, expected: Array, noise_std: float, blocks: Blocks | None = None
+) -> tuple[Array, Array]:
+    """H from N = H + Z and what was expected, T: as information, and as it is likely to be.
 
-    p = 1 / (1 + (h / s)^4) for noise of this variance s^2, h the eigenvalue without the one that
-    noise alone has in its place: about 1 for noise, 0 for many rows. The noise's operator norm is
-    s sqrt(2 width), where width is d unless blocks make it less.
+    What stands out of the noise's spectrum, whose edge is s sqrt(2 d), has been seen (Gavish and
+    Donoho 2017); of the rest a part k is kept, the noise known (Ledoit and Wolf 2004). Products
+    across `blocks` are 0 in both.
     """
-    if variance == 0:
-        return np.zeros_like(total)
-    values, vectors = np.linalg.eigh(total)
-    edge = math.sqrt((width or len(total)) / len(total))
-    rows = np.maximum(values / math.sqrt(variance) - edge * noise_eigenvalues(len(total)), 0.0)
-    return np.asarray((vectors / (1 + rows**4)) @ vectors.T)
-
-
-@lru_cache(maxsize=16)
-def noise_eigenvalues(d: int) -> Array:  # (d,)
-    """Of a symmetric matrix of noise with s = 1, ascending: quantiles of Wigner's semicircle."""
-    x = np.linspace(-1, 1, 1001)
-    below = 0.5 + (x * np.sqrt(1 - x**2) + np.arcsin(x)) / math.pi
-    values = math.sqrt(2 * d) * np.interp((np.arange(d) + 0.5) / d, below, x)
-    values.setflags(write=False)
-    return values
-
-
-def squeezed(expected: Array, seen: Array, total: float) -> Array:
-    """Directions that were not seen (columns of `seen` are those that were) get what is left."""
-    on = seen @ seen.T
-    off = np.eye(len(on)) - on
-    rest = off @ expected @ off
-    here = float(np.trace(on @ expected @ on))
-    fraction = (total - here) / max(float(np.trace(rest)), 1e-300)
-    return np.asarray(expected + (min(max(fraction, LEFT), 1.0) - 1) * rest)
-
-
-def shrink_entries(
-    noisy: Array,
-    expected: Array,
-    preferred: Array,
-    delta: Array,
-    noise_std: float,
-    unproven: Array,
-    blocks: Blocks | None = None,
-) -> tuple[GramEstimate, GramEstimate]:
-    """Every entry is drawn to the expected one by empirical Bayes, in a basis with `preferred`.
-
-    Where rows are `unproven`, what was expected may be wrong by all of it: there may be none. With
-    `blocks`, products across them are 0 in `noisy` already, and no basis mixes them. The first
-    estimate is the likely one, the second is cautious.
-    """
+    if noise_std == 0:
+        return noisy, noisy
     d = len(noisy)
-    square = noise_std**2
-    if square == 0:
-        exact = GramEstimate(noisy, noisy, 0 * noisy, delta)
-        return exact, exact
-    total = float(np.trace(expected))
-    if blocks is not None:  # a policy chooses the block of a person, not their row in it
-        preferred = np.zeros(d)
-    length = float(np.linalg.norm(preferred))
-    width = d if blocks is None else blocks.width
-    u = preferred / max(length, 1e-300)
-    # What stands out of the noise's spectrum, whose edge is s sqrt(2 d) (Wigner), has been seen,
-    # whatever was expected; and so has what lies along the direction the policy prefers.
-    values, vectors = np.linalg.eigh(noisy - expected)
-    far = np.sqrt(np.maximum(values**2 - 2 * width * square, 0.0))
-    expected = expected + (vectors * np.copysign(far, values)) @ vectors.T
-    expected = squeezed(expected, vectors[:, (far > 0) & (values > 0)], total)
-    moved = (MOVED * total) ** 2
-    if length > 0:
-        more = float(u @ (noisy - expected) @ u) * moved / (moved + square)
-        expected = expected + max(more, -float(u @ expected @ u)) * np.outer(u, u)
-        expected = squeezed(expected, u[:, None], total)
-    identity = np.eye(d)
-    along = np.outer(u, u)
-    others = identity - along
-    if blocks is None:
-        _, basis = np.linalg.eigh(others @ expected @ others + 2 * total * along)
-    else:
-        basis = blocks.eigenvectors(expected)
-    N = basis.T @ noisy @ basis
-    T = basis.T @ expected @ basis
-    D = basis.T @ delta @ basis
-    t = np.maximum(np.diag(T), 0.0)
-    half = (1 + identity) / 2
-    if blocks is not None:
-        half = half * blocks.together
-    prior = half * (ENTRY_STD**2 * np.outer(t, t) + (OPEN * total / d) ** 2)
-    noise = half * square
-    # How far windows differ: the part of the prior that noise does not explain.
-    known = np.ones((d, d))
-    known[-1, -1] = length == 0
-    excess = float(np.sum(((N - T) ** 2 - noise) * known))
-    prior_total = float(np.sum(prior * known))
-    unsure = max(2 * float(np.sum(noise**2 * (2 - identity) * known)), 1e-300)
-    certainty = 1 / VARY**2 + prior_total**2 / unsure
-    scale = (DIFFER / VARY**2 + excess * prior_total / unsure) / certainty
-    t *= np.clip(np.einsum("ji,ji->i", basis, unproven @ basis), 0.0, 1.0)
-    more_prior = half * np.outer(t, t)
-    if length > 0:
-        more_prior[-1, -1] += moved
+    difference = noisy - expected
+    variances = noise_variances(d, noise_std, blocks)
+    k = 1 - min(1.0, float(variances.sum()) / max(float(np.sum(difference**2)), 1e-300))
+    values, vectors = np.linalg.eigh(difference)
+    edge2 = 2 * (d if blocks is None else blocks.width) * noise_std**2
+    far = np.copysign(np.sqrt(np.maximum(values**2 - edge2, 0.0)), values)
+    seen = (vectors * far) @ vectors.T
+    H = expected + seen + k * (difference - seen)
+    values, vectors = np.linalg.eigh(H if blocks is None else H * blocks.together)
+    squares = vectors**2
+    of_values = np.einsum("ik,ik->k", squares, (k * variances * (2 - np.eye(d))) @ squares)
+    values = np.maximum(values, 1e-9 * noise_std)
+    reduced = discounted_eigenvalues(values, of_values, DISCOUNT)
+    return np.asarray((vectors * reduced) @ vectors.T), np.asarray((vectors * values) @ vectors.T)
 
-    def estimate(scale: float, discount: float) -> GramEstimate:
-        wide = min(max(scale, LEAST), 10.0) * prior + more_prior
-        keep = wide / np.maximum(wide + noise, 1e-300)
-        left = keep * noise  # posterior variance of each entry
-        values, vectors = np.linalg.eigh(T + keep * (N - T))
-        q = vectors**2
-        variances = np.einsum("ik,ik->k", q, (left * (2 - identity)) @ q)
-        values = np.maximum(values, 1e-9 * noise_std)
-        vectors = basis @ vectors
-        reduced = discounted_eigenvalues(values, variances, discount)
-        error = left * D
-        np.fill_diagonal(error, left @ np.diag(D))
-        return GramEstimate(
-            matrix=np.asarray((vectors * reduced) @ vectors.T),
-            unreduced=np.asarray((vectors * values) @ vectors.T),
-            error=np.asarray(basis @ error @ basis.T),
-            delta=delta,
-        )
 
-    # Cautious: a standard deviation more than what is likely.
-    return estimate(scale, DISCOUNT), estimate(scale + certainty**-0.5, CAUTIOUS_DISCOUNT)
+def noise_variances(d: int, noise_std: float, blocks: Blocks | None = None) -> Array:  # (d, d)
+    """Of the noise in each entry: s^2 on the diagonal, s^2 / 2 beside it, 0 across blocks."""
+    variances = noise_std**2 * (1 + np.eye(d)) / 2
+    return variances if blocks is None else variances * blocks.together
+
+
+def product_covariance(variances: Array, second_moment: Array) -> Array:
+    """Cov(Z w) for a symmetric Z with independent entries of these variances, w apart from it."""
+    covariance = variances * second_moment
+    np.fill_diagonal(covariance, variances @ np.diag(second_moment))
+    return np.asarray(covariance)

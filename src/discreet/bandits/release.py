@@ -1,0 +1,419 @@
+"""What a window's release teaches: from noisy sums to the next belief; all of it post-processing.
+
+In whitened coordinates a release holds N = H + Z, the Gram matrix of the rows and its noise, their
+moments m with the clipped residual and g with what was clipped off, and the sums of squares of
+both. For a belief N(mean, C) and delta = M^-1 (theta - centre),
+
+    m = slope H delta + noise        m + g = H delta + noise
+
+where slope is the fraction of residuals that were not clipped. Four steps read it:
+
+    read       the released vector, taken apart
+    residuals  how large they were: a grid posterior of their scale
+    shrunk     H, without most of its noise          (least_squares/shrinkage.py)
+    observe    m and g are a linear observation of theta with errors in variables: the noise of
+               their release, that of rewards, and Z delta, all of known covariance
+
+and the belief is Bayesian linear regression on it (Bishop 2006, section 3.3).
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from discreet.arrays import Array
+from discreet.bandits.belief import Belief, prior_precision, prior_precisions
+from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
+from discreet.least_squares import Posterior, clipped_normal
+from discreet.least_squares.blocks import Blocks
+from discreet.least_squares.posterior import log_evidence, projected_mean
+from discreet.least_squares.shrinkage import (
+    expected_gram,
+    noise_variances,
+    product_covariance,
+    shrunk,
+)
+from discreet.privacy.mechanisms import vector_to_symmetric
+
+SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one
+SPREAD = 0.4  # prior std of log(scale)
+MISFIT = 0.02  # how far residuals may be from normal, as a fraction of the rows
+HEAVY = 4.5  # standard deviations above twice the normal sum of squares: residuals are not normal
+QUIET = 1e-3  # the least nu; less would gain nothing
+FALL, RISE = 0.3, 3.0  # nu changes by no more than this from window to window
+RECENT = 0.5  # how much of what earlier windows said about rows and residuals stays
+EVIDENCE = 1000.0  # for a theta that is longer than was thought
+VISIBLE = 2.0  # eigenvalues of a Gram matrix above this many times its noise's norm are rows
+LONGER = 2 ** (np.arange(17) / 4)  # times as long
+THIN = 3.0  # std by which a window's count of rows must stand out, or
+FULL = 0.3  # of the decisions, while every window had rows
+CHANGED = 1000.0  # times as likely must a release be if theta has moved since
+KEPT = 0.25 ** np.arange(12)  # of older evidence, if it has
+FLOOR = 0.3  # of the mean square is noise, at least, where nothing is clipped
+REST = 0.05  # the same where residuals are clipped
+
+Observation = tuple[Array, Array, Array]  # design, value and noise covariance
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A window's release, taken apart."""
+
+    gram: Array  # N, (d, d), noisy
+    moment: Array  # m, (d,), of clipped residuals
+    clipped_off: Array  # g, (d,), of what was clipped off
+    clipped_squares: float  # sum of (f/R)^2
+    squares: float  # sum of squared residuals
+    count: float  # weight of all rows
+    answers: float  # rows, by all that counts them
+    answers_std: float  # of the noise in it
+    thin: bool  # there may have been no rows at all
+    proven: bool  # there were rows
+    noise_std: float  # s, on a diagonal entry of the Gram matrix
+
+    @classmethod
+    def read(
+        cls,
+        released: Array,
+        transform: Transform,
+        release_std: float,
+        size: int,
+        steady: bool,
+        blocks: Blocks | None = None,
+    ) -> "Sums":
+        """From the released vector of a window of so many decisions.
+
+        While rewards come steadily, about as many rows as decisions are expected: then FULL of them
+        tell a full window from an empty one. Otherwise the count must stand out of its noise.
+        Products across `blocks` are 0: what was released of them is noise.
+        """
+        d = len(transform.mean)
+        R, E = transform.units
+        a, _ = transform.sides
+        matrix = vector_to_symmetric(released[:-TOTALS]) / a**2
+        count = released[-TOTALS] / COUNT
+        count_std = release_std / COUNT
+        plain = released[1 - TOTALS] / VALUE
+        # Three counts by their precision. Of n rows each says n, but for weights, which are small
+        # where whitening makes rows too long, or the trace, where it leaves them too short.
+        precision = np.array([COUNT**2, VALUE**2, a**4 / d])
+        counts = precision * [count, plain, float(np.trace(matrix[:d, :d]))]
+        answers = float(counts.sum() / precision.sum())
+        answers_std = release_std / math.sqrt(precision.sum())
+        proven = answers > THIN * answers_std
+        untraced = float(counts[:2].sum() / precision[:2].sum())
+        if steady:  # the prior of the count is N(size, (size / 2)^2)
+            prior = (0.5 * size) ** 2
+            count = (size * count_std**2 + count * prior) / (count_std**2 + prior)
+        return cls(
+            gram=matrix[:d, :d] if blocks is None else matrix[:d, :d] * blocks.together,
+            moment=matrix[:d, d] * R,
+            clipped_off=matrix[:d, d + 1] * E,
+            clipped_squares=matrix[d, d] / transform.balance,
+            squares=R**2 * matrix[d, d]
+            + 2 * R * E * matrix[d, d + 1]
+            + E**2 * matrix[d + 1, d + 1],
+            count=min(max(count, 0.5 * count_std), size),
+            answers=answers,
+            answers_std=answers_std,
+            thin=not (proven or (steady and max(answers, untraced) > FULL * size)),
+            proven=proven,
+            noise_std=release_std / a**2,
+        )
+
+
+@dataclass(frozen=True)
+class Residuals:
+    """What the sums of squares say: how large residuals were, and whether they look normal."""
+
+    variance: float  # of a residual
+    slope: float  # of the clipped residual
+    second: float  # moment of the clipped residual, relative to the variance
+    normal: bool  # whether they look normal
+    pooled: tuple[float, float, float]  # rows, sum of squares and its noise, of recent windows
+
+
+def residuals(belief: Belief, transform: Transform, sums: Sums) -> Residuals:
+    """The scale of residuals from the squares of the clipped ones, as if they were normal.
+
+    They are not if the squares of all, pooled over recent windows, are far above that.
+    """
+    R, E = transform.units
+    rows = RECENT * belief.effective_rows + sums.count
+    squares = RECENT * belief.residual_sum_of_squares + sums.squares
+    noise = math.hypot(RECENT * belief.residual_noise_std, sums.noise_std * (R**2 + E**2))
+    pooled = (rows, squares, noise)
+    if R >= E:  # nothing was clipped: nothing needs to be normal
+        return Residuals(math.nan, 1.0, 1.0, True, pooled)
+    nu = belief.reward_variance
+    if not belief.informed and not transform.spread.any():  # then they hold all of the signal
+        nu += belief.radius**2 / len(belief.mean)
+    clip = transform.clip / math.sqrt(nu)
+    expected = sums.count * clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2
+    variance = (sums.noise_std / transform.balance) ** 2 + (MISFIT * sums.count) ** 2
+    log = -((sums.clipped_squares - expected) ** 2) / (2 * variance)
+    log -= (np.log(SCALES) / SPREAD) ** 2 / 2
+    below = np.cumsum(np.exp(log - log.max()))
+    scale = float(SCALES[np.searchsorted(below / below[-1], 0.5)])
+    slope, second = clipped_normal(clip / scale)
+    return Residuals(
+        variance=nu * scale**2,
+        slope=max(float(slope), 0.1),
+        second=float(second),
+        normal=squares / rows <= 2 * nu * scale**2 + HEAVY * noise / rows,
+        pooled=pooled,
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a window tells of its rows, beside their moments."""
+
+    sums: Sums  # released
+    transform: Transform  # of the rows
+    H: Array  # (d, d), of information about theta
+    gram: Array  # (d, d), the Gram matrix of rows as they came
+    gram_noise: Array  # (d, d), variances of the entries of Z
+    delta: Array  # (d, d), E[delta delta']
+    found: Residuals  # how large they were
+    explained: float  # mean square of what the belief did not know, in residuals
+    signal: float  # the same, from the centre
+    whole_variance: float  # of a residual, if nothing is clipped
+
+    @property
+    def clips(self) -> bool:
+        """Whether some residuals were clipped."""
+        return self.transform.clip < self.transform.residual_bound
+
+    @property
+    def variance(self) -> float:
+        """Of a residual."""
+        return self.found.variance if self.clips else self.whole_variance
+
+    @property
+    def whole(self) -> Observation:
+        """m + g = H delta + noise: as an observation of theta, whatever residuals are."""
+        R, E = self.transform.units
+        clips = self.clips
+        value = self.sums.moment + self.sums.clipped_off if clips else self.sums.moment
+        noise = self._noise(E**2 + R**2 * clips, self.whole_variance) + self.wrong
+        design = self.H @ self.transform.isotropic.inverse
+        return design, value + design @ self.transform.mean, noise
+
+    def observation(self, posterior: Posterior) -> Observation:
+        """[m; g] = [a H; (1 - a) H] delta + noise, a the slope, for what was believed before.
+
+        How much of a shift is clipped depends on the shift: a is uncertain by a (1 - a), with
+        opposite signs in m and g, for a shift as it is once m + g is known.
+        """
+        if not self.clips:
+            return self.whole
+        R, E = self.transform.units
+        a, second = self.found.slope, self.found.second
+        b = 1 - a
+        H = self.H
+        once = posterior.observe(*self.whole)
+        shift = once.mean - self.transform.mean
+        after = self.transform.isotropic.of_parameters(once.covariance + np.outer(shift, shift))
+        unsure = (a * b) ** 2 * H @ after @ H
+        first = self._noise(R**2, second * self.variance) + a * a * self.wrong + unsure
+        rest = self._noise(E**2, (1 - 2 * a + second) * self.variance) + b * b * self.wrong + unsure
+        cross = (a - second) * self.variance * H + a * b * self.wrong - unsure
+        whole = H @ self.transform.isotropic.inverse
+        design = np.vstack([a * whole, b * whole])
+        value = np.concatenate([self.sums.moment, self.sums.clipped_off])
+        noise = np.block([[first, cross], [cross.T, rest]])
+        return design, value + design @ self.transform.mean, noise
+
+    def _noise(self, bound2: float, variance: float) -> Array:
+        """Of the release, which is off its matrix's diagonal, and of rewards."""
+        release = self.sums.noise_std**2 / 2 * bound2
+        return np.asarray(release * np.eye(len(self.H)) + variance * self.H)
+
+    @cached_property
+    def wrong(self) -> Array:
+        """Covariance of Z delta: what shrinking takes out of H counts as if it were still there."""
+        return product_covariance(self.gram_noise, self.delta)
+
+    def visible(self, width: float) -> Array:  # (d, k)
+        """Orthonormal directions of theta in which there were rows: that noise alone cannot make.
+
+        A symmetric matrix of noise has operator norm about s sqrt(2 width).
+        """
+        values, vectors = np.linalg.eigh(self.sums.gram)
+        rows = vectors[:, values > VISIBLE * self.sums.noise_std * math.sqrt(2 * width)]
+        return np.asarray(np.linalg.qr(self.transform.whitening @ rows)[0])
+
+    def rho2(self, nu: float) -> float:
+        """Mean of rho^2 over the rows."""
+        varies = self.transform.spread.any()
+        return 1 / (1 - min(self.explained / nu, 0.95)) if varies else 1.0
+
+    def reward_variance(self, nu: float, variance: float, forgets: bool) -> float:
+        """nu, after residuals of this variance."""
+        least = REST * variance if self.clips else variance
+        now = self.rho2(nu) * max(variance - self.signal * self.clips, least)
+        if forgets:  # a belief that forgets stays wide: residuals say less about nu
+            now = nu * (now / nu) ** (1 - min(self.explained / nu, 1.0))
+        return float(np.clip(now, max(FALL * nu, QUIET), min(max(RISE * nu, QUIET), 1.0)))
+
+    def recent(self, belief: Belief) -> dict[str, Any]:
+        """What a belief keeps of recent rows and residuals."""
+        whitening = self.transform.isotropic
+        rows, squares, noise = self.found.pooled
+        here = self.sums.noise_std / max(whitening.norm, 1.0) ** 2
+        gram = self.rho2(belief.reward_variance) * whitening.unwhitened(self.gram)
+        return {
+            "gram": RECENT * belief.gram + gram,
+            "effective_rows": rows,
+            "gram_noise_std": math.hypot(RECENT * belief.gram_noise_std, here),
+            "residual_sum_of_squares": squares,
+            "residual_noise_std": noise,
+        }
+
+
+def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None) -> Seen:
+    """Scale of residuals, and Gram matrix, for what is believed."""
+    whitening = transform.isotropic
+    s = sums.noise_std
+    found = residuals(belief, transform, sums)
+    expected = expected_gram(sums.gram, _shape(belief, transform), sums.count, s)
+    H, gram = shrunk(sums.gram, expected, s, blocks)
+    # How far theta may be from the centre: E[(theta - centre)(theta - centre)'].
+    shift = belief.mean - transform.mean
+    error = belief.covariance + np.outer(shift, shift)
+    # Of the residuals' squares, part is what the belief did not know: not noise.
+    rows = whitening.unwhitened(H) / sums.count
+    signal = float(np.sum(error * rows))
+    mean_square = float(np.clip(sums.squares / sums.count, 0.3 * belief.reward_variance, 4.0))
+    return Seen(
+        sums=sums,
+        transform=transform,
+        H=H,
+        gram=gram,
+        gram_noise=noise_variances(len(H), s, blocks),
+        delta=whitening.of_parameters(error),
+        found=found,
+        explained=float(np.sum(belief.covariance * rows)),
+        signal=signal,
+        whole_variance=max(mean_square - signal, FLOOR * mean_square),
+    )
+
+
+def learned(
+    belief: Belief,
+    transform: Transform,
+    released: Array,
+    release_std: float,
+    size: int,
+    half_life: float | str | None = None,
+    blocks: Blocks | None = None,
+) -> Belief:
+    """The belief after a window whose release has noise of `release_std` in every number.
+
+    `half_life` (decisions) discounts older evidence; "auto" does so only if the release is much
+    more likely then.
+    """
+    forgets = not isinstance(half_life, str | None)
+    if forgets:
+        belief = belief.discounted(2 ** (-size / half_life))  # type: ignore[operator]
+    sums = Sums.read(released, transform, release_std, size, belief.steady, blocks)
+    if sums.thin:  # what a release does not know it must not believe
+        if not belief.proven:  # nor must what earlier ones seemed to know
+            belief = belief.unlearnt()
+        return replace(_waiting(belief, sums, size), windows=belief.windows + 1)
+    window = seen(belief, transform, sums, blocks)
+    drops = belief.may_clip and not window.found.normal  # clipped windows mislead: drop them
+    if half_life == "auto" and belief.informed and not drops:
+        kept = _kept(belief.posterior, *window.observation(belief.posterior))
+        if kept < 1:
+            belief = replace(belief.discounted(kept), moved=True)
+            window = seen(belief, transform, sums, blocks)
+    unclipped = belief.unclipped_posterior.observe(*window.whole)
+    before = belief.posterior
+    posterior = unclipped if drops else before.observe(*window.observation(before))
+    width = len(belief.mean) if blocks is None else blocks.width
+    radius = _radius(posterior, belief.radius, belief.constant, window.visible(width))
+    posterior = posterior.with_prior(prior_precision(len(belief.mean), radius, belief.constant))
+    nu = window.whole_variance if drops else window.variance
+    return replace(
+        belief,
+        mean=projected_mean(posterior, radius, len(belief.mean) - (belief.constant > 0)),
+        covariance=posterior.covariance,
+        precision=posterior.precision,
+        weighted=posterior.weighted,
+        unclipped=np.column_stack([unclipped.precision, unclipped.weighted]),
+        reward_variance=window.reward_variance(belief.reward_variance, nu, forgets),
+        **window.recent(belief),
+        may_clip=belief.may_clip and not drops,
+        radius=radius,
+        windows=belief.windows + 1,
+        informative_windows=belief.informative_windows + 1,
+        proven=belief.proven or sums.proven,
+        answered=1.0 if belief.steady else min(max(sums.answers, 1.0) / size, 1.0),
+    )
+
+
+def _waiting(belief: Belief, sums: Sums, size: int) -> Belief:
+    """After a window that may have had no rewards: how seldom they are, once that is known."""
+    if belief.informed:
+        return belief
+    waited = belief.waited + size
+    answers = belief.answers + sums.answers
+    variance = belief.answers_variance + sums.answers_std**2
+    known = answers > THIN * math.sqrt(variance)
+    return replace(
+        belief,
+        waited=waited,
+        answers=answers,
+        answers_variance=variance,
+        answered=min(answers / waited, 1.0) if known else 0.0,
+    )
+
+
+def _kept(posterior: Posterior, design: Array, observed: Array, noise: Array) -> float:
+    """How much of the evidence so far makes the observation most likely; 1 in any doubt."""
+    likely = []
+    for factor in KEPT:
+        before = posterior.discounted(float(factor))
+        surprise = observed - design @ before.mean
+        covariance = noise + design @ before.covariance @ design.T
+        fit = float(surprise @ np.linalg.solve(covariance, surprise))
+        likely.append(-(fit + float(np.linalg.slogdet(covariance)[1])) / 2)
+    best = int(np.argmax(likely))
+    return float(KEPT[best]) if likely[best] - likely[0] > math.log(CHANGED) else 1.0
+
+
+def _shape(belief: Belief, transform: Transform) -> Array:
+    """The whitened Gram matrix that earlier windows let expect, of trace 1."""
+    d = len(belief.mean)
+    if belief.effective_rows == 0:
+        even = np.full(d, 1 / d)
+        if belief.constant:  # the last entry of every row is the same
+            even[-1] = belief.constant**2
+            even[:-1] = (1 - even[-1]) / (d - 1)
+        return np.diag(even)
+    M = transform.whitening
+    rows = M @ belief.gram @ M
+    return np.asarray(rows / max(float(np.trace(rows)), 1e-300))
+
+
+def _radius(posterior: Posterior, least: float, constant: float, visible: Array) -> float:
+    """The length of theta, if the releases leave no doubt that it is more than was thought.
+
+    The evidence for theta ~ N(0, radius^2 I / d) (Bishop 2006, equation 3.86), from directions that
+    are `visible`; a longer theta must be EVIDENCE times as likely, and has no more than LONGEST.
+    """
+    d = len(posterior.weighted)
+    lengths = np.minimum(least * LONGER, max(LONGEST, least))
+    precision = visible.T @ posterior.precision @ visible
+    weighted = visible.T @ posterior.weighted
+    diagonals = prior_precisions(d, lengths, constant)
+    priors = visible.T @ (diagonals[:, :, None] * visible)
+    evidence = log_evidence(priors, precision, weighted)
+    best = int(np.argmax(evidence))
+    sure = evidence[best] - evidence[0] > math.log(EVIDENCE)
+    return float(lengths[best]) if sure else least
