@@ -176,36 +176,8 @@ def stage(
     rows: Array | None = None,
 ) -> Stage:
     """One release, and what it says; in the first one theta is 0, and no rows stand in yet."""
-    size = len(theta)
     n = len(sample.X)
-    public_X = sample.problem.public_X
-    k = sample.problem.budget.contributions
-    query = partial(score.statistics, weighting, theta)
-    moves_g, moves_H = score.sensitivities(weighting)
-    if public_X is None:
-        # Scaled so that c moves_H = sqrt(G) moves_g; both together move by sqrt(joint) moves_g.
-        c = math.sqrt(GRAM_COST) * moves_g / moves_H
-        value, release = sample.release(
-            query,
-            lambda parts: np.concatenate([parts[0], c * symmetric_to_vector(parts[1])]),
-            sensitivity=k * moves_g * math.sqrt(score.joint),
-            what=what,
-        )
-        g = value[:size]
-        g_std = release.scale
-        H = vector_to_symmetric(value[size:] / c)
-        H_std = release.scale / c
-    else:  # the information of public covariates costs nothing; only g is released
-        g, release = sample.release(
-            query,
-            lambda parts: parts[0],
-            sensitivity=k * moves_g,
-            what=what.replace(" and information", ""),
-        )
-        g_std = release.scale
-        H = score.statistics(weighting, theta, public_X, np.zeros(len(public_X)))[1]
-        H = H * (n / len(public_X))
-        H_std = 0.0
+    g, g_std, H, H_std = _released(sample, score, weighting, theta, what)
     whitening = weighting.whitening
     m = score.entries
     constant = m if sample.problem.intercept else 0
@@ -213,7 +185,7 @@ def stage(
     if rows is None:  # nu' is the same in all rows: H is a Gram matrix x I
         # An intercept's feature is sqrt(1/2) in all rows.
         known = n / 2 * score.slope if constant and H_std else None
-        blocks = np.einsum("iaja->ij", H.reshape(size // m, m, size // m, m)) / m
+        blocks = np.einsum("iaja->ij", H.reshape(len(H) // m, m, len(H) // m, m)) / m
         gram, error = clean(blocks, H_std / math.sqrt(m), last=known, floor=floor)
         H = np.asarray(np.kron(gram, np.eye(m)), np.float64)
         H_error = np.asarray(np.kron(error, np.eye(m)), np.float64)
@@ -251,6 +223,43 @@ def secant(score: Score, rows: Array, start: Array, theta: Array) -> float:
     mean = score.means(t)
     tangent = float(np.sum(way * (score.means(t + TANGENT * way) - mean))) / TANGENT
     return float(np.sum(way * (score.means(t + way) - mean))) / tangent if tangent else 1.0
+
+
+def _released(
+    sample: Sample, score: Score, weighting: Weighting, theta: Array, what: str
+) -> tuple[Array, float, Array, float]:
+    """g and H, each with the standard deviation of its noise."""
+    size = len(theta)
+    n = len(sample.X)
+    public_X = sample.problem.public_X
+    k = sample.problem.budget.contributions
+    query = partial(score.statistics, weighting, theta)
+    moves_g, moves_H = score.sensitivities(weighting)
+    if public_X is None:
+        # Scaled so that c moves_H = sqrt(G) moves_g; both together move by sqrt(joint) moves_g.
+        c = math.sqrt(GRAM_COST) * moves_g / moves_H
+        value, release = sample.release(
+            query,
+            lambda parts: np.concatenate([parts[0], c * symmetric_to_vector(parts[1])]),
+            sensitivity=k * moves_g * math.sqrt(score.joint),
+            what=what,
+        )
+        g = value[:size]
+        g_std = release.scale
+        H = vector_to_symmetric(value[size:] / c)
+        H_std = release.scale / c
+    else:  # the information of public covariates costs nothing; only g is released
+        g, release = sample.release(
+            query,
+            lambda parts: parts[0],
+            sensitivity=k * moves_g,
+            what=what.replace(" and information", ""),
+        )
+        g_std = release.scale
+        H = score.statistics(weighting, theta, public_X, np.zeros(len(public_X)))[1]
+        H = H * (n / len(public_X))
+        H_std = 0.0
+    return g, g_std, H, H_std
 
 
 def at_base_rate(first: Stage, score: Score, n: int) -> Stage:
