@@ -154,7 +154,7 @@ def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     return [np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())]
 
 
-class BatchedBandit(AdversarialBandit):
+class _BatchedBandit(AdversarialBandit):
     """Under central trust by batches at every epsilon, also where reports would tell it more."""
 
     def _is_held(self, mean: float, report: float) -> bool:
@@ -175,7 +175,7 @@ def _two_arms(name: str, contributions: int) -> None:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
         canaries = claim.contributions
         horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
-        bandit = BatchedBandit(
+        bandit = _BatchedBandit(
             2,
             horizon,
             claim.epsilon,
