@@ -157,6 +157,9 @@ def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
 class _BatchedBandit(AdversarialBandit):
     """Under central trust by batches at every epsilon, also where reports would tell it more."""
 
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, trust="central")
+
     def _is_held(self, mean: float, report: float) -> bool:
         return True
 
@@ -176,10 +179,9 @@ def _two_arms(name: str, contributions: int) -> None:
         canaries = claim.contributions
         horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
         bandit = _BatchedBandit(
-            2,
-            horizon,
-            claim.epsilon,
-            trust="central",
+            n_arms=2,
+            horizon=horizon,
+            epsilon=claim.epsilon,
             contributions=canaries,
             seed=0,
             noise=noise,
