@@ -8,12 +8,12 @@ Chen, Li, Rakhlin, Simchi-Levi (2025), local bandits, with residuals instead of 
 Under shuffled trust a window is one batch. Everybody tells all three in one report, and epsilon_0
 follows from the planned size of the batch: little in the first, more in each later one.
 
-Windows grow geometrically. At the end of one, the moments give the posterior of
-w = whitening^-1 (theta* - theta) from  clip moment = H w + noise. The noise of one window's Gram is
-as large as the Gram itself at first, so H is a running mean that follows the whitening, and starts
-at I/d. Rows move with the policy: where the same few actions are offered to everybody, a greedy
-window has rows in one direction only. Believing in the rows of earlier windows would make a
-direction certain that nobody shows any more, and a wrong action would stay.
+Windows grow geometrically, and theta is fitted as in every local server (`Server._posterior`). The
+noise of one window's Gram is as large as the Gram itself at first, so H is a running mean that
+follows the whitening, and starts at I/d. Rows move with the policy: where the same few actions are
+offered to everybody, a greedy window has rows in one direction only. Rows of earlier windows can
+then make a direction seem certain that nobody shows any more, and a wrong action stays; so under
+shuffled trust, which has the reports to tell, H counts for less where rows have moved.
 """
 
 import math

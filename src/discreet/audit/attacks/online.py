@@ -154,8 +154,11 @@ def doubling(claim: Claim, neighbour: int, noise: SeededNoise) -> Any:
     return [np.log(x) @ [-1.0, 1.0] for x in (before, learner.decide())]
 
 
-class BatchedBandit(AdversarialBandit):
+class _BatchedBandit(AdversarialBandit):
     """Under central trust by batches at every epsilon, also where reports would tell it more."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options, trust="central")
 
     def _is_held(self, mean: float, report: float) -> bool:
         return True
@@ -175,11 +178,10 @@ def _two_arms(name: str, contributions: int) -> None:
         """Means of two batches, from the laws published next; the first losses are 0 or 1."""
         canaries = claim.contributions
         horizon = math.ceil(60 * canaries / min(1.0, claim.epsilon))
-        bandit = BatchedBandit(
-            2,
-            horizon,
-            claim.epsilon,
-            trust="central",
+        bandit = _BatchedBandit(
+            n_arms=2,
+            horizon=horizon,
+            epsilon=claim.epsilon,
             contributions=canaries,
             seed=0,
             noise=noise,
