@@ -12,7 +12,7 @@ import math
 import secrets
 import struct
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -31,6 +31,12 @@ Name = tuple[bytes, bytes]  # hashes of a caller's id: its owner's; of before id
 _MOST_VALUES = 5000  # in one statement
 _REWARD = struct.Struct("<?d")
 _NONCE_BYTES = 12
+_PENDING = tables.pending.c
+_ANY = (
+    sa.select(_PENDING.round)
+    .where(_PENDING.bandit == sa.bindparam("b_bandit"), _PENDING.epoch == sa.bindparam("b_epoch"))
+    .limit(1)
+)
 _PLACE_BYTES = 16
 
 
@@ -120,16 +126,19 @@ class Pending:
     def load_rounds(self, rounds: Iterable[int]) -> None:
         """Read the decisions of these rounds, where any are kept."""
         wanted = {each for each in rounds if each < 2**62} - self._by_round.keys()
-        if wanted and self._rows(tables.pending, "round", None):
+        if not wanted:
+            return
+        here = {"b_bandit": self._here["bandit"], "b_epoch": self._here["epoch"]}
+        if self._connection.execute(_ANY, here).first() is not None:
             self._by_round |= {
                 row.round: row for row in self._rows(tables.pending, "round", wanted)
             }
 
-    def _rows(self, table: sa.Table, column: str, values: Iterable[Any] | None) -> list[Any]:
-        """Rows of the bandit with these values; without values any one."""
+    def _rows(self, table: sa.Table, column: str, values: Collection[Any]) -> list[Any]:
+        """Rows of the bandit with these values."""
+        if not values:
+            return []  # and no statement is put together, on the way of every reward
         query = sa.select(table).where(*self._of_bandit(table))
-        if values is None:
-            return list(self._connection.execute(query.limit(1)))
         found: list[Any] = []
         for some in _batched(values):
             found += self._connection.execute(query.where(table.c[column].in_(some)))
