@@ -60,9 +60,7 @@ class Value:
     uplift: Interval | None  # the difference
     confidence: float  # that all intervals hold
     proved: int | None = None  # decisions after which the uplift was proved to be above 0
-    needed: int | None = (
-        None  # so many decisions in all may prove it; None: proved, or out of sight
-    )
+    needed: int | None = None  # so many in all may prove it; None: proved, or out of sight
 
     def __str__(self) -> str:
         if self.mean is None:
