@@ -46,7 +46,6 @@ DEFAULTS = {"joint": "ucb", "local": "thompson", "shuffled": "ucb"}  # policies
 CURRENCY = {"joint": "gaussian", "local": "pure", "shuffled": "shuffled"}
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which policy="auto" is "descent"
-BLOCK = 2**20  # rounds whose hold-out is counted together
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
 RESERVE = 1e-3  # of what is left, that the last window up to a horizon leaves
 
@@ -309,14 +308,6 @@ class LinearBandit(Bandit):
         )
         return replace(found[-1], needed=forecast)
 
-    def _held_between(self, first: int, end: int) -> int:
-        """How many of these rounds are held out."""
-        if self.holdout is None:
-            return 0
-        starts = range(first, end, BLOCK)  # a window may be longer than memory
-        parts = (np.arange(start, min(start + BLOCK, end)) for start in starts)
-        return sum(int(self.held_out(part).sum()) for part in parts)
-
     @property
     def _held_fraction(self) -> float:
         return 0.0 if self.holdout is None else self.holdout.fraction
@@ -414,7 +405,10 @@ class LinearBandit(Bandit):
             first = self._end - self._window.size
             belief, found = self._window.close(belief)
             if found is not None:
-                totals = (*totals, replace(found, held=self._held_between(first, self.rounds)))
+                if self.holdout is not None:
+                    held = self.holdout.count(first, self.rounds, self._held_key)
+                    found = replace(found, held=held)
+                totals = (*totals, found)
         window, ledger = self._opened(belief, ledger, size)
         stage = Stage(
             belief=belief,
