@@ -16,7 +16,7 @@ from discreet.privacy import Budget, PrefixSum, SeededNoise
 
 COMMANDS = (
     "demo", "run", "report", "forecast", "audit", "datasets", "learners", "version",
-    "serve", "relay", "witness", "keys", "backup", "restore", "statement", "dossier",
+    "serve", "relay", "witness", "keys", "backup", "restore", "statement", "dossier", "abtest",
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import discreet.bandits
+import discreet.evaluation
 import discreet.online
 import discreet.optimization
 import discreet.regression
@@ -40,6 +41,7 @@ COVERED = {
     "BarrierBandit": "barrier bandit local", "PrivateReduction": "private reduction",
     "Doubling": "doubling", "ProjectionFreeBandit": "projection-free bandit",
     "StreamingFrankWolfe": "streaming frank-wolfe blt", "SparseBandit": "sparse bandit selection",
+    "ABTest": "A/B test, a batch",
 }  # fmt: skip
 NOT_PRIVATE = {"OLS", "LinUCB"}
 
@@ -61,6 +63,7 @@ def test_registry__every_public_learner_has_an_attack():
         discreet.bandits.baselines,
         discreet.online,
         discreet.optimization,
+        discreet.evaluation,
     )
     names = set().union(*(promising(room) for room in rooms)) - NOT_PRIVATE
     assert names >= {"LinearBandit", "FTRL", "PrivateGLM"}
@@ -113,6 +116,9 @@ LEARNERS = {
     "streaming frank-wolfe tree": (2.0, 1500, 0.5),
     "streaming frank-wolfe blt, two rows of one user": (8.0, 600, 0.5),
     "streaming frank-wolfe simplex": (2.0, 3000, 0.5),
+    "A/B test, a batch": (8.0, 400, 0.5),
+    "A/B test, a running sum": (8.0, 400, 0.5),
+    "off-policy value": (8.0, 400, 0.5),
 }
 
 

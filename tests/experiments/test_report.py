@@ -2,6 +2,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 
@@ -260,9 +261,11 @@ def test_worth__a_decision_maker_reads_value_uplift_and_effects_with_intervals()
     effects = [Effect("age <60>", -0.4, -0.5, -0.3), Effect("unclear", 0.1, -0.1, 0.3)]
     told = Worth(1000, 1.0, [value], effects)
     words = " ".join(told.sentences)
-    assert "70% (60 to 80%) of the last 900 people" in words
-    assert "an uplift of 20% (\N{MINUS SIGN}10 to 50%)" in words
+    assert "70% (60 to 80%) of 900 people" in words
+    assert "better by 20% (\N{MINUS SIGN}10 to 50%)" in words
     assert "includes 0" in words
+    sure = replace(value, uplift=Interval(0.2, 0.1, 0.3), proved=700)
+    assert "proved after 700 decisions" in " ".join(Worth(1000, 1.0, [sure], effects).sentences)
     assert "age <60> \N{MINUS SIGN}40%" in words
     assert "unclear" not in words
     page = told.html()

@@ -11,6 +11,8 @@ import numpy as np
 from discreet.arrays import integer
 from discreet.state import value
 
+BLOCK = 2**20  # rounds that are counted together
+
 
 @value
 @dataclass(frozen=True)
@@ -51,6 +53,16 @@ class Holdout:
                 z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
             z = z ^ (z >> np.uint64(31))
         return (z >> np.uint64(11)) * 2.0**-53 < self.fraction
+
+    def count(self, first: int, end: int, key: int) -> int:
+        """How many rounds from `first` up to `end` are held out; there may be very many.
+
+        >>> Holdout(0.05).count(0, 100_000, key=7)
+        4981
+        """
+        starts = range(first, end, BLOCK)
+        parts = (np.arange(start, min(start + BLOCK, end)) for start in starts)
+        return sum(int(self.holds(part, key).sum()) for part in parts)
 
     def coins(self, held: Any, coins: Any) -> Any:
         """Uniform coins of the part that `Mixed(fraction, ...)` gives to the baseline, or not."""

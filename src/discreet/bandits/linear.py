@@ -405,8 +405,10 @@ class LinearBandit(Bandit):
             first = self._end - self._window.size
             belief, found = self._window.close(belief)
             if found is not None:
-                held = int(self.held_out(np.arange(first, self.rounds)).sum())
-                totals = (*totals, replace(found, held=held))
+                if self.holdout is not None:
+                    held = self.holdout.count(first, self.rounds, self._held_key)
+                    found = replace(found, held=held)
+                totals = (*totals, found)
         window, ledger = self._opened(belief, ledger, size)
         stage = Stage(
             belief=belief,

@@ -14,7 +14,7 @@ from types import FrameType
 _SERVICE = ("serve", "relay", "keys", "backup", "restore", "witness")
 _EXPLAINED = tuple(f"discreet.service.{room}" for room in ("client", "errors", "fence", "vault"))
 # Ctrl-C ends these within PATIENCE.
-_STOPPED = ("demo", "run", "report", "forecast", "audit", "dossier")
+_STOPPED = ("demo", "run", "report", "forecast", "audit", "dossier", "abtest")
 _INTERRUPTED = 128 + signal.SIGINT  # exit status
 PATIENCE = 1.5  # seconds between Ctrl-C and the end, whatever else is going on
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from discreet.cli.abtest import abtest
 from discreet.cli.audit import audit
 from discreet.cli.dossier import dossier
 from discreet.cli.forecast import forecast
@@ -45,6 +46,7 @@ def start(
 
 for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
     app.command()(command)
+app.add_typer(abtest, name="abtest")
 for service in (serve, relay, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)
 app.add_typer(keys, name="keys", rich_help_panel="The decision service")

@@ -93,7 +93,7 @@ def report(
     from discreet.experiments.report import write_report
     from discreet.experiments.runner import load
 
-    _show_page(write_report(load(folder), folder), show)
+    show_page(write_report(load(folder), folder), show)
 
 
 def run_and_show(
@@ -148,7 +148,7 @@ def run_and_show(
         raise
     _tell(console, results, worth())
     console.print(f"\nNumbers: {out / 'results.parquet'}", highlight=False, markup=False)
-    _show_page(write_report(results, out), show)
+    show_page(write_report(results, out), show)
 
 
 def _tell(console: "Console", results: "Results", worth: "Worth | None") -> None:
@@ -166,7 +166,7 @@ def _tell(console: "Console", results: "Results", worth: "Worth | None") -> None
             console.print(sentence, highlight=False, markup=False)
 
 
-def _show_page(path: Path, show: bool) -> None:
+def show_page(path: Path, show: bool) -> None:
     """Open a page where there is a display; print its path in any case."""
     print(f"Report: {path}")
     display = sys.platform in ("darwin", "win32") or any(

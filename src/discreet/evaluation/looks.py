@@ -96,10 +96,15 @@ class Look:
 
     @property
     def broken(self) -> tuple[tuple[str, str, str], ...]:
-        """Guardrails that are proved to be worse: metric, the worse arm, the better one."""
+        """Guardrails that are proved to be worse than in the first arm: metric, arm, first arm."""
         guards = list(self.metrics.items())[1:]
-        pairs = list(itertools.permutations(self.people, 2))
-        return tuple((n, b, a) for n, each in guards for a, b in pairs if each.beats(a, b))
+        control, *others = self.people
+        return tuple(
+            (name, arm, control)
+            for name, metric in guards
+            for arm in others
+            if metric.beats(control, arm)
+        )
 
     @property
     def verdicts(self) -> tuple[str, ...]:

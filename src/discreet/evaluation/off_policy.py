@@ -33,7 +33,6 @@ from discreet.privacy import Budget, Guarantee, Ledger
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
 from discreet.privacy.release import Release
-from discreet.regression import PrivateLinearRegression
 
 Policy = Callable[[Any], Any]
 _D = math.sqrt(5) - 1
@@ -229,6 +228,8 @@ class Sample:
         """Weights of y - 1/2, by a private regression on the rows that are not evaluated."""
         fits = (self.actions >= 0) & (self.actions < features.shape[1])
         rows = features[np.arange(len(self.y)), np.where(fits, self.actions, 0)][pilot]
+        from discreet.regression import PrivateLinearRegression  # scikit-learn takes long to load
+
         regression = PrivateLinearRegression(
             self.budget.epsilon, self.budget.delta, norm_bound=1.0, label_bound=0.5,
             noise=self.noise,

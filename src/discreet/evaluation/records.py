@@ -18,8 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, numbers_or_nan
-from discreet.environments.logs import Log
-from discreet.environments.tables import read_table
 
 NO_PROPENSITIES = (
     "this log has no propensities: without the probability with which each action was chosen "
@@ -52,6 +50,9 @@ def read_records(
     log: Any, *, names: Mapping[str, str | float | None], actions: Iterable[Any] | None = None
 ) -> Records:
     """Any of the above; `names` are columns, a number as propensity holds for every row."""
+    from discreet.environments.logs import Log  # a bandit imports this room, and needs no log
+    from discreet.environments.tables import read_table
+
     if isinstance(log, Log):
         rows = log.features[0 : len(log)]
         return Records(rows, log.actions, log.rewards, log.propensities)

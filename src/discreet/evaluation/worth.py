@@ -11,18 +11,18 @@ and known before the window opens. Means are over all decisions of the windows t
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from discreet.evaluation.intervals import Interval
 from discreet.evaluation.looks import Reader
-from discreet.state import value
+from discreet.state import decode, encode, register
 
 CONFIDENCE = 0.95
 GROWTH = 0.5  # of the windows of a forecast, relative to the decisions before
 MOST = 10**9  # decisions that are forecast
 
 
-@value
 @dataclass(frozen=True)
 class Totals:
     """Of one window, as released, in the user's units."""
@@ -46,6 +46,24 @@ class Totals:
         return math.sqrt(count), math.sqrt(total + held + self.zero**2 * count)
 
 
+def _decoded(plain: dict[str, Any]) -> Totals:
+    """A stored window; version 0.3 wrote the same sums, and a noisy count of held-out rewards."""
+    record = {name: decode(each) for name, each in plain.items()}
+    if "held_count" in record:
+        count, total, held_count, held_sum = record["variances"]
+        if record.pop("held_count") or held_count or held_sum:
+            raise ValueError("a hold-out of version 0.3 cannot go on")
+        record |= {"held": 0, "variances": (count, total, 0.0)}
+    return Totals(**record)
+
+
+register(
+    Totals,
+    lambda each: {field.name: encode(getattr(each, field.name)) for field in fields(Totals)},
+    _decoded,
+)
+
+
 @dataclass(frozen=True)
 class Value:
     """What a bandit is worth after so many windows; all from released numbers.
@@ -60,9 +78,7 @@ class Value:
     uplift: Interval | None  # the difference
     confidence: float  # that all intervals hold
     proved: int | None = None  # decisions after which the uplift was proved to be above 0
-    needed: int | None = (
-        None  # so many decisions in all may prove it; None: proved, or out of sight
-    )
+    needed: int | None = None  # so many in all may prove it; None: proved, or out of sight
 
     def __str__(self) -> str:
         if self.mean is None:

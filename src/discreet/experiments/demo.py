@@ -72,25 +72,35 @@ class Worth:
             return ["Too few decisions to say what the bandit is worth."]
         words = (
             f"Released by the bandit itself, within epsilon = {self.epsilon:g}: the plan suits "
-            f"{_share(now.mean)} of the last {now.rounds:,} people"
+            f"{_share(now.mean)} of {now.rounds:,} people"
         )
-        if now.holdout is not None and now.uplift is not None:
+        if now.holdout is not None:
             words += (
                 f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get any "
-                f"plan: an uplift of {_share(now.uplift)}"
+                "plan"
             )
         sentences = [f"{words}. In brackets: 95% intervals that hold at all times."]
-        if now.uplift is not None and now.uplift.low <= 0:
-            sentences.append(
-                "The interval of the uplift includes 0: so many held-out decisions do not prove a "
-                "gain yet. A larger hold-out or more people narrow it."
-            )
+        if now.uplift is not None:
+            sentences.append(self._gain(now, now.uplift))
         clear = self.clear
         learnt = "No effect is clear yet."
         if clear:
             named = "; ".join(f"{each.name} {percent(each.effect, 0, '+')}" for each in clear[:3])
             learnt = f"Clearest effects on the chance that a plan suits: {named}."
         return [*sentences, learnt]
+
+    def _gain(self, now: Value, uplift: Interval) -> str:
+        """By how much better, and how many decisions that took."""
+        if now.proved is None:
+            more = "" if now.needed is None else f", about {now.needed:,} in all if it goes on so"
+            return (
+                f"It is better by {_share(uplift)}: the interval includes 0, so a gain is not "
+                f"proved yet. That takes more decisions{more}."
+            )
+        return (
+            f"It is better by {_share(uplift)} than choosing blindly, which was proved after "
+            f"{now.proved:,} decisions."
+        )
 
     @property
     def clear(self) -> list[Effect]:

@@ -2,6 +2,7 @@
 follows the page, light or dark. And that of an audit, as a file."""
 
 import io
+import itertools
 import math
 import re
 import textwrap
@@ -16,6 +17,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 
+from discreet.evaluation.looks import Look
 from discreet.evaluation.worth import Value
 from discreet.experiments.results import Results
 from discreet.words import budget, fixed, number, places
@@ -156,6 +158,26 @@ def worth(values: Sequence[Value]) -> str:
             axis.fill_between(windows, low, high, color=colour, alpha=0.18, lw=0)
         axis.set(xlabel="window", ylabel="mean reward")
         legend(figure, axis)
+        return svg(figure)
+
+
+def looks(history: Sequence[Look]) -> str:
+    """Differences of each arm to the first, metric by metric, look by look."""
+    names = list(history[0].metrics)
+    with panels(len(names)) as (figure, axes):
+        for axis, name in zip(axes, names, strict=True):
+            control, *others = history[0].people
+            for arm, colour in zip(others, itertools.cycle(COLOURS)):
+                numbers = [look.number for look in history]
+                found = [look[name].difference(arm, control) for look in history]
+                middle = [each.estimate for each in found]
+                low = [each.low for each in found]
+                high = [each.high for each in found]
+                axis.plot(numbers, middle, color=colour, marker="o", markersize=3, label=arm)
+                axis.fill_between(numbers, low, high, color=colour, alpha=0.18, lw=0)
+            axis.axhline(0.0, color=GREY, lw=0.8)
+            axis.set(title=name, xlabel="look", ylabel=f"less {control}")
+        legend(figure, *axes)
         return svg(figure)
 
 
