@@ -36,10 +36,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 FIRST = 91000  # seed
-SEEDS = 200
+SEEDS = 100
 T = 50_000
 MARKS = (2_000, 10_000, 50_000)
-SWING = 0.45
+SWING = 0.45  # std of the weights of an action, in logits
 PROBES = 20  # people whose actions are looked at
 PLAYED = 0.03  # of a window's rounds
 STUCK = 0.7  # of what there is to gain
@@ -81,7 +81,7 @@ def place(name: str, seed: int) -> Place:
 def block_place(name: str, seed: int) -> Place:
     """Actions with weights of their own: a row holds the person's features in its action's block.
 
-    even, rare: logits b + w'x for x uniform in [-1, 1]^k, b ~ N(., .5^2), w ~ N(0, I).
+    even, rare: logits b + w'x for x uniform in [-1, 1]^k, w of deviation SWING, b of half of it.
     clicks: for each action and kind of person a rate base exp(.5 N(0, 1)).
     """
     rng = generator(seed, b"cali")
@@ -262,7 +262,9 @@ def draw(found: Found) -> None:
         for world in (*FIXED, "even", "rare"):
             values = [float(rms(found, world, kind, mark)) for mark in MARKS]
             panel.plot(MARKS, values, marker="o", label=world)
-        panel.set(xscale="log", xlabel="rounds", title=f"{kind} actions", ylim=(0, 3))
+        panel.set(xscale="log", xlabel="rounds", title=f"{kind} actions", ylim=(0, 2))
+        panel.set_xticks(MARKS, [f"{mark:,}" for mark in MARKS])
+        panel.minorticks_off()
     places[0].set_ylabel("root mean square of z")
     places[0].legend(frameon=False)
     picture.tight_layout()

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
 from discreet.bandits.policies import (
     EXPLORING,
@@ -21,6 +22,7 @@ from discreet.bandits.policies import (
     Uniform,
     spanner,
 )
+from discreet.privacy import SeededNoise
 
 RNG = np.random.default_rng(0)
 D = 3
@@ -292,3 +294,18 @@ def test_ucb__explores_as_many_first_windows_as_residuals_need(may_clip, times):
 
     assert exploring(10_000) == pytest.approx(times * first / 10_000)
     assert exploring(first) == EXPLORING  # never more than this part of a window
+
+
+def test_ucb__explores_no_more_where_nothing_follows_that_could_use_it():
+    belief = Belief.prior(D, 0.1)
+    stage = Stage(belief, 500, 1000, 50, RNG, Uniform(), last=True)
+    assert type(Ucb.following(stage)) is Greedy
+    kinds = []
+    bandit = LinearBandit(D, 400, 1.0, seed=0, noise=SeededNoise(0))
+    while bandit.rounds < 500:
+        features = np.broadcast_to(np.eye(D), (10, D, D))
+        bandit.learn_many(bandit.decide_many(features), np.zeros(10))
+        kinds.append(type(bandit.policy).__name__)
+    assert "Mixed" in kinds
+    assert kinds[-10:] == ["Greedy"] * 10  # in the last window, and after the horizon
+    assert kinds.index("Greedy") == len(kinds) - kinds.count("Greedy")

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from discreet.bandits import LinearBandit, Model, People
 from discreet.bandits.belief import Belief
-from discreet.bandits.release import Sums, _radius, learned
+from discreet.bandits.release import UNLIKE, Sums, _radius, learned
+from discreet.bandits.release import seen as read_window
 from discreet.bandits.window import (
     BALANCE,
     COUNT,
@@ -396,7 +397,8 @@ def released(view, rows, rewards):
 
 
 def test_learned__without_noise_is_a_weighted_ridge_regression():
-    # Computed from raw rows, row by row: weights w / variance, prior N(0, I/d).
+    # Computed from raw rows, row by row: weights w, prior N(0, I/d), and a theta that differs
+    # from window to window by UNLIKE of that: moments vary by  variance G + UNLIKE^2 G G / d.
     rng, d, n = np.random.default_rng(0), 3, 400
     theta = np.array([0.5, -0.4, 0.3])
     belief = Belief.prior(d, 0.1, may_clip=False)
@@ -418,13 +420,47 @@ def test_learned__without_noise_is_a_weighted_ridge_regression():
         whole = min(max(squares / weights, 0.3 * belief.reward_variance), 4.0)
         variance = max(whole - signal / weights, 0.3 * whole)
         belief = learned(belief, view, released(view, rows, y), 0.0, n)
+        G, moment = np.zeros((d, d)), np.zeros(d)
         for scale, phi, reward in zip(scales, rows, y, strict=True):
-            A += scale / variance * np.outer(phi, phi)
-            b += scale / variance * reward * phi
+            G += scale * np.outer(phi, phi)
+            moment += scale * reward * phi
+        weigh = G @ np.linalg.inv(variance * G + UNLIKE**2 * G @ G / d)
+        A += weigh @ G
+        b += weigh @ moment
         assert np.allclose(belief.mean, np.linalg.solve(A, b), atol=1e-8)
         assert np.allclose(belief.covariance, np.linalg.inv(A), rtol=1e-6)
     assert belief.windows == 3
     assert np.abs(belief.mean - theta).max() < 0.05
+
+
+def test_observation__what_was_clipped_and_what_was_kept_add_up_to_whole_residuals():
+    # The sum of both moments does not know of the slope, nor of the doubt about it.
+    rng, d, n = np.random.default_rng(5), 3, 4000
+    belief = replace(
+        Belief.prior(d, 0.01), gram=n / d * np.eye(d), effective_rows=float(n), windows=1,
+        informative_windows=1,
+    )  # fmt: skip
+    rows = rng.standard_normal((n, d))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    view = transform(belief, n, 12.0, (-1.0, 1.0), None)
+    noise = 12.0 * rng.standard_normal((d + 2) * (d + 3) // 2 + TOTALS)
+    total = released(view, rows, rows @ [0.5, 0.0, -0.3]) + noise
+    window = read_window(belief, view, Sums.read(total, view, 12.0, n, True), None)
+    assert window.clips
+    assert 0 < window.found.slope < 1
+    design, value, covariance = window.observation(belief.posterior)
+    both = np.hstack([np.eye(d), np.eye(d)])
+    whole_design, whole_value, _ = window.whole
+    assert np.allclose(both @ design, whole_design)
+    assert np.allclose(both @ value, whole_value)
+    R, E = view.units
+    s = window.sums.noise_std
+    expected = s**2 / 2 * (R**2 + E**2) * np.eye(d) + window.variance * window.H + window.wrong
+    assert np.allclose(both @ covariance @ both.T, expected)
+    assert np.linalg.eigvalsh(covariance).min() > 0
+    apart = np.hstack([np.eye(d), -np.eye(d)])  # the doubt is in their difference
+    plain = s**2 / 2 * (R**2 + E**2) * np.eye(d)
+    assert np.linalg.eigvalsh(apart @ covariance @ apart.T - plain).max() > 0
 
 
 @pytest.mark.parametrize("windows", [0, 3])

@@ -419,6 +419,7 @@ class LinearBandit(Bandit):
                 np.random.SeedSequence(self._entropy, spawn_key=(belief.windows,))
             ),
             previous=self.policy if self.holdout is None else self.policy.other,  # type: ignore[attr-defined]
+            last=size is None or self.rounds + size == self.horizon,
         )
         policy = self._held(self._estimator.policy(self.policy_name, stage))
         # Each window of "all" forgets its people, and the key of their hashes.

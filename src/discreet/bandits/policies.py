@@ -46,6 +46,7 @@ class Stage:
     first: int  # decisions of the first window
     rng: np.random.Generator  # of this window
     previous: Policy  # of the last window
+    last: bool = False  # whether nothing follows that this window's release could serve
 
 
 def scores(features: Array, weights: Array) -> Array:  # (..., actions, dim), (..., dim)
@@ -243,8 +244,10 @@ class Ucb(Deterministic):
 
     @classmethod
     def following(cls, stage: Stage) -> Policy:
-        """Optimistic in a few rounds of the window, greedy in the others."""
+        """Optimistic in a few rounds of the window, greedy in the others and in the last window."""
         belief = stage.belief
+        if stage.last:
+            return Greedy(belief.weights)
         first = stage.first if belief.may_clip else UNCLIPPED_TRIES * stage.first
         tries = max(first, TRIES * len(belief.mean))
         root, offset = belief.optimistic_root(OPTIMISM)

@@ -53,6 +53,7 @@ FULL = 0.3  # of the decisions, while every window had rows
 CHANGED = 1000.0  # times as likely must a release be if theta has moved since
 KEPT = 0.25 ** np.arange(12)  # of older evidence, if it has
 FLOOR = 0.3  # of the mean square is noise, at least, where nothing is clipped
+UNLIKE = 0.02  # of theta's prior std, by which windows differ: means are never quite linear
 REST = 0.05  # the same where residuals are clipped
 
 Observation = tuple[Array, Array, Array]  # design, value and noise covariance
@@ -178,6 +179,7 @@ class Seen:
     gram: Array  # (d, d), the Gram matrix of rows as they came
     gram_noise: Array  # (d, d), variances of the entries of Z
     delta: Array  # (d, d), E[delta delta']
+    unlike: Array  # (d, d), covariance of what delta differs by between windows
     found: Residuals  # how large they were
     explained: float  # mean square of what the belief did not know, in residuals
     signal: float  # the same, from the centre
@@ -235,8 +237,12 @@ class Seen:
 
     @cached_property
     def wrong(self) -> Array:
-        """Covariance of Z delta: what shrinking takes out of H counts as if it were still there."""
-        return product_covariance(self.gram_noise, self.delta)
+        """Covariance of Z delta, and of H times what theta differs by between windows.
+
+        What shrinking takes out of H counts as if it were still there.
+        """
+        H = self.H
+        return np.asarray(product_covariance(self.gram_noise, self.delta) + H @ self.unlike @ H)
 
     def visible(self, width: float) -> Array:  # (d, k)
         """Orthonormal directions of theta in which there were rows: that noise alone cannot make.
@@ -296,6 +302,7 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
         gram=gram,
         gram_noise=noise_variances(len(H), s, blocks),
         delta=whitening.of_parameters(error),
+        unlike=UNLIKE**2 * whitening.of_parameters(np.diag(1 / np.diag(belief.posterior.prior))),
         found=found,
         explained=float(np.sum(belief.covariance * rows)),
         signal=signal,
