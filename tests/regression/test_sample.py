@@ -202,7 +202,9 @@ def test_attack__an_audit_of_whole_fits_stays_below_the_claim(few_are_many, who)
     noise = SeededNoise(2)
     scores = [[attack(which, noise).log_ratio for _ in range(120)] for which in (0, 1)]
     report = audit_scores(*scores, delta=1e-6, confidence=0.9999, method="gdp")
-    assert 0.3 * claim < report.lower_bound <= claim  # false alarm rate: 1e-4
+    # At such an epsilon rows are short, and a label moves a step by less than it may. False alarm
+    # rate: 1e-4.
+    assert 0.15 * claim < report.lower_bound <= claim
 
 
 def test_attack__early_rows_with_full_weight_would_be_caught(few_are_many, monkeypatch):

@@ -174,7 +174,7 @@ def public_shape(X: Array, rho: float, mu: float) -> Shape:
     inv = np.linalg.pinv(gram, hermitian=True)
     return Shape(
         whitening=M,
-        H=shrink(H, 0.0, target=H, floor=LEAST_EIGENVALUE * trace / d),
+        H=shrink(H, 0.0, target=H, floor=max(LEAST_EIGENVALUE * trace / d, 1e-12)),
         gram=gram,
         asked=M,
         std=0.0,

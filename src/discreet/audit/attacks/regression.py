@@ -184,7 +184,6 @@ _fits(
     "PrivateLinearRegression central public-covariates",
     _axes(1500, 1, 0.7),
     changes={"public_X": _axes(1500, 1, 0.7)[0]},
-    attainable=0.68,
     effort=0.4,
 )
 _fits("ssp", "SSP", _zeros(4))
