@@ -83,9 +83,11 @@ def test_blocks__without_noise_the_first_release_teaches_the_same_but_for_the_pr
     assert estimates[0].any()
 
 
-def test_blocks__a_weight_may_be_1_in_every_block():
+def test_blocks__weights_may_be_as_long_as_1_in_every_block():
     bandit = LinearBandit(PHI.dim, reward_range=(0, 1), model=Model(blocks=PHI.block_of))
-    assert np.allclose(np.diag(bandit.belief.covariance)[: PHI.dim], 1.0)
+    prior = np.diag(bandit.belief.covariance)[: PHI.dim]
+    assert bandit.belief.radius == 2.0  # four blocks of length 1
+    assert np.allclose(prior, 4 / (PHI.dim + 1))
     alone = LinearBandit(PHI.dim, reward_range=(0, 1), model=Model(blocks=[0] * PHI.dim))
     assert alone.belief.radius == 1.0
 

@@ -265,7 +265,7 @@ class InformationWeighted(Estimator):
         radius = 1.0 if self.model.link == "identity" else STEEP
         has_intercept = self.model.link == "identity" and low + high != 0
         if self.model.link == "identity" and self._apart:
-            radius = math.sqrt(self.dim + has_intercept)  # a weight may be 1 in every block
+            radius = math.sqrt(len({*(self.model.blocks or ())} - {SHARED}))  # 1 in every block
         return Belief.prior(
             self.dim + has_intercept,
             NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2,

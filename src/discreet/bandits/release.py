@@ -267,7 +267,7 @@ class Seen:
         return float(np.clip(now, max(FALL * nu, QUIET), min(max(RISE * nu, QUIET), 1.0)))
 
     def recent(self, belief: Belief) -> dict[str, Any]:
-        """What a belief keeps of recent rows and residuals."""
+        """What a belief keeps of recent rows and residuals, and of how many windows had some."""
         whitening = self.transform.isotropic
         rows, squares, noise = self.found.pooled
         here = self.sums.noise_std / max(whitening.norm, 1.0) ** 2
@@ -278,6 +278,9 @@ class Seen:
             "gram_noise_std": math.hypot(RECENT * belief.gram_noise_std, here),
             "residual_sum_of_squares": squares,
             "residual_noise_std": noise,
+            "windows": belief.windows + 1,
+            "informative_windows": belief.informative_windows + 1,
+            "proven": belief.proven or self.sums.proven,
         }
 
 
@@ -357,9 +360,6 @@ def learned(
         **window.recent(belief),
         may_clip=belief.may_clip and not drops,
         radius=radius,
-        windows=belief.windows + 1,
-        informative_windows=belief.informative_windows + 1,
-        proven=belief.proven or sums.proven,
         answered=1.0 if belief.steady else min(max(sums.answers, 1.0) / size, 1.0),
     )
 
