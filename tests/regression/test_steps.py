@@ -434,10 +434,9 @@ def test_loosened__a_surprise_is_believed_and_what_was_expected_changes_nothing(
     calm = both.loosened(sure.covariance, design, np.array([0.039, 0.0]), noise)
     assert calm is both
     moved = both.loosened(sure.covariance, design, np.array([0.5, 0.0]), noise)
-    covariance = np.linalg.inv(moved.precision[:2, :2])
-    # 1 of the noise and .25 together explain a surprise of .5 by one standard deviation.
-    assert covariance[0, 0] + 1e-4 == pytest.approx(0.25, rel=1e-3)
-    assert covariance[1, 1] == pytest.approx(1e-6, rel=1e-3)
+    # The surprise is of 49.8 standard deviations sqrt(1e-4 + 1e-6): all counts as much less.
+    expected = sure.covariance * 0.5**2 / (1e-4 + 1e-6)
+    np.testing.assert_allclose(np.linalg.inv(moved.precision[:2, :2]), expected, rtol=1e-3)
 
 
 @pytest.mark.parametrize("n", [1, 7, 60])

@@ -64,35 +64,22 @@ class HiddenPosterior:
     def loosened(
         self, covariance: Array, design: Array, surprise: Array, noise: Array
     ) -> "HiddenPosterior":
-        """Less is known of theta wherever it, with this covariance, does not explain a surprise.
+        """Less is known of all if theta, with this covariance, does not explain a surprise.
 
         surprise = design (theta - mean) + noise. Along the eigenvectors of design covariance
-        design', whitened by the noise, entries have variance 1 + eigenvalue. One beyond ALARM
-        standard deviations adds to the covariance what makes it one deviation (Jazwinski 1970,
-        8.11, who does so for all): what was believed was wrong, as after a step whose H was far too
-        small.
+        design', whitened by the noise, entries have variance 1 + eigenvalue. If one is beyond ALARM
+        standard deviations, what was believed was wrong, as after a step whose H was far too small;
+        and as errors of H mix directions, in all of them: observations count by the ratio of the
+        variance to the square (a fading memory: Jazwinski 1970, 8.11).
         """
-        d = len(covariance)
         root = np.linalg.cholesky(noise)
         G = np.linalg.solve(root, design)
         values, vectors = np.linalg.eigh(G @ covariance @ G.T)
-        along = vectors.T @ np.linalg.solve(root, surprise)
-        variances = 1 + values
-        wrong = (along**2 > ALARM**2 * variances) & (values > 1e-12)
-        if not wrong.any():
+        squares = (vectors.T @ np.linalg.solve(root, surprise)) ** 2
+        worst = float(np.max(squares / (1 + values)))
+        if worst <= ALARM**2:
             return self
-        more = np.where(wrong, along**2 - variances, 0.0)
-        # U with G U = vectors sqrt(more), and (precision^-1 + U U')^-1 by Woodbury's identity.
-        U = np.zeros((len(self.precision), d))
-        U[:d] = covariance @ G.T @ vectors * (np.sqrt(more) / np.maximum(values, 1e-12))
-        seen = self.precision @ U
-        gain = np.linalg.solve(np.eye(d) + U.T @ seen, seen.T)
-        precision = self.precision - seen @ gain
-        return replace(
-            self,
-            precision=np.asarray((precision + precision.T) / 2),
-            weighted=np.asarray(self.weighted - gain.T @ (U.T @ self.weighted)),
-        )
+        return replace(self, precision=self.precision / worst, weighted=self.weighted / worst)
 
     @property
     def kappa(self) -> tuple[Array, Array]:
