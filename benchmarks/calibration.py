@@ -15,7 +15,7 @@ below .7 in the last fifth of the rounds and no longer rises. epsilon = 1; set O
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -141,9 +141,13 @@ def by_feature(actions: Array, rows: Array) -> Array:
     return rows.argmax(axis=1)
 
 
-def calibration(*, seed: int, world: str, epsilon: float = 1.0) -> dict[str, float | list[float]]:
+def calibration(
+    *, seed: int, world: str, epsilon: float = 1.0, rounds: int | None = None
+) -> dict[str, float | list[float]]:
     """One run: gains by fifths of the rounds, regret, z at the marks, coverage."""
     here = place(world, seed)
+    if rounds is not None:
+        here = replace(here, rounds=rounds)
     learner = LinearBandit(
         here.world.dim,
         here.rounds,

@@ -8,9 +8,6 @@ from hypothesis import strategies as st
 from discreet.bandits import LinearBandit
 from discreet.bandits.belief import Belief
 from discreet.bandits.policies import (
-    EXPLORING,
-    TRIES,
-    UNCLIPPED_TRIES,
     Elimination,
     Greedy,
     Interval,
@@ -22,6 +19,7 @@ from discreet.bandits.policies import (
     Uniform,
     spanner,
 )
+from discreet.bandits.tuning import TUNING
 from discreet.privacy import SeededNoise
 
 RNG = np.random.default_rng(0)
@@ -283,17 +281,17 @@ def test_spanner__takes_all_of_a_basis_and_one_of_nothing():
     assert spanner(np.array([[1.0, 0.0], [0.99, 0.01], [0.99, 0.1]])).tolist() == [0, 2]
 
 
-@pytest.mark.parametrize(("may_clip", "times"), [(True, 1), (False, UNCLIPPED_TRIES)])
+@pytest.mark.parametrize(("may_clip", "times"), [(True, 1), (False, TUNING.unclipped_tries)])
 def test_ucb__explores_as_many_first_windows_as_residuals_need(may_clip, times):
     # A proven row stands out of the release's noise; unclipped rewards hide it for longer.
     belief = Belief.prior(D, 0.1, may_clip=may_clip)
-    first = 2 * TRIES * D
+    first = 2 * TUNING.tries * D
 
     def exploring(size):
         return Ucb.following(Stage(belief, 500, size, first, RNG, Uniform())).fraction
 
     assert exploring(10_000) == pytest.approx(times * first / 10_000)
-    assert exploring(first) == EXPLORING  # never more than this part of a window
+    assert exploring(first) == TUNING.exploring  # never more than this part of a window
 
 
 def test_ucb__explores_no_more_where_nothing_follows_that_could_use_it():

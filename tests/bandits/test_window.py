@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from discreet.bandits import LinearBandit, Model, People
 from discreet.bandits.belief import Belief
-from discreet.bandits.release import UNLIKE, Sums, _radius, learned
+from discreet.bandits.release import Sums, _radius, learned
 from discreet.bandits.release import seen as read_window
+from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import (
-    BALANCE,
     COUNT,
     LONGEST,
     TOTALS,
@@ -219,7 +219,7 @@ def test_transform__weights_whitening_and_deviations_are_the_formulas():
             w = min(1, 1 / max(float(x @ x), 1e-300))
             assert weight[i] == pytest.approx(w)
             a, b = view.sides
-            assert b**2 / a**2 == pytest.approx(BALANCE if belief.effective_rows else 1.0)
+            assert b**2 / a**2 == pytest.approx(TUNING.balance if belief.effective_rows else 1.0)
             assert np.allclose(v[i, :-2], a * math.sqrt(w) * x)
             r = np.clip((y - phi @ view.mean) / rho, -view.residual_bound, view.residual_bound)
             split = v[i, -2] * view.clip + v[i, -1] * view.residual_bound
@@ -290,10 +290,10 @@ def test_window__an_uneven_balance_reaches_the_same_sensitivity_and_no_more():
     # v v' and u u' are farthest apart, sqrt(8), where v and u are orthogonal: opposite rewards and
     # rows whose cosine is q. With q = 1 that is one row; with less, the same row moves less.
     view = replace(
-        transform(Belief.prior(2, 1.0), 50, 12.0, (-1.0, 1.0), None), balance=BALANCE
+        transform(Belief.prior(2, 1.0), 50, 12.0, (-1.0, 1.0), None), balance=TUNING.balance
     )  # nothing is clipped
     here = np.array([[1.0, 0.0]])
-    there = np.array([[BALANCE, math.sqrt(1 - BALANCE**2)]])
+    there = np.array([[TUNING.balance, math.sqrt(1 - TUNING.balance**2)]])
     one, other = np.array([1.0]), np.array([-1.0])
     n = 10  # entries of v v'
     apart = np.linalg.norm((seen(view, here, one) - seen(view, there, other))[0, :n])
@@ -307,7 +307,8 @@ def test_window__an_uneven_balance_reaches_the_same_sensitivity_and_no_more():
 
 
 @pytest.mark.parametrize(
-    ("rows", "noise_std", "balance"), [(0.0, 12.0, 1.0), (100.0, 12.0, BALANCE), (100.0, 0.0, 1.0)]
+    ("rows", "noise_std", "balance"),
+    [(0.0, 12.0, 1.0), (100.0, 12.0, TUNING.balance), (100.0, 0.0, 1.0)],
 )
 def test_transform__is_balanced_after_the_first_window_and_only_where_there_is_noise(
     rows, noise_std, balance
@@ -323,13 +324,13 @@ def test_window__sums_are_those_of_the_rows_whatever_the_balance():
     rewards = rng.uniform(-1, 1, 50)
     belief = Belief.prior(3, 0.1)
     found = []
-    for balance in (1.0, BALANCE, 0.1):
+    for balance in (1.0, TUNING.balance, 0.1):
         view = replace(transform(belief, 50, 12.0, (-1.0, 1.0), None), balance=balance)
         sums = Sums.read(seen(view, rows, rewards).sum(axis=0), view, 12.0, 50, True)
         assert np.allclose(sums.gram, rows.T @ rows)
         assert np.allclose(sums.moment + sums.clipped_off, rows.T @ rewards)
         assert sums.squares == pytest.approx(float(rewards @ rewards))
-        assert sums.noise_std == pytest.approx(12.0 * (1 + balance) / 2)  # 1 + q: BALANCE
+        assert sums.noise_std == pytest.approx(12.0 * (1 + balance) / 2)  # 1 + q
         found.append(sums.clipped_squares)
     assert np.allclose(found, found[0])
 
@@ -398,7 +399,7 @@ def released(view, rows, rewards):
 
 def test_learned__without_noise_is_a_weighted_ridge_regression():
     # Computed from raw rows, row by row: weights w, prior N(0, I/d), and a theta that differs
-    # from window to window by UNLIKE of that: moments vary by  variance G + UNLIKE^2 G G / d.
+    # from window to window by `unlike` of that: moments vary by  variance G + unlike^2 G G / d.
     rng, d, n = np.random.default_rng(0), 3, 400
     theta = np.array([0.5, -0.4, 0.3])
     belief = Belief.prior(d, 0.1, may_clip=False)
@@ -424,7 +425,7 @@ def test_learned__without_noise_is_a_weighted_ridge_regression():
         for scale, phi, reward in zip(scales, rows, y, strict=True):
             G += scale * np.outer(phi, phi)
             moment += scale * reward * phi
-        weigh = G @ np.linalg.inv(variance * G + UNLIKE**2 * G @ G / d)
+        weigh = G @ np.linalg.inv(variance * G + TUNING.unlike**2 * G @ G / d)
         A += weigh @ G
         b += weigh @ moment
         assert np.allclose(belief.mean, np.linalg.solve(A, b), atol=1e-8)

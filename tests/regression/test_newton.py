@@ -210,3 +210,16 @@ def test_warning__is_told_by_released_values_alone():
             model.fit(rows, labels)
         messages.append(str(seen[0].message))
     assert len(set(messages)) == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fit__of_a_class_that_nobody_has_and_a_constant_column_never_fails_after_it_has_spent(seed):
+    # Nothing but rounding separated the Hessian's least eigenvalues from 0: solving failed.
+    X = np.tile([1.0, 0.0], (200_000, 1))
+    y = np.where(np.random.default_rng(seed).random(len(X)) < 0.5, 0, 2)
+    model = PrivateLogisticRegression(50.0, classes=(0, 1, 2), random_state=seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(X, y)
+    assert np.isfinite(model.coef_).all()
+    assert np.linalg.eigvalsh(model._estimate.covariance)[0] > 0

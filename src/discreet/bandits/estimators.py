@@ -23,6 +23,7 @@ from discreet.bandits.learner import RESUMED_TWICE
 from discreet.bandits.parts import Model, People
 from discreet.bandits.policies import POLICIES, Stage, Uniform
 from discreet.bandits.release import learned
+from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import (
     BESIDE,
     COUNT,
@@ -47,21 +48,7 @@ from discreet.privacy.noise import Noise
 from discreet.privacy.release import Release
 from discreet.state import Stateful
 
-FIRST = 4.0  # times d/mu: after that many rounds an estimate is as large as its noise
-GROWTH = 0.5  # a window is this fraction of the rounds before it, or the first window's length
-SELDOM = 0.5  # of decisions that have a reward: fewer make windows long
-# Longest windows for half_life="auto", as fractions of the rounds before: a change shows at the end
-# of a window.
-STILL = 0.1  # until a change has shown
-MOVING = 0.01  # after that
-BEGIN = 60  # times the first window: so many rounds have windows of any length, unless one has
-SHARED_GROWTH = 2.0  # the same where windows share the budget: fewer of them have more each
 BLOCK = 4096  # rows that are folded together: what is computed from them stays in the cache
-NOISE = 0.1  # of the largest variance that rewards can have, before anything is known
-# In every row beside phi, in units of its longest, where 0 is not the middle of the rewards; more
-# than .5 costs the features too much.
-CONSTANT = 0.3
-STEEP = 3.0  # largest |theta| for other links than the identity, at first
 UNPROTECTED = (
     "one's own action, to whoever sees it",
     "decision records and probabilities, which hold the person's own features",
@@ -152,7 +139,7 @@ class Estimator(ABC):
     @property
     def growth(self) -> float:
         """The length of a window, as a fraction of the rounds before it."""
-        return GROWTH if self.share is None else SHARED_GROWTH
+        return TUNING.growth if self.share is None else TUNING.shared_growth
 
     def planned(self, belief: Any, rounds: int, windows: int) -> int:
         """`size`, if what is known is all that will be known by then."""
@@ -218,7 +205,7 @@ class InformationWeighted(Estimator):
     def first(self) -> int:  # type: ignore[override]
         """After so many rounds an estimate is about as large as its noise."""
         mu = self.mu(self.share) / self.budget.contributions
-        return max(8, math.ceil(FIRST * self.dim / mu))
+        return max(8, math.ceil(TUNING.first * self.dim / mu))
 
     def size(self, rounds: int, windows: int) -> int:
         """As always, but no longer than half of the half-life."""
@@ -240,7 +227,7 @@ class InformationWeighted(Estimator):
     def policy(self, name: str, stage: Stage) -> Policy:
         """Uniform until something is known; where rewards are few, until it is convincing."""
         belief = stage.belief
-        if belief.informed and belief.answered < SELDOM and not belief.convincing:
+        if belief.informed and belief.answered < TUNING.seldom and not belief.convincing:
             return Uniform()
         if self.model.half_life == "auto":  # windows are short, but no more is explored for that
             usual = max(stage.size, math.ceil(self.growth * stage.rounds))
@@ -252,9 +239,9 @@ class InformationWeighted(Estimator):
         if half_life is None:
             return size
         if isinstance(half_life, str):
-            if rounds < BEGIN * self.first and not moved:
+            if rounds < TUNING.begin * self.first and not moved:
                 return size
-            longest = (MOVING if moved else STILL) * rounds
+            longest = (TUNING.moving if moved else TUNING.still) * rounds
             return min(size, max(4 * self.first, math.ceil(longest)))
         return min(size, max(1, int(half_life / 2)))
 
@@ -262,16 +249,16 @@ class InformationWeighted(Estimator):
     def prior(self) -> Belief:
         """Before anything was released."""
         low, high = self.limits
-        radius = 1.0 if self.model.link == "identity" else STEEP
+        radius = 1.0 if self.model.link == "identity" else TUNING.steep
         has_intercept = self.model.link == "identity" and low + high != 0
         if self.model.link == "identity" and self._apart:
             radius = math.sqrt(len({*(self.model.blocks or ())} - {SHARED}))  # 1 in every block
         return Belief.prior(
             self.dim + has_intercept,
-            NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2,
+            TUNING.noise if has_intercept else TUNING.noise * ((high - low) / 2) ** 2,
             radius=radius,
             may_clip=not self.budget.off,
-            constant=CONSTANT / math.hypot(1, CONSTANT) if has_intercept else 0.0,
+            constant=TUNING.constant / math.hypot(1, TUNING.constant) if has_intercept else 0.0,
         )
 
     def open(

@@ -25,14 +25,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, row_norms
+from discreet.bandits.tuning import TUNING
 from discreet.decisions import Indices, Policy
 from discreet.state import value
 
 DRAWS = 64  # of theta in a window, for Thompson sampling
-OPTIMISM = 2.5  # standard deviations by which exploring rounds are optimistic
-EXPLORING = 0.3  # largest fraction of a window's rounds that explore; less when it is long
-UNCLIPPED_TRIES = 2  # first windows of exploring rounds in a window where nothing is clipped
-TRIES = 8  # exploring rounds in a window, at least, for each dimension
 CONFIDENCE = 2.0  # standard deviations of an interval, for elimination
 
 
@@ -248,11 +245,11 @@ class Ucb(Deterministic):
         belief = stage.belief
         if stage.last:
             return Greedy(belief.weights)
-        first = stage.first if belief.may_clip else UNCLIPPED_TRIES * stage.first
-        tries = max(first, TRIES * len(belief.mean))
-        root, offset = belief.optimistic_root(OPTIMISM)
-        optimist = cls(belief.weights, root, OPTIMISM, offset)
-        return Mixed(min(EXPLORING, tries / stage.size), optimist, Greedy(belief.weights))
+        first = stage.first if belief.may_clip else TUNING.unclipped_tries * stage.first
+        tries = max(first, TUNING.tries * len(belief.mean))
+        root, offset = belief.optimistic_root(TUNING.optimism)
+        optimist = cls(belief.weights, root, TUNING.optimism, offset)
+        return Mixed(min(TUNING.exploring, tries / stage.size), optimist, Greedy(belief.weights))
 
     def values(self, features: Array) -> Array:
         """<phi, mean> + width |root' phi|."""

@@ -26,6 +26,7 @@ import numpy as np
 
 from discreet.arrays import Array
 from discreet.bandits.belief import Belief, prior_precision, prior_precisions
+from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
 from discreet.least_squares import Posterior, clipped_normal
 from discreet.least_squares.blocks import Blocks
@@ -39,22 +40,8 @@ from discreet.least_squares.shrinkage import (
 from discreet.privacy.mechanisms import vector_to_symmetric
 
 SCALES = np.geomspace(0.1, 10.0, 81)  # std of residuals against the expected one
-SPREAD = 0.4  # prior std of log(scale)
-MISFIT = 0.02  # how far residuals may be from normal, as a fraction of the rows
-HEAVY = 4.5  # standard deviations above twice the normal sum of squares: residuals are not normal
-QUIET = 1e-3  # the least nu; less would gain nothing
-FALL, RISE = 0.3, 3.0  # nu changes by no more than this from window to window
-RECENT = 0.5  # how much of what earlier windows said about rows and residuals stays
-EVIDENCE = 1000.0  # for a theta that is longer than was thought
-VISIBLE = 2.0  # eigenvalues of a Gram matrix above this many times its noise's norm are rows
 LONGER = 2 ** (np.arange(17) / 4)  # times as long
-THIN = 3.0  # std by which a window's count of rows must stand out, or
-FULL = 0.3  # of the decisions, while every window had rows
-CHANGED = 1000.0  # times as likely must a release be if theta has moved since
 KEPT = 0.25 ** np.arange(12)  # of older evidence, if it has
-FLOOR = 0.3  # of the mean square is noise, at least, where nothing is clipped
-UNLIKE = 0.02  # of theta's prior std, by which windows differ: means are never quite linear
-REST = 0.05  # the same where residuals are clipped
 
 Observation = tuple[Array, Array, Array]  # design, value and noise covariance
 
@@ -87,9 +74,9 @@ class Sums:
     ) -> "Sums":
         """From the released vector of a window of so many decisions.
 
-        While rewards come steadily, about as many rows as decisions are expected: then FULL of them
-        tell a full window from an empty one. Otherwise the count must stand out of its noise.
-        Products across `blocks` are 0: what was released of them is noise.
+        While rewards come steadily, about as many rows as decisions are expected: then a fraction
+        of `full` tells a full window from an empty one. Otherwise the count must stand out of its
+        noise. Products across `blocks` are 0: what was released of them is noise.
         """
         d = len(transform.mean)
         R, E = transform.units
@@ -104,7 +91,7 @@ class Sums:
         counts = precision * [count, plain, float(np.trace(matrix[:d, :d]))]
         answers = float(counts.sum() / precision.sum())
         answers_std = release_std / math.sqrt(precision.sum())
-        proven = answers > THIN * answers_std
+        proven = answers > TUNING.thin * answers_std
         untraced = float(counts[:2].sum() / precision[:2].sum())
         if steady:  # the prior of the count is N(size, (size / 2)^2)
             prior = (0.5 * size) ** 2
@@ -120,7 +107,7 @@ class Sums:
             count=min(max(count, 0.5 * count_std), size),
             answers=answers,
             answers_std=answers_std,
-            thin=not (proven or (steady and max(answers, untraced) > FULL * size)),
+            thin=not (proven or (steady and max(answers, untraced) > TUNING.full * size)),
             proven=proven,
             noise_std=release_std / a**2,
         )
@@ -143,9 +130,9 @@ def residuals(belief: Belief, transform: Transform, sums: Sums) -> Residuals:
     They are not if the squares of all, pooled over recent windows, are far above that.
     """
     R, E = transform.units
-    rows = RECENT * belief.effective_rows + sums.count
-    squares = RECENT * belief.residual_sum_of_squares + sums.squares
-    noise = math.hypot(RECENT * belief.residual_noise_std, sums.noise_std * (R**2 + E**2))
+    rows = TUNING.recent * belief.effective_rows + sums.count
+    squares = TUNING.recent * belief.residual_sum_of_squares + sums.squares
+    noise = math.hypot(TUNING.recent * belief.residual_noise_std, sums.noise_std * (R**2 + E**2))
     pooled = (rows, squares, noise)
     if R >= E:  # nothing was clipped: nothing needs to be normal
         return Residuals(math.nan, 1.0, 1.0, True, pooled)
@@ -154,9 +141,9 @@ def residuals(belief: Belief, transform: Transform, sums: Sums) -> Residuals:
         nu += belief.radius**2 / len(belief.mean)
     clip = transform.clip / math.sqrt(nu)
     expected = sums.count * clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2
-    variance = (sums.noise_std / transform.balance) ** 2 + (MISFIT * sums.count) ** 2
+    variance = (sums.noise_std / transform.balance) ** 2 + (TUNING.misfit * sums.count) ** 2
     log = -((sums.clipped_squares - expected) ** 2) / (2 * variance)
-    log -= (np.log(SCALES) / SPREAD) ** 2 / 2
+    log -= (np.log(SCALES) / TUNING.spread) ** 2 / 2
     below = np.cumsum(np.exp(log - log.max()))
     scale = float(SCALES[np.searchsorted(below / below[-1], 0.5)])
     slope, second = clipped_normal(clip / scale)
@@ -164,7 +151,7 @@ def residuals(belief: Belief, transform: Transform, sums: Sums) -> Residuals:
         variance=nu * scale**2,
         slope=max(float(slope), 0.1),
         second=float(second),
-        normal=squares / rows <= 2 * nu * scale**2 + HEAVY * noise / rows,
+        normal=squares / rows <= 2 * nu * scale**2 + TUNING.heavy * noise / rows,
         pooled=pooled,
     )
 
@@ -250,7 +237,7 @@ class Seen:
         A symmetric matrix of noise has operator norm about s sqrt(2 width).
         """
         values, vectors = np.linalg.eigh(self.sums.gram)
-        rows = vectors[:, values > VISIBLE * self.sums.noise_std * math.sqrt(2 * width)]
+        rows = vectors[:, values > TUNING.visible * self.sums.noise_std * math.sqrt(2 * width)]
         return np.asarray(np.linalg.qr(self.transform.whitening @ rows)[0])
 
     def rho2(self, nu: float) -> float:
@@ -260,11 +247,13 @@ class Seen:
 
     def reward_variance(self, nu: float, variance: float, forgets: bool) -> float:
         """nu, after residuals of this variance."""
-        least = REST * variance if self.clips else variance
+        least = TUNING.rest * variance if self.clips else variance
         now = self.rho2(nu) * max(variance - self.signal * self.clips, least)
         if forgets:  # a belief that forgets stays wide: residuals say less about nu
             now = nu * (now / nu) ** (1 - min(self.explained / nu, 1.0))
-        return float(np.clip(now, max(FALL * nu, QUIET), min(max(RISE * nu, QUIET), 1.0)))
+        least = max(TUNING.fall * nu, TUNING.quiet)
+        most = max(TUNING.rise * nu, TUNING.quiet)
+        return float(np.clip(now, least, min(most, 1.0)))
 
     def recent(self, belief: Belief) -> dict[str, Any]:
         """What a belief keeps of recent rows and residuals, and of how many windows had some."""
@@ -273,9 +262,9 @@ class Seen:
         here = self.sums.noise_std / max(whitening.norm, 1.0) ** 2
         gram = self.rho2(belief.reward_variance) * whitening.unwhitened(self.gram)
         return {
-            "gram": RECENT * belief.gram + gram,
+            "gram": TUNING.recent * belief.gram + gram,
             "effective_rows": rows,
-            "gram_noise_std": math.hypot(RECENT * belief.gram_noise_std, here),
+            "gram_noise_std": math.hypot(TUNING.recent * belief.gram_noise_std, here),
             "residual_sum_of_squares": squares,
             "residual_noise_std": noise,
             "windows": belief.windows + 1,
@@ -297,6 +286,7 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
     # Of the residuals' squares, part is what the belief did not know: not noise.
     rows = whitening.unwhitened(H) / sums.count
     signal = float(np.sum(error * rows))
+    prior = np.diag(1 / np.diag(belief.posterior.prior))
     mean_square = float(np.clip(sums.squares / sums.count, 0.3 * belief.reward_variance, 4.0))
     return Seen(
         sums=sums,
@@ -305,11 +295,11 @@ def seen(belief: Belief, transform: Transform, sums: Sums, blocks: Blocks | None
         gram=gram,
         gram_noise=noise_variances(len(H), s, blocks),
         delta=whitening.of_parameters(error),
-        unlike=UNLIKE**2 * whitening.of_parameters(np.diag(1 / np.diag(belief.posterior.prior))),
+        unlike=TUNING.unlike**2 * whitening.of_parameters(prior),
         found=found,
         explained=float(np.sum(belief.covariance * rows)),
         signal=signal,
-        whole_variance=max(mean_square - signal, FLOOR * mean_square),
+        whole_variance=max(mean_square - signal, TUNING.floor * mean_square),
     )
 
 
@@ -371,7 +361,7 @@ def _waiting(belief: Belief, sums: Sums, size: int) -> Belief:
     waited = belief.waited + size
     answers = belief.answers + sums.answers
     variance = belief.answers_variance + sums.answers_std**2
-    known = answers > THIN * math.sqrt(variance)
+    known = answers > TUNING.thin * math.sqrt(variance)
     return replace(
         belief,
         waited=waited,
@@ -391,7 +381,7 @@ def _kept(posterior: Posterior, design: Array, observed: Array, noise: Array) ->
         fit = float(surprise @ np.linalg.solve(covariance, surprise))
         likely.append(-(fit + float(np.linalg.slogdet(covariance)[1])) / 2)
     best = int(np.argmax(likely))
-    return float(KEPT[best]) if likely[best] - likely[0] > math.log(CHANGED) else 1.0
+    return float(KEPT[best]) if likely[best] - likely[0] > math.log(TUNING.changed) else 1.0
 
 
 def _shape(belief: Belief, transform: Transform) -> Array:
@@ -412,7 +402,7 @@ def _radius(posterior: Posterior, least: float, constant: float, visible: Array)
     """The length of theta, if the releases leave no doubt that it is more than was thought.
 
     The evidence for theta ~ N(0, radius^2 I / d) (Bishop 2006, equation 3.86), from directions that
-    are `visible`; a longer theta must be EVIDENCE times as likely, and has no more than LONGEST.
+    are `visible`; a longer theta must be `evidence` times as likely, and has no more than LONGEST.
     """
     d = len(posterior.weighted)
     lengths = np.minimum(least * LONGER, max(LONGEST, least))
@@ -422,5 +412,5 @@ def _radius(posterior: Posterior, least: float, constant: float, visible: Array)
     priors = visible.T @ (diagonals[:, :, None] * visible)
     evidence = log_evidence(priors, precision, weighted)
     best = int(np.argmax(evidence))
-    sure = evidence[best] - evidence[0] > math.log(EVIDENCE)
+    sure = evidence[best] - evidence[0] > math.log(TUNING.evidence)
     return float(lengths[best]) if sure else least

@@ -30,6 +30,7 @@ from discreet.arrays import Array
 from discreet.bandits.belief import Belief
 from discreet.bandits.holdout import Holdout
 from discreet.bandits.parts import People
+from discreet.bandits.tuning import TUNING
 from discreet.least_squares import Whitening, bounded_rows, least_error_clip
 from discreet.least_squares.blocks import Blocks
 from discreet.least_squares.clipping import squares
@@ -106,14 +107,6 @@ def totals(weight: Array, rewards: Array) -> Array:
     return np.stack([COUNT * weight, np.full_like(weight, VALUE), VALUE * rewards], axis=-1)
 
 
-ISOTROPY = 0.3  # no direction is stretched by more than about 1/sqrt(ISOTROPY) of the mean
-# q, the residual's part of |v|^2 over that of x. The noise of the Gram matrix is as 1 + q, that of
-# the moment as (1 + q) / sqrt(q): less than 1 gains 25% of the first for 6% of the second. In the
-# first window 1, because its sum of squares has noise as (1 + q) / q; and where there is no noise
-# to balance.
-BALANCE = 0.5
-EVEN = 30.0  # the same where nothing is clipped: Gram noise times all of theta, so stay isotropic
-UNIT = 0.4  # of what the prior lets expect of a signal counts for the first window's R
 LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
 LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
 NARROWEST = 1e-6  # R, as a fraction of E
@@ -261,7 +254,7 @@ def transform(
 ) -> Transform:
     """The transform of a window of so many decisions, whose release has this noise."""
     d = len(belief.mean)
-    balance = BALANCE if belief.effective_rows > 0 and noise_std > 0 else 1.0
+    balance = TUNING.balance if belief.effective_rows > 0 and noise_std > 0 else 1.0
     low, high = limits
     middle = 0.0
     half = 1.0
@@ -278,7 +271,9 @@ def transform(
             centre, bound = np.zeros(d), largest
         clip = bound
     else:
-        signal = UNIT * min(belief.radius, LONGEST) ** 2 / d if belief.effective_rows == 0 else 0.0
+        signal = 0.0
+        if belief.effective_rows == 0:
+            signal = TUNING.unit * min(belief.radius, LONGEST) ** 2 / d
         clip = min(
             least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu + signal), bound
         )
@@ -321,7 +316,7 @@ def _whitening(
     if blocks is not None:  # features that are never together stay so
         gram = gram * blocks.within
     values = np.maximum(np.linalg.eigvalsh(gram), 0.0)
-    ridge = (EVEN if plain else ISOTROPY) * float(values.mean())
+    ridge = (TUNING.even if plain else TUNING.isotropy) * float(values.mean())
     ridge += min(belief.gram_noise_std / belief.effective_rows, LARGEST) + 1e-12
     whitening = Whitening.from_gram(gram, ridge=ridge)
     rho2 = 1.0 if plain else 1 + max(float(np.sum(careful * gram)) / nu, 0.0)

@@ -47,7 +47,7 @@ class Posterior:
     @cached_property
     def covariance(self) -> Array:
         """S_N = (S_0^-1 + sum Phi' N^-1 Phi)^-1."""
-        covariance = np.linalg.inv(self.precision + self.prior)
+        covariance = power(self.precision + self.prior, -1.0)
         return np.asarray((covariance + covariance.T) / 2)
 
     @cached_property
@@ -60,7 +60,7 @@ class Posterior:
         ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
         N = noise_covariance + ridge * np.eye(len(noise_covariance))
         right = np.column_stack([design, observed])
-        term = np.asarray(design.T @ np.linalg.solve(N, right))
+        term = np.asarray(design.T @ power(N, -1.0) @ right)
         precision = self.precision + term[:, :-1]  # Bishop (3.51), with Phi' N^-1 Phi
         weighted = self.weighted + term[:, -1]  # Bishop (3.50), with Phi' N^-1 t
         return replace(self, precision=(precision + precision.T) / 2, weighted=weighted)

@@ -143,7 +143,7 @@ def _limited(mean: Array, stages: list[Stage], score: Score, n: int, *, last: bo
     way = mean - found.start
     if not last:
         square = found.H @ found.H
-        shorter = np.linalg.solve(square + found.H_error, square @ found.whitening.inverse @ way)
+        shorter = power(square + found.H_error, -1.0) @ square @ found.whitening.inverse @ way
         way = found.whitening.matrix @ shorter
     gain = float(way @ stages[0].information @ way) / (2 * n)
     return np.asarray(found.start + way * math.sqrt(min(1.0, score.entropy / max(gain, 1e-300))))

@@ -1,0 +1,62 @@
+"""The numbers that tune the joint bandit: each with its unit, and why it is what it is.
+
+No promise depends on any of them: what is released, and what noise it holds, stands in window.py.
+What an ablation does not miss is no field here: `benchmarks/ablations.py`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What varies in an ablation; `TUNING` is in force."""
+
+    # Windows (estimators.py)
+    first: float = 4.0  # decisions, times d / mu: then an estimate is as large as its noise
+    growth: float = 0.5  # of the rounds before a window; at least the first window's length
+    shared_growth: float = 2.0  # the same where windows share the budget: fewer have more each
+    seldom: float = 0.5  # of decisions that have a reward: fewer make windows long
+    # half_life="auto": longest windows, of the rounds before. A change shows at a window's end.
+    still: float = 0.1  # until a change has shown
+    moving: float = 0.01  # after that
+    begin: float = 60.0  # first windows, in which windows have any length unless one has shown
+
+    # What is believed before anything is released (estimators.py)
+    noise: float = 0.1  # of the largest variance that rewards can have
+    constant: float = 0.3  # beside phi, in units of its longest; more costs the features too much
+    steep: float = 3.0  # largest |theta| for other links than the identity, at first
+
+    # How rows enter a window (window.py)
+    isotropy: float = 0.3  # no direction is stretched by more than 1/sqrt(isotropy) of the mean
+    even: float = 30.0  # the same where nothing is clipped: Gram noise times all of theta
+    # q, the residual's part of |v|^2 over that of x. The noise of the Gram matrix is as 1 + q, that
+    # of the moment as (1 + q) / sqrt(q): .5 gains 25% of the first for 6% of the second. In the
+    # first window it is 1, because its sum of squares has noise as (1 + q) / q.
+    balance: float = 0.5
+    unit: float = 0.4  # of the signal that the prior lets expect counts for the first window's R
+
+    # How a release is read (release.py)
+    spread: float = 0.4  # prior std of the logarithm of the residuals' scale
+    misfit: float = 0.02  # of the rows: how far residuals may be from normal
+    heavy: float = 4.5  # std above twice the normal sum of squares: residuals are not normal
+    quiet: float = 1e-3  # the least nu; less would gain nothing
+    fall: float = 0.3  # nu falls to no less of itself from window to window
+    rise: float = 3.0  # nor rises to more
+    recent: float = 0.5  # of what earlier windows said about rows and residuals stays
+    floor: float = 0.3  # of the mean square is noise, at least, where nothing is clipped
+    rest: float = 0.05  # the same where residuals are clipped
+    unlike: float = 0.02  # of theta's prior std, by which windows differ: means are not linear
+    visible: float = 2.0  # times its noise's norm: an eigenvalue of a Gram matrix that is of rows
+    evidence: float = 1000.0  # times as likely must a longer theta be than the one believed
+    changed: float = 1000.0  # times as likely must a release be if theta has moved since
+    thin: float = 3.0  # std by which a window's count of rows must stand out, or
+    full: float = 0.3  # of its decisions, while every window had rows
+
+    # What is explored (policies.py)
+    optimism: float = 2.5  # std of the belief, in rounds that explore
+    exploring: float = 0.3  # of a window's rounds, at most
+    unclipped_tries: float = 2.0  # first windows of such rounds where nothing is clipped
+    tries: float = 8.0  # such rounds in a window, at least, for each dimension
+
+
+TUNING = Tuning()
