@@ -80,8 +80,8 @@ class Noisy:
 
     gram: Array  # (d, d)
     std: float  # of its noise
-    beside: Array
-    beside_std: float
+    beside: Array  # the sum: of rows, or of lengths
+    beside_std: float  # of the noise in it
 
     @classmethod
     def of(cls, sample: Sample, query: Query, *, beside: float, sensitivity: float) -> "Noisy":

@@ -59,8 +59,8 @@ Draw = Callable[[], Sample]
 class Plan:
     """Which rows each release sums over, and what it may cost them."""
 
-    sketch: Draw
-    steps: Sequence[Draw]
+    sketch: Draw  # for the histogram of residuals
+    steps: Sequence[Draw]  # for each step
     share: float  # of mu^2, for all steps on the same rows together: clips are planned for it
     parts: int = 1  # of the rows: a step sums over one of them, as many steps over each
 
@@ -74,11 +74,11 @@ class Plan:
 class Known:
     """What was released so far tells of theta and of labels around their mean."""
 
-    both: HiddenPosterior
+    both: HiddenPosterior  # of theta, and of what clips hide
     theta: Posterior  # of `both`, its prior fitted
-    log_nu: float = 2 * math.log(FIRST_STD)
+    log_nu: float = 2 * math.log(FIRST_STD)  # of the variance of labels
     log_variance: float = FIRST_SPREAD**2  # of log_nu
-    spread: Spread = AS_NORMAL
+    spread: Spread = AS_NORMAL  # how residuals are distributed
     labels: float = 1.0  # variance that labels add to a step, second / slope^2
     bias: float = 0.0  # variance that stands for that of the last clip, in a whitened direction
     length: float = LIMIT  # of the shortest clip, c sqrt(nu)
@@ -115,7 +115,7 @@ class Clip:
 
     at: float  # c
     bound: float  # R, the largest |w x| cut
-    slope: float
+    slope: float  # the fraction of residuals that are not cut
     inner: float  # E[z^2; z <= c], z = |r| / s
     second: float  # E min(z, c)^2
     bias: float  # variance that stands for what is hidden, in a whitened direction

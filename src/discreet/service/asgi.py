@@ -94,7 +94,7 @@ class Call:
     example   of it
     binary    whether bytes are sent in place of a message
     most      bytes of a body; None: as the settings say
-    strangers the same, without a key
+    strangers  the most bytes without a key
     seconds   that a body may take; None: as for every call
     query     what must stand in the query, and what it is
     reply     messages, one of which is the answer
