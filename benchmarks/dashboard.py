@@ -20,7 +20,8 @@ AGE = {"email": -0.35, "call": 0.35, "nothing": 0.0}  # demo.visitors, middle to
 def held(epsilon, people, seed):
     """Whether each kind of interval holds its truth: mean rewards, effects of age."""
     privacy = {**demo.DEFINITION["privacy"], "epsilon": epsilon}
-    definition = definitions.parsed(json.dumps({**demo.DEFINITION, "privacy": privacy}).encode())
+    wanted = {**demo.DEFINITION, "privacy": privacy, "holdout": None}
+    definition = definitions.parsed(json.dumps(wanted).encode())
     learner = definitions.learner(definition, SeededNoise(seed))
     feature_map = offers.features(definition).map
     rng = np.random.default_rng(seed)
@@ -62,8 +63,7 @@ def intervals():
 
 def measured():
     """The gain over always doing nothing, by 5% of decisions that are held out."""
-    wanted = {**demo.DEFINITION, "baseline": "nothing", "holdout": 0.05}
-    definition = definitions.parsed(json.dumps(wanted).encode())
+    definition = definitions.parsed(json.dumps(demo.DEFINITION).encode())
     learner = definitions.learner(definition, SeededNoise(0))
     feature_map = offers.features(definition).map
     rng = np.random.default_rng(0)

@@ -76,6 +76,7 @@ test("bandit: a chart of releases, coefficients in names, a context that is trie
   const { context, page, wrong } = await open(FULL);
   await page.goto(`${FULL}/bandits/welcome`);
   assert.ok(await page.locator("#value canvas").isVisible());
+  assert.ok(await page.locator("#value .spark").isVisible());
   assert.ok(await page.locator("#value .numbers table").isHidden());
   assert.match(await page.locator("#learnt").innerText(), /email[\s\S]*age[\s\S]*plan=gold/);
   await page.fill("#column-age", "25");
@@ -95,6 +96,7 @@ test("without JavaScript every number is there", async () => {
   const { context, page } = await open(FULL, { javaScriptEnabled: false });
   await page.goto(`${FULL}/bandits/welcome`);
   assert.ok(await page.locator("#value .numbers table").isVisible());
+  assert.match(await page.locator("#value").innerText(), /measured in 5\.0%/);
   assert.equal(await page.locator("canvas").count(), 0);
   await page.click("text=Show probabilities");
   await page.locator("#tried").waitFor();

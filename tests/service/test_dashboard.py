@@ -23,7 +23,7 @@ from tests.service import test_batches as batches
 from tests.service import test_reports as reports
 from tests.service.conftest import ADMIN, Running
 
-DECLARED = {**demo.DEFINITION, "baseline": "nothing"}
+DECLARED = demo.DEFINITION
 HOST = "discreet.test"  # the same for every server, so that pages can be compared
 
 
@@ -497,6 +497,7 @@ def everything(server: Running, cookie: str) -> dict[str, str]:
         status, found[path] = visitor.get(path)
         assert status == 200
         assert 'action="/login"' not in found[path]
+    found["/value"] = server.request("GET", "/v1/bandits/b/value")[2].decode()
     found["/metrics"] = server.request("GET", "/metrics")[2].decode()
     token = re.search(r'name="form_token" value="([0-9a-f]{64})"', found["/"])[1]
     form = {"form_token": token, "column-age": "30", "column-plan": "1"}
@@ -538,6 +539,6 @@ def test_privacy__pages_and_metrics_are_the_same_bytes_whatever_one_person_does(
         released.append(everything(server, cookie))
         server.stop()
     assert shown[0] == shown[1]
-    for path in ("/bandits/b", "try"):  # and the test can tell: a release does differ
+    for path in ("/bandits/b", "/value", "try"):  # and the test can tell: a release does differ
         assert released[0][path] != shown[0][path]
         assert released[0][path] != released[1][path]

@@ -15,7 +15,7 @@ def filled(folder: Path) -> Running:
     client = server.client()
     client.call("PUT", "/v1/populations/customers", {"epsilon": 3.0})
     client.create("welcome", DECLARED)
-    play(server, "welcome", 3000)
+    play(server, "welcome", 6000)
     client.create(
         "odd",
         {

@@ -173,7 +173,7 @@ def test_openapi__real_replies_of_every_call_are_as_it_says(served):
     called("PUT", "/v1/populations/{name}", {"epsilon": 1.0}, "/v1/populations/others")
     key = called("POST", "/v1/keys", {"name": "k", "scopes": ["read"], "bandits": ["joint"]})
     for name in definitions:
-        for what in ("", "/releases", "/policy", "/guarantee"):
+        for what in ("", "/releases", "/policy", "/guarantee", "/value"):
             found = called("GET", bandit + what, to=f"/v1/bandits/{name}{what}")
             if what == "/releases":
                 assert bool(found["releases"]) == (name in ("open", "rows"))

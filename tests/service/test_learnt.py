@@ -15,7 +15,8 @@ from discreet.service.replies import PublishedWindow
 def played(epsilon: float | None, people: int, seed: int = 0):
     """The learner of the demo after so many people, and its feature map."""
     privacy = {**demo.DEFINITION["privacy"], "epsilon": epsilon}
-    definition = definitions.parsed(json.dumps({**demo.DEFINITION, "privacy": privacy}).encode())
+    wanted = {**demo.DEFINITION, "privacy": privacy, "holdout": None}
+    definition = definitions.parsed(json.dumps(wanted).encode())
     learner = definitions.learner(definition, SeededNoise(seed))
     feature_map = offers.features(definition).map
     rng = np.random.default_rng(seed)
@@ -60,6 +61,6 @@ def test_windows__that_share_a_budget_are_listed_each_with_its_own_cost():
         bandit.turn()
         bandit.advance(bandit.rounds_until_release)
     releases = [PublishedWindow(i + 1, 10, 0.0) for i in range(len(bandit.totals))]
-    windows = reading.windows_of(bandit.guarantee, releases, bandit.totals, bandit.values())
+    windows = reading.windows_of(bandit.guarantee, releases, bandit.totals)
     assert [each.published.window for each in windows] == [1, 2, 3]
     assert all(0 < each.epsilon < 1.0 for each in windows)

@@ -45,6 +45,7 @@ def shown_to_others(server: Running, bandit: str = "b") -> list:
         f"/v1/bandits/{bandit}/policy",
         f"/v1/bandits/{bandit}/guarantee",
         f"/v1/bandits/{bandit}/releases",
+        f"/v1/bandits/{bandit}/value",
         "/v1/populations",
     ]
     return [server.request("GET", path)[2] for path in paths]

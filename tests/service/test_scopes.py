@@ -13,6 +13,7 @@ CALLS = {
     ("POST", "/v1/bandits/b/learn"): "learn",
     ("GET", "/v1/bandits/b/policy"): "read",
     ("GET", "/v1/bandits/b/guarantee"): "read",
+    ("GET", "/v1/bandits/b/value"): "read",
     ("PUT", f"/v1/bandits/b/batches/{'0' * 32}"): "relay",
     ("DELETE", "/v1/bandits/b"): "admin",
     ("PUT", "/v1/populations/p"): "admin",

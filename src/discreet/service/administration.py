@@ -3,6 +3,8 @@
 import asyncio
 import math
 import time
+from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import msgspec
@@ -10,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from starlette.responses import Response
 
+from discreet.evaluation.worth import CONFIDENCE, Value
 from discreet.privacy import Guarantee
 from discreet.service import budgets, keys, replies
 from discreet.service import store as tables
@@ -20,7 +23,7 @@ from discreet.service.keys import SCOPES, Key
 from discreet.service.limits import assert_few_values
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
-from discreet.service.tenant import is_learning
+from discreet.service.tenant import Tenant, is_learning
 
 PROBED = 1.0  # seconds for which a server that could write is taken to be ready
 _RELEASE = msgspec.json.Decoder(replies.PublishedWindow)
@@ -106,6 +109,43 @@ def published(connection: Connection, row: Any) -> list[replies.PublishedWindow]
         .order_by(table.c.number)  # not by the clock, which may step back
     )
     return [_RELEASE.decode(text) for text in found.scalars()]
+
+
+async def value(server: Server, name: str) -> replies.ValueReply:
+    """What a bandit is worth, now and after each release."""
+
+    def read(connection: Connection, row: Any) -> replies.ValueReply:
+        return worth(server.tenant_of(connection, row), published(connection, row))
+
+    return await server.with_bandit(name, read)
+
+
+def worth(tenant: Tenant, releases: Sequence[replies.PublishedWindow]) -> replies.ValueReply:
+    """What a bandit was worth after each of its releases."""
+    found: list[replies.ReleasedValue] = []
+    now, proved, decisions = None, None, 0
+    for each, now in zip_longest(releases, tenant.values()):
+        decisions += each.rounds
+        found.append(replies.ReleasedValue(each.window, decisions, each.at, **_known(now)))
+        if proved is None and now is not None and now.proved is not None:
+            proved = replies.Proof(each.window, decisions, each.at)
+    return replies.ValueReply(
+        confidence=CONFIDENCE,
+        rounds=0 if now is None else now.rounds,
+        proved=proved,
+        more=None if now is None or now.needed is None else now.needed - decisions,
+        releases=found,
+        **_known(now),
+    )
+
+
+def _known(now: Value | None) -> dict[str, replies.Earned | None]:
+    names = ("mean", "holdout", "uplift")
+    found = {name: getattr(now, name, None) for name in names}
+    return {
+        name: each and replies.Earned(each.estimate, each.low, each.high)
+        for name, each in found.items()
+    }
 
 
 async def guarantee(server: Server, name: str) -> replies.GuaranteeReply:

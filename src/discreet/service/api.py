@@ -173,6 +173,14 @@ CALLS = [
     ),
     Call(
         "GET",
+        f"{BANDIT}/value",
+        administration.value,
+        "What a decision earns under the policy and held out, now and after each release",
+        scope="read",
+        reply=(replies.ValueReply,),
+    ),
+    Call(
+        "GET",
         f"{BANDIT}/policy",
         policies.policy,
         "The public policy; its ETag changes with it; local trust needs no key",

@@ -142,6 +142,11 @@ class Client:
         """What was published."""
         return list(self.call("GET", path_of(bandit, "releases"))["releases"])
 
+    def value(self, bandit: str) -> dict[str, Any]:
+        """What a decision earns, under the policy and held out, now and after each release."""
+        reply: dict[str, Any] = self.call("GET", path_of(bandit, "value"))
+        return reply
+
     def guarantee(self, bandit: str) -> dict[str, Any]:
         """The promise, with its statement."""
         reply: dict[str, Any] = self.call("GET", path_of(bandit, "guarantee"))

@@ -26,6 +26,8 @@ DEFINITION: dict[str, Any] = {
     "actions": ["email", "call", "nothing"],
     "reward": {"range": [0, 1], "wait": "7d"},
     "privacy": {"epsilon": 1.0, "delta": 1e-6, "population": "customers"},
+    "baseline": "nothing",
+    "holdout": 0.05,
 }
 LOCAL_BANDIT = "private"  # that a visitor may create, to try a browser as a device
 LOCAL_DEFINITION: dict[str, Any] = {
@@ -143,6 +145,7 @@ Try in another terminal:
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/decide -d '{context}'
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/learn -d '{reward}'
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/releases
+  curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/value
   curl -H "Authorization: Bearer $KEY" {url}/v1/bandits/{BANDIT}/guarantee
 
 Local trust, with your browser as a device that reports in private, at {url}/try/{LOCAL_BANDIT}

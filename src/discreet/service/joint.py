@@ -14,6 +14,7 @@ from sqlalchemy.engine import Connection
 
 from discreet.arrays import Array
 from discreet.bandits import LinearBandit
+from discreet.evaluation.worth import Value
 from discreet.privacy import Guarantee
 from discreet.service import definitions, people
 from discreet.service.live import Live
@@ -43,6 +44,7 @@ class Joint(Tenant):
     learner: LinearBandit
     is_public = False
     after_restore = "was discarded"
+    _valued: tuple[Any, tuple[Value, ...]] = (None, ())  # releases, and what they say of the worth
     visit_key = b""  # of the open window's people, where each window counts anew
 
     def new(self) -> LinearBandit:
@@ -58,6 +60,15 @@ class Joint(Tenant):
         if promise.visits:
             more.append(RESTORED)
         return replace(promise, unprotected=(*promise.unprotected, *more))
+
+    def values(self) -> tuple[Value, ...]:
+        """What it was worth after each release; computed once for each."""
+        totals = self.learner.totals
+        if self._valued[0] is not totals:
+            found = self.learner.values()
+            now = self.learner.value
+            self._valued = totals, found if now is None else (*found[:-1], now)
+        return self._valued[1]
 
     def fold(self, rows: Array, rewards: Array, rounds: Any) -> None:
         """Add rewarded rows of tokens, in units of the norm bound, to the open noisy sum."""

@@ -190,6 +190,67 @@ class ReleasesReply(msgspec.Struct):
     releases: Annotated[list[PublishedWindow], Meta(description="in the order of their windows")]
 
 
+class Earned(msgspec.Struct):
+    """What a decision earns, or how much more: an estimate, and where the truth lies."""
+
+    estimate: Annotated[float, Meta(description="in units of rewards")]
+    low: Annotated[float, Meta(description="end of its interval")]
+    high: Annotated[float, Meta(description="the same, above")]
+
+
+class Proof(msgspec.Struct):
+    """The release with which the uplift was proved to be above 0."""
+
+    window: Annotated[int, Meta(description="its number")]
+    decisions: Annotated[int, Meta(description="so many in all, up to then")]
+    at: Annotated[float, Meta(description="seconds since 1970")]
+
+
+class ReleasedValue(msgspec.Struct):
+    """What was known of the worth after a release; null while the noise hides it."""
+
+    window: Annotated[int, Meta(description="its number")]
+    decisions: Annotated[int, Meta(description="so many in all, up to then")]
+    at: Annotated[float, Meta(description="seconds since 1970")]
+    mean: Annotated[Earned | None, Meta(description="what a decision under the policy earns")]
+    holdout: Annotated[
+        Earned | None, Meta(description="what a held-out decision earns; null without a hold-out")
+    ]
+    uplift: Annotated[
+        Earned | None,
+        Meta(description="how much more the policy earns, compared within each release"),
+    ]
+
+
+class ValueReply(msgspec.Struct):
+    """What a bandit is worth, from releases alone; under local trust nobody knows."""
+
+    confidence: Annotated[float, Meta(description="that all intervals of all releases hold")]
+    rounds: Annotated[int, Meta(description="decisions that the present intervals are about")]
+    mean: Annotated[
+        Earned | None,
+        Meta(description="what a decision under the policy earns; null while it is not known"),
+    ]
+    holdout: Annotated[
+        Earned | None, Meta(description="what a held-out decision earns; null without a hold-out")
+    ]
+    uplift: Annotated[
+        Earned | None,
+        Meta(description="how much more the policy earns, compared within each release"),
+    ]
+    proved: Annotated[
+        Proof | None, Meta(description="since when the uplift is above 0; null: not proved")
+    ]
+    more: Annotated[
+        int | None,
+        Meta(
+            description="decisions after the last release that may prove it, as a forecast; "
+            "null: proved, or out of sight"
+        ),
+    ]
+    releases: Annotated[list[ReleasedValue], Meta(description="in the order of their windows")]
+
+
 # -- policies --------------------------------------------------------------------------------------
 
 

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 from sqlalchemy.engine import Connection
 
+from discreet.evaluation.worth import Value
 from discreet.privacy import Guarantee
 from discreet.privacy.noise import Noise
 from discreet.service import store as tables
@@ -134,6 +135,10 @@ class Tenant(ABC):
     def counts(self) -> ReportCounts | UnsetType:
         """How many reports came, where devices send them."""
         return UNSET
+
+    def values(self) -> tuple[Value, ...]:
+        """What it was worth after each release, where rewards are seen."""
+        return ()
 
     def terms(self, vault: Vault, policy: bytes) -> bytes:
         """What a relay and its devices are told; nothing where there are none."""

@@ -17,14 +17,14 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.bandits.predictions import LEVEL, Effect, effects
-from discreet.evaluation.worth import Totals, Value
+from discreet.evaluation.worth import Totals
 from discreet.features import FeatureMap
 from discreet.privacy import Guarantee
 from discreet.privacy.gaussian import gaussian_epsilon, gaussian_mu
 from discreet.service import administration, offers
 from discreet.service import store as tables
 from discreet.service.devices import Devices
-from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow
+from discreet.service.replies import BanditSummary, PopulationReply, PublishedWindow, ValueReply
 from discreet.service.schema import Column, Definition
 from discreet.service.server import Server
 
@@ -38,14 +38,12 @@ class Window:
     published    its number, rounds, time, count and sum
     count_std    of the noise in the count
     sum_std      of the noise in the sum
-    value        what the bandit was worth then; None under local trust
     epsilon      what it costs, at the bandit's delta; None without privacy
     """
 
     published: PublishedWindow
     count_std: float
     sum_std: float
-    value: Value | None
     epsilon: float | None
 
 
@@ -59,6 +57,7 @@ class View:
     policy       that decides now
     promise      the service's guarantee
     windows      closed ones
+    worth        what the bandit is worth, now and after each release
     opened       when the open window began
     learnt       the effects of `LinearBandit.summary`; none before anything is known
     """
@@ -69,6 +68,7 @@ class View:
     policy: Any
     promise: Guarantee
     windows: list[Window]
+    worth: ValueReply
     opened: float
     learnt: Learnt
     level: float = LEVEL  # of the intervals of effects
@@ -89,11 +89,6 @@ class View:
         last = self.windows[-1].published
         before = self.windows[-2].published.at if len(self.windows) > 1 else self.summary.created
         return max(last.at - before, 0.0) / last.rounds
-
-    @property
-    def value(self) -> Value | None:
-        """What the bandit is worth; None before the first release and under local trust."""
-        return self.windows[-1].value if self.windows else None
 
 
 async def view(server: Server, name: str) -> View:
@@ -124,7 +119,7 @@ def _view(server: Server, connection: Connection, row: Any) -> View:
             found = _of_devices(tenant, feature_map)
     else:
         policy = learner.policy
-        windows = windows_of(promise, releases, learner.totals, learner.values())
+        windows = windows_of(promise, releases, learner.totals)
         if learner.belief.informed:
             found = learner.summary(feature_map).effects
     return View(
@@ -134,6 +129,7 @@ def _view(server: Server, connection: Connection, row: Any) -> View:
         policy,
         promise,
         windows,
+        administration.worth(tenant, releases),
         opened,
         _by_part(found, feature_map),
     )
@@ -167,14 +163,13 @@ def _by_part(found: Iterable[Effect], feature_map: FeatureMap | None) -> Learnt:
 
 def _of_reports(promise: Guarantee, releases: Sequence[PublishedWindow]) -> list[Window]:
     each_costs = promise.epsilon / promise.contributions
-    return [Window(published, 0.0, 0.0, None, each_costs) for published in releases]
+    return [Window(published, 0.0, 0.0, each_costs) for published in releases]
 
 
 def windows_of(
     promise: Guarantee,
     releases: Sequence[PublishedWindow],
     totals: Sequence[Totals],
-    values: Sequence[Value],
 ) -> list[Window]:
     """Releases as they were published, each with what the ledger says of its noise."""
     scopes: dict[str | int, list[Any]] = {}  # without a scope a release is a window
@@ -182,7 +177,7 @@ def windows_of(
         scopes.setdefault(release.scope or place, []).append(release)
     windows = []
     booked = scopes.values()  # one more is open
-    for published, total, value, some in zip(releases, totals, values, booked, strict=False):
+    for published, total, some in zip(releases, totals, booked, strict=False):
         mu = math.sqrt(math.fsum(each.mu**2 for each in some))
         count_std, rewards_std = total.noise_stds
         windows.append(
@@ -190,7 +185,6 @@ def windows_of(
                 published,
                 count_std,
                 rewards_std,
-                value,
                 gaussian_epsilon(mu, promise.delta) if math.isfinite(mu) else None,
             )
         )
