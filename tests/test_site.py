@@ -49,9 +49,10 @@ def test_reference__a_name_is_a_link_where_one_room_has_it():
 
 def test_commands__every_command_has_its_arguments_and_options():
     page = commands.page()
-    for name in set(typer.main.get_command(app).commands) - {"keys"}:
+    for name in set(typer.main.get_command(app).commands) - {"abtest", "keys"}:
         assert f"\ndiscreet {name}\n---" in page
     assert "\ndiscreet keys create\n" in page
+    assert "\ndiscreet abtest run\n" in page
     assert "``EXPERIMENT``" in page
     assert "``--open, --no-open``" in page
 
