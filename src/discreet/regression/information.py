@@ -30,10 +30,10 @@ from discreet.regression.sample import EARLY_ROWS, MANY_ROWS
 CLIP = 2.0  # residuals are cut at about this many standard deviations
 FRACTIONS = (0.2, 0.15, 0.27, 0.38)  # of mu^2: a fit is forecast as four steps
 NOISE = 3.0  # std of a released moment: 2 for the moment, the rest for Gram and sketches
-REPORT = 1.2  # the same for local reports, in units of the channel's std
+REPORT = 1.0  # the same for local reports, in units of the channel's std
 GRAM = 0.3  # of the people of a phase, about, tell the Gram matrix
 PEOPLE = tuple((1 - GRAM) * phase for phase in PHASES)  # moments
-JOINT = 1.6  # the same for joint reports
+JOINT = 1.15  # the same for joint reports
 TRUSTS = ("central", "shuffled", "local")
 
 STEPS = 100  # of the iteration; about 15 are enough
