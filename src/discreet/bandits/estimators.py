@@ -266,12 +266,16 @@ class InformationWeighted(Estimator):
         has_intercept = self.model.link == "identity" and low + high != 0
         if self.model.link == "identity" and self._apart:
             radius = math.sqrt(len({*(self.model.blocks or ())} - {SHARED}))  # 1 in every block
+        half = (high - low) / 2
+        typical = self.model.typical_reward
+        unit = 1.0 if typical is None else typical / self.scale / half
         return Belief.prior(
             self.dim + has_intercept,
-            NOISE if has_intercept else NOISE * ((high - low) / 2) ** 2,
-            radius=radius,
+            NOISE if has_intercept else NOISE * half**2,
+            radius=unit * radius,
             may_clip=not self.budget.off,
             constant=CONSTANT / math.hypot(1, CONSTANT) if has_intercept else 0.0,
+            intercept_std=unit,
         )
 
     def open(
