@@ -723,7 +723,8 @@ def test_radius__grows_only_where_the_releases_leave_no_doubt():
     every = np.eye(d)
 
     def radius(precision, weighted, least, visible):
-        return _radius(Posterior(every, precision, weighted), least, 0.0, visible)
+        belief = Belief.prior(d, 0.1, radius=least)
+        return _radius(Posterior(every, precision, weighted), belief, visible)
 
     assert radius(precision, precision @ short, 1.0, every) == 1.0
     assert 1.8 < radius(precision, precision @ long, 1.0, every) < 3.5

@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from discreet.service import definitions
 from discreet.service.client import ServiceError
 from tests.service.conftest import Running
 
@@ -50,7 +51,7 @@ def test_a_definition_is_compared_by_what_it_means(running):
         "link": "identity",
         "horizon": None,
         "privacy": {"unit": "round", "trust": "joint", "delta": 1e-6, "epsilon": 1},
-        "reward": {"default": 0.0, "wait": "7d", "range": [0.0, 1.0]},
+        "reward": {"typical_reward": None, "default": 0.0, "wait": "7d", "range": [0.0, 1.0]},
         "actions": DECLARED["actions"],
         "context": dict(reversed(DECLARED["context"].items())),
     }
@@ -64,6 +65,17 @@ def test_a_definition_is_compared_by_what_it_means(running):
     client.create("p", people)
     people["privacy"] |= {"visits": "first"}
     assert running.request("PUT", "/v1/bandits/p", json.dumps(people).encode())[0] == 200
+
+
+def test_a_definition_states_a_typical_reward():
+    def reads(reward: dict) -> tuple[float | None, float]:
+        definition = definitions.parsed(json.dumps(DECLARED | {"reward": reward}).encode())
+        made = definitions.learner(definition)
+        return made.model.typical_reward, made.belief.intercept_std
+
+    assert reads({"range": [0, 1]}) == (None, 1.0)
+    assert reads({"range": [0, 1], "typical_reward": None}) == (None, 1.0)
+    assert reads({"range": [0, 1], "typical_reward": 0.25}) == (0.25, 0.5)
 
 
 def test_rounds_are_those_that_were_decided(running):
@@ -110,6 +122,9 @@ def test_a_definition_without_privacy_is_refused(running):
         {"reward": {"range": [1, 0]}},
         {"reward": {"range": [0, 1], "default": 0}},
         {"reward": {"range": [0, 1], "wait": "soon"}},
+        {"reward": {"range": [0, 1], "typical_reward": 0}},
+        {"reward": {"range": [0, 1], "typical_reward": 1.5}},
+        {"reward": {"range": [0, 1], "typical_reward": 0.1}, "link": "logistic"},
         {"actions": []},
         {"actions": ["a", "a"]},
         {"dim": 3},

@@ -333,6 +333,7 @@ REFUSED = {
     "delta": {"privacy": {"epsilon": 1.0, "trust": "local", "delta": 1e-5}},
     "unit": {"privacy": {"epsilon": 1.0, "trust": "local", "unit": "person"}},
     "wait": {"reward": {"range": [0, 1], "wait": "1d"}},
+    "typical_reward": {"reward": {"range": [0, 1], "typical_reward": 0.1}},
     "horizon": {"horizon": 1000},
     "link": {"link": "logistic"},
     "policy": {"policy": "squarecb"},

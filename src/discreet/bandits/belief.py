@@ -12,7 +12,6 @@ from discreet.least_squares.posterior import root as root_of
 from discreet.state import value
 
 SURE = 1.0  # standard deviations, before rewards that come seldom are followed
-INTERCEPT_STD = 1.0  # of the intercept before anything is known, in halves of the reward range
 
 
 @value
@@ -22,7 +21,8 @@ class Belief:
 
     Before anything is known, theta ~ N(0, radius^2 I / d). With an intercept (`constant` > 0) every
     row is [phi sqrt(1 - constant^2); constant], still in the unit ball, and the last entry of
-    theta, whose product with the constant is the intercept, has the prior N(0, 1 / constant^2).
+    theta, whose product with the constant is the intercept, has the prior N(0, intercept_std^2 /
+    constant^2).
     """
 
     mean: Array  # (d,)
@@ -39,6 +39,7 @@ class Belief:
     may_clip: bool  # whether residuals look normal enough to be clipped
     radius: float  # |theta| is at most this
     constant: float = 0.0  # the last entry of every row, if there is an intercept
+    intercept_std: float = 1.0  # of the intercept before anything is known
     windows: int = 0  # released so far
     informative_windows: int = 0  # that had rewards: late ones leave windows empty
     proven: bool = False  # whether the count of rewards has stood out of its noise once
@@ -67,12 +68,14 @@ class Belief:
         radius: float = 1.0,
         may_clip: bool = True,
         constant: float = 0.0,
+        intercept_std: float = 1.0,
     ) -> "Belief":
         """Before anything was released."""
         zeros = np.zeros((d, d))
+        precision = np.diag(prior_precisions(d, radius, constant, intercept_std))
         return cls(
             mean=np.zeros(d),
-            covariance=Posterior.unobserved(prior_precision(d, radius, constant)).covariance,
+            covariance=Posterior.unobserved(precision).covariance,
             precision=zeros,
             weighted=np.zeros(d),
             unclipped=np.zeros((d, d + 1)),
@@ -85,6 +88,7 @@ class Belief:
             may_clip=may_clip,
             radius=radius,
             constant=constant,
+            intercept_std=intercept_std,
         )
 
     @property
@@ -122,14 +126,21 @@ class Belief:
     @property
     def posterior(self) -> Posterior:
         """The observations, in precision form."""
-        prior = prior_precision(len(self.mean), self.radius, self.constant)
-        return Posterior(prior, self.precision, self.weighted)
+        return Posterior(self.prior_precision(), self.precision, self.weighted)
 
     @property
     def unclipped_posterior(self) -> Posterior:
         """The same if no residual were clipped."""
-        prior = prior_precision(len(self.mean), self.radius, self.constant)
-        return Posterior(prior, self.unclipped[:, :-1], self.unclipped[:, -1])
+        return Posterior(self.prior_precision(), self.unclipped[:, :-1], self.unclipped[:, -1])
+
+    def prior_precision(self, radius: float | None = None) -> Array:  # (d, d)
+        """Before any observation; for another radius than its own, where one is given."""
+        radius = self.radius if radius is None else radius
+        return np.diag(self.prior_precisions(radius))
+
+    def prior_precisions(self, radius: Array | float) -> Array:  # (..., d)
+        """The diagonals of `prior_precision`, for each radius."""
+        return prior_precisions(len(self.mean), radius, self.constant, self.intercept_std)
 
     @property
     def weights(self) -> Array:  # one for each feature
@@ -154,7 +165,7 @@ class Belief:
         """
         d = len(self.mean)
         fewer = self.radius * math.sqrt(d / min(d, width**2))
-        prior = prior_precision(d, fewer, self.constant)
+        prior = self.prior_precision(fewer)
         return self.split(root_of(self.posterior.with_prior(prior).covariance))
 
     def split(self, matrix: Array) -> tuple[Array, Array]:
@@ -175,18 +186,15 @@ class Belief:
         return math.sqrt(max(mean_square, 0.0))
 
 
-def prior_precision(d: int, radius: float, constant: float) -> Array:  # (d, d)
+def prior_precisions(
+    d: int, radius: Array | float, constant: float, intercept_std: float
+) -> Array:  # (..., d)
     """|theta| about `radius`, but for the last entry if that belongs to an intercept."""
-    return np.diag(prior_precisions(d, radius, constant))
-
-
-def prior_precisions(d: int, radius: Array | float, constant: float) -> Array:  # (..., d)
-    """The diagonals of `prior_precision`, for each radius."""
     radius = np.minimum(np.maximum(radius, 1e-6), 1e6)  # finite for any radius
     diagonal = np.empty((*radius.shape, d))
     diagonal[...] = (d / radius**2)[..., None]
     if constant:
-        diagonal[..., -1] = (constant / INTERCEPT_STD) ** 2
+        diagonal[..., -1] = (constant / intercept_std) ** 2
     return diagonal
 
 

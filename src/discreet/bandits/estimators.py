@@ -253,12 +253,16 @@ class InformationWeighted(Estimator):
         has_intercept = self.model.link == "identity" and low + high != 0
         if self.model.link == "identity" and self._apart:
             radius = math.sqrt(len({*(self.model.blocks or ())} - {SHARED}))  # 1 in every block
+        half = (high - low) / 2
+        typical = self.model.typical_reward
+        unit = 1.0 if typical is None else typical / self.scale / half
         return Belief.prior(
             self.dim + has_intercept,
-            TUNING.noise if has_intercept else TUNING.noise * ((high - low) / 2) ** 2,
-            radius=radius,
+            TUNING.noise if has_intercept else TUNING.noise * half**2,
+            radius=unit * radius,
             may_clip=not self.budget.off,
             constant=TUNING.constant / math.hypot(1, TUNING.constant) if has_intercept else 0.0,
+            intercept_std=unit,
         )
 
     def open(

@@ -79,7 +79,8 @@ class LinearBandit(Bandit):
                        of features; "auto" chooses
         norm_bound     length of the longest feature row; longer ones are shortened to it
         reward_range   least and largest reward; others are refused
-        model          Model(link=, blocks=, half_life=): how rewards depend on features
+        model          Model(link=, blocks=, half_life=, typical_reward=): how rewards depend on
+                       features
         people         what is protected: People(visits="first" or "all"), all that a person ever
                        does; People(rounds=k), k rounds; None: one round
         holdout        Holdout(0.05, baseline=0): this fraction of rounds plays an action, or
@@ -178,7 +179,7 @@ class LinearBandit(Bandit):
                 if model.blocks is not None:
                     raise ValueError("the feature map brings its blocks: leave out Model(blocks=)")
                 model = replace(model, blocks=features.block_of)
-            model.assert_fits(self.dim)
+            model.assert_fits(self.dim, self._scale)
             return model
         where = "policy='descent'" if trust == "joint" else f"trust={trust!r}"
         model.assert_plain(where)

@@ -1,10 +1,10 @@
 """Parts of a bandit's promise and of its world, stated publicly: `People` and `Model`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from discreet.arrays import integer, one_of
+from discreet.arrays import integer, one_of, positive
 from discreet.least_squares.blocks import SHARED
 from discreet.links import LINKS
 from discreet.state import value
@@ -63,21 +63,26 @@ class People:
 class Model:
     """How rewards depend on features: what is assumed, publicly, before anything is learnt.
 
-    link        nu of the expected reward nu(<phi, theta>): "identity", "logistic", "probit" or
-                "poisson"
-    blocks      a label for each feature, where no row has features of two blocks, such as weights
-                for every action; -1 for features beside any. What must be 0 is then not estimated:
-                less noise for the same promise. A FeatureMap in place of `dim` brings them
-    half_life   decisions after which a reward counts half; windows are at most half as long. "auto"
-                forgets only when releases show that theta has moved; None: never
+    link             nu of the expected reward nu(<phi, theta>): "identity", "logistic", "probit" or
+                     "poisson"
+    blocks           a label for each feature, where no row has features of two blocks, such as
+                     weights for every action; -1 for features beside any. What must be 0 is then
+                     not estimated: less noise for the same promise. A FeatureMap in place of `dim`
+                     brings them
+    half_life        decisions after which a reward counts half; windows are at most half as long.
+                     "auto" forgets only when releases show that theta has moved; None: never
+    typical_reward   about how large expected rewards and their differences are, in units of the
+                     rewards, from what is publicly known: .03 for clicks of 3%. Rather too large
+                     than too small. None: half of the reward range
 
     >>> Model(blocks=[0, 0, 1])
-    Model(link='identity', blocks=(0, 0, 1), half_life=None)
+    Model(link='identity', blocks=(0, 0, 1), half_life=None, typical_reward=None)
     """
 
     link: str = "identity"
     blocks: tuple[int, ...] | None = None
     half_life: float | str | None = None
+    typical_reward: float | None = None
 
     def __post_init__(self) -> None:
         one_of("link", self.link, tuple(LINKS))
@@ -93,9 +98,22 @@ class Model:
                     "leave it out to forget nothing"
                 )
             object.__setattr__(self, "half_life", float(self.half_life))
+        if self.typical_reward is not None:
+            typical = positive("typical_reward", self.typical_reward)
+            object.__setattr__(self, "typical_reward", typical)
+            if self.link != "identity":
+                raise ValueError(
+                    f"typical_reward is a size of <phi, theta>, which link={self.link!r} does not "
+                    "measure in rewards: leave it out, or the link"
+                )
 
-    def assert_fits(self, dim: int) -> None:
-        """Refuse labels of another number of features."""
+    def assert_fits(self, dim: int, largest: float) -> None:
+        """Refuse labels of another number of features, and rewards larger than the largest."""
+        if self.typical_reward is not None and self.typical_reward > largest:
+            raise ValueError(
+                f"typical_reward must be at most the largest reward, {largest:g}, got "
+                f"{self.typical_reward:g}"
+            )
         if self.blocks is not None and len(self.blocks) != dim:
             raise ValueError(
                 f"blocks must have a label for each of the {dim} features, got "
@@ -104,6 +122,6 @@ class Model:
 
     def assert_plain(self, where: str) -> None:
         """Refuse all that only joint trust with weighted least squares can use."""
-        for name, plain in (("link", "identity"), ("blocks", None), ("half_life", None)):
-            if getattr(self, name) != plain:
-                raise ValueError(f"{where} takes no Model({name}=)")
+        for each in fields(self):
+            if getattr(self, each.name) != each.default:
+                raise ValueError(f"{where} takes no Model({each.name}=)")

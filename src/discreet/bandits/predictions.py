@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array
-from discreet.bandits.belief import Belief, prior_precision
+from discreet.bandits.belief import Belief
 from discreet.least_squares.posterior import root
 
 LEVEL = 0.95
@@ -80,7 +80,7 @@ class Weights:
         """From a belief."""
         if not isinstance(belief, Belief):
             raise ValueError("intervals need trust='joint', and a policy other than 'descent'")
-        prior = prior_precision(len(belief.mean), max(WIDE, belief.radius), belief.constant)
+        prior = belief.prior_precision(max(WIDE, belief.radius))
         posterior = belief.posterior.with_prior(prior)
         mean, level = belief.split(posterior.mean)
         return cls(mean, float(level), *belief.split(root(posterior.covariance)))

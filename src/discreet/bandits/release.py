@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from discreet.arrays import Array
-from discreet.bandits.belief import Belief, prior_precision, prior_precisions
+from discreet.bandits.belief import Belief
 from discreet.bandits.tuning import TUNING
 from discreet.bandits.window import COUNT, LONGEST, TOTALS, VALUE, Transform
 from discreet.least_squares import Posterior, clipped_normal
@@ -336,8 +336,8 @@ def learned(
     before = belief.posterior
     posterior = unclipped if drops else before.observe(*window.observation(before))
     width = len(belief.mean) if blocks is None else blocks.width
-    radius = _radius(posterior, belief.radius, belief.constant, window.visible(width))
-    posterior = posterior.with_prior(prior_precision(len(belief.mean), radius, belief.constant))
+    radius = _radius(posterior, belief, window.visible(width))
+    posterior = posterior.with_prior(belief.prior_precision(radius))
     nu = window.whole_variance if drops else window.variance
     return replace(
         belief,
@@ -398,17 +398,17 @@ def _shape(belief: Belief, transform: Transform) -> Array:
     return np.asarray(rows / max(float(np.trace(rows)), 1e-300))
 
 
-def _radius(posterior: Posterior, least: float, constant: float, visible: Array) -> float:
+def _radius(posterior: Posterior, belief: Belief, visible: Array) -> float:
     """The length of theta, if the releases leave no doubt that it is more than was thought.
 
     The evidence for theta ~ N(0, radius^2 I / d) (Bishop 2006, equation 3.86), from directions that
     are `visible`; a longer theta must be `evidence` times as likely, and has no more than LONGEST.
     """
-    d = len(posterior.weighted)
+    least = belief.radius
     lengths = np.minimum(least * LONGER, max(LONGEST, least))
     precision = visible.T @ posterior.precision @ visible
     weighted = visible.T @ posterior.weighted
-    diagonals = prior_precisions(d, lengths, constant)
+    diagonals = belief.prior_precisions(lengths)
     priors = visible.T @ (diagonals[:, :, None] * visible)
     evidence = log_evidence(priors, precision, weighted)
     best = int(np.argmax(evidence))

@@ -108,6 +108,8 @@ def _checked_local(definition: Definition) -> None:
         raise ValueError(f"{trust} takes context and actions, or dim; not features.hashed")
     if reward.wait is not None or reward.default is not None:
         raise ValueError(f"{trust}: devices report when they like; leave out reward.wait")
+    if reward.typical_reward is not None:
+        raise ValueError(f"{trust} takes no reward.typical_reward")
     if definition.horizon is not None or definition.link != "identity":
         raise ValueError(f"{trust} takes no horizon, and no link but 'identity'")
 
@@ -136,7 +138,11 @@ def learner(definition: Definition, noise: Noise | None = None) -> LinearBandit:
         # Not gradient steps, however many features: this sum holds its noise from the start.
         policy="ucb" if definition.policy == "auto" else definition.policy,
         reward_range=definition.reward.range,
-        model=Model(definition.link, made.map.block_of if isinstance(made, Declared) else None),
+        model=Model(
+            definition.link,
+            made.map.block_of if isinstance(made, Declared) else None,
+            typical_reward=definition.reward.typical_reward,
+        ),
         people=_people(privacy),
         holdout=held_out(definition),
         noise=noise,

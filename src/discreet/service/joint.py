@@ -20,6 +20,7 @@ from discreet.service import definitions, people
 from discreet.service.live import Live
 from discreet.service.tenant import Stored, Tenant
 from discreet.service.vault import NAME_BYTES, Vault
+from discreet.state import decode, encode
 
 KEPT = (
     "decisions that are named by the caller or have a default reward, to whoever steals store and "
@@ -170,13 +171,15 @@ class Joint(Tenant):
 
 
 def _with_new_names(state: dict[str, Any], learner: LinearBandit) -> dict[str, Any]:
-    """A state that was stored by version 0.3, with the names that its parts have now."""
+    """A state that older code stored, with the names that its parts have now."""
     parts = state["state"]
     parts["_ledger"]["of"].setdefault("_closed", False)
     if "_estimator" in parts:  # it and the arguments follow from the definition
         del parts["_estimator"]
         parts["_reports"] = None
         state["config"] = learner._stored()["config"]
+    else:  # what of the model is new since then is what it is by default
+        state["config"]["model"] = encode(decode(state["config"]["model"]))
     if "window" in parts:
         parts["_window"] = parts.pop("window")
         if parts["_window"] is not None:

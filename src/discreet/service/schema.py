@@ -62,6 +62,13 @@ class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     default: Annotated[
         float | None, Meta(description="that counts if none came; null: nothing does")
     ] = None
+    typical_reward: Annotated[
+        float | None,
+        Meta(
+            description="about how large expected rewards are, as publicly known, rather too large "
+            "than too small; null: half of the range"
+        ),
+    ] = None
 
 
 class CrowdTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ marked `@value`, and `Stateful` parts (`live.py`).
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -71,7 +71,10 @@ def ours(cls: type) -> bool:
 
 
 def value(cls: type[T]) -> type[T]:
-    """Mark a frozen dataclass whose instances may stand in states."""
+    """Mark a frozen dataclass whose instances may stand in states.
+
+    A field that an older state does not have is what it is by default.
+    """
     if not is_dataclass(cls):
         raise TypeError(f"{cls.__name__} must be a dataclass")
 
@@ -79,7 +82,8 @@ def value(cls: type[T]) -> type[T]:
         return {field.name: encode(getattr(each, field.name)) for field in fields(cls)}
 
     def decode_fields(plain: Any) -> Any:
-        return cls(**{field.name: decode(plain[field.name]) for field in fields(cls)})
+        known = [field for field in fields(cls) if field.name in plain or field.default is MISSING]
+        return cls(**{field.name: decode(plain[field.name]) for field in known})
 
     register(cls, encode_fields, decode_fields)
     return cls
