@@ -29,9 +29,9 @@ class Tuning:
     # How rows enter a window (window.py)
     isotropy: float = 0.3  # no direction is stretched by more than 1/sqrt(isotropy) of the mean
     even: float = 30.0  # the same where nothing is clipped: Gram noise times all of theta
-    # The noise of the Gram matrix is as 1 + q, that of the moment as (1 + q) / sqrt(q): .5 gains 25%
-    # of the first for 6% of the second. In the first window q is 1, because its sum of squares has
-    # noise as (1 + q) / q.
+    # The noise of the Gram matrix is as 1 + q, that of the moment as (1 + q) / sqrt(q): .5 gains
+    # 25% of the first for 6% of the second. In the first window q is 1, because its sum of squares
+    # has noise as (1 + q) / q.
     balance: float = 0.5  # q, the residual's part of |v|^2 over that of x
     unit: float = 0.4  # of the signal that the prior lets expect counts for the first window's R
 
