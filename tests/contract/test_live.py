@@ -178,11 +178,11 @@ def test_walk__has_every_live_class():
 
     for life in LIVES.values():
         walk(life.begun().subject)
-    table = "discreet.audit.registry"  # its servers with the noise of their devices are stand-ins
     ours = {
         name
         for name, cls in PARTS.items()
-        if cls.__module__.startswith("discreet.") and cls.__module__ != table
+        if cls.__module__.startswith("discreet.")
+        and not cls.__module__.startswith("discreet.audit.")  # stand-ins of attacks
     }
     assert ours <= found
 
