@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from discreet.bandits import Holdout, LinearBandit, People
-from discreet.bandits.window import EARNED, KEPT, ROW, held_weight, sensitivity
+from discreet.bandits.window import EARNED, HELD, KEPT, ROW, sensitivity
 from discreet.environments.linear import linear_world
 from discreet.evaluation.worth import Totals, needed, values
 from discreet.privacy import SeededNoise
@@ -179,13 +179,12 @@ def moved(person, reward_range):
         for row in (0, 1)
         for late in (False, True)
     }
-    for (held, _, _, late), one in rows.items():
-        for (also, _, _, later), other in rows.items():
-            if held != also and not person:
-                continue  # a round stays in its group
-            if (late == later and late is False and held == also) or shares:
+    for (_, _, _, late), one in rows.items():
+        for (_, _, _, later), other in rows.items():
+            # Rounds too: a limiter may let in another round of a person who did something else.
+            if shares or not (late or later):
                 found.append(np.linalg.norm(one - other))  # in the same window
-            if not shares and not (late is False and later is False and not person):
+            if not shares:
                 found.append(math.hypot(np.linalg.norm(one), np.linalg.norm(other)))  # moved
         if shares:
             found.append(np.linalg.norm(one))
@@ -211,11 +210,22 @@ def opened(person):
     return bandit
 
 
+@pytest.mark.parametrize(
+    ("people", "squared"),
+    [
+        (People(rounds=1), 9.125), (People(rounds=3), 9 * 9.125), (People(visits="first"), 9.125),
+        (People(visits="all"), 8.81),
+    ],
+)  # fmt: skip
+def test_sensitivity__of_a_hold_out_in_numbers(people, squared):
+    assert sensitivity(Holdout(0.1), people) ** 2 == pytest.approx(squared)
+
+
 def test_sensitivity__a_hold_out_costs_next_to_nothing():
     with_one, without = (sensitivity(h, People(rounds=1)) for h in (Holdout(0.1), None))
-    assert with_one == pytest.approx(math.sqrt(2 * ROW + EARNED**2))
-    assert 1 < with_one / without < 1.01
-    assert held_weight(People(rounds=1)) > 2.5 * EARNED  # few rows, and each weighs more
+    assert with_one == pytest.approx(math.sqrt(2 * (ROW + EARNED**2)))
+    assert 1 < with_one / without < 1.022
+    assert HELD > 2 * EARNED  # few rows, and each weighs more
 
 
 # -- intervals -------------------------------------------------------------------------------------

@@ -133,6 +133,61 @@ def test_add_many__takes_frames_and_arrow():
         assert test.add_many(frame["person"], frame).sum() == 0
 
 
+ODD = ["x", b"x", np.str_("x"), None, [1.0], np.array([1.0, 2.0]), {}, 10**400, 1j, np.inf, "n.a.!",
+       "10" * 300, np.datetime64("2020-01-01"), pd.NA]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["list", "frame", "csv", "text", "arrow"])
+@pytest.mark.parametrize("first", [1.0, 1, True])
+def test_odd_cell__of_one_person_moves_the_sum_as_far_as_a_person_may(kind, first, tmp_path):
+    people = [f"p{i}" for i in range(200)]
+    sums = []
+    for odd in (first, *ODD):
+        table = {"person": people, "bought": [first] * 100 + [odd] + [first] * 99}
+        if kind == "frame":
+            table = pd.DataFrame(table)
+        elif kind == "csv":  # as pandas reads it: text, because of one cell
+            pd.DataFrame(table).to_csv(tmp_path / "people.csv")
+            table = pd.read_csv(tmp_path / "people.csv")
+        elif kind == "text":
+            table["bought"] = np.array([str(each) for each in table["bought"]])
+        elif kind == "arrow":
+            table = pa.table({name: [str(each) for each in table[name]] for name in table})
+        test = made()
+        assert test.add_many(table).all()
+        test.look()
+        sums.append(test.released[-1].sums)
+    assert max(np.linalg.norm(each - sums[0]) for each in sums) <= SENSITIVITY * (1 + 1e-9)
+    assert sums[0].sum() == pytest.approx(200)
+
+
+def test_add__interrupted_counts_people_and_nobody_twice(monkeypatch):
+    test = made("running")
+
+    def interrupted(totals, term):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RunningTotals, "add", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        test.add_many(range(40), {"bought": np.ones(40)})
+    monkeypatch.undo()
+    assert not test.add_many(range(40), {"bought": np.ones(40)}).any()
+    assert test.look().people == {arm: test.assign(range(40)).tolist().count(arm) for arm in "AB"}
+
+
+@pytest.mark.parametrize("mechanism", ["batches", "running"])
+def test_room__is_for_people_not_for_rows(mechanism, monkeypatch):
+    monkeypatch.setattr("discreet.evaluation.abtest.MOST", 100)
+    test = made(mechanism)
+    for _ in range(3):  # the same people again, and looks between
+        test.add_many([*range(60), *range(60)], {"bought": np.ones(120)})
+        test.look()
+    test.add_many(range(60, 100), {"bought": np.ones(40)})
+    test.look()
+    with pytest.raises(ValueError, match="at most 100 people"):
+        test.add("one more", {"bought": 1.0})
+
+
 def test_refusals__change_nothing_and_quote_no_data():
     test = made()
     before = json.dumps(test.state_dict()["state"], default=str)

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from scipy import stats
 
@@ -14,6 +15,8 @@ from discreet.environments.off_policy import policy_value
 from discreet.evaluation import evaluate
 from discreet.evaluation.off_policy import SQUARE
 from discreet.privacy import Budget, Ledger, SeededNoise
+from discreet.privacy.ledger import BudgetSpent
+from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.observation import observed
 
 
@@ -110,8 +113,9 @@ def test_model__a_linear_one_narrows_the_interval_where_it_fits():
     assert fine.half_width < 0.8 * wide.half_width
     for each in (wide, fine):
         assert abs(each.estimate - truth) < 2 * each.half_width
-    assert {r.scope for r in budget.releases} == {"evaluated", "predicting"}
-    assert budget.spent("evaluated") == pytest.approx(1.0)
+    assert {r.scope for r in fine.guarantee.releases} == {"evaluated", "predicting"}
+    assert [(r.what, r.scope) for r in budget.releases] == [("the value of a policy", None)]
+    assert budget.spent() == pytest.approx(1.0)
     assert fine.guarantee.epsilon_at(1e-6) == pytest.approx(3.0, rel=1e-3)
 
 
@@ -129,6 +133,26 @@ def test_ledger__refuses_a_second_release_of_the_same_rows():
     run(epsilon=1.0, ledger=ledger)
     with pytest.raises(ValueError, match="budget"):
         run(epsilon=1.0, ledger=ledger)
+
+
+@pytest.mark.parametrize("model", ["none", "mean"])
+def test_ledger__that_others_have_spent_refuses_before_anything_is_read(model):
+    ledger = Ledger(Budget(1.0, 1e-6))
+    with ledger.part(Budget(0.7, 1e-6), what="a fit") as part:
+        Mechanisms(SeededNoise(0), part).gaussian([0.0], sensitivity=1.0, mu=part.budget.mu,
+                                                  what="all of it", scope="others")  # fmt: skip
+    before = ledger.spent()
+    with pytest.raises(BudgetSpent), observed("release") as seen:
+        run({}, epsilon=1.0, model=model, ledger=ledger)
+    assert not seen
+    assert ledger.spent() == before
+    run(epsilon=0.6, model=model, ledger=ledger)
+    assert before < ledger.spent() <= 1
+
+
+def test_policies__have_the_same_actions():
+    with pytest.raises(ValueError, match="same number of actions"):
+        run(policy={"two": second, "three": lambda _: np.array([0.0, 1.0, 0.0])})
 
 
 # -- logs ------------------------------------------------------------------------------------------
@@ -172,6 +196,104 @@ def test_logs__damaged_rows_say_nothing_and_raise_nothing(tmp_path):
     for bad in ("{", "[1]", "{}", '{"_label_Action": "x", "_label_probability": 0.5}', "7"):
         path.write_text("\n".join([good, bad] * 30))
         assert run(path, propensity=None, model="none").decisions == 60
+
+
+ODD = ["x", b"x", np.str_("x"), None, [1.0], np.array([1.0, 2.0]), {}, 10**400, 1j, np.inf, "n.a.!",
+       "10" * 300, np.datetime64("2020-01-01"), pd.NA]  # fmt: skip
+
+
+def told(log, tmp_path, kind):
+    """The log as it is kept; text where the file has nothing else."""
+    if kind == "columns":
+        return log
+    if kind == "frame":
+        return pd.DataFrame(log)
+    if kind == "csv":
+        pd.DataFrame(log).to_csv(tmp_path / "log.csv")
+        return tmp_path / "log.csv"
+    if kind in ("arrow", "parquet"):
+        table = pa.table({name: [str(each) for each in column] for name, column in log.items()})
+        if kind == "arrow":
+            return table
+        pq.write_table(table, tmp_path / "log.parquet")
+        return tmp_path / "log.parquet"
+    keys = {"action": "_label_Action", "reward": "reward", "propensity": "_label_probability"}
+    lines = []
+    for row in zip(*log.values(), strict=True):
+        event = dict(zip(map(keys.get, log), row, strict=True))
+        event["_label_Action"] = (
+            event["_label_Action"] + 1 if type(event["_label_Action"]) is int else "x"
+        )
+        lines.append(json.dumps(event, default=str))
+    (tmp_path / "log.jsonl").write_text("\n".join(lines))
+    return tmp_path / "log.jsonl"
+
+
+@pytest.mark.parametrize("kind", ["columns", "frame", "csv", "arrow", "parquet", "json"])
+@pytest.mark.parametrize("column", ["action", "reward", "propensity"])
+def test_logs__one_odd_cell_moves_the_release_as_far_as_a_row_may(column, kind, tmp_path):
+    n = 60
+    plain = {"action": [0, 1] * (n // 2), "reward": [1.0] * n, "propensity": [0.5] * n}
+    values = []
+    for odd in (plain[column][1], *ODD):
+        log = {name: list(each) for name, each in plain.items()}
+        log[column][1] = odd
+        with observed("release") as seen:
+            run(told(log, tmp_path, kind), propensity=None, model="none")
+        values.append(np.ravel(seen[-1].value))
+    assert max(np.linalg.norm(each - values[0]) for each in values) <= 2 * (1 + 1e-9)
+
+
+def test_logs__actions_are_found_by_name_whatever_stands_in_other_rows(tmp_path):
+    want = run({**coins(60)}, model="none", propensity=0.5)
+    for names, actions in ((np.array(["00", "0"]), ["00", "0"]), (np.array([7, 9]), [7, 9])):
+        for odd in ("x", [1], {"a": 1}, None):
+            log = {**coins(60)}
+            log["action"] = [*names[log["action"]].tolist(), odd]
+            log["reward"] = [*log["reward"], 0.0]
+            for kind in ("columns", "frame", "csv"):
+                found = run(told(log, tmp_path, kind), model="none", actions=actions)
+                assert abs(61 * found.estimate - 60 * want.estimate) <= 1
+
+
+def test_logs__half_a_character_in_json_is_one_row(tmp_path):
+    path = tmp_path / "log.jsonl"
+    good = json.dumps({"_label_Action": 2, "_label_cost": -1, "_label_probability": 0.5})
+    path.write_bytes(b"\n".join([good.encode()] * 30 + [b'{"c": "\xff"}']))
+    assert run(path, propensity=None, model="none").decisions == 31
+
+
+def test_policy__sees_no_outcome_and_a_row_it_cannot_decide_tells_nothing():
+    seen = []
+
+    def policy(table):
+        seen.append(sorted(table))
+        chances = np.tile([0.0, 1.0], (4000, 1))
+        chances[:4] = [[np.nan, np.nan], [-1.0, 2.0], [0.4, 0.4], [np.inf, 0.0]]
+        return chances
+
+    log = {**coins(), "age": np.ones(4000), "p": np.full(4000, 0.5)}
+    for each in (log, pd.DataFrame(log), pa.table(log)):
+        with observed("release") as released:
+            run(each, policy, propensity="p", model="none")
+        with observed("release") as plain:
+            run(each, propensity="p", model="none")
+        moved = np.ravel(released[-1].value) - np.ravel(plain[-1].value)
+        assert 0 < np.linalg.norm(moved) <= 4 * 2
+    assert seen == [["age"]] * 3
+
+
+def test_model__a_linear_one_predicts_nothing_from_features_that_are_none():
+    n = 400
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 2, 2)) / 3
+    values = []
+    for odd in (0.1, np.nan, np.inf, -1e308):
+        X[[10, 21], 0, 0] = odd  # a row that predicts, one that is evaluated
+        log = Log("ours", X.copy(), np.arange(n) % 2, np.full(n, 0.75), np.full(n, 0.5), 2)
+        values.append(run(log, model="linear", propensity=None).estimate)
+    assert np.isfinite(values).all()
+    assert np.ptp(values) < 0.1
 
 
 @pytest.mark.parametrize(

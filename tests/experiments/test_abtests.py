@@ -1,6 +1,7 @@
 """`discreet abtest run`: a file, tables that grow, a look each time, a report."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,8 @@ import pytest
 
 from discreet.cli import main
 from discreet.evaluation import ABTest
+from discreet.experiments import abtests
+from discreet.experiments.abtests import Plan
 
 FILE = """
 name = "Button <new>"
@@ -88,3 +91,43 @@ def test_run__another_test_in_the_same_folder_is_refused(folder, capsys):
     with pytest.raises(SystemExit):
         run(folder)
     assert "another test" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_run__an_id_is_the_text_that_stands_there_whatever_other_rows_hold(folder, kind, capsys):
+    (folder / "test.toml").write_text(FILE.replace("people.csv", f"people.{kind}"))
+
+    def write(ids):
+        frame = pd.DataFrame({"id": ids, "bought": 1, "left": 0})
+        if kind == "csv":
+            frame.to_csv(folder / "people.csv")
+        else:
+            frame.to_parquet(folder / "people.parquet")
+
+    def counted():
+        assert run(folder) == 0
+        record = json.loads((folder / "out" / "looks.json").read_text())
+        return sum(record["looks"][-1]["people"].values())
+
+    many = [f"{i:04}" for i in range(900)]
+    write([*many, *[str(i) for i in range(900)]] if kind == "csv" else many)
+    assert counted() == (1800 if kind == "csv" else 900)  # "0007" is not 7
+    write([*many, "x1", "NA", "1e3"])
+    assert counted() == (1803 if kind == "csv" else 903)  # and who was there is known
+    write([*many, "" if kind == "csv" else None])
+    with pytest.raises(SystemExit):
+        run(folder)
+    assert "rows without an id" in capsys.readouterr().err
+
+
+def test_run__one_odd_cell_of_a_file_is_one_person(folder):
+    sums = []
+    for odd in ("1", "x", "n.a.!", "", "1e999"):
+        table = pd.DataFrame({"id": range(900), "bought": ["1"] * 899 + [odd], "left": 0})
+        table.to_csv(folder / "people.csv")
+        plan = Plan.read(folder / "test.toml")
+        plan = replace(plan, arguments={**plan.arguments, "epsilon": float("inf")})
+        found = abtests.run(plan, folder / str(len(sums)))
+        sums.append(sum(each.estimate * found.look.people[arm]
+                        for arm, each in found.look["bought"].arms.items()))  # fmt: skip
+    assert max(abs(each - sums[0]) for each in sums) <= 1 + 1e-6

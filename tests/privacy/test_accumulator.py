@@ -8,7 +8,7 @@ from scipy import stats
 
 from discreet.privacy import Budget, Ledger, SecureNoise, SeededNoise
 from discreet.privacy.accumulator import NoisySum
-from discreet.privacy.noise import SystemNoise
+from discreet.privacy.noise import SystemNoise, to_lattice
 from discreet.state import decode, encode, load_state, save_state
 
 
@@ -98,7 +98,7 @@ def test_noisy_sum__rounding_grows_the_sensitivity_by_one_spacing_for_each_call(
         dim, sensitivity=2.0, mu=mu, noise=SecureNoise(), contributions=contributions
     )  # fmt: skip
     spacing = total._spacing
-    rounding = spacing * math.sqrt(2 * dim) * contributions  # sqrt(2): it may change sums
+    rounding = spacing * 2 * math.sqrt(dim) * contributions  # 2: it may change calls
     assert total.release.sensitivity == 2.0 + rounding > 2.0
     assert total.release.scale == total.release.sensitivity / mu
     # The worst pair of neighbours: each coordinate on either side of a rounding edge.
@@ -110,7 +110,7 @@ def test_noisy_sum__rounding_grows_the_sensitivity_by_one_spacing_for_each_call(
         one.add(np.full(dim, 1.5 * edge))
         other.add(np.full(dim, 0.5 * edge))
         moved += one._value - other._value
-    assert np.linalg.norm(moved) == pytest.approx(rounding / math.sqrt(2))
+    assert np.linalg.norm(moved) == pytest.approx(rounding / 2)
 
 
 def test_noisy_sum__float_noise_needs_no_rounding():
@@ -145,3 +145,17 @@ def test_noisy_sum__its_state_draws_nothing_and_resumes(noise, tmp_path):
 def test_noisy_sum__bad_arguments_are_refused(change):
     with pytest.raises(ValueError, match="must"):
         NoisySum(**{"dim": 2, "sensitivity": 1.0, "mu": 1.0, **change})
+
+
+def test_noisy_sum__a_term_that_changes_calls_is_rounded_in_both_and_that_is_covered():
+    dim = 4
+    total = NoisySum(dim, sensitivity=1.0, mu=1.0, noise=SecureNoise())
+    spacing = total._spacing
+    half = np.full(dim, spacing / 2)
+    own = np.full(dim, spacing / 1000)
+    # Others come in both calls; one person in the first, or, with another term, in the second.
+    here = to_lattice(half + own / 2, spacing) + to_lattice(half + own / 2, spacing)
+    there = to_lattice(half - own / 2, spacing) + to_lattice(half - own / 2, spacing)
+    apart = np.linalg.norm(here - there)
+    assert apart == pytest.approx(2 * spacing * math.sqrt(dim))
+    assert apart <= total.release.sensitivity - total.sensitivity

@@ -28,12 +28,12 @@ from discreet.bandits.window import (
     BESIDE,
     COUNT,
     EARNED,
+    HELD,
     KEPT,
     TOTALS,
     VALUE,
     Transform,
     bounded,
-    held_weight,
     sensitivity,
     transform,
 )
@@ -329,7 +329,7 @@ class WeightedWindow(EstimatorWindow):
         self._second = np.concatenate([second, [one] * len(beside)])
         self._earned = [VALUE]
         if self._apart:  # in units of the range of rewards
-            weights = (EARNED, held_weight(estimator.people))
+            weights = (EARNED, HELD)
             self._earned = [each / (high - low) for each in weights]
         self._factors = np.concatenate([isometry, [COUNT, VALUE, *self._earned]])
         self._entries, self._write = self.transform.one_by_one()

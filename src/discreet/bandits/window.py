@@ -43,6 +43,8 @@ VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their
 KEPT = 0.9  # of a held-out row, beside a hold-out: what that leaves goes to its reward
 EARNED = 0.5  # weight of what other rows have earned there, in units of the range of rewards
 ROW = 4 + COUNT**2 + VALUE**2  # most that a row's v v', weight and count add, squared
+# Weight of what a held-out row has earned: the largest that makes no row longer.
+HELD = math.sqrt(ROW * (1 - KEPT**2) + EARNED**2)
 
 
 def sensitivity(holdout: Holdout | None, people: People) -> float:
@@ -66,37 +68,29 @@ def sensitivity(holdout: Holdout | None, people: People) -> float:
     return people.contributions * math.sqrt(max(replaced, moved))
 
 
-def held_weight(people: People) -> float:
-    """Weight of what a held-out row has earned: the largest that costs nothing more."""
-    rows = 1 if people.visits else 2  # how many rows differ beside one that earns
-    return math.sqrt(rows * ROW * (1 - KEPT**2) + EARNED**2)
-
-
 def _beside_holdout(people: People) -> float:
     """The squared sensitivity where there is a hold-out.
 
     Rows of the policy add v v', weight and count as always and EARNED y, held-out ones KEPT times
-    those and `held_weight` y. Rewards y are scaled to a range of length 1 that holds 0, so y moves
-    by at most 1, whether it is replaced, gone or new. It counts in the window of its own decision
-    alone; where the row arrives later, the rest of it counts.
+    those and HELD y. Rewards y are scaled to a range of length 1 that holds 0, so y moves by at
+    most 1, whether it is replaced, gone or new. It counts in the window of its own decision alone;
+    where the row arrives later, the rest of it counts.
 
-    A round stays in its group, which follows from its number. It is replaced in its window:
-    8 + COUNT^2 and y; or it moves to another window: the rest of two rows, and one y.
-
-    A person may come in any round, so a row may leave one group and one window for others: both
-    rows, each with its y. In one window (visits="all") two rows of one group have been bounded,
-    and of different groups |KEPT vv' - uu'|_F^2 <= 4 (1 + KEPT^2), weights differ by at most
-    COUNT, counts by VALUE (1 - KEPT), and both y are gone or new.
+    A round stays in its group, but whoever lets k rounds of a person in, such as a
+    `ContributionLimiter`, may choose them by what the person did; and with visits a person may
+    come in any round. So a row may leave one group and one window for others: both rows, each with
+    its y. In one window two rows of one group have been bounded, and of different groups
+    |KEPT vv' - uu'|_F^2 <= 4 (1 + KEPT^2), weights differ by at most COUNT, counts by
+    VALUE (1 - KEPT), and both y are gone or new.
     """
-    held = held_weight(people) ** 2
-    groups = ((1.0, EARNED**2), (KEPT**2, held))
+    groups = ((1.0, EARNED**2), (KEPT**2, HELD**2))
     replaced = max(part * (8 + COUNT**2) + earned for part, earned in groups)
+    crossed = 4 * (1 + KEPT**2) + COUNT**2 + (VALUE * (1 - KEPT)) ** 2 + EARNED**2 + HELD**2
     if people.shares:
-        crossed = 4 * (1 + KEPT**2) + COUNT**2 + (VALUE * (1 - KEPT)) ** 2 + EARNED**2 + held
         return max(replaced, crossed)
-    earning = 2 if people.visits else 1
-    moved = max(2 * part * ROW + earning * earned for part, earned in groups)
-    return max(replaced, moved)
+    # Two rows in two windows, and two y: of a fixed round there is one y, of a chosen one two.
+    moved = max(2 * (part * ROW + earned) for part, earned in groups)
+    return max(replaced, crossed, moved)
 
 
 TOTALS = 3  # entries after v v': weight, count, rewards; one more for those of a hold-out

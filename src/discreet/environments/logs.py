@@ -38,6 +38,9 @@ class Log:
 
     `all_propensities`, where they are known, tell those of the other actions as well.
 
+    One row beyond the bounds refuses the whole log, and the refusal tells that there is one: clip
+    before, or give the table itself to `evaluation.evaluate`, which reads every cell alone.
+
     >>> log = Log("ours", np.ones((3, 2, 1)), np.array([0, 1, 1]), np.array([1.0, 0.0, 1.0]),
     ...           np.array([0.5, 0.5, 0.5]), 2)
     >>> len(log), round(log.mean_reward, 2)

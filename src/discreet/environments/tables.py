@@ -126,17 +126,25 @@ def table_world(
     return TableWorld(name, features, np.clip(means, *limits), limits)
 
 
-def read_table(table: Any) -> Any:
-    """A data frame, or columns by name: files are read by their ending, the rest is passed on."""
+def read_table(table: Any, *, as_text: bool = False) -> Any:
+    """A data frame, or columns by name: files are read by their ending, the rest is passed on.
+
+    `as_text` is for people's tables: every cell of a CSV file stays the text that it is, where one
+    odd cell would change the type of a whole column, and what it says of everybody; a Parquet file
+    is an Arrow table, with the types that it states.
+    """
     if not isinstance(table, str | os.PathLike):
         return table
     pandas = package("pandas")
     path = os.fspath(table)
     if path.endswith((".csv", ".csv.gz")):
+        if as_text:
+            plain = {"dtype": str, "keep_default_na": False, "encoding_errors": "replace"}
+            return pandas.read_csv(path, **plain)
         return pandas.read_csv(path)
     if path.endswith((".parquet", ".pq")):
         package("pyarrow")
-        return pandas.read_parquet(path)
+        return package("pyarrow.parquet").read_table(path) if as_text else pandas.read_parquet(path)
     raise ValueError(
         "a table must be a .csv, .csv.gz, .parquet or .pq file, a data frame or columns by name"
     )

@@ -18,10 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from discreet.arrays import Array, finite_range, integer, number, numbers_or_nan, one_of
+from discreet.arrays import Array, finite_range, integer, number, one_of
 from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
+from discreet.evaluation.columns import column, numbers_alone
 from discreet.evaluation.looks import Look, Metric, Reader, Released, counts
 from discreet.evaluation.totals import MOST, BatchTotals, ExperimentTotals, RunningTotals
 from discreet.privacy import Budget, Guarantee
@@ -176,20 +177,20 @@ class ABTest(Stateful):
         """Add people with their values; says whose count.
 
         `people` are ids and `values` columns by name: arrays, or a data frame or Arrow table with
-        such columns. Or `people` is such a table, with a column "person" too. NaN: no value.
+        such columns. Or `people` is such a table, with a column "person" too. NaN: no value; so is
+        a cell that is no number, alone. Text is read as the number it spells.
 
         A person with several rows in one call counts once, with the mean of each metric; one who
         was added by an earlier call does not count again. So the answer depends on ids alone.
         """
         if values is None:
-            people, values = _column(people, "person"), people
+            people, values = column(people, "person"), people
         ids = _ids(people)
         rows = np.column_stack([self._scaled(name, values, len(ids)) for name in self.metrics])
         cumulative = np.cumsum(self.split)
         arms = [arm_number(self._salt, each, cumulative) for each in ids]
         with self._live:
             self._finish_look()
-            self._assert_room(len(ids))
             return self._added(ids, np.array(arms, dtype=np.intp), rows)
 
     def _added(self, ids: list[Any], arms: NDArray[np.intp], rows: Array) -> NDArray[np.bool_]:
@@ -204,28 +205,30 @@ class ABTest(Stateful):
         sums = np.zeros((len(self.arms), len(self.metrics)))
         np.add.at(sums, arms, shares[:, None] * rows)
         sizes = np.bincount(arms[fresh & (places == np.arange(len(ids)))], minlength=len(self.arms))
-        # People first: whoever is interrupted here loses them, and nobody counts twice.
+        self._assert_room(int(sizes.sum()))
+        # People and sizes first: who is lost in an interruption counts without values, never twice.
         known.update(dict.fromkeys((k for k, new in zip(keys, fresh, strict=True) if new), 1))
-        self._totals.add((sums * self.weights).ravel())
         self._commit(_sizes=self._sizes + sizes)
+        self._totals.add((sums * self.weights).ravel())
         return fresh
 
     def _scaled(self, name: str, values: Any, count: int) -> Array:
         """y of everybody: total, because whether a value is odd is private."""
-        column = numbers_or_nan(_column(values, name))
-        if column.shape != (count,):
+        found = numbers_alone(column(values, name))
+        if found.shape != (count,):
             raise ValueError(f"metric {name!r} must have a value for each of {count} people")
         low, high = self.metrics[name]
         zero = self._zero(name)
-        return (np.clip(np.where(np.isnan(column), zero, column), low, high) - zero) / (high - low)
+        return (np.clip(np.where(np.isnan(found), zero, found), low, high) - zero) / (high - low)
 
     def _zero(self, name: str) -> float:
         low, high = self.metrics[name]
         return min(max(0.0, low), high)
 
-    def _assert_room(self, count: int) -> None:
-        people = int(self._sizes.sum()) + sum(sum(each.sizes) for each in self._released)
-        if people + count > MOST:
+    def _assert_room(self, new: int) -> None:
+        counted = self._released[-1:] if self.running else self._released  # sums of all batches
+        people = int(self._sizes.sum()) + sum(sum(each.sizes) for each in counted)
+        if people + new > MOST:
             raise ValueError(f"an experiment has at most {MOST:,} people")
 
     # -- looks ------------------------------------------------------------------------------------
@@ -361,11 +364,3 @@ def _ids(people: Any) -> list[Any]:
     """Ids as a list, from arrays, data frames' columns and Arrow."""
     found = people.tolist() if hasattr(people, "tolist") else people
     return found.to_pylist() if hasattr(found, "to_pylist") else list(found)
-
-
-def _column(table: Any, name: str) -> ArrayLike:
-    try:
-        found = table[name]
-    except (KeyError, IndexError, TypeError):
-        raise ValueError(f"there is no column {name!r}") from None
-    return np.asarray(found.to_numpy(zero_copy_only=False) if hasattr(found, "chunks") else found)

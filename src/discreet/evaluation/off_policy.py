@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from discreet.arrays import Array, finite, finite_range, number, one_of
+from discreet.arrays import Array, finite_range, number, numbers_or_nan, one_of
 from discreet.evaluation.intervals import Interval
 from discreet.evaluation.records import Records, read_records
 from discreet.privacy import Budget, Guarantee, Ledger
@@ -39,9 +39,10 @@ _D = math.sqrt(5) - 1
 SQUARE = math.sqrt((2 + _D) / (_D**2 * (2 - _D)) * (1 - 1e-12))  # 1.665
 SURE = 1.64  # standard deviations of the squares' noise that the interval allows for
 PILOT = 0.1  # of the rows, every tenth, from which rewards are predicted
+LONGEST = 1e100  # entry of a feature row that predicts: no product overflows
 MODELS = ("mean", "linear", "none")
 UNPROTECTED = (
-    "the number of decisions in the log",
+    "the number of decisions in the log, and whether it has propensities at all",
     "the public bounds, the policies",
     "people with several decisions, beyond one of them",
 )
@@ -75,12 +76,16 @@ def evaluate(
 ) -> Any:
     """The value of a policy from a log of another one, released privately; see `records.py`.
 
-    Requires   propensities as they were; decisions that do not depend on each other.
+    Requires   propensities as they were; decisions that do not depend on each other; a policy that
+               decides row by row: what it returns for a row depends on that row alone, whatever
+               the others hold, and no row makes it raise.
     Guarantee  (epsilon, delta), central, for each row of the log: a Gaussian release of the rows
                that are evaluated, and one of those from which rewards are predicted, disjoint.
 
     policy            a function from contexts to probabilities (n, actions): of a `Log` it gets
-                      features (n, actions, dim), of a table the table, of JSON a list of contexts.
+                      features (n, actions, dim), of a table its other columns (those of a CSV
+                      file as text, `pandas.to_numeric(..., errors="coerce")` makes numbers), of
+                      JSON a list of contexts. A row of what are no probabilities tells nothing.
                       Several by name are one release, each with sqrt(their number) the noise
     least_propensity  public lower bound of the logger's: smaller ones are raised to it. The
                       interval's width grows with its inverse
@@ -89,7 +94,8 @@ def evaluate(
                       middle of the range. From every tenth row, which is not evaluated
     action, reward, propensity   columns of a table; a number as propensity holds for every row
     actions           of a table, in the order of the policy's columns; left out: numbers from 0
-    ledger            that books the releases, beside others on the same people
+    ledger            that books all of this, beside others on the same people. A call for which
+                      it has not enough left is refused (`BudgetSpent`) before the log is read
 
     >>> from discreet.privacy import SeededNoise
     >>> rng = np.random.default_rng(0)
@@ -109,13 +115,24 @@ def evaluate(
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence!r}")
     limits = finite_range("reward_range", reward_range)
+    one_of("model", model, MODELS)
     names = {"action": action, "reward": reward, "propensity": propensity}
-    records = read_records(log, names=names, actions=actions)
     policies = dict(policy) if isinstance(policy, Mapping) else {"": policy}
-    chances = {name: _probabilities(each, records) for name, each in policies.items()}
-    budgeted = Ledger(budget) if ledger is None else ledger
-    sample = Sample(records, limits, floor, budget, budgeted, source(noise))
-    found = sample.values(chances, one_of("model", model, MODELS), confidence)
+
+    def released(part: Ledger) -> dict[str, PolicyValue]:
+        records = read_records(log, names=names, actions=actions)
+        chances = {name: _probabilities(each, records) for name, each in policies.items()}
+        if len({each.shape for each in chances.values()}) != 1:
+            raise ValueError("policies must all have probabilities of the same number of actions")
+        sample = Sample(records, limits, floor, budget, part, source(noise))
+        return sample.values(chances, model, confidence)
+
+    if ledger is None:
+        found = released(Ledger(budget, "gaussian"))
+    else:
+        # The scopes are of rows in this log: beside other releases the whole of it counts.
+        with ledger.part(budget, "gaussian", what="the value of a policy") as part:
+            found = released(part)
     return found if isinstance(policy, Mapping) else found[""]
 
 
@@ -199,7 +216,8 @@ class Sample:
         taken = np.where(fits, self.actions, 0)
         weights = np.where(fits, chances[rows, taken], 0.0) / self.propensities
         z = (chances * q).sum(axis=1) + weights * (self.y - q[rows, taken])
-        return np.asarray(np.clip((z - centre) / half, -1.0, 1.0))  # inside, but for rounding
+        u = np.clip((z - centre) / half, -1.0, 1.0)  # inside, but for rounding
+        return np.where(np.isnan(z), 0.0, u)  # of what are no probabilities, the middle
 
     def _predicted(self, model: str, pilot: Array, actions: int) -> tuple[Array, float, float]:
         """q (n, actions), the length of the interval in which it lies, and its least value."""
@@ -220,6 +238,9 @@ class Sample:
         features = np.asarray(self.contexts)
         if features.ndim != 3 or features.dtype.kind not in "fiu":
             raise ValueError("model='linear' is for a Log with features; take model='mean'")
+        # Total: a row with no features where they are not finite predicts 1/2 there.
+        odd = ~np.isfinite(features).all(axis=2, keepdims=True)
+        features = np.clip(np.where(odd, 0.0, features), -LONGEST, LONGEST)
         fitted = self._fitted(features, pilot)
         q = np.clip(0.5 + np.einsum("nad,d->na", features, fitted), 0.0, 1.0)
         return q, 1.0, 0.0
@@ -279,15 +300,21 @@ class Sample:
 
 
 def _probabilities(policy: Policy, records: Records) -> Array:
-    """What a policy would do, as (n, actions): the caller's code, before anything is released."""
-    found = finite("what the policy returns", policy(records.contexts))
-    if found.ndim == 1:
-        found = np.broadcast_to(found, (len(records), len(found)))
-    if found.ndim != 2 or len(found) != len(records):
+    """What a policy would do, as (n, actions): the caller's code, before anything is released.
+
+    A row that is no distribution is NaN, alone: what a policy makes of a row is private.
+    """
+    found = numbers_or_nan(policy(records.contexts))
+    alone = found.ndim == 1  # for everybody: it says nothing about a row
+    rows = found[None] if alone else found
+    if rows.ndim != 2 or len(rows) != (1 if alone else len(records)):
         raise ValueError(
             f"a policy must return probabilities of shape ({len(records)}, actions), or (actions,) "
             f"for everybody; got {found.shape}"
         )
-    if found.min() < -1e-9 or not np.allclose(found.sum(axis=1), 1, atol=1e-6):
+    inside = np.where((rows >= -1e-9) & (rows <= 1 + 1e-6), rows, np.nan)  # else NaN, which spreads
+    fits = np.abs(inside.sum(axis=1) - 1) <= 1e-6
+    if alone and not fits.all():
         raise ValueError("a policy must return probabilities that sum to 1 over the actions")
-    return np.maximum(found, 0.0)
+    distributions = np.where(fits[:, None], np.maximum(inside, 0.0), np.nan)
+    return np.broadcast_to(distributions, (len(records), rows.shape[1]))

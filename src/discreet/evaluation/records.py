@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.arrays import Array, numbers_or_nan
+from discreet.arrays import Array
+from discreet.evaluation.columns import cells, number_alone, numbers_alone
 
 NO_PROPENSITIES = (
     "this log has no propensities: without the probability with which each action was chosen "
@@ -37,7 +38,7 @@ JSON_ENDINGS = (".json", ".jsonl", ".dsjson")
 class Records:
     """n logged decisions; what stands in `contexts` is what a policy is given."""
 
-    contexts: Any  # features (n, actions, dim), a data frame, or a list of JSON contexts
+    contexts: Any  # features (n, actions, dim), other columns, or a list of JSON contexts
     actions: NDArray[np.intp]  # (n,), 0 for the first
     rewards: Array  # (n,); NaN where none came
     propensities: Array  # (n,)
@@ -58,37 +59,67 @@ def read_records(
         return Records(rows, log.actions, log.rewards, log.propensities)
     if isinstance(log, str | os.PathLike) and os.fspath(log).endswith(JSON_ENDINGS):
         return _from_json(Path(log))
-    if hasattr(log, "to_pandas"):
-        log = log.to_pandas()
-    table = read_table(log)
-    found = {name: _named(table, name, names.get(name)) for name in KNOWN}
-    if found["propensity"] is None:
+    table = read_table(log, as_text=True)
+    if hasattr(table, "to_pandas"):
+        table = table.to_pandas()
+    columns = {name: _name(table, name, names.get(name)) for name in KNOWN}
+    if columns["propensity"] is None:
         raise ValueError(NO_PROPENSITIES)
     for name in ("action", "reward"):
-        if found[name] is None:
+        if columns[name] is None:
             raise ValueError(f"the log has no column of the {name}: say which, {name}='...'")
-    taken = found["action"]
-    n = len(taken)
-    places = {each: at for at, each in enumerate(actions)} if actions is not None else None
-    numbers = taken if places is None else [places.get(each, -1) for each in taken.tolist()]
-    chances = np.broadcast_to(numbers_or_nan(found["propensity"]), (n,))
-    return Records(table, _integers(numbers), numbers_or_nan(found["reward"]), chances)
+    taken = _actions(table[columns["action"]], actions)
+    propensity = columns["propensity"]
+    if isinstance(propensity, str):
+        chances = numbers_alone(table[propensity])
+    else:
+        chances = np.full(len(taken), propensity)
+    rewards = numbers_alone(table[columns["reward"]])
+    if not len(taken) == len(rewards) == len(chances):
+        raise ValueError("the columns of actions, rewards and propensities must be of one length")
+    outcome = [each for each in columns.values() if isinstance(each, str)]
+    return Records(_without(table, outcome), taken, rewards, chances)
 
 
-def _named(table: Any, name: str, given: str | float | None) -> Any:
+def _name(table: Any, name: str, given: str | float | None) -> str | float | None:
+    """The column of a thing, or its one number for all rows; None where there is none."""
     if isinstance(given, float | int):
-        return np.array(float(given))
+        return float(given)
     for column in KNOWN[name] if given is None else (given,):
         if column in table:
-            return np.asarray(table[column])
+            return column
     if given is not None:
         raise ValueError(f"the log has no column {given!r}")
     return None
 
 
+def _without(table: Any, names: list[str]) -> Any:
+    """What a policy may see: not what was done, nor how likely that was, nor what came of it."""
+    if hasattr(table, "drop"):
+        return table.drop(columns=names)
+    return {name: table[name] for name in table if name not in names}
+
+
+def _actions(values: Any, actions: Iterable[Any] | None) -> NDArray[np.intp]:
+    """The number of the action in each cell, read alone: by its name, or counted from 0."""
+    if actions is None:
+        return _integers(values)
+    places = {each: at for at, each in enumerate(actions)}
+    return np.array([_place(each, places) for each in cells(values)], dtype=np.intp)
+
+
+def _place(cell: Any, places: Mapping[Any, int]) -> int:
+    """Of an action among those that were named, as itself or as the number it spells; -1: none."""
+    try:
+        thing = cell.as_py() if hasattr(cell, "as_py") else cell  # Arrow's
+        return places[thing] if thing in places else places.get(number_alone(thing), -1)
+    except Exception:  # total: a list has no hash, say
+        return -1
+
+
 def _integers(values: Any) -> NDArray[np.intp]:
     """Numbers of actions; -1 for what is none, whose row says nothing."""
-    found = numbers_or_nan(values)
+    found = numbers_alone(values)
     whole = np.isfinite(found) & (found == np.floor(found)) & (np.abs(found) < 2**31)
     return np.where(whole, found, -1).astype(np.intp)
 
@@ -100,7 +131,7 @@ def _from_json(path: Path) -> Records:
     rewards: list[Any] = []
     costs: list[Any] = []
     chances: list[Any] = []
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if not line.strip():
                 continue
@@ -113,9 +144,9 @@ def _from_json(path: Path) -> Records:
             chances.append(event.get("_label_probability", _first(event.get("p"))))
     if not chances or all(each is None for each in chances):
         raise ValueError(NO_PROPENSITIES)
-    told = numbers_or_nan(rewards)
-    earned = np.where(np.isnan(told), -numbers_or_nan(costs), told)
-    return Records(contexts, _integers(actions) - 1, earned, numbers_or_nan(chances))
+    told = numbers_alone(rewards)
+    earned = np.where(np.isnan(told), -numbers_alone(costs), told)
+    return Records(contexts, _integers(actions) - 1, earned, numbers_alone(chances))
 
 
 def _event(line: str) -> dict[str, Any]:

@@ -108,6 +108,9 @@ def run(plan: Plan, folder: Path) -> Report | None:
 
     The state is in the folder, and with it who was added: the same command with longer tables goes
     on where it was. It is saved before anything is shown.
+
+    Ids are text: what stands in a CSV file ("007" is not "7"), or Python's text of what a Parquet
+    file holds (7 is "7", 7.0 is "7.0"). So no row changes who another row is.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / STATE
@@ -122,10 +125,8 @@ def run(plan: Plan, folder: Path) -> Report | None:
     else:
         test = ABTest(**plan.arguments, noise=SecureNoise())
     for each in plan.people:
-        table = read_table(each)
-        if plan.person not in table:
-            raise ValueError(f"{each} has no column {plan.person!r}")
-        test.add_many(table[plan.person], table)
+        table = read_table(each, as_text=True)
+        test.add_many(_people(table, plan.person, each), table)
     test.look()
     test.save(path)
     if not test.history:
@@ -134,3 +135,15 @@ def run(plan: Plan, folder: Path) -> Report | None:
     write_atomically(folder / NUMBERS, json.dumps(report.record(), indent=2) + "\n")
     write_atomically(folder / PAGE, report.html())
     return report
+
+
+def _people(table: Any, name: str, path: Path) -> list[str | bytes]:
+    """The ids of a table that was read as text; who takes part is public."""
+    columns = getattr(table, "column_names", table)
+    if name not in columns:
+        raise ValueError(f"{path} has no column {name!r}")
+    found = table[name]
+    ids = found.to_pylist() if hasattr(found, "to_pylist") else found.tolist()
+    if None in ids or "" in ids:
+        raise ValueError(f"{path} has rows without an id: every row needs its person in {name!r}")
+    return [each if isinstance(each, bytes) else str(each) for each in ids]

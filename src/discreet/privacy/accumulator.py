@@ -19,7 +19,7 @@ class NoisySum(Stateful):
     It holds its noise from the start: what a thief finds in memory is already private.
 
     Requires   one person's terms together move the sum by at most `sensitivity` in l2, and come
-               in at most `contributions` calls of `add`.
+               in at most `contributions` calls of `add`; a neighbour's may come in other calls.
     Guarantee  what `publish` returns is mu-GDP. It ends the sum: nothing can be added afterwards,
                and `publish` returns the same value again. One stolen snapshot of the running sum is
                private too, by itself; a snapshot together with the value gives the exact
@@ -83,9 +83,10 @@ class NoisySum(Stateful):
         # Sums of up to 2^26 terms of norm 1 stay exact.
         scale = self.sensitivity / self.mu
         self._spacing = self.noise.spacing("gaussian", scale, largest=2.0**26)
-        # Each call of `add` that one person is in is rounded to the lattice: for two neighbouring
-        # inputs that is one spacing more per coordinate, sqrt(2) for a term that changes sums.
-        moved = self.sensitivity + self._spacing * math.sqrt(2 * self.dim) * self.contributions
+        # Each call of `add` is rounded to the lattice: one that is not the same for two neighbours
+        # adds one spacing per coordinate. A term that changes places changes two calls: of one sum,
+        # 2 sqrt(dim); or of two sums, whose noise is independent, sqrt(2 dim).
+        moved = self.sensitivity + self._spacing * 2 * math.sqrt(self.dim) * self.contributions
         scale = moved / self.mu
         self.release = Release.gaussian(
             sensitivity=moved,
