@@ -17,6 +17,7 @@ from discreet.service.people import People
 from discreet.service.replies import DecisionReply
 from discreet.service.schema import Definition
 from discreet.service.server import Server
+from discreet.service.tenant import counts_round, is_learning
 
 
 class Draft(msgspec.Struct):
@@ -65,6 +66,7 @@ class _Keeping:
         self._server, self._connection = server, connection
         self._here = {"bandit": row.name, "epoch": row.epoch}
         self._about = f"{row.epoch}\n{row.name}".encode()
+        self._definition, self._learning = definition, is_learning(row)
         self._waits = definition.reward.default is not None
         privacy = definition.privacy
         self._first_counts = privacy.unit == "person" and privacy.visits != "all"
@@ -129,11 +131,15 @@ class _Keeping:
             "answer": seal(buckets, bucket, self._about, draft.round, kept),
             "bucket": bucket,
             "deadline": due,
-            "active": draft.active,
+            "active": draft.active and self._counts(draft.round),
         }
         self._fresh.append(self._here | row)
         if self._waits:
             self._rewards[draft.round, bucket] = None
+
+    def _counts(self, number: int) -> bool:
+        """Whether the default of a decision of now may count."""
+        return self._learning and counts_round(self._definition, number)
 
     def store(self) -> None:
         """Write decisions, places for their rewards, and people."""

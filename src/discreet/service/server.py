@@ -333,7 +333,10 @@ class Server:
         return created
 
     def retire(self, name: str, who: str) -> None:
-        """Learning ends; decisions go on, charges and the name stay for ever."""
+        """Learning ends; decisions go on, charges and the name stay for ever.
+
+        What waits since before is settled in its time: a reward that was `counted` counts.
+        """
 
         def change(connection: Connection) -> tuple[None, dict[str, Any] | None]:
             row = self.row(connection, name)
