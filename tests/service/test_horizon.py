@@ -1,6 +1,5 @@
 """What was answered `counted` counts: where a horizon ends, and where a bandit is retired."""
 
-import time
 from typing import Any
 
 import pytest

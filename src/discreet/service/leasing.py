@@ -114,8 +114,9 @@ async def _lease_spare(server: Server, live: Live, size: int) -> None:
 def _spare(server: Server, name: str, window: int, size: int) -> tuple[int, int] | None:
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
-        if row is None or row.window != window or row.epoch != server.epoch:
+        if row is None or row.window != window:
             return None
+        server.assert_present(connection, row)
         return _block(connection, row, size)
 
 
