@@ -62,3 +62,19 @@ def test_retired__what_was_counted_counts_and_nothing_that_comes_after(running, 
     assert {client.learn("b", each, 1.0) for each in after} == {"closed"}
     settled(running, clock)
     assert running.inside("b") == pytest.approx({"count": N, "sum": N / 2})
+
+
+def test_settled__once_a_wait_is_over_ids_with_a_reward_look_like_those_without(running, clock):
+    client = running.client()
+    client.create("b", {**ENDS, "horizon": None, "reward": {"range": [0, 1], "wait": "1h"}})
+    for i in range(N):
+        client.decide("b", features=ROWS, id=f"order-{i}")
+    rewarded = {client.learn("b", f"order-{i}", 1.0) for i in range(0, N, 2)}
+    assert rewarded == {"counted"}
+    assert client.learn("b", "order-0", 1.0) == "duplicate"
+    clock.shift = 86400
+    running.swept()
+    found = running.rows(tables.settled)
+    assert len(found) == N
+    assert len({tuple(each[name] for name in each if name != "id") for each in found}) == 1
+    assert {client.learn("b", f"order-{i}", 1.0) for i in range(N)} == {"late"}

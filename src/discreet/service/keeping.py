@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
-from discreet.service.buckets import DAY, Buckets, day
+from discreet.service.buckets import Buckets
 from discreet.service.errors import Problem, conflict
 from discreet.service.pending import Kept, Name, Pending, seal
 from discreet.service.people import People
@@ -113,8 +113,8 @@ class _Keeping:
         if entry is not None:
             kept = self.pending.kept(entry)
         if kept is not None:
-            same = kept.request in (b"", request)  # nothing: kept by an earlier version
-            return kept.reply() if same else _id_taken()
+            # Of what an earlier version kept nothing tells who asked, and for what.
+            return kept.reply() if kept.request == request else _id_taken()
         if entry is not None or self.pending.used(name) is not None:
             return _settled()
         return None
@@ -124,7 +124,7 @@ class _Keeping:
         bucket = Buckets.named(draft.deadline, now)
         due = draft.deadline
         if not self._waits and not math.isinf(due):
-            due = (day(due) + 1) * DAY  # nothing counts then: there is no hurry
+            due = Buckets.after(due, now)  # nothing counts then: there is no hurry
         row = {
             "round": draft.round,
             "id": buckets.id_of(bucket, kept.name) if kept.name else None,

@@ -32,6 +32,7 @@ from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Kept, Name, Pending
 from discreet.service.people import People
 from discreet.service.replies import StatusesReply, StatusReply
+from discreet.service.schema import wait
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
 from discreet.service.tenant import counts_round, is_learning, is_settling
@@ -332,7 +333,8 @@ class _Batch:
 
     def _of_settled(self, used: Any) -> str:
         """The status of a reward for an id that was settled before."""
-        over = used.late is not None and used.late <= day(self.now)
+        ends = not math.isinf(wait(self.tenant.definition))
+        over = ends and used.settled <= day(self.now)
         return LATE if over or self._default is not None else DUPLICATE
 
     def _count(self, sealed: Sealed, kept: Kept | None, reward: float) -> None:
