@@ -310,7 +310,8 @@ def test_an_old_database_under_us_takes_no_reward_and_gives_no_round_away(tmp_pa
         server.stop()
     with pytest.raises(RolledBack):
         started(tmp_path)
-    restore(server.settings)
+    told = restore(server.settings)
+    assert any(each.startswith("waits: decisions that waited and are dropped: 1,") for each in told)
     again = Running(tmp_path)
     try:
         assert again.client().bandit("b")["retired"]
