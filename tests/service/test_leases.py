@@ -55,3 +55,20 @@ def test_lease__an_idle_server_gives_both_blocks_back(running):
         time.sleep(0.05)
     assert live.first >= live.end
     assert live.spare is None
+
+
+def test_lease__repeating_a_request_spends_no_round(running):
+    client = running.client()
+    client.create("b", FREE)
+    made = client.decide("b", features=ROWS, id="same")
+    time.sleep(1.2)  # the rest of the lease is given back
+    spent = client.bandit("b")["rounds"]
+    assert {client.decide("b", features=ROWS, id="same").decision for _ in range(40)} == {
+        made.decision
+    }
+    both = [{"features": ROWS, "id": "same"}, {"features": ROWS, "id": "new"}, {"features": ROWS}]
+    found = client.call("POST", "/v1/bandits/b/decide", {"requests": both})["decisions"]
+    assert found[0]["decision"] == made.decision
+    assert len({each["decision"] for each in found}) == 3
+    time.sleep(1.2)
+    assert client.bandit("b")["rounds"] == spent + 2

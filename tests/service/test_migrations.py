@@ -1,9 +1,13 @@
 """A store of an earlier version is brought forward, one of a later version refused, untouched."""
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 
 from discreet.service import migrations, sweeping
+from discreet.service import store as tables
+from discreet.service.client import ServiceError
+from discreet.service.pending import Pending, seal
 from discreet.service.store import Store
 from tests.service.conftest import Running
 
@@ -71,6 +75,70 @@ def test_an_old_store_upgrades_when_a_server_starts_and_loses_nothing(store, tmp
     finally:
         server.stop()
     assert described(store) == new
+
+
+def as_of_schema_3(url: str) -> None:
+    binary = "BLOB" if url.startswith("sqlite") else "BYTEA"
+    changed(
+        url,
+        "DROP TABLE settled",
+        f"CREATE TABLE settled (bandit TEXT NOT NULL, epoch TEXT NOT NULL, id {binary} NOT NULL, "
+        f"settled INTEGER NOT NULL, late INTEGER, PRIMARY KEY (bandit, epoch, id))",
+        "CREATE INDEX settled_day ON settled (settled)",
+        "UPDATE instance SET schema = 3",
+    )
+
+
+def test_ids_that_were_settled_before_stay_used(store, tmp_path):
+    """...and nothing of them tells any more in which order they were, or by what."""
+    server = Running(tmp_path, store=store)
+    client = server.client()
+    client.create("b", RAW | {"reward": {"range": [-1, 1], "wait": "1h"}})
+    client.decide("b", features=ROWS, id="mine")
+    assert client.learn("b", "mine", 0.5) == "counted"
+    (row,) = server.rows(tables.settled)
+    server.stop()
+    new = described(store)
+    as_of_schema_3(store)
+    old = Store(store)
+    with old.transaction() as connection:
+        given = {"i": row["id"], "b": "b", "e": row["epoch"], "d": row["settled"]}
+        statement = "INSERT INTO settled VALUES (:b, :e, :i, :d, :d)"
+        connection.execute(sa.text(statement), given)
+    old.close()
+    server = Running(tmp_path, store=store)
+    try:
+        assert server.rows(tables.settled) == [row]
+        with pytest.raises(ServiceError) as caught:
+            server.client().decide("b", features=ROWS, id="mine")
+        assert caught.value.kind == "settled"
+        if store.startswith("sqlite"):
+            with server.server.store.transaction() as connection:
+                query = "SELECT sql FROM sqlite_master WHERE name = 'settled'"
+                assert "WITHOUT ROWID" in connection.execute(sa.text(query)).scalar_one()
+    finally:
+        server.stop()
+    assert described(store) == new
+
+
+def test_an_id_of_before_requests_were_kept_answers_no_request(running):
+    """Nothing tells who asked, and for what: a reward for it counts, a decision is refused."""
+    client = running.client()
+    client.create("b", RAW)
+    client.decide("b", features=ROWS, id="mine")
+    server = running.server
+    about = server.about("b")
+    with server.store.transaction() as connection:
+        row = connection.execute(sa.select(tables.pending)).one()
+        pending = Pending(connection, server.buckets, server.sealer, "b", server.epoch)
+        kept = msgspec.structs.replace(pending.kept(row), request=b"")
+        _, before = server.hashed_id(about, "admin", "mine")
+        sealed = seal(server.buckets, row.bucket, about, row.round, kept)
+        connection.execute(sa.update(tables.pending).values(id=before, answer=sealed))
+    with pytest.raises(ServiceError) as caught:
+        client.decide("b", features=ROWS[::-1], id="mine")
+    assert caught.value.kind == "id-taken"
+    assert client.learn("b", "mine", 0.5) == "counted"
 
 
 def test_a_later_store_is_refused_in_a_sentence_and_untouched(store, tmp_path):

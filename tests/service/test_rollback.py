@@ -275,3 +275,45 @@ def test_a_revoked_key_stays_revoked_when_an_old_database_is_put_back_under_us(
         assert caught.value.kind == "rolled-back"
     finally:
         server.stop()
+
+
+def test_an_old_database_under_us_takes_no_reward_and_gives_no_round_away(tmp_path):
+    """At once, and not only when keys are read again: a retired bandit would learn in it."""
+    server = Running(tmp_path)
+    client = server.client()
+    waits = RAW | {"reward": {"range": [-1, 1], "wait": "1h", "default": 0}}
+    try:
+        client.create("b", RAW)
+        client.create("waits", waits)
+        token = client.decide("b", features=ROWS)
+        kept = client.decide("waits", features=ROWS, id="order")
+        time.sleep(1.5)  # leases are given back
+        backup(server.settings, tmp_path / "backup.db")
+        client.call("DELETE", "/v1/bandits/b")
+        assert client.learn("b", token, 0.5) == "closed"
+        with sqlite3.connect(tmp_path / "backup.db") as old:
+            live = sqlite3.connect(tmp_path / "store.db")
+            old.backup(live)
+            live.close()
+        old.close()
+        for call in (
+            lambda: client.learn("b", token, 0.5),
+            lambda: client.learn("waits", kept, 0.5),
+            lambda: client.learn("waits", "order", 0.5),
+            lambda: client.decide("b", features=ROWS),
+            lambda: client.decide("waits", features=ROWS, id="order"),
+        ):
+            with pytest.raises(ServiceError) as caught:
+                call()
+            assert caught.value.kind == "rolled-back"
+    finally:
+        server.stop()
+    with pytest.raises(RolledBack):
+        started(tmp_path)
+    told = restore(server.settings)
+    assert any(each.startswith("waits: decisions that waited and are dropped: 1,") for each in told)
+    again = Running(tmp_path)
+    try:
+        assert again.client().bandit("b")["retired"]
+    finally:
+        again.stop()

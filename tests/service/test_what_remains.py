@@ -137,12 +137,42 @@ def test_store_and_web_log__what_is_left_knows_days_and_no_order(tmp_path, clock
         server.stop()
     left = read(thief, "settled")
     assert {row["settled"] for row in left} == {buckets.day(time.time())}
-    assert set(left[0]) == {"bandit", "epoch", "id", "settled", "late"}
+    assert set(left[0]) == {"bandit", "epoch", "id", "settled"}
     named = [row["id"] for row in left]
     assert named == sorted(named)  # not as they came
     (marks,) = read(thief, "marks")
     assert set(marks) == {"bandit", "epoch", "block", "used"}
     assert sum(each.bit_count() for each in marks["used"]) == N
+
+
+@pytest.mark.parametrize("when", ["while they wait", "once they are settled"])
+def test_store__its_log_is_empty_after_a_sweep(tmp_path, clock, when):
+    """Frames of the log would tell which row was written with which other, one commit each."""
+    server = Running(tmp_path)
+    log = tmp_path / "store.db-wal"
+    try:
+        server.client().create("b", WAITS)
+        visits(server, {1, 2})
+        if when != "while they wait":
+            clock.shift = 7200
+            server.swept()
+        ends = time.monotonic() + 5
+        while log.stat().st_size and time.monotonic() < ends:
+            time.sleep(0.05)
+        thief = stolen(tmp_path, "thief")
+        assert (thief / "store.db-wal").read_bytes() == b""
+        assert len(read(thief, "waiting")) == (N if when == "while they wait" else 0)
+        reader = sqlite3.connect(tmp_path / "store.db", isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM bandits").fetchone()
+        server.client().decide("b", features=ROWS)
+        began = time.monotonic()
+        server.server.store.forget_commits()  # a backup does not stop the writer
+        assert time.monotonic() - began < 2
+        assert log.stat().st_size
+        reader.close()
+    finally:
+        server.stop()
 
 
 def test_people__no_row_links_a_person_to_a_round(running):

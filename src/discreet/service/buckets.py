@@ -2,7 +2,7 @@
 
 A decision that waits is sealed under the key of its bucket, and its id is hashed under it; a bucket
 is an hour, a day or thirty days of deadlines, the longer the longer a decision waits. That an id
-was used is remembered under the key of the day on which its decision was settled, for KEPT_DAYS.
+was used is remembered under the key of the day on which its wait is over, for KEPT_DAYS more.
 """
 
 import math
@@ -46,9 +46,15 @@ class Buckets:
         return f"{kind}-{int(deadline // SIZES[kind])}"
 
     @staticmethod
-    def of_settled(now: float) -> str:
-        """The bucket of what is settled today."""
-        return f"{_SETTLED}-{day(now)}"
+    def after(deadline: float, now: float) -> float:
+        """A while after a deadline: the end of its day, or of its thirty days if a wait is long."""
+        size = DAY if deadline - now <= MOST_ALIVE * DAY else SIZES["month"]
+        return (deadline // size + 1) * size
+
+    @staticmethod
+    def of_settled(over: float) -> str:
+        """The bucket of what is settled, by the time when its wait is over."""
+        return f"{_SETTLED}-{day(over)}"
 
     def key(self, bucket: str, *, make: bool = False) -> bytes:
         """The key of a bucket, which is on disk when this returns."""

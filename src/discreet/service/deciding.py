@@ -219,11 +219,40 @@ async def decide(
         asked, offers = await asyncio.to_thread(_offered, server, live, requests, owner)
     else:
         asked, offers = _offered(server, live, requests, owner)
+    named = [each for each in asked if each.id is not None]
+    if named:
+        before = await _before(server, live, asked, named)
+        new = [at for at, each in enumerate(before) if each is None]
+        if len(new) < len(asked):
+            requests = [requests[at] for at in new]
+            more = iter(await decide(server, live, requests, owner, active=active) if new else [])
+            return [next(more) if each is None else each for each in before]
     keep = live.definition.reward.default is not None
     made = await _decided(server, live, offers)
-    if keep or any(each.id is not None for each in asked):
+    if keep or named:
         return await _kept(server, live, asked, made, keep, active)
     return made.replies
+
+
+async def _before(
+    server: Server, live: Live, asked: Sequence[_Asked], named: Sequence[_Asked]
+) -> list[DecisionReply | None]:
+    """The first answers to requests that are repeated; None for those that are new."""
+    answers = await server.writer.do(
+        ("known", live.name),
+        lambda many: keeping.known(server, live.name, many),
+        [(each.id, each.request) for each in named],
+    )
+    found = iter(_unless_problem(answers))
+    return [None if each.id is None else next(found) for each in asked]
+
+
+def _unless_problem(answers: Sequence[Any]) -> Sequence[Any]:
+    """Answers; the first problem among them is raised."""
+    for answer in answers:
+        if isinstance(answer, Problem):
+            raise answer
+    return answers
 
 
 def _offered(
@@ -334,8 +363,6 @@ async def _kept(
         ("keep", live.name), lambda many: keeping.keep(server, live.name, many), drafts
     )
     replies = list(made.replies)
-    for at, answer in zip(places, answers, strict=True):
-        if isinstance(answer, Problem):
-            raise answer
+    for at, answer in zip(places, _unless_problem(answers), strict=True):
         replies[at] = answer
     return replies

@@ -77,6 +77,13 @@ class Fence:
         self._last = b""  # line of it
         self._file = (0, 0)  # device and inode
 
+    @property
+    def last(self) -> int:
+        """The last sequence number of what was done, when it was last looked at; words for the
+        witness only announce."""
+        marks = reversed(self._marks)
+        return next((each.sequence for each in marks if each.what != "witness"), 0)
+
     def begin(self) -> None:
         """Make the file, naming the instance it guards; one that is there stays."""
         make_once(self.path, _line({"instance": self.instance}, ""))
@@ -202,9 +209,8 @@ class Grip:
 
     @property
     def last(self) -> int:
-        """The last sequence number of what was done; words for the witness only announce."""
-        marks = self._fence._marks
-        return next((each.sequence for each in reversed(marks) if each.what != "witness"), 0)
+        """The last sequence number of what was done."""
+        return self._fence.last
 
     def last_of(self, what: str) -> Mark | None:
         """The last mark of a kind."""

@@ -94,13 +94,16 @@ class Joint(Tenant):
         """Release the noisy sum as it is: its noise was drawn when the window opened."""
         learner = self.learner
         before = len(learner.totals)
-        learner.advance(row.window_end - learner.rounds)
+        size = learner.rounds_until_release
+        beyond = row.window_end - learner.rounds - size  # decided while rewards waited
+        learner.advance(size)
         learner.turn()
+        learner.advance(beyond)
         if self.visit_key:
             people.forget(connection, row)
         self._admit_everybody()
         released = [each.published() for each in learner.totals[before:]]
-        return released[0] if released else {}
+        return released[0] | {"rounds": size} if released else {}
 
     def restart(self, connection: Connection, vault: Vault, row: Any) -> dict[str, Any]:
         """The open window is discarded unread: it may have been released, with other rewards."""

@@ -32,9 +32,10 @@ from discreet.service.messages import AnyRewards, LearnBody, RewardItem
 from discreet.service.pending import Kept, Name, Pending
 from discreet.service.people import People
 from discreet.service.replies import StatusesReply, StatusReply
+from discreet.service.schema import wait
 from discreet.service.server import Server
 from discreet.service.store import BLOCK
-from discreet.service.tenant import is_learning
+from discreet.service.tenant import counts_round, is_learning, is_settling
 from discreet.service.tokens import PREFIX, Sealed
 
 COUNTED = "counted"
@@ -292,7 +293,8 @@ class _Batch:
             if reward is None and entry.active:
                 reward = self._default
             sealed = None if kept is None else self.pending.opened(kept)
-            if sealed is not None and reward is not None and self._learning:
+            counts = is_settling(self.row) and counts_round(self.tenant.definition, entry.round)
+            if sealed is not None and reward is not None and counts:
                 self._count(sealed, kept, reward)
         self._store(entries if self._default is not None else ())
 
@@ -314,7 +316,7 @@ class _Batch:
         entry = self.pending.at(sealed.round)
         if marked or self._waiting.get(sealed.round) is not None:
             return DUPLICATE
-        if not self._learning:
+        if not self._learning or not counts_round(self.tenant.definition, sealed.round):
             return CLOSED
         if self._default is not None:
             if entry is None:
@@ -331,7 +333,8 @@ class _Batch:
 
     def _of_settled(self, used: Any) -> str:
         """The status of a reward for an id that was settled before."""
-        over = used.late is not None and used.late <= day(self.now)
+        ends = not math.isinf(wait(self.tenant.definition))
+        over = ends and used.settled <= day(self.now)
         return LATE if over or self._default is not None else DUPLICATE
 
     def _count(self, sealed: Sealed, kept: Kept | None, reward: float) -> None:

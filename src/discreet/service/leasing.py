@@ -1,7 +1,8 @@
 """Leases: round numbers in small blocks, so that deciding needs no write.
 
 Lost numbers cost learning: a block is about 50 ms of traffic, an idle replica gives its block back,
-and all leases of a window end with it. A lease that finds the window full turns it.
+and all leases of a window end with it. A lease that finds the window full turns it; the last one
+before a horizon only once nothing waits for it.
 """
 
 import asyncio
@@ -27,6 +28,11 @@ _NEXT_ROUND = (
     sa.update(tables.bandits)
     .where(tables.bandits.c.name == sa.bindparam("b_name"))
     .values(next_round=sa.bindparam("next_round"))
+)
+_LONGER = (
+    sa.update(tables.bandits)
+    .where(tables.bandits.c.name == sa.bindparam("b_name"))
+    .values(window_end=sa.bindparam("window_end"))
 )
 
 
@@ -108,8 +114,9 @@ async def _lease_spare(server: Server, live: Live, size: int) -> None:
 def _spare(server: Server, name: str, window: int, size: int) -> tuple[int, int] | None:
     with server.store.transaction() as connection:
         row = server.store.lock_bandit(connection, name)
-        if row is None or row.window != window or row.epoch != server.epoch:
+        if row is None or row.window != window:
             return None
+        server.assert_present(connection, row)
         return _block(connection, row, size)
 
 
@@ -150,17 +157,25 @@ def _block(connection: Any, row: Any, size: int) -> tuple[int, int] | None:
 
 
 def _turned(server: Server, name: str, size: int) -> tuple[Any, Any, tuple[int, int]]:
-    """Turn the window that is full, then lease from the next: one fenced transaction."""
+    """Turn the window that is full, then lease from the next: one fenced transaction.
+
+    The last window before a horizon stays open while rewards wait for it: decisions go on in it,
+    under its policy, and count for nothing.
+    """
 
     def change(connection: Any) -> tuple[Any, dict[str, Any] | None]:
         row = server.store.lock_bandit(connection, name)
         block = _block(connection, row, size)
         about = None
         if block is None:  # nobody else has turned it meanwhile
-            server.tenant_of(connection, row).turn(connection, server.vault, row)
+            tenant = server.tenant_of(connection, row)
+            if tenant.awaits(connection, row):
+                connection.execute(_LONGER, {"b_name": name, "window_end": row.window_end + size})
+            else:
+                tenant.turn(connection, server.vault, row)
+                about = {"bandit": name, "window": row.window + 1}
             row = server.store.lock_bandit(connection, name)
             block = _block(connection, row, size)
-            about = {"bandit": name, "window": row.window}
         assert block is not None
         return (row, server.tenant_of(connection, row), block), about
 

@@ -65,9 +65,37 @@ def _nothing_of_settled(connection: Connection) -> None:
     )
 
 
+def _settled_alike(connection: Connection) -> None:
+    """To 4: ids in the order of their hashes, and nothing beside them that tells whether a reward
+    settled them. What waits in bandits that are retired has no default."""
+
+    def run(*statements: str) -> None:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+
+    run(
+        "UPDATE pending SET active = false WHERE bandit IN (SELECT name FROM bandits WHERE retired)"
+    )
+    if not sa.inspect(connection).has_table("settled"):
+        return  # before 3 there was none
+    if connection.dialect.name != "sqlite":
+        run("ALTER TABLE settled DROP COLUMN late")
+        return
+    run(
+        "DROP INDEX settled_day",
+        "CREATE TABLE settled_of_4 (bandit TEXT NOT NULL, epoch TEXT NOT NULL, id BLOB NOT NULL, "
+        "settled INTEGER NOT NULL, PRIMARY KEY (bandit, epoch, id)) WITHOUT ROWID",
+        "INSERT INTO settled_of_4 SELECT bandit, epoch, id, settled FROM settled",
+        "DROP TABLE settled",
+        "ALTER TABLE settled_of_4 RENAME TO settled",
+        "CREATE INDEX settled_day ON settled (settled)",
+    )
+
+
 STEPS: dict[int, Callable[[Connection], None]] = {  # by the schema before
     1: _open_decisions,
     2: _nothing_of_settled,
+    3: _settled_alike,
 }
 CURRENT = 1 + max(STEPS)
 

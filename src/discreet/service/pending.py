@@ -219,10 +219,10 @@ class Pending:
         left = None
         name = self._names.get(entry.round) or (b"" if kept is None else kept.name)
         if name:
-            now = time.time()
-            used = self._buckets.id_of(Buckets.of_settled(now), name)
-            late = None if math.isinf(entry.deadline) else day(entry.deadline)
-            left = {"id": used, "settled": day(now), "late": late}
+            # The same day whether a reward came before or none at all: it does not say which.
+            over = time.time() if math.isinf(entry.deadline) else entry.deadline
+            used = self._buckets.id_of(Buckets.of_settled(over), name)
+            left = {"id": used, "settled": day(over)}
         self._done[entry.round] = left
 
     def store(self, places: Sequence[Any] = ()) -> None:

@@ -23,6 +23,7 @@ from discreet.service.messages import DecideRequest, PersonalizerReward, RankReq
 from discreet.service.pending import Pending
 from discreet.service.replies import Ranked, RankReply
 from discreet.service.server import Server
+from discreet.service.tenant import is_learning
 from discreet.service.tokens import PREFIX
 
 PATH = "/personalizer/v1.0"
@@ -114,7 +115,8 @@ async def activate(server: Server, id: str, key: Key) -> None:
         entry = pending.entry(name)
         if entry is None:
             return pending.used(name) is not None
-        pending.activate(entry)
+        if is_learning(row):
+            pending.activate(entry)
         return True
 
     if not await server.with_bandit(live.name, change):

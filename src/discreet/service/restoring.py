@@ -243,7 +243,15 @@ class _Restore:
                 self.done.append(f"{row.name} comes back retired: its people's budget is spent")
         tenant = tenant_of(definition, row.name, row.epoch, self.noise)
         tenant.reopen(connection, self.vault, row, epoch, retired)
+        table = tables.pending
+        waiting = sa.select(sa.func.count()).where(table.c.bandit == row.name)
+        dropped = connection.execute(waiting).scalar_one()
         for table in FORGET:
             connection.execute(sa.delete(table).where(table.c.bandit == row.name))
         goes_on = "decisions go on" if retired else "learning goes on"
         self.done.append(f"{row.name}: the open window {tenant.after_restore}, {goes_on}")
+        if dropped:
+            self.done.append(
+                f"{row.name}: decisions that waited and are dropped: {dropped}, with their "
+                "rewards, also those that were answered `counted`"
+            )

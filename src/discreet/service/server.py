@@ -44,6 +44,7 @@ from discreet.service.writer import Writer
 
 LOG = logging.getLogger("discreet.service")
 T = TypeVar("T")
+_SEQUENCE = sa.select(tables.instance.c.sequence)
 
 
 class Server:
@@ -230,7 +231,7 @@ class Server:
 
     def next_sequence(self, connection: Connection) -> int:
         """Count one thing that must not be forgotten; it goes into the fence after the commit."""
-        sequence = connection.execute(sa.select(tables.instance.c.sequence)).scalar_one() + 1
+        sequence = connection.execute(_SEQUENCE).scalar_one() + 1
         connection.execute(sa.update(tables.instance).values(sequence=sequence))
         return int(sequence)
 
@@ -333,7 +334,10 @@ class Server:
         return created
 
     def retire(self, name: str, who: str) -> None:
-        """Learning ends; decisions go on, charges and the name stay for ever."""
+        """Learning ends; decisions go on, charges and the name stay for ever.
+
+        What waits since before is settled in its time: a reward that was `counted` counts.
+        """
 
         def change(connection: Connection) -> tuple[None, dict[str, Any] | None]:
             row = self.row(connection, name)
@@ -349,8 +353,7 @@ class Server:
 
     def tenant_of(self, connection: Connection, row: Any) -> Any:
         """What the writer knows of a bandit, brought up to date under its lock."""
-        if row.epoch != self.epoch:
-            raise rolled_back()
+        self.assert_present(connection, row)
         tenant = self.tenants.get(row.name)
         if tenant is None or tenant.epoch != row.epoch:
             definition = definitions.parsed(row.definition.encode())
@@ -360,6 +363,12 @@ class Server:
         except MissingSecret:  # a failover to an older database while we run
             raise rolled_back() from None
         return tenant
+
+    def assert_present(self, connection: Connection, row: Any) -> None:
+        """Raise if the database was put back under us: in an old one retired bandits learn, and
+        rounds are given away twice."""
+        if row.epoch != self.epoch or connection.execute(_SEQUENCE).scalar_one() < self.fence.last:
+            raise rolled_back()
 
     @contextmanager
     def commit(self, name: str) -> Iterator[tuple[Connection, Any, Any]]:

@@ -114,11 +114,10 @@ settled = _table(
     "settled",  # ids of decisions that were settled lately
     {**_OF_BANDIT, "id": _BYTES},  # keyed hash
     sa.Index("settled_day", "settled"),
-    settled=_INTEGER,  # day on which it was, whose key hashes the id
-    late=_optional(_INTEGER),  # day from which a reward is late; none: never
+    settled=_INTEGER,  # day on which its wait is over, whose key hashes the id
 )
 people = _table("people", {**_OF_BANDIT, "person": _BYTES})  # pseudonym
-for _each in (waiting, people):  # in the order of their hashes, and in one tree
+for _each in (waiting, settled, people):  # in the order of their hashes, and in one tree
     _each.dialect_options["sqlite"]["with_rowid"] = False
 reports = _table(
     "reports",  # local trust: ids of those that counted in the open window
@@ -177,6 +176,8 @@ log = _table(
 LIGHT = [column for column in bandits.c if column.name != "learner"]
 _LOCK_BANDIT = sa.select(*LIGHT).where(bandits.c.name == sa.bindparam("bandit")).with_for_update()
 PAUSED = 10_000  # milliseconds after which PostgreSQL takes its locks from a replica
+_BUSY = 5.0  # seconds for which SQLite waits for a lock
+_PATIENCE = f"PRAGMA busy_timeout = {_BUSY * 1000:.0f}"
 BLOCK = 4096  # rounds in a row of `marks`
 
 
@@ -238,7 +239,7 @@ class Store:
         engine = sa.create_engine(
             self.url,
             poolclass=StaticPool,  # one connection: one writer
-            connect_args={"check_same_thread": False, "timeout": 5.0, "isolation_level": None},
+            connect_args={"check_same_thread": False, "timeout": _BUSY, "isolation_level": None},
         )
 
         @sa.event.listens_for(engine, "connect")
@@ -297,6 +298,25 @@ class Store:
             except (sa.exc.TimeoutError, sa.exc.PendingRollbackError) as error:
                 raise unavailable() from error
 
+    def forget_commits(self) -> None:
+        """Empty SQLite's log, whose frames say in which order rows were written, and deleted.
+
+        While somebody reads (a backup) it waits for the next time, and nobody waits for it.
+        """
+        if self.path is None:
+            return
+        with self._lock:
+            pooled = self.engine.raw_connection()
+            cursor = pooled.cursor()
+            try:
+                cursor.execute("PRAGMA busy_timeout = 0")
+                cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except sqlite3.OperationalError as error:
+                raise unavailable() from error
+            finally:
+                cursor.execute(_PATIENCE)
+                pooled.close()
+
     def lock_bandit(self, connection: Connection, name: str) -> Any:
         """The bandit's row but for its learner, locked until the transaction ends, or None."""
         return connection.execute(_LOCK_BANDIT, {"bandit": name}).one_or_none()
@@ -332,6 +352,7 @@ class Store:
                 self.lock_start(connection)
                 migrations.upgrade(connection)
                 metadata.create_all(connection)
+            self.forget_commits()
         except Problem:
             raise ValueError(
                 f"the store {shown} cannot be reached: start it, or check --store"

@@ -60,7 +60,8 @@ async def forever(server: Server) -> None:
 async def sweep(server: Server) -> int:
     """Settle decisions whose deadline has passed; returns how many.
 
-    In pieces: rewards and leases have their turn between two of them.
+    In pieces: rewards and leases have their turn between two of them. In the end nothing remembers
+    in which order rows were written.
     """
     now = time.time()
     settled = 0
@@ -73,6 +74,7 @@ async def sweep(server: Server) -> int:
     before = buckets.day(now) - buckets.KEPT_DAYS
     while await server.transact(lambda c: _forgotten(c, before)) == AT_ONCE:
         continue
+    await server.do(server.store.forget_commits)
     return settled
 
 

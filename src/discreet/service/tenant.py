@@ -43,13 +43,30 @@ _END = sa.update(tables.windows).where(_WINDOW)
 _LEARNER = sa.select(tables.bandits.c.learner).where(
     tables.bandits.c.name == sa.bindparam("b_bandit")
 )
+_PENDING = tables.pending.c
+_WAITING = (  # decisions that count
+    sa.select(_PENDING.round)
+    .where(_PENDING.bandit == sa.bindparam("b_bandit"), _PENDING.epoch == sa.bindparam("b_epoch"))
+    .where(_PENDING.round < sa.bindparam("b_horizon"))
+    .limit(1)
+)
 
 Stored = tuple[int, bytes | None]  # sums of an open window: their sequence, and as `seal` left them
 
 
 def is_learning(row: Any) -> bool:
     """Whether feedback still counts for a bandit."""
-    return bool(row.learning and not row.retired and not row.alarm)
+    return is_settling(row) and not row.retired
+
+
+def is_settling(row: Any) -> bool:
+    """Whether what was accepted still counts: a bandit that is retired takes nothing new."""
+    return bool(row.learning and not row.alarm)
+
+
+def counts_round(definition: Definition, number: int) -> bool:
+    """Whether a round lies within the horizon; others are decided while rewards wait."""
+    return definition.horizon is None or number < definition.horizon
 
 
 class Tenant(ABC):
@@ -131,6 +148,15 @@ class Tenant(ABC):
     @abstractmethod
     def restart(self, connection: Connection, vault: Vault, row: Any) -> dict[str, Any]:
         """What may go on after a restore, in memory; columns of the row that stay as they are."""
+
+    def awaits(self, connection: Connection, row: Any) -> bool:
+        """Whether rewards wait that only the open window can count: none opens after it."""
+        horizon = self.definition.horizon
+        waits = self.definition.reward.default is not None
+        if not waits or horizon is None or not row.learning or row.window_end < horizon:
+            return False
+        here = {"b_bandit": row.name, "b_epoch": row.epoch, "b_horizon": horizon}
+        return connection.execute(_WAITING, here).first() is not None
 
     def counts(self) -> ReportCounts | UnsetType:
         """How many reports came, where devices send them."""
