@@ -399,6 +399,36 @@ def test_no_body_holds_the_event_loop(patient, key):
             assert not held, (call.path, kind, len(body))
 
 
+def heavy() -> dict[str, tuple[str, Any]]:
+    """Requests of few items that are much work: features of contexts meet those of actions."""
+    wide = {f"c{i}": 1 for i in range(90)}
+    rich = [{"id": str(i), **{f"f{j}": j for j in range(90)}} for i in range(1000)]
+    many = [{"features": [[0.1, 0.2]] * 150}] * 300
+    few = {f"{i}": i for i in range(100)}
+    brief = [{"id": "a", **few}, {"id": "b"}]
+    ranked = [{"id": str(i), "features": [few]} for i in range(50)]
+    rank = {"contextFeatures": [{f"c{i}": 1 for i in range(1000)}], "actions": ranked}
+    return {
+        "rich actions": ("/v1/bandits/hashed/decide", {"context": wide, "actions": rich}),
+        "many rows": ("/v1/bandits/b/decide", {"requests": many}),
+        "just on the loop": ("/v1/bandits/hashed/decide", {"context": few, "actions": brief}),
+        "declared": ("/v1/bandits/declared/decide", {"context": {f"c{i}": 1 for i in range(220)}}),
+        "rank": ("/personalizer/v1.0/rank", rank),
+    }
+
+
+@pytest.mark.parametrize("kind", heavy())
+def test_no_decision_holds_the_event_loop(patient, kind):
+    declared = HASHED | {"actions": [f"a{i}" for i in range(8000)]}
+    patient.client().create("declared", declared)
+    path, body = heavy()[kind]
+    raw = json.dumps(body, separators=(",", ":")).encode()
+    assert raw.count(b",") < MOST_VALUES
+    headers = {"Authorization": f"Bearer {ADMIN}", "Ocp-Apim-Subscription-Key": ADMIN}
+    assert sent(patient, path, raw, **headers) in (200, 201)
+    assert not all(stalls(patient, path, raw, "POST", True) for _ in range(4))
+
+
 def test_the_heart_notices_a_stall(patient):
     def hold() -> None:
         ends = time.thread_time() + 0.1
