@@ -10,7 +10,7 @@ from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.problem import MarginLoss
 from discreet.optimization.windows import COUNT
 from discreet.privacy import SeededNoise
-from discreet.regression.local_server import Server
+from discreet.regression.local_server import CLIP, Server
 
 
 def full(domain, **options):
@@ -152,4 +152,4 @@ def test_local_regression__a_tail_that_was_shown_is_not_cut_again(monkeypatch):
         if state.question("moment") is not None:
             clips.append(state.question("moment").clip)
         server.close()
-    assert clips == [1.0, pytest.approx(0.2), 1.0, 1.0]
+    assert clips == [1.0, pytest.approx(0.1 * CLIP), 1.0, 1.0]

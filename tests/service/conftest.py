@@ -21,7 +21,7 @@ import uvicorn
 from discreet.service import store as tables
 from discreet.service.app import application
 from discreet.service.client import Client
-from discreet.service.connections import Guarded
+from discreet.service.connections import guarded
 from discreet.service.settings import Settings
 
 ADMIN = "test-admin-key-that-is-long-enough-000"
@@ -36,7 +36,7 @@ def free_port() -> int:
 class Serving:
     """An application that answers at `port`, in a thread, until `stop`."""
 
-    def __init__(self, app: Any, port: int) -> None:
+    def __init__(self, app: Any, port: int, connections: int = 1000) -> None:
         self.app = app
         self.port = port
         config = uvicorn.Config(
@@ -45,7 +45,7 @@ class Serving:
             log_level="error",
             access_log=False,
             lifespan="on",
-            http=Guarded,
+            http=guarded(connections),
             ws="none",
         )
         self._server = uvicorn.Server(config)
@@ -80,7 +80,7 @@ class Running(Serving):
                 **more,
             }
         )
-        super().__init__(application(self.settings), port)
+        super().__init__(application(self.settings), port, self.settings.address_connections)
         self.server = self.app.state.server
 
     def client(self, key: str = ADMIN) -> Client:

@@ -212,7 +212,7 @@ class Machine(RuleBasedStateMachine):
                 else DecideRequest(features=ROWS)
                 for i in range(number)
             ]
-            return await deciding.decide(server, live, requests, "test")
+            return await deciding.decide(server, live, requests, "test", large=False)
 
         made = self._do(work, bomb)
         for each in made or ():

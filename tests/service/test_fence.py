@@ -2,10 +2,12 @@
 
 import errno
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +17,13 @@ import sqlalchemy as sa
 from discreet.service import administration
 from discreet.service import store as tables
 from discreet.service.client import ServiceError
-from discreet.service.fence import Fence, Mark, RolledBack
+from discreet.service.fence import ROOM, Fence, Mark, RolledBack
 from discreet.service.key_access import KeyAccess
 from discreet.service.restoring import backup, restore
+from discreet.service.server import Server
 from discreet.service.store import Store
-from tests.service.conftest import Running
+from tests.service.conftest import ADMIN, Running, free_port
+from tests.service.processes import Parent
 
 
 def fence(folder, instance="one") -> Fence:
@@ -218,6 +222,64 @@ def test_readyz__is_about_the_next_change(tmp_path, monkeypatch):
         assert server.request("GET", "/readyz", Authorization="")[0] == 503
     finally:
         server.stop()
+
+
+def test_readyz__writes_to_the_store(tmp_path):
+    """Where the fence can be written and the store cannot, nothing can be learnt."""
+    parent = Parent(tmp_path, ADMIN)
+    secrets = tmp_path / "secrets"
+    server = parent.server(f"sqlite:///{tmp_path}/store.db", secrets, free_port())
+    try:
+        with server.client() as client:
+            assert client.call("GET", "/readyz") is not None
+            client.create("b", {"dim": 2, "privacy": {"epsilon": None}})
+            decision = client.decide("b", features=[[0.5, 0.0]])
+            fence, log = ((secrets / "fence.log"), (tmp_path / "store.db-wal"))
+            most = fence.stat().st_size + ROOM
+            assert log.stat().st_size > most
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
+            time.sleep(administration.PROBED)
+            for call in (
+                lambda: client.learn("b", decision, 1.0),
+                lambda: client.call("GET", "/readyz"),
+            ):
+                with pytest.raises(ServiceError) as caught:
+                    call()
+                assert caught.value.status == 503
+            whole = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, whole)
+            assert client.call("GET", "/readyz") is not None
+    finally:
+        server.kill()
+        parent.close()
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_a_wrong_folder_of_secrets_is_left_as_it_is(store, tmp_path, serves):
+    """...and nothing is proposed that destroys."""
+    server = Running(tmp_path, store=store)
+    server.stop()
+    wrong = tmp_path / "wrong"
+    for _ in range(2):  # a folder that is not there, and an empty one
+        with pytest.raises(ValueError, match="DISCREET_SECRETS") as caught:
+            Server(replace(server.settings, secrets=wrong), serves=serves)
+        assert "restore" not in str(caught.value)
+        assert "DISCREET_STORE" in str(caught.value)
+        assert not wrong.exists() or not list(wrong.iterdir())
+        wrong.mkdir(exist_ok=True)
+    Server(server.settings, serves=serves).close()
+
+
+def test_a_first_start_that_was_interrupted_is_begun_again(store, tmp_path, monkeypatch):
+    settings = Running(tmp_path, store=store)
+    settings.stop()
+    fresh = replace(settings.settings, store=f"sqlite:///{tmp_path}/new.db", secrets=tmp_path / "s")
+    with monkeypatch.context() as patch:
+        patch.setattr(Fence, "begin", lambda _: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            Server(fresh)
+    shutil.rmtree(fresh.secrets)
+    Server(fresh).close()
 
 
 def test_commands_that_read_write_nothing(store, tmp_path):

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from discreet.service import api, connections, limits
+from discreet.service import api, limits
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
 from discreet.service.limits import MOST_VALUES, STRANGERS_BYTES, STRANGERS_ITEMS, Addresses, Bodies
@@ -96,6 +96,45 @@ def test_an_address_has_a_rate_and_others_have_theirs(tmp_path):
         server.stop()
 
 
+def test_wrong_keys_count_against_their_address_and_right_ones_do_not(tmp_path):
+    server = Running(tmp_path, public_rate=5.0)
+    try:
+        for path in ("/v1/bandits", "/metrics"):
+            found = [
+                server.request("GET", path, Authorization=f"Bearer wrong-{i}")[0] for i in range(30)
+            ]
+            assert set(found) <= {401, 429}
+            assert 429 in found
+        assert server.request("GET", "/v1/bandits")[0] == 200
+    finally:
+        server.stop()
+
+
+def test_what_a_proxy_says_counts_if_it_is_an_address():
+    def of(host: str) -> str:
+        return limits.address_of({"client": (host, 0)})
+
+    assert of("x" * 60_000) == of("unknown") == of("") == limits.address_of({})
+    assert len(of("x" * 60_000)) < 50
+    assert of("192.0.2.1") != of("192.0.2.2")
+    assert of("192.0.2.1") == of("::ffff:192.0.2.1")
+    assert of("2001:db8::1%eth0") == of("2001:db8::2") != of("2001:db8:1::")
+
+
+def test_a_table_of_addresses_is_not_looked_through_at_each_call(monkeypatch):
+    """...of a crowd that has all just called."""
+    monkeypatch.setattr(limits, "_MOST_ADDRESSES", 100)
+    found = Addresses(1e-3, 10.0)
+    looked = []
+    forget = found._forget
+    monkeypatch.setattr(found, "_forget", lambda: looked.append(forget()))
+    for i in range(1000):
+        found.spend(f"x{i}")
+        if i % 2:
+            found._spent[f"x{i}"] = (0.0, 0.0)
+    assert len(looked) < 30
+
+
 def test_addresses__forget_in_time_and_stay_few(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -162,52 +201,6 @@ def test_after_any_answer_no_body_is_held(patient):
         sent(patient, "/login", body)
     client.learn("b", client.decide("b", features=ROWS), 1.0)
     assert (patient.server.bodies.held, patient.server.strangers_bodies.held) == (0, 0)
-
-
-# -- connections -----------------------------------------------------------------------------------
-
-
-def test_headers_that_do_not_come_or_do_not_end_are_given_up(patient, monkeypatch):
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
-    for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "):
-        with socket.create_connection(("127.0.0.1", patient.port), timeout=10) as slow:
-            slow.sendall(begun)
-            assert slow.recv(100).startswith(b"HTTP/1.1 400")
-    monkeypatch.setattr(connections, "HEADER_SECONDS", 60.0)
-    with socket.create_connection(("127.0.0.1", patient.port), timeout=10) as endless:
-        endless.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
-        found = b""
-        try:
-            for i in range(2000):
-                endless.sendall(b"X-%d: %s\r\n" % (i, b"y" * 100))
-            found = endless.recv(100)
-        except OSError:  # closed while we wrote
-            found = found or b"HTTP/1.1 400"
-        assert found.startswith(b"HTTP/1.1 400")
-    assert sent(patient, "/healthz", b"", "GET") == 200
-
-
-def test_connections_have_a_cap_that_is_logged_once(patient, monkeypatch, caplog):
-    monkeypatch.setattr(connections, "MOST", 5)
-    monkeypatch.setattr(connections.Guarded, "_said", -connections.SAID_EVERY)
-    made = []
-    try:
-        for _ in range(12):
-            made.append(socket.create_connection(("127.0.0.1", patient.port), timeout=10))
-        refused = 0
-        for each in made:
-            each.settimeout(1.0)
-            try:
-                each.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
-                refused += not each.recv(100)
-            except ConnectionError:
-                refused += 1
-        assert refused >= 7
-    finally:
-        for each in made:
-            each.close()
-    said = [record for record in caplog.records if "connections" in record.message]
-    assert len(said) == 1
 
 
 # -- names -----------------------------------------------------------------------------------------
@@ -297,6 +290,13 @@ def test_a_rate_counts_decisions_and_one_call_spends_no_horizon(patient):
         with pytest.raises(Problem) as caught:
             key.spend(now, 3)
         assert (caught.value.status, key.tokens) == (429, left)
+    for rate in (1e-310, 1e-6, 0.0, -1.0):
+        with pytest.raises(ServiceError, match="rate"):
+            admin.call("POST", "/v1/keys", {"name": "s", "scopes": ["decide"], "rate": rate})
+    never = replace(key, rate=1e-310, tokens=0.0)
+    with pytest.raises(Problem) as caught:
+        never.spend(0.0)
+    assert (caught.value.status, caught.value.headers) == (429, {"Retry-After": "86400"})
     key.spend(0.5, 3)
     key.spend(9.0, 4, counted=1)
     assert key.tokens == 1.0
@@ -397,6 +397,36 @@ def test_no_body_holds_the_event_loop(patient, key):
             # The machine is busy with other things: one of some tries shows the call's own.
             held = all(stalls(patient, path, body, call.method, key) for _ in range(6))
             assert not held, (call.path, kind, len(body))
+
+
+def heavy() -> dict[str, tuple[str, Any]]:
+    """Requests of few items that are much work: features of contexts meet those of actions."""
+    wide = {f"c{i}": 1 for i in range(90)}
+    rich = [{"id": str(i), **{f"f{j}": j for j in range(90)}} for i in range(1000)]
+    many = [{"features": [[0.1, 0.2]] * 150}] * 300
+    few = {f"{i}": i for i in range(100)}
+    brief = [{"id": "a", **few}, {"id": "b"}]
+    ranked = [{"id": str(i), "features": [few]} for i in range(50)]
+    rank = {"contextFeatures": [{f"c{i}": 1 for i in range(1000)}], "actions": ranked}
+    return {
+        "rich actions": ("/v1/bandits/hashed/decide", {"context": wide, "actions": rich}),
+        "many rows": ("/v1/bandits/b/decide", {"requests": many}),
+        "just on the loop": ("/v1/bandits/hashed/decide", {"context": few, "actions": brief}),
+        "declared": ("/v1/bandits/declared/decide", {"context": {f"c{i}": 1 for i in range(220)}}),
+        "rank": ("/personalizer/v1.0/rank", rank),
+    }
+
+
+@pytest.mark.parametrize("kind", heavy())
+def test_no_decision_holds_the_event_loop(patient, kind):
+    declared = HASHED | {"actions": [f"a{i}" for i in range(8000)]}
+    patient.client().create("declared", declared)
+    path, body = heavy()[kind]
+    raw = json.dumps(body, separators=(",", ":")).encode()
+    assert raw.count(b",") < MOST_VALUES
+    headers = {"Authorization": f"Bearer {ADMIN}", "Ocp-Apim-Subscription-Key": ADMIN}
+    assert sent(patient, path, raw, **headers) in (200, 201)
+    assert not all(stalls(patient, path, raw, "POST", True) for _ in range(4))
 
 
 def test_the_heart_notices_a_stall(patient):

@@ -20,7 +20,7 @@ from discreet.service.asgi import answer
 from discreet.service.definitions import NAME, parsed
 from discreet.service.errors import invalid, not_found
 from discreet.service.keys import SCOPES, Key
-from discreet.service.limits import assert_few_values
+from discreet.service.limits import MOST_SECONDS, assert_few_values
 from discreet.service.messages import KeyBody, PopulationBody
 from discreet.service.server import Server, returned
 from discreet.service.tenant import Tenant, is_learning
@@ -210,8 +210,8 @@ async def create_key(server: Server, body: KeyBody, who: str) -> replies.NewKeyR
         raise invalid("`bandits` must be names of bandits.")
     if body.bandits is not None and "admin" in body.scopes:
         raise invalid("An admin key is for all bandits: leave out `bandits`.")
-    if body.rate is not None and not 0 < body.rate < math.inf:
-        raise invalid("`rate` must be a positive number of requests a second.")
+    if body.rate is not None and not 1 / MOST_SECONDS <= body.rate < math.inf:
+        raise invalid("`rate` must be a number of requests a second, of at least one a day.")
 
     def make(connection: Connection) -> tuple[str, str]:
         made = keys.insert(connection, body.name, body.scopes, body.bandits, body.rate)

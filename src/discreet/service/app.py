@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from discreet.service import api, leasing, metrics, sweeping
 from discreet.service.asgi import Application, problem
+from discreet.service.connections import guarded
 from discreet.service.dashboard.pages import Dashboard
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -73,6 +74,8 @@ class MetricsPort:
             log_level="warning",
             access_log=False,
             server_header=False,
+            http=guarded(settings.address_connections),
+            ws="none",
             lifespan="off",
         )
         self._server = _Beside(config)

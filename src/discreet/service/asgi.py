@@ -173,7 +173,12 @@ class Endpoint:
         name = path.get("name")
         if name is not None and not definitions.NAME.fullmatch(name):
             raise self._no_such_name()
-        key = None if call.scope is None else self.key(headers, name)
+        try:
+            key = None if call.scope is None else self.key(headers, name)
+        except Problem as refused:
+            if refused.status == 401:
+                self._strangers.spend(address_of(scope))
+            raise
         if key is None and call.path != "/healthz":
             self._strangers.spend(address_of(scope))
         found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}

@@ -1,7 +1,9 @@
-"""Connections that hold nobody up: deadline and size for headers, and a cap, on uvicorn's HTTP.
+"""Connections that hold nobody up: deadlines, sizes and caps, on uvicorn's HTTP.
 
-Bodies have limits of their own (limits.py); a connection that waits for its next request is closed
-by uvicorn (`timeout_keep_alive`).
+Bodies that are read have limits of their own (limits.py). Everything else that a peer may let us
+wait for has a deadline here: headers, a body that nobody reads, what comes between two requests,
+and a peer that does not take its answer. A connection that waits for its next request is closed by
+uvicorn (`timeout_keep_alive`).
 """
 
 import asyncio
@@ -11,69 +13,142 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from discreet.service.limits import network_of
+
 LOG = logging.getLogger("discreet.service")
 HEADER_SECONDS = 10.0  # from the first byte of a request, or the begin of a connection
-HEADER_BYTES = 64 * 1024
+READ_SECONDS = 30.0  # in which a peer takes what is written
+HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
 MOST = 1000  # connections at once
-SAID_EVERY = 60.0  # seconds between two lines of the log about the cap
+SAID_EVERY = 60.0  # seconds between two lines of the log about the caps
 
 
 class Guarded(HttpToolsProtocol):
     """A connection; uvicorn makes it."""
 
-    _said = -SAID_EVERY  # when the cap was last written of, for all connections
+    per_address = MOST  # connections at once
+    _said = -SAID_EVERY  # when the caps were last written of, for all connections
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._header_bytes = 0
+        self.address = ""
+        self._in_headers = True
+        self._other_bytes = 0  # since the last piece of a body, or the last request
         self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, if there are not too many."""
         super().connection_made(transport)
-        if len(self.connections) <= MOST:
-            self._expect_headers()
-            return
-        now = time.monotonic()
-        if now - Guarded._said > SAID_EVERY:
-            Guarded._said = now
-            LOG.warning("there are %d connections: others are refused", MOST)
-        transport.abort()
+        self.address = network_of(self.client[0] if self.client else "")
+        if len(self.connections) > MOST:
+            self._refuse("there are %d connections: others are refused", MOST)
+        elif self._of_this_address() > self.per_address:
+            self._refuse("an address has %d connections: it gets no others", self.per_address)
+        else:
+            self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
-        self._headers_came()
+        self._came()
+        self.resume_writing()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, unless there is no end of headers."""
+        """Parse, unless there is no end of what is no body."""
+        self._other_bytes += len(data)
         super().data_received(data)
-        if self._deadline is not None:
-            self._header_bytes += len(data)
-            if self._header_bytes > HEADER_BYTES:
-                self._give_up()
+        if self.transport.is_closing():
+            return
+        if self._other_bytes > HEADER_BYTES:
+            self._give_up()
+        elif self.cycle is None or self.cycle.response_complete:
+            self._expect()  # we wait for the peer, whose bytes have ended uvicorn's own timer
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self._expect_headers()
+        self._in_headers = True
+        self._expect()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A line of the headers; those after a body are dropped."""
+        if self._in_headers:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
         """Its headers are there."""
-        self._headers_came()
+        self._came()
+        self._in_headers = False
+        self._other_bytes = 0
         super().on_headers_complete()
 
-    def _expect_headers(self) -> None:
+    def on_body(self, body: bytes) -> None:
+        """A piece of its body."""
+        self._other_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """All of it is there."""
+        self._came()
+        self._other_bytes = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """It is answered."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._close()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No further request has come."""
+        self._close()
+
+    def pause_writing(self) -> None:
+        """The peer does not take what is written."""
+        super().pause_writing()
+        if self._unread is None:
+            self._unread = self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """It does."""
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+        super().resume_writing()
+
+    def _expect(self) -> None:
         if self._deadline is None:
-            self._header_bytes = 0
             self._deadline = self.loop.call_later(HEADER_SECONDS, self._give_up)
 
-    def _headers_came(self) -> None:
+    def _came(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def _give_up(self) -> None:
-        self._headers_came()
-        if not self.transport.is_closing():
+        self._came()
+        if self._in_headers and not self.transport.is_closing():
             self.send_400_response("The headers are too large, or came too slowly.")
+        self._close()
+
+    def _close(self) -> None:
+        """What is written still goes out, to a peer that takes it in time."""
+        if not self.transport.is_closing():
+            self.transport.close()
+        self.loop.call_later(READ_SECONDS, self.transport.abort)
+
+    def _refuse(self, why: str, most: int) -> None:
+        now = time.monotonic()
+        if now - Guarded._said > SAID_EVERY:
+            Guarded._said = now
+            LOG.warning(why, most)
+        self.transport.abort()
+
+    def _of_this_address(self) -> int:
+        return sum(getattr(each, "address", None) == self.address for each in self.connections)
+
+
+def guarded(per_address: int) -> type[Guarded]:
+    """Connections, so many at once of each address; uvicorn makes them."""
+    return type("Guarded", (Guarded,), {"per_address": per_address})

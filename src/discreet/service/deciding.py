@@ -8,8 +8,8 @@ is written first.
 import asyncio
 import hashlib
 import time
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,23 +30,38 @@ from discreet.service.tokens import NOBODY, PREFIX
 
 _LONGEST_ID = 256
 CALLS_OF_A_HORIZON = 10  # at least: a mistake in one costs no more than a tenth
-PIECE = 500  # decisions that are made in one go on the event loop
+PIECE = 500  # decisions that are made in one go
+OFF_LOOP = 2048  # bytes of a body; in more, features of contexts and of actions may meet too often
+OFF_LOOP_ACTIONS = 50  # that are declared, and meet each feature of a context
+T = TypeVar("T")
 
 
-async def decide_any(server: Server, name: str, body: DecideBody, key: Key) -> Any:
+def is_large(live: Live, raw: bytes) -> bool:
+    """Whether a request may take so long that it would hold everybody else on the event loop."""
+    return len(raw) > OFF_LOOP or len(live.definition.actions or ()) > OFF_LOOP_ACTIONS
+
+
+async def worked(large: bool, work: Callable[..., T], *given: Any) -> T:
+    """What the work returns, done beside the event loop if it is large."""
+    return await asyncio.to_thread(work, *given) if large else work(*given)
+
+
+async def decide_any(server: Server, name: str, body: DecideBody, raw: bytes, key: Key) -> Any:
     """The answer to a call: one decision or many."""
     live = server.live.get(name) or await live_bandit(server, name)
+    large = is_large(live, raw)
     if body.requests is None and body.contexts is None:
-        return await decide_one(server, live, body, key.name)
+        return await _decide_one(server, live, body, key.name, large)
     body.assert_one_way()
     _spend(key, live, len(body.requests or body.contexts or ()))
     if body.requests is not None:
-        return DecisionsReply(await decide(server, live, body.requests, key.name))
+        return DecisionsReply(await decide(server, live, body.requests, key.name, large=large))
     assert body.contexts is not None
     if _may_be_batched(live, len(body.contexts)):
-        return DecisionsReply(await decide_contexts(server, live, body.contexts, body.actions))
+        given = body.contexts, body.actions
+        return DecisionsReply(await _decide_contexts(server, live, *given, large))
     requests = [DecideRequest(context, body.actions) for context in body.contexts]
-    return DecisionsReply(await decide(server, live, requests, key.name))
+    return DecisionsReply(await decide(server, live, requests, key.name, large=large))
 
 
 def _spend(key: Key, live: Live, number: int) -> None:
@@ -187,16 +202,16 @@ def _drawn(policy: Any, rows: Array, coins: Array) -> tuple[list[int], list[floa
 # -- deciding --------------------------------------------------------------------------------------
 
 
-async def decide_one(
-    server: Server, live: Live, request: DecideRequest, owner: str
+async def _decide_one(
+    server: Server, live: Live, request: DecideRequest, owner: str, large: bool
 ) -> DecisionReply:
     """A decision for one request, as fast as it goes."""
     if request.id is not None or live.definition.reward.default is not None:
-        return (await decide(server, live, [request], owner))[0]
-    asked = _Asked(server, live, request, owner)
+        return (await decide(server, live, [request], owner, large=large))[0]
+    asked = await worked(large, _Asked, server, live, request, owner)
     first, _ = await leasing.rounds(server, live, 1)
-    version = live.version
-    action, probability = live.policy.draw_one(asked.rows, live.coin(first))
+    policy, version = live.policy, live.version
+    action, probability = await worked(large, policy.draw_one, asked.rows, live.coin(first))
     people = None if asked.person == NOBODY else [asked.person]
     chosen = asked.rows[action : action + 1]
     deadline = time.time() + live.wait
@@ -210,25 +225,27 @@ async def decide(
     requests: Sequence[DecideRequest],
     owner: str,
     *,
+    large: bool,
     active: bool = True,
 ) -> list[DecisionReply]:
     """A decision for each request; with `active=False` defaults wait for an activation."""
     if len(requests) > MOST_AT_ONCE:
         raise invalid(f"send at most {MOST_AT_ONCE} requests at once")
-    if len(requests) > PIECE:
-        asked, offers = await asyncio.to_thread(_offered, server, live, requests, owner)
-    else:
-        asked, offers = _offered(server, live, requests, owner)
+    asked, offers = await worked(large, _offered, server, live, requests, owner)
     named = [each for each in asked if each.id is not None]
     if named:
         before = await _before(server, live, asked, named)
         new = [at for at, each in enumerate(before) if each is None]
         if len(new) < len(asked):
             requests = [requests[at] for at in new]
-            more = iter(await decide(server, live, requests, owner, active=active) if new else [])
+            more = iter(
+                await decide(server, live, requests, owner, active=active, large=large)
+                if new
+                else []
+            )
             return [next(more) if each is None else each for each in before]
     keep = live.definition.reward.default is not None
-    made = await _decided(server, live, offers)
+    made = await _decided(server, live, offers, large)
     if keep or named:
         return await _kept(server, live, asked, made, keep, active)
     return made.replies
@@ -275,18 +292,15 @@ def _may_be_batched(live: Live, number: int) -> bool:
     )
 
 
-async def decide_contexts(
-    server: Server, live: Live, contexts: Sequence[Any], actions: list[Any] | None
+async def _decide_contexts(
+    server: Server, live: Live, contexts: Sequence[Any], actions: list[Any] | None, large: bool
 ) -> list[DecisionReply]:
     """A decision for each context, all with the same actions."""
     try:
-        if len(contexts) > PIECE:
-            rows, names = await asyncio.to_thread(live.features.offers, contexts, actions)
-        else:
-            rows, names = live.features.offers(contexts, actions)
+        rows, names = await worked(large, live.features.offers, contexts, actions)
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise invalid(_plain(error)) from None
-    return (await _decided(server, live, _Offers(rows, [names] * len(rows)))).replies
+    return (await _decided(server, live, _Offers(rows, [names] * len(rows)), large)).replies
 
 
 class _Made(msgspec.Struct):
@@ -302,7 +316,7 @@ class _Made(msgspec.Struct):
     deadline: float
 
 
-async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
+async def _decided(server: Server, live: Live, offers: _Offers, large: bool) -> _Made:
     rounds: list[int] = []
     actions: list[int] = []
     probabilities: list[float] = []
@@ -314,22 +328,17 @@ async def _decided(server: Server, live: Live, offers: _Offers) -> _Made:
         coins = live.coins(first, n)
         for at in range(0, n, PIECE):
             some = coins[at : at + PIECE]
-            drawn, law = offers.chosen(policy, len(rounds), some)
+            drawn, law = await worked(large, offers.chosen, policy, len(rounds), some)
             actions += drawn
             probabilities += law
             versions += [version] * len(some)
             rounds += range(first + at, first + at + len(some))
-            if total > PIECE:
-                await asyncio.sleep(0)  # others have their turn
     deadline = time.time() + live.wait
     if not total:
         return _Made([], rounds, deadline)
-    rows = offers.chosen_rows(actions)
+    rows = await worked(large, offers.chosen_rows, actions)
     sealed = live.about, rounds, rows, probabilities, deadline, offers.people
-    if total > PIECE:
-        tokens = await asyncio.to_thread(server.sealer.seal, *sealed)
-    else:
-        tokens = server.sealer.seal(*sealed)
+    tokens = await worked(large, server.sealer.seal, *sealed)
     names = offers.chosen_names(actions)
     replies = [
         DecisionReply(*each) for each in zip(tokens, names, probabilities, versions, strict=True)

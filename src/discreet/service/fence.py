@@ -118,8 +118,8 @@ class Fence:
             return os.open(self.path, flags)
         except FileNotFoundError:
             raise RolledBack(
-                "the secrets folder has no fence, but the database is not new: it may be a copy "
-                "or a backup. If it is, run `discreet restore`"
+                "the secrets folder has no fence, but the database is not new: set "
+                "DISCREET_SECRETS to the folder of this database, or put back all of it"
             ) from None
 
     def _written(self, mark: Mark) -> bytes:
@@ -188,7 +188,7 @@ class Fence:
         if foreign:
             raise Foreign(
                 "the fence in the secrets folder belongs to another instance than the "
-                "database; use the secrets folder of this database, or `discreet restore`"
+                "database: set DISCREET_SECRETS and DISCREET_STORE to a pair that belongs together"
             )
         if mark is not None:
             self._marks.append(mark)

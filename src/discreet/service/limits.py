@@ -5,7 +5,7 @@ Addresses are held in memory for as long as their limit needs, and are written n
 
 import asyncio
 import time
-from ipaddress import ip_network
+from ipaddress import IPv6Address, ip_address, ip_network
 
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
@@ -22,7 +22,9 @@ BURST_SECONDS = 2.0  # of an address's rate
 LOGINS = 10  # that may fail at once
 LOGIN_RATE = 0.1  # a second, afterwards
 _GIVEN_UP = -1.0
-_MOST_ADDRESSES = 100_000
+_MOST_ADDRESSES = 10_000  # in a table: looking through it holds everybody else
+_NO_ADDRESS = "no address"
+MOST_SECONDS = 86400.0  # that anybody is told to wait for one call
 RawHeaders = list[tuple[bytes, bytes]]
 
 
@@ -116,25 +118,33 @@ class Addresses:
         return self._burst - max(0.0, spent - (time.monotonic() - at) * self._rate)
 
     def _forget(self) -> None:
-        """Forget addresses that have all their calls again; all of them if none has."""
+        """Forget addresses that have all their calls again; all of them if few have."""
         self._spent = {
             address: each
             for address, each in self._spent.items()
             if self._left(address) < self._burst
         }
-        if len(self._spent) > _MOST_ADDRESSES:
+        if len(self._spent) > _MOST_ADDRESSES // 2:
             self._spent.clear()
 
 
 def address_of(scope: Scope) -> str:
-    """Whose rate a call counts against: an address; of IPv6 the network that a home has."""
-    host: str = (scope.get("client") or ("", 0))[0]
-    if ":" not in host:
-        return host
+    """Whose rate a call counts against."""
+    return network_of((scope.get("client") or ("", 0))[0])
+
+
+def network_of(host: str) -> str:
+    """An address; of IPv6 the network that a home has.
+
+    A trusted proxy may have said anything: all that is no address counts as one, the proxy's own.
+    """
     try:
-        return str(ip_network(f"{host.partition('%')[0]}/64", strict=False))
+        found = ip_address(host.partition("%")[0])
     except ValueError:
-        return host
+        return _NO_ADDRESS
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
+        return str(ip_network(f"{found}/64", strict=False))
+    return str(getattr(found, "ipv4_mapped", None) or found)
 
 
 def assert_few_values(body: bytes) -> None:
@@ -155,7 +165,7 @@ def too_many(wait: float, title: str) -> Problem:
         "too-many-requests",
         title,
         "Wait and send the same request again.",
-        headers={"Retry-After": str(max(1, round(wait)))},
+        headers={"Retry-After": str(max(1, round(min(wait, MOST_SECONDS))))},
     )
 
 

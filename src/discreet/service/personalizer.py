@@ -69,7 +69,7 @@ async def _bandit(server: Server) -> Live:
         raise
 
 
-async def rank(server: Server, body: RankRequest, key: Key) -> RankReply:
+async def rank(server: Server, body: RankRequest, raw: bytes, key: Key) -> RankReply:
     """The event's best action, and a probability for each."""
     live = await _bandit(server)
     names = [action.id for action in body.actions]
@@ -86,9 +86,10 @@ async def rank(server: Server, body: RankRequest, key: Key) -> RankReply:
     event = body.event_id or secrets.token_hex(16)
     request = DecideRequest(context=body.context_features, actions=offered, id=event)
     active = not body.defer_activation
-    (reply,) = await deciding.decide(server, live, [request], key.name, active=active)
+    large = deciding.is_large(live, raw)
+    (reply,) = await deciding.decide(server, live, [request], key.name, large=large, active=active)
     # The policy of now; for a repeated event it may have changed, its action has not.
-    found = deciding.probabilities(live, request)
+    found = await deciding.worked(large, deciding.probabilities, live, request)
     chances = dict(zip([each["id"] for each in offered], found, strict=True))
     ranking = [Ranked(name, chances.get(name, 0.0)) for name in names]
     return RankReply(ranking, event, reply.action)

@@ -62,7 +62,7 @@ class Server:
                 self.store.prepare()
             else:
                 self.store.assert_prepared()
-            self.vault = Vault(settings.secrets)
+            self.vault = Vault(settings.secrets, make=serves and self._is_new())
             self.buckets = Buckets(settings.secrets)
             self.keys = Keys()
             self.writer = Writer()
@@ -87,6 +87,12 @@ class Server:
             raise
 
     # -- starting ----------------------------------------------------------------------------------
+
+    def _is_new(self) -> bool:
+        """Whether no start has been completed."""
+        with self.store.transaction() as connection:
+            row = self.store.lock_instance(connection)
+        return row is None or row.sequence == 0
 
     def _begin(self) -> None:
         run = secrets.token_bytes(RUN_BYTES)
@@ -268,7 +274,10 @@ class Server:
                 if row is None or (row.instance, row.epoch) != (self.instance, self.epoch):
                     raise rolled_back()
                 self._missing(connection, row.sequence, grip.last)
-                connection.execute(sa.update(tables.instance).values(sequence=row.sequence))
+                # Pages that change: SQLite does not write a row that is the same as before.
+                run = secrets.token_bytes(RUN_BYTES)
+                connection.execute(sa.insert(tables.runs).values(run=run, epoch="", started=0))
+                connection.execute(sa.delete(tables.runs).where(tables.runs.c.run == run))
             grip.probe()
 
     def read_keys(self) -> None:

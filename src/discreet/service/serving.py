@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from discreet.service.app import application
-from discreet.service.connections import Guarded
+from discreet.service.connections import guarded
 from discreet.service.keys import ADMIN_ID
 from discreet.service.settings import RelaySettings, Settings
 
@@ -55,7 +55,7 @@ def run(app: Starlette, settings: Listens) -> None:
         access_log=False,  # paths can hold event ids
         server_header=False,
         loop="uvloop",
-        http=Guarded,
+        http=guarded(settings.address_connections),
         ws="none",
         lifespan="on",
         timeout_keep_alive=30,

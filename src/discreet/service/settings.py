@@ -23,7 +23,8 @@ class Settings:
     witness_key   the secret of the witness
     admin_key     the admin key, set from outside; none: made at the first start, shown once
     body_limit    most bytes of a request
-    public_rate   calls a second that an address may make without a key
+    public_rate   calls a second that an address may make without a key, or with a wrong one
+    address_connections  that an address may have at once; behind a proxy all have its address
     metrics_port  where /metrics is served without a key; none: nowhere
     noise         for tests only: another source than SecureNoise
     """
@@ -39,6 +40,7 @@ class Settings:
     admin_key: str | None = field(default=None, repr=False)
     body_limit: int = 4 * 2**20
     public_rate: float = 100.0
+    address_connections: int = 250
     metrics_port: int | None = None
     noise: Noise | None = field(default=None, repr=False)
 
@@ -82,6 +84,7 @@ _VARIABLES: Variables = {
     "admin_key": str,
     "body_limit": int,
     "public_rate": float,
+    "address_connections": int,
     "metrics_port": int,
 }
 
@@ -101,6 +104,7 @@ class RelaySettings:
     person_header  a header that a login in front of the relay sets, and that says who sends; none:
                    devices say it themselves
     body_limit     most bytes of a request
+    address_connections  that an address may have at once; behind a proxy all have its address
     """
 
     server: str = ""
@@ -114,6 +118,7 @@ class RelaySettings:
     tick: float = 10.0
     person_header: str | None = None
     body_limit: int = 256 * 1024  # a report of 128 columns, sealed and spelled
+    address_connections: int = 250
 
     def __post_init__(self) -> None:
         if not self.server.startswith(("https://", "http://")):
@@ -152,4 +157,5 @@ _RELAY_VARIABLES: Variables = {
     "tick": float,
     "person_header": str,
     "body_limit": int,
+    "address_connections": int,
 }

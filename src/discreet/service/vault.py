@@ -42,6 +42,20 @@ class MissingSecret(RuntimeError):  # noqa: N818 - it states a fact
     """The secrets folder lacks what the database needs: it is another one, or was not restored."""
 
 
+class WrongFolder(ValueError):  # noqa: N818 - it states a fact
+    """The secrets of a store that is in use are not there.
+
+    folder   that was looked into
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(
+            f"{folder} is not the secrets folder of this store, which is in use: set "
+            "DISCREET_SECRETS (or --secrets) and DISCREET_STORE (or --store) to a pair that "
+            "belongs together"
+        )
+
+
 def fsync_folder(folder: Path) -> None:
     """Make new names in a folder survive a power failure."""
     handle = os.open(folder, os.O_RDONLY)
@@ -82,11 +96,14 @@ def exclusive(handle: int) -> Iterator[None]:
 class Vault:
     """Keys outside the database.
 
-    folder   of the secrets; made if it is missing
+    folder   of the secrets
+    make     whether it is made if it is missing: for a new store, or when one is restored
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, make: bool = True) -> None:
         self.folder = folder
+        if not make and not (folder / "master.key").exists():
+            raise WrongFolder(folder)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (folder / "windows").mkdir(mode=0o700, exist_ok=True)

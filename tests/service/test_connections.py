@@ -1,0 +1,181 @@
+"""Connections of every kind: none is held for ever, none fills the memory."""
+
+import socket
+import time
+from typing import Any
+
+import pytest
+
+from discreet.service import connections
+from tests.service.conftest import Running, free_port
+
+
+@pytest.fixture
+def patient(tmp_path):
+    server = Running(tmp_path)
+    yield server
+    server.stop()
+
+
+def test_headers_that_do_not_come_or_do_not_end_are_given_up(patient, monkeypatch):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    for begun in (b"", b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: "):
+        with socket.create_connection(("127.0.0.1", patient.port), timeout=10) as slow:
+            slow.sendall(begun)
+            assert slow.recv(100).startswith(b"HTTP/1.1 400")
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 60.0)
+    with socket.create_connection(("127.0.0.1", patient.port), timeout=10) as endless:
+        endless.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
+        found = b""
+        try:
+            for i in range(2000):
+                endless.sendall(b"X-%d: %s\r\n" % (i, b"y" * 100))
+            found = endless.recv(100)
+        except OSError:  # closed while we wrote
+            found = found or b"HTTP/1.1 400"
+        assert found.startswith(b"HTTP/1.1 400")
+    assert patient.request("GET", "/healthz")[0] == 200
+
+
+def test_connections_have_a_cap_that_is_logged_once(patient, monkeypatch, caplog):
+    monkeypatch.setattr(connections, "MOST", 5)
+    monkeypatch.setattr(connections.Guarded, "_said", -connections.SAID_EVERY)
+    made = []
+    try:
+        for _ in range(12):
+            made.append(socket.create_connection(("127.0.0.1", patient.port), timeout=10))
+        refused = 0
+        for each in made:
+            each.settimeout(1.0)
+            try:
+                each.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+                refused += not each.recv(100)
+            except ConnectionError:
+                refused += 1
+        assert refused >= 7
+    finally:
+        for each in made:
+            each.close()
+    said = [record for record in caplog.records if "connections" in record.message]
+    assert len(said) == 1
+
+
+def opened(port: int, begun: bytes) -> socket.socket:
+    """A connection on which something was sent."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    connection.sendall(begun)
+    return connection
+
+
+def is_closed(connection: socket.socket) -> bool:
+    """Whether the other side closes it within the socket's own patience."""
+    try:
+        while connection.recv(4096):
+            pass
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        pass
+    return True
+
+
+@pytest.mark.parametrize("line", [b"a:b\r\n", b"x" * 5], ids=["lines", "one-line"])
+def test_trailers_without_end_are_dropped_and_given_up(patient, line):
+    head = b"POST /nosuch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+    before = protocols(patient)
+    with opened(patient.port, head) as endless:
+        time.sleep(0.1)
+        (protocol,) = protocols(patient) - before
+        sent_bytes = 0
+        try:
+            for _ in range(400):
+                endless.sendall(line * 2000)
+                sent_bytes += 2000 * len(line)
+        except OSError:
+            pass
+        assert sent_bytes < 4_000_000
+        assert len(protocol.headers) == 2
+        assert is_closed(endless)
+    few = b"POST /nosuch HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na:b\r\n\r\n"
+    with opened(patient.port, few + b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") as one:
+        time.sleep(0.3)
+        assert one.recv(100_000).count(b"HTTP/1.1 ") == 2
+
+
+def protocols(server: Running) -> set[Any]:
+    """Open connections."""
+    return set(server._server.server_state.connections)
+
+
+@pytest.mark.parametrize("rest", [b"x", b"\r\n"], ids=["unread-body", "nothing"])
+def test_after_an_answer_a_connection_has_a_deadline_whatever_comes(patient, monkeypatch, rest):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.5)
+    length = b"1000000" if rest == b"x" else b"0"
+    head = b"POST /nosuch HTTP/1.1\r\nHost: x\r\nContent-Length: %s\r\n\r\n" % length
+    with opened(patient.port, head) as held:
+        assert b" 404 " in held.recv(4096)
+        held.settimeout(4.0)
+        held.sendall(rest)
+        assert is_closed(held)
+
+
+def test_a_body_that_nobody_reads_does_not_end_its_connection(patient):
+    with opened(patient.port, b"POST /nosuch HTTP/1.1\r\nContent-Length: 9\r\n\r\n") as one:
+        assert b" 404 " in one.recv(4096)
+        one.sendall(b"123456789")
+        one.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in one.recv(4096)
+
+
+def test_who_does_not_take_an_answer_is_given_up(patient, monkeypatch):
+    monkeypatch.setattr(connections, "READ_SECONDS", 0.3)
+    before = protocols(patient)
+    with socket.socket() as lazy:
+        lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        lazy.connect(("127.0.0.1", patient.port))
+        lazy.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+        ends = time.monotonic() + 10
+        time.sleep(0.1)
+        (protocol,) = protocols(patient) - before
+        while protocol in protocols(patient) and time.monotonic() < ends:
+            time.sleep(0.05)
+        assert protocol not in protocols(patient)
+
+
+def test_an_address_has_few_connections_at_once(tmp_path):
+    server = Running(tmp_path, address_connections=5)
+    try:
+        made = [opened(server.port, b"") for _ in range(5)]
+        time.sleep(0.2)
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as refused:
+            assert is_closed(refused)
+        with socket.socket() as other:
+            other.bind(("127.0.0.2", 0))
+            other.settimeout(10)
+            other.connect(("127.0.0.1", server.port))
+            other.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert b" 200 " in other.recv(4096)
+        for each in made:
+            each.close()
+    finally:
+        server.stop()
+
+
+def test_the_port_of_metrics_has_the_same_deadlines(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 0.3)
+    port = free_port()
+    server = Running(tmp_path, metrics_port=port)
+    try:
+        ends = time.monotonic() + 10
+        while True:
+            try:
+                silent = opened(port, b"")
+                break
+            except ConnectionError:
+                assert time.monotonic() < ends
+                time.sleep(0.05)
+        silent.settimeout(4.0)
+        assert is_closed(silent)
+        silent.close()
+    finally:
+        server.stop()
