@@ -10,6 +10,7 @@ from discreet.optimization import StreamingFrankWolfe
 from discreet.optimization.problem import MarginLoss
 from discreet.optimization.windows import COUNT
 from discreet.privacy import SeededNoise
+from discreet.regression import local_server
 from discreet.regression.local_server import CLIP, Server
 
 
@@ -144,7 +145,7 @@ def test_windows__a_loss_without_curvature_takes_running_sums():
 def test_local_regression__a_tail_that_was_shown_is_not_cut_again(monkeypatch):
     """0/1 labels of mean .1, 10^6 people: predictions of .03 where the last phase cut them."""
     shown = iter([(0.1, False), (0.09, True), (0.18, False)])
-    monkeypatch.setattr(Server, "_residuals", lambda self: next(shown))
+    monkeypatch.setattr(local_server, "residual_std", lambda sums: next(shown))
     server = Server(2, people=1000, epsilon=1.0)
     clips = []
     while not server.done:
