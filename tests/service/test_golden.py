@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from discreet.service.api import openapi
+from discreet.service.client import ServiceError
 from tests.service.conftest import Running
 from tests.service.golden import make
 
@@ -80,7 +81,9 @@ def test_store__decisions_that_waited_go_on_whoever_asks_for_them(tmp_path, monk
     client = server.client()
 
     try:
-        assert client.decide("named", features=make.ROW, id="open").decision == tokens["open"]
+        with pytest.raises(ServiceError) as caught:  # nothing tells who asked, and for what
+            client.decide("named", features=make.ROW, id="open")
+        assert caught.value.kind == "id-taken"
         assert client.learn("named", "open", 1.0) == "counted"
         assert client.learn("named", "open", 1.0) == "duplicate"
         assert client.learn("named", tokens["done"], 1.0) == "duplicate"

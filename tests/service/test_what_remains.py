@@ -230,6 +230,7 @@ def test_store_and_secrets__a_settled_decision_leaves_that_its_id_was_used(tmp_p
         settled = stolen(tmp_path, "settled")
         assert len(ids_found(settled, settled / "secrets", "settled")) == N
         assert opened(settled, settled / "secrets") == 0
+        assert opened(waiting, settled / "secrets") == 2 * N  # the hour's key lives a while
         clock.shift = 86400 * (buckets.KEPT_DAYS + 2)
         client = server.client()
         ends = time.monotonic() + 20

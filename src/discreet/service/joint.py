@@ -24,7 +24,8 @@ from discreet.state import decode, encode
 
 KEPT = (
     "decisions that are named by the caller or have a default reward, to whoever steals store and "
-    "secrets while they wait"
+    "secrets while they wait, or a copy of the store from then and the secrets some time after "
+    "(SECURITY.md says how long)"
 )
 DISK = (
     "the last batch of rewards, to whoever steals store and secrets together",
