@@ -30,6 +30,8 @@ ROOMS = (
     "StreamingFrankWolfe, p > 1",
     "StreamingFrankWolfe, p = 1",
     "SparseBandit",
+    "ABTest",
+    "evaluate",
 )
 
 

@@ -9,6 +9,7 @@ shuffled     batches, devices that count on them
 online       FTRL, AdversarialBandit, BarrierBandit, Doubling
 convex       ProjectionFreeBandit, StreamingFrankWolfe
 sparse       SparseBandit
+evaluation   ABTest, evaluate
 contract     every learner, estimator and baseline: the exact value is used although noise is booked
 """
 
@@ -16,6 +17,7 @@ from mutants import (
     bandits,
     contract,
     convex,
+    evaluation,
     live,
     local_bandits,
     online,
@@ -38,6 +40,7 @@ MUTANTS: list[Mutant] = [
     *online.MUTANTS,
     *convex.MUTANTS,
     *sparse.MUTANTS,
+    *evaluation.MUTANTS,
     *contract.MUTANTS,
 ]
 
