@@ -7,7 +7,8 @@ import time
 import numpy as np
 import pytest
 
-from discreet.service import definitions
+from discreet.service import definitions, learning
+from discreet.service.buckets import Buckets
 from discreet.service.client import ServiceError
 from tests.service.conftest import Running
 
@@ -416,3 +417,38 @@ def test_what_is_not_a_json_object_is_refused(running, body):
         status, headers, _ = running.request("POST", f"/v1/bandits/b/{path}", body)
         assert status in (400, 422)
         assert headers["content-type"] == "application/problem+json"
+
+
+def test_many_ids_take_turns_and_the_folder_is_listed_once_for_each(tmp_path, monkeypatch):
+    """An id is looked up under every key: nobody waits for thousands of them."""
+    server = Running(tmp_path)
+    try:
+        client = server.client()
+        client.create("b", RAW)
+        known = f"id{learning.IDS_AT_ONCE + 7}"  # in the second piece, and again in the third
+        client.decide("b", features=ROWS, id=known)
+        listed, sizes = [], []
+        alive, commit = Buckets._alive, learning._commit
+
+        def listing(buckets):
+            listed.append(1)
+            return alive(buckets)
+
+        def committing(server, name, payloads):
+            sizes.append(sum(len(some) for some in payloads))
+            return commit(server, name, payloads)
+
+        monkeypatch.setattr(Buckets, "_alive", listing)
+        monkeypatch.setattr(learning, "_commit", committing)
+        ids = [f"id{i}" for i in range(2 * learning.IDS_AT_ONCE)] + [known]
+        sent = {"rewards": [{"decision": each, "reward": 1} for each in ids]}
+        statuses = client.call("POST", "/v1/bandits/b/learn", sent)["statuses"]
+        assert sizes == [learning.IDS_AT_ONCE, learning.IDS_AT_ONCE, 1]
+        assert len(listed) < 10  # the sweeper looks too
+        expected = ["unknown"] * len(ids)
+        expected[ids.index(known)] = "counted"
+        expected[-1] = "duplicate"
+        assert statuses == expected
+        assert client.call("POST", "/v1/bandits/b/learn", {"rewards": []})["statuses"] == []
+    finally:
+        server.stop()

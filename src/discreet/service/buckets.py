@@ -25,6 +25,11 @@ def day(now: float) -> int:
     return int(now // DAY)
 
 
+def stored_id(key: bytes, name: bytes) -> bytes:
+    """The id of a decision as a row holds it that is sealed under this key."""
+    return derived(key, b"id", name)
+
+
 class Buckets:
     """Keys in files, each destroyed when nothing that needs it is left.
 
@@ -75,16 +80,16 @@ class Buckets:
 
     def id_of(self, bucket: str, name: bytes) -> bytes:
         """The id of a decision as a row of this bucket holds it."""
-        return derived(self.key(bucket, make=True), b"id", name)
+        return stored_id(self.key(bucket, make=True), name)
 
-    def ids_of(self, name: bytes) -> tuple[list[bytes], list[bytes]]:
-        """All that a row may hold of an id: of decisions that wait, and of settled ones."""
+    def readable(self) -> tuple[list[bytes], list[bytes]]:
+        """Keys under which ids may be stored now: of decisions that wait, and of settled ones."""
         waiting: list[bytes] = []
         settled: list[bytes] = []
         for bucket in self._alive():
             found = settled if bucket.startswith(_SETTLED) else waiting
             try:
-                found.append(derived(self.key(bucket), b"id", name))
+                found.append(self.key(bucket))
             except MissingSecret:  # destroyed by another replica a moment ago
                 continue
         return waiting, settled

@@ -47,6 +47,7 @@ UNKNOWN = "unknown"
 INVALID = "invalid"
 _LONGEST_ID = 16384  # characters of what may name a decision
 OFF_LOOP = 32 * 1024  # bytes of a body that is read on another thread
+IDS_AT_ONCE = 500  # in a transaction: each is looked up under the key of every bucket
 
 
 _LEARN = msgspec.json.Decoder(LearnBody)
@@ -179,9 +180,15 @@ def _number(reward: Any) -> float | None:
 
 async def learn(server: Server, name: str, items: Sequence[Item | None]) -> list[str]:
     """The status of each reward, once all that counted are durable."""
-    result: list[str] = await server.writer.do(
-        ("learn", name), lambda payloads: _commit(server, name, payloads), items
-    )
+    named = sum(item is not None and item.id is not None for item in items)
+    size = IDS_AT_ONCE if named > IDS_AT_ONCE else max(len(items), 1)
+    result: list[str] = []
+    for at in range(0, max(len(items), 1), size):
+        result += await server.writer.do(
+            ("learn", name),
+            lambda payloads: _commit(server, name, payloads),
+            items[at : at + size],
+        )
     return result
 
 

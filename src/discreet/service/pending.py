@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from sqlalchemy.engine import Connection
 
 from discreet.service import store as tables
-from discreet.service.buckets import Buckets, day
+from discreet.service.buckets import Buckets, day, stored_id
 from discreet.service.replies import DecisionReply
 from discreet.service.tokens import Sealed, Sealer, derived
 from discreet.service.vault import MissingSecret
@@ -111,12 +111,13 @@ class Pending:
 
     def load(self, names: Iterable[Name]) -> None:
         """Read the decisions with these ids, those that wait and those that were settled lately."""
-        waiting: dict[bytes, bytes] = {}
-        settled: dict[bytes, bytes] = {}
-        for name, before in set(names):
-            open_ids, used_ids = self._buckets.ids_of(name)
-            waiting |= dict.fromkeys([*open_ids, before], name)
-            settled |= dict.fromkeys(used_ids, name)
+        wanted = dict(names)
+        if not wanted:
+            return
+        open_keys, used_keys = self._buckets.readable()  # once: there may be many names
+        waiting = {stored_id(key, name): name for key in open_keys for name in wanted}
+        waiting |= {before: name for name, before in wanted.items()}
+        settled = {stored_id(key, name): name for key in used_keys for name in wanted}
         for row in self._rows(tables.pending, "id", waiting):
             name = self._names[row.round] = waiting[bytes(row.id)]
             self._by_name[name] = self._by_round[row.round] = row
