@@ -214,7 +214,7 @@ def opened(person):
     ("people", "squared"),
     [
         (People(rounds=1), 9.125), (People(rounds=3), 9 * 9.125), (People(visits="first"), 9.125),
-        (People(visits="all"), 8.81),
+        (People(visits="all"), 8.890625),
     ],
 )  # fmt: skip
 def test_sensitivity__of_a_hold_out_in_numbers(people, squared):
@@ -225,7 +225,7 @@ def test_sensitivity__a_hold_out_costs_next_to_nothing():
     with_one, without = (sensitivity(h, People(rounds=1)) for h in (Holdout(0.1), None))
     assert with_one == pytest.approx(math.sqrt(2 * (ROW + EARNED**2)))
     assert 1 < with_one / without < 1.022
-    assert HELD > 2 * EARNED  # few rows, and each weighs more
+    assert HELD > 2.5 * EARNED  # few rows, and each weighs more
 
 
 # -- intervals -------------------------------------------------------------------------------------

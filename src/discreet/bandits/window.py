@@ -40,7 +40,7 @@ from discreet.state import value
 
 COUNT = 0.5  # weight of the weighted count of rows in the release
 VALUE = 0.25  # weight of the plain count of rows in it, and of the sum of their rewards
-KEPT = 0.9  # of a held-out row, beside a hold-out: what that leaves goes to its reward
+KEPT = 0.75  # of a held-out row, beside a hold-out: what that leaves goes to its reward
 EARNED = 0.5  # weight of what other rows have earned there, in units of the range of rewards
 ROW = 4 + COUNT**2 + VALUE**2  # most that a row's v v', weight and count add, squared
 # Weight of what a held-out row has earned: the largest that makes no row longer.
