@@ -22,19 +22,23 @@ def process_pool(workers: int, start: str = "spawn") -> Iterator[ProcessPoolExec
     try:
         yield pool
     except BaseException:
-        processes = list((getattr(pool, "_processes", None) or {}).values())
-        manager = getattr(pool, "_executor_manager_thread", None)
-        pool.shutdown(wait=False, cancel_futures=True)
-        for process in processes:
-            process.terminate()
-        if manager is not None:  # at exit it is woken by a pipe that it may be closing just then
-            manager.join(timeout=1.0)
+        pool.cut_off()
         raise
     pool.shutdown()
 
 
 class _Pool(ProcessPoolExecutor):
     """A pool whose processes are deaf to Ctrl-C from birth, not only once `_as_worker` runs."""
+
+    def cut_off(self) -> None:
+        """End all processes, and the thread that looks after them."""
+        processes = list((self._processes or {}).values())
+        manager: Any = self._executor_manager_thread
+        self.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        if manager is not None:  # at exit it is woken by a pipe that it may be closing just then
+            manager.join(timeout=1.0)
 
     def submit(self, *arguments: Any, **options: Any) -> "Future[Any]":
         """As of any pool; it may start a process."""

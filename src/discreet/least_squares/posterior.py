@@ -60,7 +60,10 @@ class Posterior:
         ridge = 1e-12 * max(float(np.trace(noise_covariance)), 1e-12)
         N = noise_covariance + ridge * np.eye(len(noise_covariance))
         right = np.column_stack([design, observed])
-        term = np.asarray(design.T @ power(N, -1.0) @ right)
+        try:
+            term = np.asarray(design.T @ np.linalg.solve(N, right))
+        except np.linalg.LinAlgError:  # singular by rounding
+            term = np.asarray(design.T @ power(N, -1.0) @ right)
         precision = self.precision + term[:, :-1]  # Bishop (3.51), with Phi' N^-1 Phi
         weighted = self.weighted + term[:, -1]  # Bishop (3.50), with Phi' N^-1 t
         return replace(self, precision=(precision + precision.T) / 2, weighted=weighted)

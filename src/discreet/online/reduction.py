@@ -62,6 +62,11 @@ class PrivateBandit(Rounds, Generic[Made]):
         """The computed promise."""
         return self._feedback.guarantee(taken=bool(self._rewarded.packed().any()))
 
+    @property
+    def heard_by(self) -> type[Feedback]:
+        """How losses are heard of: single reports, or means of batches."""
+        return type(self._feedback)
+
     def decide(self) -> Made:
         """Choose; reads nothing but what was released. Past the horizon by the last policy."""
         with self._live:

@@ -27,7 +27,7 @@ class Guarded(HttpToolsProtocol):
     """A connection; uvicorn makes it."""
 
     per_address = MOST  # connections at once
-    _said = -SAID_EVERY  # when the caps were last written of, for all connections
+    said = -SAID_EVERY  # when the caps were last written of, for all connections
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -140,8 +140,8 @@ class Guarded(HttpToolsProtocol):
 
     def _refuse(self, why: str, most: int) -> None:
         now = time.monotonic()
-        if now - Guarded._said > SAID_EVERY:
-            Guarded._said = now
+        if now - Guarded.said > SAID_EVERY:
+            Guarded.said = now
             LOG.warning(why, most)
         self.transport.abort()
 

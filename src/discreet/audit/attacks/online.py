@@ -166,7 +166,7 @@ class _BatchedBandit(AdversarialBandit):
 
 def hearing(feedback: type) -> Fits:
     """Arms that hear of losses so."""
-    return lambda learner, promise: isinstance(learner._feedback, feedback)
+    return lambda learner, promise: issubclass(learner.heard_by, feedback)
 
 
 def _two_arms(name: str, contributions: int) -> None:
