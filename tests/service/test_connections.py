@@ -39,7 +39,7 @@ def test_headers_that_do_not_come_or_do_not_end_are_given_up(patient, monkeypatc
 
 def test_connections_have_a_cap_that_is_logged_once(patient, monkeypatch, caplog):
     monkeypatch.setattr(connections, "MOST", 5)
-    monkeypatch.setattr(connections.Guarded, "_said", -connections.SAID_EVERY)
+    monkeypatch.setattr(connections.Guarded, "said", -connections.SAID_EVERY)
     made = []
     try:
         for _ in range(12):

@@ -88,7 +88,7 @@ def price_of_privacy(
     >>> [round(price_of_privacy(8, n, epsilon=1.0), 2) for n in (1000, 10_000, 100_000)]
     [2.91, 1.43, 1.12]
     >>> round(price_of_privacy(8, 10_000, epsilon=1.0, trust="local"))
-    683
+    487
     """
     covariates = _public(X)
     n = integer("n", n)
