@@ -50,12 +50,21 @@ def clock(monkeypatch):
     return Clock(monkeypatch)
 
 
+def written(folder: Path) -> dict[str, tuple[int, int]]:
+    """When each file of the store was last written, and its size."""
+    found = {path.name: path.stat() for path in folder.glob("store.db*")}
+    return {name: (each.st_mtime_ns, each.st_size) for name, each in found.items()}
+
+
 def stolen(folder: Path, name: str) -> Path:
     """A copy of the store and of the secrets, as they are now."""
     thief = folder / name
     thief.mkdir()
-    for path in folder.glob("store.db*"):
-        shutil.copy(path, thief)
+    before = None
+    while before != (now := written(folder)):  # a sweep empties SQLite's log just after it
+        before = now
+        for path in folder.glob("store.db*"):
+            shutil.copy(path, thief)
     shutil.copytree(folder / "secrets", thief / "secrets")
     return thief
 
