@@ -33,12 +33,8 @@ class Blocks:
     def together(self) -> Array:  # (d, d)
         """1 where two features may occur in one row, 0 elsewhere."""
         shared = self.labels == SHARED
-        return np.asarray(np.maximum(self.within, (shared | shared[:, None]) * 1.0))
-
-    @cached_property
-    def within(self) -> Array:  # (d, d)
-        """1 where two features have the same label, 0 elsewhere."""
-        return np.asarray((self.labels[:, None] == self.labels) * 1.0)
+        same = self.labels[:, None] == self.labels
+        return np.asarray((same | shared | shared[:, None]) * 1.0)
 
     @cached_property
     def width(self) -> float:
@@ -50,12 +46,3 @@ class Blocks:
         d = len(self.labels)
         beside = self.together.sum(axis=1)[self.labels != SHARED]
         return float(max(beside.max(), d / 4)) if len(beside) else float(d)
-
-    def eigenvectors(self, matrix: Array) -> Array:
-        """Of each block of a symmetric matrix: an orthogonal matrix that is 0 across blocks."""
-        vectors = np.zeros_like(matrix)
-        for label in np.unique(self.labels):
-            places = np.flatnonzero(self.labels == label)
-            block = np.ix_(places, places)
-            vectors[block] = np.linalg.eigh(matrix[block])[1]
-        return vectors
