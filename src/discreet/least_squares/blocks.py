@@ -33,8 +33,12 @@ class Blocks:
     def together(self) -> Array:  # (d, d)
         """1 where two features may occur in one row, 0 elsewhere."""
         shared = self.labels == SHARED
-        same = self.labels[:, None] == self.labels
-        return np.asarray((same | shared | shared[:, None]) * 1.0)
+        return np.asarray(np.maximum(self.within, (shared | shared[:, None]) * 1.0))
+
+    @cached_property
+    def within(self) -> Array:  # (d, d)
+        """1 where two features have the same label, 0 elsewhere."""
+        return np.asarray((self.labels[:, None] == self.labels) * 1.0)
 
     @cached_property
     def width(self) -> float:
