@@ -142,8 +142,7 @@ class SparseBandit(Rounds):
         self.gap = None if gap is None else positive("gap", gap)
         self.method = one_of("method", method, tuple(METHODS))
         self.residual_bound = residual_bound
-        free = residual_bound is None
-        self.bound = self._bound_rule() if free else positive("residual_bound", residual_bound)
+        self.bound = self._bound_rule(residual_bound)
         self.seed = integer_or_none("seed", seed, least=0)
         self.noise = source(noise)
         self._begin()
@@ -273,7 +272,9 @@ class SparseBandit(Rounds):
     def _forced_rule(self) -> int:
         return max(1, min(math.ceil(math.hypot(*self._needs())), self.horizon // (4 * self.n_arms)))
 
-    def _bound_rule(self) -> float:
+    def _bound_rule(self, asked: float | None) -> float:
+        if asked is not None:
+            return positive("residual_bound", asked)
         slope = self._link.slopes(-self.radius, self.radius)[1]
         # |y - nu| <= 1 for the logistic link, else 1 + radius; the paper's g adds slope * diameter.
         worst = 1.0 if self.link == "logistic" else 1.0 + self.radius

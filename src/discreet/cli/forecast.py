@@ -138,8 +138,14 @@ def forecast(
     from discreet.experiments.regression_forecast import Question
     from discreet.experiments.sheet import Files, run
 
-    of_bandits = {"actions": actions, "gap": gap, "clicks": clicks,
-                  "contributions": contributions, "people": people, "visits": visits}  # fmt: skip
+    of_bandits: dict[str, Any] = {
+        "actions": actions,
+        "gap": gap,
+        "clicks": clicks,
+        "contributions": contributions,
+        "people": people,
+        "visits": visits,
+    }
     _assert_one_task(rows, rounds, {"target": target}, of_bandits)
     if visits is not None and people is None:
         raise ValueError("--visits goes with --people N: how many come again and again")
