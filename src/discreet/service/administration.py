@@ -238,10 +238,10 @@ async def all_keys(server: Server) -> replies.KeysReply:
 
 async def revoke_key(server: Server, id: str, who: str) -> None:
     def change(connection: Connection) -> tuple[None, dict[str, Any]]:
-        if id == keys.ADMIN_ID:
-            raise invalid("The admin key is replaced by DISCREET_ADMIN_KEY, not revoked.")
         if not NAME.fullmatch(id) or not keys.revoke(connection, id):
             raise not_found("key")
+        if not keys.has_admin(connection):
+            raise invalid("This is the last admin key: make another first.")
         server.note(connection, who, "revoke key", id)
         return None, {"key": id}
 

@@ -20,7 +20,7 @@ from sqlalchemy.engine import Connection
 
 from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
-from discreet.service import budgets, definitions
+from discreet.service import beats, budgets, definitions
 from discreet.service import store as tables
 from discreet.service.errors import Problem, conflict
 from discreet.service.fence import Fence, Foreign, Grip, Mark, RolledBack
@@ -64,6 +64,11 @@ def restore(settings: Settings) -> list[str]:
     """Make a restored database safe to serve; returns what was done, in words."""
     store = Store(settings.store)
     try:
+        if beats.alive(store):
+            raise ValueError(
+                f"servers work on {store.shown}: stop them all first. If they are well, "
+                "nothing needs to be restored: set DISCREET_SECRETS to the folder that they use"
+            )
         store.prepare()
         vault = Vault(settings.secrets)
         noise: Noise = settings.noise or SecureNoise()
@@ -103,6 +108,7 @@ class _Restore:
                 connection.execute(
                     sa.update(tables.instance).values(epoch=epoch, sequence=last + 1)
                 )
+                connection.execute(sa.delete(tables.beats))  # of servers that are gone
                 self._replay(connection, marks, row.sequence)
                 for bandit in connection.execute(sa.select(*tables.LIGHT)).all():
                     self._reopen(connection, bandit, epoch)

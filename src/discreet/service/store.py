@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -164,6 +164,11 @@ runs = _table(
     epoch=_TEXT,
     started=_REAL,
 )
+beats = _table(
+    "beats",  # of servers that live (beats.py)
+    {"run": _BYTES},
+    beat=_BIG,
+)
 log = _table(
     "log",
     {"id": _INTEGER},
@@ -214,6 +219,11 @@ class Store:
         """The file of an SQLite store; None in memory or on a server."""
         name = self.url.database
         return Path(name) if self.is_sqlite and name and name != ":memory:" else None
+
+    @property
+    def shown(self) -> str:
+        """Its address without the password."""
+        return self.url.render_as_string(hide_password=True)
 
     def _own(self) -> int | None:
         """One server for each file: hold a lock beside it as long as this process lives."""
@@ -338,16 +348,25 @@ class Store:
         except (Problem, sa.exc.DatabaseError):
             found = None
         if found != migrations.CURRENT:
-            shown = self.url.render_as_string(hide_password=True)
             raise ValueError(
-                f"there is no store of this version at {shown}; `discreet serve` makes one, and "
+                f"there is no store of this version at {self.shown}; `discreet serve` makes one, and "
                 "brings an older one forward"
             )
 
-    def prepare(self) -> None:
-        """Make tables that are missing, bring older ones forward; ValueError if that cannot be."""
-        shown = self.url.render_as_string(hide_password=True)
+    def prepare(self, alive: Callable[["Store"], int] = lambda _: 0) -> None:
+        """Make tables that are missing, bring older ones forward; ValueError if that cannot be.
+
+        `alive` says how many servers work on the store: of another version they could not go on.
+        """
+        shown = self.shown
         try:
+            with self.transaction() as connection:
+                before = migrations.found(connection)
+            if before is not None and before < migrations.CURRENT and alive(self):
+                raise ValueError(
+                    f"servers of an earlier version work on {shown}, which this one would change: "
+                    "stop them all first"
+                )
             with self.transaction() as connection:
                 self.lock_start(connection)
                 migrations.upgrade(connection)

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from discreet.service import administration, buckets, learning, leasing
+from discreet.service import administration, beats, buckets, learning, leasing
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.server import Server
@@ -37,11 +37,14 @@ _FORGOTTEN = (  # ids that were settled long ago, whose key is gone by now
 
 async def forever(server: Server) -> None:
     """Until cancelled."""
-    swept = read = 0.0
+    swept = read = beaten = 0.0
     while True:
         await asyncio.sleep(EVERY)
         now = time.monotonic()
         try:
+            if now - beaten > beats.EVERY and not server.store.is_sqlite:
+                beaten = now  # first, whatever database it is
+                await server.transact(lambda c: beats.beat(c, server.run))
             server.bodies.give_up_slow_clients()
             server.strangers_bodies.give_up_slow_clients()
             await leasing.give_back_idle(server)
