@@ -186,12 +186,13 @@ def test_one_server_for_each_file(folder):
 
 
 def test_the_admin_key_is_replaced_by_its_own_command_alone(folder):
-    """...and for good: a start with another one changes nothing, a backup does not bring it back."""
+    """...for good: a start with another one changes nothing, a backup does not bring it back."""
     server = started(folder)
     backup(server.settings, folder / "backup.db")
     server.stop()
     other = replace(server.settings, admin_key="another-admin-key-that-is-long-enough")
-    assert not (begun := Server(other)).has_admin_key()
+    begun = Server(other)
+    assert not begun.has_admin_key()
     begun.close()
     new = KeyAccess(server.settings).rotate()["secret"]
     again = Running(folder, admin_key=None)

@@ -31,6 +31,7 @@ from discreet.service.limits import (
     address_of,
     assert_few_values,
 )
+from discreet.service.observing import Requests
 from discreet.service.server import Server
 
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
@@ -157,7 +158,9 @@ class Endpoint:
             return
         except Exception as error:
             call = f"{self.call.method} {self.call.path}"
-            reply = problem(self.explained(explained_to_callers(error, call)))
+            found = explained_to_callers(error, call)
+            scope["problem"] = found.kind
+            reply = problem(self.explained(found))
             reply.raw_headers.extend(self._everybody)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
@@ -237,14 +240,23 @@ class Application(Starlette):
     """Starlette; the calls that come often go to their endpoints without a detour."""
 
     often: dict[str, Endpoint]  # by what follows the bandit's name
+    requests: Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Any request, observed."""
+        if scope["type"] == "http":
+            await self.requests.watched(self._served, scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Any request; a framework's routing would cost as much as deciding."""
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["method"] == "POST":
             start, _, rest = scope["path"].partition("/v1/bandits/")
             name, _, call = rest.partition("/")
             endpoint = self.often.get(call)
             if endpoint is not None and not start:
+                scope["endpoint"] = endpoint
                 await endpoint.handle({"name": name}, scope, receive, send)
                 return
         await super().__call__(scope, receive, send)

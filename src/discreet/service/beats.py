@@ -9,6 +9,7 @@ import time
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import migrations
 from discreet.service import store as tables
 from discreet.service.errors import Problem
 from discreet.service.store import Store
@@ -47,6 +48,20 @@ def alive(store: Store) -> int:
         if new:
             return len(new)
     return 0
+
+
+def assert_none_is_older(store: Store) -> None:
+    """Raise ValueError if servers live on an earlier schema, which a later one would change."""
+    try:
+        with store.transaction() as connection:
+            found = migrations.found(connection)
+    except (Problem, sa.exc.DatabaseError):
+        return  # whoever opens it will say what is wrong
+    if found is not None and found < migrations.CURRENT and alive(store):
+        raise ValueError(
+            f"servers of an earlier version work on {store.shown}, which this one would change: "
+            "stop them all first"
+        )
 
 
 def _heard(store: Store) -> dict[bytes, int]:

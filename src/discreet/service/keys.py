@@ -135,6 +135,11 @@ class Keys:
         """The key with this id, revoked or not; None if there is none."""
         return self._by_id.get(key_id)
 
+    def some_admin(self) -> str | None:
+        """The id of a key that may administer."""
+        alive = (key for key in self.all() if key.revoked is None and "admin" in key.scopes)
+        return next((key.id for key in alive), None)
+
     def all(self) -> list[Key]:
         """Every key, revoked ones too."""
         return sorted(self._by_id.values(), key=lambda key: key.created)

@@ -1,5 +1,6 @@
 """One replica: its store, its secrets, its run, and what it knows of each bandit."""
 
+import asyncio
 import json
 import logging
 import secrets
@@ -13,9 +14,10 @@ from sqlalchemy.engine import Connection
 
 from discreet.privacy import SecureNoise
 from discreet.privacy.noise import Noise
-from discreet.service import beats, budgets, definitions, keys, migrations
+from discreet.service import beats, budgets, definitions, keys, logs, migrations
 from discreet.service import store as tables
 from discreet.service.buckets import Buckets
+from discreet.service.clock import Clock
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, not_found
 from discreet.service.fence import Fence, Mark, RolledBack, rolled_back
@@ -31,6 +33,7 @@ from discreet.service.limits import (
     Bodies,
 )
 from discreet.service.live import Live
+from discreet.service.observing import Requests
 from discreet.service.pending import Name
 from discreet.service.remembering import remembered
 from discreet.service.schema import Definition
@@ -42,7 +45,6 @@ from discreet.service.vault import MissingSecret, Vault, WrongFolder, make_once
 from discreet.service.witness import Witness
 from discreet.service.writer import Writer
 
-LOG = logging.getLogger("discreet.service")
 T = TypeVar("T")
 _SEQUENCE = sa.select(tables.instance.c.sequence)
 _AT = sa.select(tables.instance.c.sequence, tables.instance.c.schema)
@@ -60,7 +62,8 @@ class Server:
         self.store = Store(settings.store)
         try:
             if serves:
-                self.store.prepare(beats.alive)
+                beats.assert_none_is_older(self.store)
+                self.store.prepare()
             else:
                 self.store.assert_prepared()
             self.vault = Vault(settings.secrets, make=serves and self._is_new())
@@ -75,9 +78,13 @@ class Server:
             self.strangers = Addresses(rate, rate * BURST_SECONDS)
             self.logins = Addresses(LOGIN_RATE, LOGINS)
             self.tenants: dict[str, Tenant] = {}  # for learning, on the writer's thread
+            self.requests = Requests(logs_all=settings.log == "requests")
+            self.clock = Clock()
+            self.swept = time.monotonic()  # when the last sweep ended
             self.metrics: Any = None  # metrics.Metrics, once somebody asks
             self.public: dict[str, Any] = {}  # policies of local trust, for a second
             self.probed = 0.0  # until when it is taken to be ready
+            self.probing: asyncio.Future[None] | None = None
             self.run = secrets.token_bytes(RUN_BYTES)
             self._runs: set[bytes] = set()
             if serves:
@@ -219,6 +226,11 @@ class Server:
             return given is None or "admin" in self.keys.authenticate(given).scopes
         except Problem:
             return False
+
+    def has_bandit(self, name: str) -> bool:
+        """Whether there is a bandit of this name."""
+        with self.store.transaction() as connection:
+            return self.store.lock_bandit(connection, name) is not None
 
     def close(self) -> None:
         """Stop writing and give the store back."""
@@ -463,7 +475,9 @@ class Server:
         """Stop learning of a bandit, for good until a restore."""
         where = tables.bandits.c.name == bandit
         connection.execute(sa.update(tables.bandits).where(where).values(alarm=text))
-        LOG.error("alarm: learning of bandit %s has stopped: the database is an old one", bandit)
+        logs.record(
+            logging.ERROR, "alarm: learning has stopped: the database is an old one", bandit=bandit
+        )
 
     def note(self, connection: Connection, who: str, action: str, about: str) -> None:
         """Write the log of what administrators did."""

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -349,24 +349,14 @@ class Store:
             found = None
         if found != migrations.CURRENT:
             raise ValueError(
-                f"there is no store of this version at {self.shown}; `discreet serve` makes one, and "
-                "brings an older one forward"
+                f"there is no store of this version at {self.shown}; `discreet serve` makes one, "
+                "and brings an older one forward"
             )
 
-    def prepare(self, alive: Callable[["Store"], int] = lambda _: 0) -> None:
-        """Make tables that are missing, bring older ones forward; ValueError if that cannot be.
-
-        `alive` says how many servers work on the store: of another version they could not go on.
-        """
+    def prepare(self) -> None:
+        """Make tables that are missing, bring older ones forward; ValueError if that cannot be."""
         shown = self.shown
         try:
-            with self.transaction() as connection:
-                before = migrations.found(connection)
-            if before is not None and before < migrations.CURRENT and alive(self):
-                raise ValueError(
-                    f"servers of an earlier version work on {shown}, which this one would change: "
-                    "stop them all first"
-                )
             with self.transaction() as connection:
                 self.lock_start(connection)
                 migrations.upgrade(connection)
