@@ -1,5 +1,6 @@
 """Requests in, replies out: one dispatcher that every call of the API passes through."""
 
+import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
@@ -14,12 +15,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from discreet.service import definitions
+from discreet.service.bodies import OFF_LOOP, decoded
 from discreet.service.errors import (
     Problem,
-    explained,
     invalid,
     not_found,
-    not_json,
     unauthorized,
     unexpected,
 )
@@ -29,8 +29,8 @@ from discreet.service.limits import (
     Addresses,
     RawHeaders,
     address_of,
-    assert_few_values,
 )
+from discreet.service.offers import Misfit
 from discreet.service.server import Server
 
 EVERYBODY = {"Access-Control-Allow-Origin": "*"}  # calls that need no key: any page may make them
@@ -52,6 +52,9 @@ def problem(found: Problem) -> Response:
 
 def explained_to_callers(error: Exception, call: str) -> Problem:
     """What a caller is told of an error: a problem as it is, anything else without its text."""
+    if isinstance(error, Misfit):
+        where = {"column": error.column, "index": error.index}
+        return invalid(str(error), **{name: x for name, x in where.items() if x is not None})
     return error if isinstance(error, Problem) else unexpected(error, call)
 
 
@@ -64,17 +67,6 @@ def authenticated(server: Server, header: str) -> Key:
     if kind.lower() != "bearer" or not secret:
         raise unauthorized()
     return server.keys.authenticate(secret.strip())
-
-
-def decoded(decoder: Any, body: bytes) -> Any:
-    """A body as a message, or a problem that says what does not fit."""
-    assert_few_values(body)
-    try:
-        return decoder.decode(body)
-    except msgspec.ValidationError as error:
-        raise invalid(explained(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise not_json() from None
 
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -196,7 +188,9 @@ class Endpoint:
         try:
             found["raw"] = raw
             if self._decoder is not None:
-                found["body"] = decoded(self._decoder, raw)
+                read = self._decoder, raw
+                large = len(raw) > OFF_LOOP
+                found["body"] = await asyncio.to_thread(decoded, *read) if large else decoded(*read)
             return await self._handled(found)
         finally:
             bodies.drop(len(raw))

@@ -47,20 +47,20 @@ class DecideBody(DecideRequest, omit_defaults=True, forbid_unknown_fields=True):
             )
 
 
-class RewardItem(msgspec.Struct):
+class RewardItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The reward of a decision, named by its token or by the caller's id."""
 
     decision: Annotated[Any, Meta(description="its token, or its id")] = None
     reward: Annotated[Any, Meta(description="in the range of the definition")] = None
 
 
-class LearnBody(RewardItem):
+class LearnBody(RewardItem, omit_defaults=True, forbid_unknown_fields=True):
     """One reward, or many."""
 
     rewards: Annotated[list[RewardItem] | None, Meta(description="many of them")] = None
 
 
-class ReportItem(msgspec.Struct):
+class ReportItem(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """A device's report: a random id, the policy and the question that it answers, integers."""
 
     id: Annotated[Any, Meta(description="32 hexadecimal digits, random")] = None
@@ -69,13 +69,13 @@ class ReportItem(msgspec.Struct):
     values: Annotated[Any, Meta(description="integers, as the channel draws them")] = None
 
 
-class ReportBody(ReportItem):
+class ReportBody(ReportItem, omit_defaults=True, forbid_unknown_fields=True):
     """One report, or many."""
 
     reports: Annotated[list[ReportItem] | None, Meta(description="many of them")] = None
 
 
-class AnyRewards(msgspec.Struct):
+class AnyRewards(msgspec.Struct, forbid_unknown_fields=True):
     """Many rewards, some of which are not even objects."""
 
     rewards: Annotated[list[Any], Meta(description="as they came")]
@@ -104,14 +104,14 @@ class PopulationBody(msgspec.Struct, forbid_unknown_fields=True):
     )
 
 
-class RankableAction(msgspec.Struct):
+class RankableAction(msgspec.Struct, forbid_unknown_fields=True):
     """An action of the retired Personalizer API."""
 
     id: Annotated[str, Meta(description="its name")]
     features: Annotated[list[Any], Meta(description="any JSON")] = []
 
 
-class RankRequest(msgspec.Struct, rename="camel"):
+class RankRequest(msgspec.Struct, rename="camel", forbid_unknown_fields=True):
     """Rank of the retired Personalizer API."""
 
     actions: Annotated[list[RankableAction], Meta(description="to choose from")]
@@ -127,7 +127,7 @@ class RankRequest(msgspec.Struct, rename="camel"):
     ] = False
 
 
-class PersonalizerReward(msgspec.Struct):
+class PersonalizerReward(msgspec.Struct, forbid_unknown_fields=True):
     """Reward of the retired Personalizer API."""
 
     value: Annotated[float, Meta(description="of the event")]
