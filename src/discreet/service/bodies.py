@@ -18,11 +18,11 @@ def decoded(decoder: Any, body: bytes) -> Any:
     assert_few_values(body)
     try:
         found = decoder.decode(body)
+        assert_distinct(body)
     except msgspec.ValidationError as error:
         raise invalid(explained(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+    except (msgspec.DecodeError, RecursionError, ValueError):
         raise not_json() from None
-    assert_distinct(body)
     return found
 
 
