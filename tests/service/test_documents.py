@@ -183,6 +183,9 @@ def test_openapi__real_replies_of_every_call_are_as_it_says(served):
             found = called("GET", bandit + what, to=f"/v1/bandits/{name}{what}")
             if what == "/releases":
                 assert bool(found["releases"]) == (name in ("open", "rows"))
+    flags = "/ofrep/v1/evaluate/flags"
+    called("POST", f"{flags}/{{name}}", {"context": {"age": 0.5}}, to=f"{flags}/joint")
+    called("POST", flags, {"context": {"age": 0.5}})
     called("GET", "/v1/bandits")
     called("GET", "/v1/populations")
     called("GET", "/v1/populations/{name}", to="/v1/populations/people")

@@ -90,6 +90,7 @@ class Call:
     seconds   that a body may take; None: as for every call
     query     what must stand in the query, and what it is
     reply     messages, one of which is the answer
+    refusal   the message that says what is wrong, in place of a problem
     media     of an answer that is no message
     status    of success
     also      other statuses, and what they mean
@@ -110,6 +111,7 @@ class Call:
     seconds: float | None = None
     query: dict[str, str] = field(default_factory=dict)
     reply: tuple[type, ...] = ()
+    refusal: type | None = None
     media: str = "application/json"
     status: int = 200
     also: dict[int, str] = field(default_factory=dict)
@@ -124,8 +126,8 @@ class Endpoint:
 
     def __init__(self, server: Server, call: Call) -> None:
         self.server, self.call = server, call
-        self._of_bandits = call.path.startswith("/v1/bandits")
-        self._lists_bandits = call.path == "/v1/bandits"
+        self._of_bandits = call.path.startswith(("/v1/bandits", "/ofrep"))
+        self._lists_bandits = "{" not in call.path
         self._wants = tuple(inspect.signature(call.handler).parameters)
         self._reads = "body" in self._wants or "raw" in self._wants
         self._decoder = msgspec.json.Decoder(call.body) if "body" in self._wants else None
@@ -149,7 +151,7 @@ class Endpoint:
             return
         except Exception as error:
             call = f"{self.call.method} {self.call.path}"
-            reply = problem(self.explained(explained_to_callers(error, call)))
+            reply = self.refused(explained_to_callers(error, call), path)
             reply.raw_headers.extend(self._everybody)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
@@ -222,9 +224,9 @@ class Endpoint:
         key.spend(time.monotonic())
         return key
 
-    def explained(self, found: Problem) -> Problem:
+    def refused(self, found: Problem, path: dict[str, str]) -> Response:
         """A problem as this call's clients read it."""
-        return found
+        return problem(found)
 
 
 class Application(Starlette):

@@ -51,7 +51,7 @@ async def decide_any(server: Server, name: str, body: DecideBody, raw: bytes, ke
     live = server.live.get(name) or await live_bandit(server, name)
     large = is_large(live, raw)
     if body.requests is None and body.contexts is None:
-        return await _decide_one(server, live, body, key.name, large)
+        return await decide_one(server, live, body, key.name, large)
     body.assert_one_way()
     _spend(key, live, len(body.requests or body.contexts or ()))
     if body.requests is not None:
@@ -209,7 +209,7 @@ def _drawn(policy: Any, rows: Array, coins: Array) -> tuple[list[int], list[floa
 # -- deciding --------------------------------------------------------------------------------------
 
 
-async def _decide_one(
+async def decide_one(
     server: Server, live: Live, request: DecideRequest, owner: str, large: bool
 ) -> DecisionReply:
     """A decision for one request, as fast as it goes."""

@@ -107,6 +107,8 @@ def _checked_local(definition: Definition) -> None:
         raise ValueError(f"{trust}: devices report when they like; leave out reward.wait")
     if reward.typical_reward is not None:
         raise ValueError(f"{trust} takes no reward.typical_reward")
+    if definition.unknown != "refuse":
+        raise ValueError(f"{trust}: devices make their rows; leave out unknown")
     if definition.horizon is not None or definition.link != "identity":
         raise ValueError(f"{trust} takes no horizon, and no link but 'identity'")
 

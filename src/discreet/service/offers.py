@@ -136,13 +136,14 @@ class Declared:
         self.map = FeatureMap(context, definition.actions, action_features=extra or None)
         self.dim = self.map.dim
         self.names = self.map.names
+        self.actions = self.map.actions
         self.definition = definition
         self.read = Reading(definition)
 
     def offer(self, context: Any, actions: list[Any] | None) -> Offer:
         """Rows for the available actions."""
         _assert_baseline_is_offered(self.definition, actions)
-        names = self.map.actions if actions is None else actions
+        names = self.actions if actions is None else actions
         return Offer(self.map(self.read(context), actions), names)
 
     def offers(
@@ -150,7 +151,7 @@ class Declared:
     ) -> tuple[Array, Sequence[Any]]:
         """Rows (n, actions, dim) for many contexts with the same actions, and their names."""
         _assert_baseline_is_offered(self.definition, actions)
-        names = self.map.actions if actions is None else actions
+        names = self.actions if actions is None else actions
         given = self.read.many(contexts)
         if not self.map.columns:
             one = self.map({}, actions)
