@@ -19,6 +19,18 @@ most alpha (Ville). The means that it has not reached are an interval that holds
 Where the noise of several releases hangs together (running sums), each look is one release: the
 best bet gives Chernoff's bound, and the looks share alpha.
 
+Where values are no coins, their variance is less than m (1 - m): less by the mean of y (1 - y),
+whose sum is released beside that of y and costs nothing. With a lower bound g of that mean,
+
+    E exp(l (y - m))  <=  exp(phi(l) (m (1 - m) - g))
+
+In a release y has a weight h, and y (1 - y) the weight SPREAD h. A replaced value moves the two by
+
+    h^2 (a - b)^2 (1 + SPREAD^2 (1 - a - b)^2)  <=  h^2 d^2 (1 + SPREAD^2 (1 - d)^2)  <=  h^2
+
+with d = |a - b|, because |1 - a - b| <= 1 - d for a, b in [0, 1], and SPREAD^2 is the least of
+(1 + d) / (d^2 (1 - d)): the golden ratio's fifth power, where d is its inverse.
+
 References: Robbins (1970); Howard, Ramdas, McAuliffe, Sekhon (2021); Waudby-Smith and Ramdas
 (2024). That the noise enters as its own moment generating function is what is new here.
 """
@@ -28,6 +40,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 
 from discreet.arrays import Array
 
@@ -36,7 +49,8 @@ WIDEST = 1.5  # no bet is larger: beyond, phi grows much faster than a square
 # The interval is the narrowest where the bets' precision is V/12, V the variance of the sum: for
 # log(1/alpha) between 3 and 6, minimise (r + V) (log((r + V) / r) + 2 log(1/alpha)) over r.
 NARROWEST = 12.0
-STEPS = 30  # of a bisection: to 1e-9
+EXACT = 1e-9  # an end of an interval, outwards
+SPREAD = math.sqrt(((1 + math.sqrt(5)) / 2) ** 5 * (1 - 1e-12))  # 3.330
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,7 @@ class Mean:
     total: float  # of the values, with noise
     count: float  # of the values
     noise: float  # variance of the noise in the total
+    spread: float = 0.0  # lower bound of the mean of y (1 - y)
 
     @property
     def estimate(self) -> float:
@@ -119,12 +134,16 @@ class Mean:
     def against(self, bets: Bets, mean: float) -> float:
         """How much bets against this mean have earned, as a logarithm."""
         sizes = bets.sizes
-        expected = self.count * np.log1p(mean * np.expm1(sizes))
-        return bets.earned(sizes * self.total - expected - sizes * sizes * self.noise / 2)
+        expected = np.log1p(mean * np.expm1(sizes))
+        if self.spread > 0:
+            calm = sizes * mean + phi(sizes) * max(mean * (1 - mean) - self.spread, 0.0)
+            expected = np.minimum(expected, calm)
+        paid = self.count * expected + sizes * sizes * self.noise / 2
+        return bets.earned(sizes * self.total - paid)
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The means against which less than `limit` (a logarithm) was earned."""
-        return _where(lambda mean: self.against(bets, mean) < limit, self.estimate, 0.0, 1.0)
+        return _below(lambda mean: self.against(bets, mean) - limit, self.estimate, (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -155,7 +174,7 @@ class Difference:
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The differences against which less than `limit` (a logarithm) was earned."""
-        return _where(lambda u: self.against(bets, u) < limit, self.estimate, -1.0, 1.0)
+        return _below(lambda u: self.against(bets, u) - limit, self.estimate, (-1.0, 1.0))
 
 
 def difference(one: Mean, other: Mean, variances: tuple[float, float]) -> Difference:
@@ -173,32 +192,28 @@ def difference(one: Mean, other: Mean, variances: tuple[float, float]) -> Differ
     )
 
 
-def largest_variance(means: Interval) -> float:
-    """Of values in [0, 1] whose mean lies there: m (1 - m) at most.
+def largest_variance(means: Interval, spread: float = 0.0) -> float:
+    """Of values in [0, 1] whose mean lies there, and of whose y (1 - y) the mean is no less.
 
-    >>> largest_variance(Interval(0.1, 0.05, 0.2)), largest_variance(Interval(0.4, 0.3, 0.6))
-    (0.16000000000000003, 0.25)
+    >>> largest_variance(Interval(0.1, 0.05, 0.2)), largest_variance(Interval(0.4, 0.3, 0.6), 0.2)
+    (0.16000000000000003, 0.04999999999999999)
     """
-    if means.low <= 0.5 <= means.high:
-        return 0.25
-    return max(each * (1 - each) for each in (means.low, means.high))
+    nearest = min(max(0.5, means.low), means.high)
+    return max(nearest * (1 - nearest) - spread, 0.0)
 
 
-def _where(holds: Callable[[float], bool], middle: float, low: float, high: float) -> Interval:
-    """The interval around the middle where this holds; all of it, where not even the middle is.
+def _below(excess: Callable[[float], float], middle: float, far: tuple[float, float]) -> Interval:
+    """The interval around the middle where this is below 0; all of it, where not the middle is.
 
     Where means vary more than a single mean allows, nothing is said.
     """
-    if not holds(middle):
-        return Interval(middle, low, high)
+    if excess(middle) >= 0:
+        return Interval(middle, *far)
     ends = []
-    for far in (low, high):
-        inside, outside = middle, far
-        for _ in range(STEPS * (not holds(far))):
-            half = (inside + outside) / 2
-            if holds(half):
-                inside = half
-            else:
-                outside = half
-        ends.append(outside)
-    return Interval(middle, *ends)
+    for end, outwards in zip(far, (-EXACT, EXACT), strict=True):
+        if excess(end) >= 0:
+            found = scipy.optimize.brentq(excess, middle, end, xtol=EXACT / 2)
+            end = outwards + float(found)
+        ends.append(end)
+    low, high = ends
+    return Interval(middle, max(low, far[0]), min(high, far[1]))
