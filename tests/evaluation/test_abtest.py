@@ -10,6 +10,7 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.feather as feather
 import pytest
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy import stats
@@ -132,9 +133,14 @@ def test_add__answers_the_same_whatever_the_value_is(value):
     assert test.add("ada", {"bought": value}) is False
 
 
-def test_add_many__takes_frames_and_arrow():
+def test_add_many__takes_frames_arrow_and_files(tmp_path):
     frame = pd.DataFrame({"person": ["a", "b", "c"], "bought": [1, 0, 1]})
-    for table in (frame, pa.table(frame), {"person": ["a", "b", "c"], "bought": [1, 0, 1]}):
+    frame.to_csv(tmp_path / "people.csv")
+    feather.write_feather(frame, tmp_path / "people.arrow")
+    tables = [frame, pa.table(frame), pa.table(frame).to_batches()[0], pa.table(frame).to_reader(),
+              {"person": ["a", "b", "c"], "bought": [1, 0, 1]}, tmp_path / "people.csv",
+              tmp_path / "people.arrow"]  # fmt: skip
+    for table in tables:
         test = made()
         assert test.add_many(table).all()
         assert test.add_many(frame["person"], frame).sum() == 0

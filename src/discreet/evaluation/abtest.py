@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.arrays import Array, finite_range, integer, number, one_of
+from discreet.environments.tables import read_table
 from discreet.evaluation.assignment import arm_number, sample_ratio_evidence
 from discreet.evaluation.columns import column, numbers_alone
 from discreet.evaluation.intervals import SPREAD
@@ -179,15 +180,17 @@ class ABTest(Stateful):
     def add_many(self, people: Any, values: Any = None) -> NDArray[np.bool_]:
         """Add people with their values; says whose count.
 
-        `people` are ids and `values` columns by name: arrays, or a data frame or Arrow table with
-        such columns. Or `people` is such a table, with a column "person" too. NaN: no value; so is
-        a cell that is no number, alone. Text is read as the number it spells.
+        `people` are ids and `values` columns by name: arrays, or a data frame, Arrow table or batch
+        with such columns. Or `people` is such a table, with a column "person" too, a stream of
+        Arrow batches, or a .csv, .parquet or .arrow file. NaN: no value; so is a cell that is no
+        number, alone. Text is read as the number it spells.
 
         A person with several rows in one call counts once, with the mean of each metric; one who
         was added by an earlier call does not count again. So the answer depends on ids alone.
         """
         if values is None:
-            people, values = column(people, "person"), people
+            values = read_table(people, as_text=True)
+            people = column(values, "person")
         ids = _ids(people)
         rows = np.column_stack([self._scaled(name, values, len(ids)) for name in self.metrics])
         cumulative = np.cumsum(self.split)
