@@ -277,7 +277,8 @@ class InformationWeighted(Estimator):
             sensitivity=sensitivity(self.holdout, self.people),  # l2, of all its entries
             mu=self.mu(share),
             noise=noise,
-            what="weighted Gram matrix, moment and residuals; count and sum of rewards",
+            what="weighted Gram matrix, moment and residuals; count and sum of rewards"
+            + (", apart where held out, with their spreads" if self.holdout is not None else ""),
             scope=scope(belief, share),
             contributions=self.budget.contributions,
         )

@@ -38,6 +38,7 @@ References: Robbins (1970); Howard, Ramdas, McAuliffe, Sekhon (2021); Waudby-Smi
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy
@@ -99,8 +100,23 @@ class Bets:
     @classmethod
     def best(cls) -> "Bets":
         """The best of many, of either sign: each one alone would be valid, at one look."""
-        sizes = np.geomspace(1e-5, 2.0, 200)
+        sizes = np.geomspace(1e-5, 2.0, 100)
         return cls(np.concatenate([-sizes, sizes]), None)
+
+    @cached_property
+    def gains(self) -> Array:
+        """exp(l) - 1."""
+        return np.expm1(self.sizes)
+
+    @cached_property
+    def risks(self) -> Array:
+        """phi(l)."""
+        return phi(self.sizes)
+
+    @cached_property
+    def halves(self) -> Array:
+        """l^2 / 2."""
+        return self.sizes**2 / 2
 
     def earned(self, exponents: Array) -> float:
         """The logarithm of what all of them have earned."""
@@ -133,17 +149,21 @@ class Mean:
 
     def against(self, bets: Bets, mean: float) -> float:
         """How much bets against this mean have earned, as a logarithm."""
-        sizes = bets.sizes
-        expected = np.log1p(mean * np.expm1(sizes))
+        expected = np.log1p(mean * bets.gains)
         if self.spread > 0:
-            calm = sizes * mean + phi(sizes) * max(mean * (1 - mean) - self.spread, 0.0)
+            calm = bets.sizes * mean + bets.risks * max(mean * (1 - mean) - self.spread, 0.0)
             expected = np.minimum(expected, calm)
-        paid = self.count * expected + sizes * sizes * self.noise / 2
-        return bets.earned(sizes * self.total - paid)
+        return bets.earned(
+            bets.sizes * self.total - self.count * expected - bets.halves * self.noise
+        )
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The means against which less than `limit` (a logarithm) was earned."""
         return _below(lambda mean: self.against(bets, mean) - limit, self.estimate, (0.0, 1.0))
+
+    def least(self, bets: Bets, limit: float) -> float:
+        """The lower end of that alone."""
+        return _end(lambda mean: self.against(bets, mean) - limit, self.estimate, 0.0)
 
 
 @dataclass(frozen=True)
@@ -168,9 +188,8 @@ class Difference:
 
     def against(self, bets: Bets, difference: float) -> float:
         """How much bets against this difference have earned, as a logarithm."""
-        sizes = bets.sizes
-        gains = sizes * (self.total - self.weight * difference)
-        return bets.earned(gains - phi(sizes) * self.variance - sizes * sizes * self.noise / 2)
+        gains = bets.sizes * (self.total - self.weight * difference)
+        return bets.earned(gains - bets.risks * self.variance - bets.halves * self.noise)
 
     def interval(self, bets: Bets, limit: float) -> Interval:
         """The differences against which less than `limit` (a logarithm) was earned."""
@@ -207,13 +226,12 @@ def _below(excess: Callable[[float], float], middle: float, far: tuple[float, fl
 
     Where means vary more than a single mean allows, nothing is said.
     """
-    if excess(middle) >= 0:
-        return Interval(middle, *far)
-    ends = []
-    for end, outwards in zip(far, (-EXACT, EXACT), strict=True):
-        if excess(end) >= 0:
-            found = scipy.optimize.brentq(excess, middle, end, xtol=EXACT / 2)
-            end = outwards + float(found)
-        ends.append(end)
-    low, high = ends
-    return Interval(middle, max(low, far[0]), min(high, far[1]))
+    return Interval(middle, *(_end(excess, middle, each) for each in far))
+
+
+def _end(excess: Callable[[float], float], middle: float, far: float) -> float:
+    """Where this stops being below 0 on the way from the middle, a little farther out."""
+    if excess(far) < 0 or excess(middle) >= 0:
+        return far
+    found = float(scipy.optimize.brentq(excess, middle, far, xtol=EXACT / 2))
+    return max(found - EXACT, far) if far < middle else min(found + EXACT, far)

@@ -221,7 +221,7 @@ class Reader:
         limit = math.log(self.arms / (self.of_means * self.alpha)) + self._looked
         least = [0.0] * self.arms
         if self.pairs:
-            least = [TOP * each.interval(self.bets, limit).low for each in self.spreads]
+            least = [TOP * each.least(self.bets, limit) for each in self.spreads]
         self.shown = [
             replace(mean, spread=low).interval(self.bets, limit)
             for mean, low in zip(self.means, least, strict=True)
