@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import typer
 from typer import Option
 
 MOST = 10**12  # rows; nobody has them
@@ -11,7 +12,12 @@ _REGRESSION = "With --rows only"
 _BANDIT = "With --rounds only"
 
 
-def forecast(
+forecast = typer.Typer()
+
+
+@forecast.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
     rows: Annotated[
         int | None,
         Option(metavar="N", help="Of a regression: private rows, one per person (10000)."),
@@ -88,7 +94,8 @@ def forecast(
     """Before any data: the error or regret to expect, what privacy costs, how much to collect.
 
     Forecast private linear regression (--rows) or a private bandit (--rounds)
-    before any private row is read. Say what the features look like: a
+    before any private row is read; an A/B test is `discreet forecast
+    experiment`. Say what the features look like: a
     dimension (directions spread evenly), or better a public sample of rows
     such as yours; with as many rows as actions, a bandit offers the same ones
     every round. Never forecast from the private rows themselves: the
@@ -130,6 +137,8 @@ def forecast(
       discreet forecast --rounds 200000 --public-sample items.csv --norm-bound 5
       discreet forecast --rows 20000 --dim 8 --html plan.html --json plan.json
     """
+    if context.invoked_subcommand is not None:
+        return
     from discreet.experiments.bandit_forecast import Stream
     from discreet.experiments.regression_forecast import Question, read_sample
     from discreet.experiments.sheet import Files, run
@@ -174,6 +183,40 @@ def forecast(
             target,
         )  # fmt: skip
     run(question, budgets, trust=trust, files=Files(out, html, as_json))
+
+
+@forecast.command()
+def experiment(
+    baseline: Annotated[
+        float, Option(metavar="P", help="Chance of the metric without the change.")
+    ],
+    lift: Annotated[float, Option(metavar="D", help="What the change adds to that chance.")],
+    arms: Annotated[int, Option(min=2, help="Arms, of equal size.")] = 2,
+    epsilon: Annotated[
+        str, Option(metavar="E,...", help="Privacy budgets to compare; less hides more.")
+    ] = "0.3,1,3",
+    delta: Annotated[float, Option(help="Chance that epsilon may fail.")] = 1e-6,
+    looks: Annotated[int, Option(min=1, help="Looks that will be taken.")] = 50,
+    power: Annotated[float, Option(help="Chance that the difference is proved.")] = 0.8,
+    out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
+    html: Annotated[
+        Path | None, Option(metavar="FILE", help="Also a page; never overwritten.")
+    ] = None,
+    as_json: Annotated[
+        Path | None, Option("--json", metavar="FILE", help="Also all numbers; never overwritten.")
+    ] = None,
+) -> None:
+    """How many people an A/B test needs, with privacy and without, before anybody came.
+
+    \b
+      discreet forecast experiment --baseline .10 --lift .02 --arms 2 --epsilon 1
+    """
+    from discreet.evaluation.forecast import Trial
+    from discreet.experiments.sheet import Files, run
+    from discreet.experiments.trial_forecast import TrialQuestion
+
+    trial = Trial(baseline, lift, arms, looks, power, delta)
+    run(TrialQuestion(trial), _numbers(epsilon), trust=None, files=Files(out, html, as_json))
 
 
 def _bounded(name: str, value: float | None, most: float) -> None:
