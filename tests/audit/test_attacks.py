@@ -82,7 +82,9 @@ def test_registry__every_attack_explains_itself_and_every_room_is_attacked():
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_attack__stays_below_the_claim(name):
-    report = audit(ATTACKS[name].at(EPSILON), runs=120, confidence=EACH)
+    # A fit takes longer; 60 runs still prove twice mu where the noise is missing.
+    runs = 60 if ATTACKS[name].room == "regression" else 120
+    report = audit(ATTACKS[name].at(EPSILON), runs=runs, confidence=EACH)
     assert report.verdict != "BROKEN"
     assert report.claim == EPSILON
 
