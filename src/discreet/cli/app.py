@@ -7,7 +7,7 @@ import typer
 from discreet.cli.abtest import abtest
 from discreet.cli.audit import audit
 from discreet.cli.dossier import dossier
-from discreet.cli.forecast import HELP, forecast
+from discreet.cli.forecast import forecast
 from discreet.cli.listings import datasets, learners, statement, version
 from discreet.cli.run import demo, report, run
 from discreet.cli.service import backup, keys, relay, restore, serve, witness
@@ -44,8 +44,9 @@ def start(
         print(context.get_help())
 
 
-for command in (demo, run, report, forecast, audit, statement, dossier, datasets, learners):
-    app.command(help=HELP if command is forecast else None)(command)
+for command in (demo, run, report, audit, statement, dossier, datasets, learners):
+    app.command()(command)
+app.add_typer(forecast, name="forecast")
 app.add_typer(abtest, name="abtest")
 for service in (serve, relay, backup, restore, witness):
     app.command(rich_help_panel="The decision service")(service)

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from typer import Option
 
 MOST = 10**12  # rows; nobody has them
@@ -11,7 +12,8 @@ MOST = 10**12  # rows; nobody has them
 HELP = """Before any data: the error or regret to expect, what privacy costs, how much to collect.
 
     Forecast private linear regression (--rows) or a private bandit (--rounds)
-    before any private row is read. Say what the features look like: a
+    before any private row is read; an A/B test is `discreet forecast
+    experiment`. Say what the features look like: a
     dimension (directions spread evenly), or better a public sample of rows
     such as yours; with as many rows as actions, a bandit offers the same ones
     every round. Never forecast from the private rows themselves: the
@@ -112,7 +114,14 @@ Visits = Annotated[
 ]
 
 
-def forecast(
+Out = Annotated[Path, Option(help="Folder for the figure.")]
+
+forecast = typer.Typer()
+
+
+@forecast.callback(invoke_without_command=True, help=HELP)
+def start(
+    context: typer.Context,
     rows: Rows = None,
     rounds: Rounds = None,
     dim: Dim = None,
@@ -122,7 +131,7 @@ def forecast(
     delta: Delta = 1e-6,
     noise: Noise = None,
     trust: Trust = None,
-    out: Annotated[Path, Option(help="Folder for the figure.")] = Path("out"),
+    out: Out = Path("out"),
     html: Html = None,
     as_json: Json = None,
     target: Target = None,
@@ -133,7 +142,9 @@ def forecast(
     people: People = None,
     visits: Visits = None,
 ) -> None:
-    """The command: `HELP` is what it says of itself."""
+    """Of a regression or a bandit: `HELP` is what the command says of itself."""
+    if context.invoked_subcommand is not None:
+        return
     from discreet.experiments.bandit_forecast import Stream
     from discreet.experiments.regression_forecast import Question
     from discreet.experiments.sheet import Files, run
@@ -160,6 +171,35 @@ def forecast(
         n = 10_000 if rows is None else rows
         question = Question(features, n, 0.1 if noise is None else noise, delta, target)
     run(question, budgets, trust=trust, files=Files(out, html, as_json))
+
+
+@forecast.command()
+def experiment(
+    baseline: Annotated[
+        float, Option(metavar="P", help="Chance of the metric without the change.")
+    ],
+    lift: Annotated[float, Option(metavar="D", help="What the change adds to that chance.")],
+    arms: Annotated[int, Option(min=2, help="Arms, of equal size.")] = 2,
+    epsilon: Epsilons = "0.3,1,3",
+    delta: Annotated[float, Option(help="Chance that epsilon may fail.")] = 1e-6,
+    looks: Annotated[int, Option(min=1, help="Looks that will be taken.")] = 50,
+    power: Annotated[float, Option(help="Chance that the difference is proved.")] = 0.8,
+    out: Out = Path("out"),
+    html: Html = None,
+    as_json: Json = None,
+) -> None:
+    """How many people an A/B test needs, with privacy and without, before anybody came.
+
+    \b
+      discreet forecast experiment --baseline .10 --lift .02 --arms 2 --epsilon 1
+    """
+    from discreet.evaluation.forecast import Trial
+    from discreet.experiments.sheet import Files, run
+    from discreet.experiments.trial_forecast import TrialQuestion
+
+    trial = Trial(baseline, lift, arms, looks, power, delta)
+    files = Files(out, html, as_json)
+    run(TrialQuestion(trial), _budgets(epsilon, delta), trust=None, files=files)
 
 
 def _assert_one_task(

@@ -262,6 +262,17 @@ def revoke(
     print(f"revoked: {id}")
 
 
+@keys.command()
+def rotate(url: Url = None, store: StoreUrl = None, secrets: Secrets = None) -> None:
+    """Make a new admin key and revoke the one in DISCREET_ADMIN_KEY (or the first).
+
+    No other command does: a server that starts with another DISCREET_ADMIN_KEY
+    than its store has says so and changes nothing.
+    """
+    made = _access(url, store, secrets).rotate()
+    print(f"id: {made['id']}\nadmin key, shown once: {made['secret']}")
+
+
 def _access(url: str | None, store: str | None, secrets: object) -> "KeyAccess":
     from discreet.service.key_access import KeyAccess
     from discreet.service.settings import Settings
