@@ -251,17 +251,18 @@ class InformationWeighted(Estimator):
     def prior(self) -> Belief:
         """Before anything was released."""
         low, high = self.limits
-        radius = 1.0 if self.model.link == "identity" else TUNING.steep
-        has_intercept = self.model.link == "identity" and low + high != 0
-        if self.model.link == "identity" and self._apart:
-            radius = math.sqrt(len({*(self.model.blocks or ())} - {SHARED}))  # 1 in every block
         half = (high - low) / 2
         typical = self.model.typical_reward
-        unit = 1.0 if typical is None else typical / self.scale / half
+        linear = self.model.link == "identity"
+        unit = 1.0 if linear else TUNING.steep
+        if typical is not None:
+            unit = typical / self.scale / half
+        blocks = len({*(self.model.blocks or ())} - {SHARED}) if self._apart else 1
+        has_intercept = not linear or low + high != 0
         return Belief.prior(
             self.dim + has_intercept,
             TUNING.noise if has_intercept else TUNING.noise * half**2,
-            radius=unit * radius,
+            radius=unit * math.sqrt(blocks),  # as much in every block
             may_clip=not self.budget.off,
             constant=TUNING.constant / math.hypot(1, TUNING.constant) if has_intercept else 0.0,
             intercept_std=unit,
