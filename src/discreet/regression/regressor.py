@@ -58,6 +58,11 @@ class PrivateRegressor(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
             "intercept_": float(last),
         }
 
+    def _from_theta(self) -> Array:
+        d = self.n_features_in_
+        units = [self._label_scale / self._scale] * d
+        return np.diag([*units, *[self._label_scale / math.sqrt(2)] * bool(self.fit_intercept)])
+
     def _variance(self, rows: Any) -> Array:  # of <phi, theta>, in squares of the label bound
         covariance = self._estimate.covariance
         if covariance is None:
