@@ -82,7 +82,7 @@ def score_private(
     >>> from discreet.privacy import SeededNoise
     >>> score = score_private(model.fit(X[:15_000], y[:15_000]), X[15_000:], y[15_000:], 1.0,
     ...                       noise=SeededNoise(0))
-    >>> score["auc"].low < 0.79 < score["auc"].high
+    >>> score["auc"].low < 0.8 < score["auc"].high
     True
     """
     normal_quantile(coverage)  # refuse a bad one before anything is released
