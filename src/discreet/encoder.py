@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from discreet.features import Category, Columns, Number, absent
+from discreet.frames import names_of
 
 
 class DeclaredEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -87,9 +88,3 @@ class DeclaredEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if not self.columns:
             raise ValueError("columns must declare at least one Number or Category")
         return Columns(self.columns, constant=False)
-
-
-def names_of(X: Any) -> tuple[str, ...] | None:
-    """The column names of a data frame where all of them are text; else None."""
-    names = tuple(getattr(X, "columns", ()))
-    return names if names and all(isinstance(name, str) for name in names) else None

@@ -18,6 +18,7 @@ import numpy as np
 import scipy
 
 from discreet.arrays import Array, one_of
+from discreet.frames import ANY, columns_of, is_table, items_in, kind_of, kind_of_value, numbers_in
 
 
 class Number:
@@ -53,9 +54,7 @@ class Number:
         row[at] = 2.0 * ((x - self.low) / self._width) - 1.0
 
     def _put_many(self, values: Any, rows: Array, at: int) -> None:
-        if getattr(getattr(values, "dtype", None), "kind", "f") in "cmM":
-            raise ValueError  # numpy would take dates for numbers
-        x = np.asarray(values, dtype=np.float64)
+        x = numbers_in(values)
         if x.ndim != 1 or np.isnan(x).any():
             raise ValueError
         rows[:, at] = 2.0 * ((np.clip(x, self.low, self.high) - self.low) / self._width) - 1.0
@@ -69,7 +68,8 @@ class Number:
 class Category:
     """A column of declared categories, one-hot; matched by equality, so 1 is not "1".
 
-    A value that was not declared becomes zeros, or with `other=True` a column of its own.
+    A value that was not declared becomes zeros, or with `other=True` a column of its own. A typed
+    column that can hold none of the declared values is refused.
 
     categories   the declared values
     other        give values that were not declared a column of their own
@@ -87,6 +87,7 @@ class Category:
         self.categories = categories
         self.other = bool(other)
         self._unknown = len(categories) if other else -1
+        self._kinds = {kind_of_value(value) for value in categories}
 
     def __repr__(self) -> str:
         rest = ", other=True" if self.other else ""
@@ -100,6 +101,8 @@ class Category:
 
     def _code(self, value: Any) -> int:
         code = self._codes.get(value, self._unknown)
+        if code == self._unknown and hasattr(value, "as_py"):  # Arrow's
+            return self._code(value.as_py())
         if code == self._unknown and _is_missing(value):
             raise ValueError
         return code
@@ -120,8 +123,10 @@ class Category:
 
     def _known(self, values: Any) -> tuple[Any, Any]:
         """Places of values that have a column, and which."""
-        values = values.tolist() if hasattr(values, "tolist") else values
-        codes = np.array([self._code(value) for value in values], dtype=np.intp)
+        kind = kind_of(values)
+        if kind != ANY and not self._kinds & {kind, ANY}:
+            raise ValueError  # every row would have a value that was not declared
+        codes = np.array([self._code(value) for value in items_in(values)], dtype=np.intp)
         known = np.flatnonzero(codes >= 0)
         return known, codes[known]
 
@@ -315,8 +320,8 @@ class Columns:
         if isinstance(contexts, np.ndarray) and contexts.shape[1:] == (len(names),):
             contexts = dict(zip(names, contexts.T, strict=True))
         try:
-            if hasattr(contexts, "columns") or hasattr(contexts, "keys"):
-                columns = [contexts[name] for name in names]
+            if is_table(contexts) or hasattr(contexts, "keys"):
+                columns = columns_of(contexts, names)
             else:
                 rows = [row if hasattr(row, "keys") else self._named(row) for row in contexts]
                 columns = [[row[name] for row in rows] for name in names]

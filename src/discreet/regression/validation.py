@@ -10,6 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import validate_data
 
 from discreet.arrays import Array
+from discreet.frames import is_column, matrix_of, numbers_in
 from discreet.regression.rows import is_sparse
 
 
@@ -23,11 +24,12 @@ def checked_rows(X: Any, columns: BaseEstimator | None = None, *, sparse: bool =
         if not sparse:
             raise TypeError("sparse matrices are not supported here; pass X.toarray()")
         return _checked_sparse(X, columns)
-    if np.iscomplexobj(np.asarray(X)):
+    rows = matrix_of(X)
+    if rows is None and np.iscomplexobj(np.asarray(X)):
         raise ValueError("Complex data not supported")
     try:
         # Of X itself, each value for itself: an array of all would bring them to one type first.
-        rows = np.asarray(X, dtype=np.float64)
+        rows = np.asarray(X, dtype=np.float64) if rows is None else rows
     except (ValueError, OverflowError):
         raise ValueError("X must be numbers; encode strings and categories first") from None
     if rows.ndim != 2:
@@ -93,7 +95,7 @@ def checked_labels(y: Any) -> Array:
 
 def _as_numbers(y: Any) -> Array:
     try:
-        return np.asarray(y, dtype=np.float64)
+        return numbers_in(y) if is_column(y) else np.asarray(y, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise ValueError("y must be numbers") from None
 
