@@ -147,3 +147,20 @@ def test_covariance__is_refused_where_the_bias_is_not_known():
     )
     with pytest.raises(AttributeError, match="bias of unknown size"):
         model.summary()
+
+
+def test_summary__missing_values_are_levels_of_their_own():
+    encoder = DeclaredEncoder(
+        {"age": Number(0, 10, missing="indicator"), "sex": Category("F", "M", missing=True)}
+    )
+    rng = np.random.default_rng(0)
+    age = np.where(rng.random(2000) < 0.2, np.nan, rng.uniform(0, 10, 2000))
+    sex = rng.choice(np.array(["F", "M", None], dtype=object), 2000)
+    y = np.where(np.isnan(age), 3.0, 0.2 * age) + 0.5 * (sex == "M") - 1.0 * (sex == None)  # noqa: E711
+    X = encoder.transform({"age": age, "sex": list(sex)})
+    model = PrivateLinearRegression(math.inf, label_bound=5.0, fit_intercept=True).fit(X, y)
+    found = {each.term: each.estimate for each in model.summary(encoder).effects}
+    assert found == pytest.approx(
+        {"age": 0.2, "age: (missing) - 5": 2.0, "sex: M - F": 0.5, "sex: (missing) - F": -1.0,
+         "(reference)": 0.0}, abs=1e-9
+    )  # fmt: skip

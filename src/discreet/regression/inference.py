@@ -246,6 +246,10 @@ def _terms(model: Any, encoder: Any) -> tuple[list[str], Array]:
             zero -= slope * feature.low
             names.append(column)
             rows.append(slope)
+            if feature.missing == "indicator":
+                names.append(f"{column}: (missing) - {number((feature.low + feature.high) / 2)}")
+                middle = reference + slope * (feature.high - feature.low) / 2
+                rows.append(_row(encoder, origin | {column: None}, d) - middle)
         else:
             for name, level in _levels(column, feature):
                 names.append(name)
@@ -267,6 +271,8 @@ def _levels(column: str, feature: Category) -> list[tuple[str, Any]]:
     levels = [(str(each), each) for each in others]
     if feature.other:
         levels.append(("(other)", object()))  # no declared value equals it
+    if feature.missing:
+        levels.append(("(missing)", None))
     return [(f"{column}: {name} - {first}", value) for name, value in levels]
 
 
