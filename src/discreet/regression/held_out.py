@@ -251,6 +251,7 @@ class _Numbers:
 
     label: float  # public bounds
     error: float
+    middle: float = 0.0  # labels lie around it
 
     # With labels in [-1, 1]: (y - y')^2 (1 + (y + y')^2) <= 4, as (y + y')^2 <= (2 - |y - y'|)^2.
     # Errors t = e^2 in [0, 1] move by 1 in t and t^2 at most: 4 + 2 = 6 (replace-one).
@@ -265,12 +266,13 @@ class _Numbers:
         if not isinstance(last, PrivateEstimator):
             raise ValueError(f"model must be private, or end in a private one; got {type(last)}")
         bound = last._label_scale
-        return cls(bound, public_bound("error_bound", error_bound or 2 * bound))
+        error = public_bound("error_bound", error_bound or 2 * bound)
+        return cls(bound, error, getattr(last, "_label_middle", 0.0))
 
     def sums(self, model: Any, X: Any, y: Any) -> Array:
         """Four of them."""
-        labels = np.clip(checked_labels(y), -self.label, self.label)
-        predicted = np.clip(np.asarray(model.predict(X)), -self.label, self.label)
+        labels = np.clip(checked_labels(y) - self.middle, -self.label, self.label)
+        predicted = np.clip(np.asarray(model.predict(X)) - self.middle, -self.label, self.label)
         if len(predicted) != len(labels):
             raise ValueError(f"X has {len(predicted)} rows and y has {len(labels)} labels")
         u = labels / self.label
