@@ -19,6 +19,7 @@ from discreet.local.server import SHUFFLED
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
+from discreet.regression.inference import Inference
 from discreet.regression.intervals import Residuals
 from discreet.regression.rows import SparseRows, is_distributed, is_sparse
 from discreet.regression.surroundings import leaks_around, warn_of_noise
@@ -80,7 +81,7 @@ class Problem:
         return Mechanisms(self.noise, self.ledger)
 
 
-class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc]
     """What private estimators add to scikit-learn's: bounds, a budget, a promise.
 
     Subclasses say which methods there are and what is predicted.
