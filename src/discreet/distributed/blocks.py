@@ -52,7 +52,7 @@ class Table(ABC):
 
     @abstractmethod
     def _choose(self, local: list[Places]) -> "Table":
-        """Some rows, by their places in each block; stages look at a small choice again and again."""
+        """Some rows, by their places in each block; stages ask a small choice again and again."""
 
     def chosen(self, places: Places) -> "Table":
         """Some rows, by their places among all rows: one choice for rows and labels."""

@@ -63,7 +63,7 @@ class DaskTable(Table):
         self.ordered = ordered
 
     def _choose(self, local: list[Places]) -> Table:
-        """Every block is told of its own places only; a small choice is kept where its blocks are."""
+        """Every block is told of its own places only; a small choice stays where its blocks are."""
         chosen = dask.delayed(_chosen)
         pairs = zip(self.ordered, local, strict=True)
         blocks = [chosen(block, places) for block, places in pairs if len(places)]
@@ -152,7 +152,9 @@ def _counted(x: Any, y: Any, prepare: Prepare, key: Digest) -> Any:
     if len(x) == 0 or len(x) != len(y):
         return lengths, np.zeros((1, 2), np.uint64)
     block = prepared(prepare, x, y)
-    return block if isinstance(block, Refused) else (lengths, _digest(*block, key)[None])
+    return (
+        block if isinstance(block, Refused) else (lengths, _digest(block[0], block[1], key)[None])
+    )
 
 
 @total("a block of rows could not be read")

@@ -37,12 +37,10 @@ def batches(source: Any, columns: Sequence[str] | None = None) -> Iterator[Any]:
     if isinstance(source, str | os.PathLike):
         source = _data_set(os.fspath(source))
     if hasattr(source, "to_batches") and not hasattr(source, "__next__"):
-        picked = (
-            None if columns is None else [each for each in columns if each in source.schema.names]
-        )
-        source = source.to_batches(
-            picked, batch_size=BATCH, fragment_readahead=1, batch_readahead=2
-        )
+        known = source.schema.names
+        picked = None if columns is None else [each for each in columns if each in known]
+        ahead = {"fragment_readahead": 1, "batch_readahead": 2}
+        source = source.to_batches(columns=picked, batch_size=BATCH, **ahead)
     for each in source:
         if len(each):
             yield each
@@ -71,9 +69,8 @@ class Stored(Table):
     >>> rows = Stored(2, [(np.eye(2), np.ones(2)), (np.eye(2), np.zeros(2))])
     >>> rows.fold(lambda x, y: (x.T @ y,), lambda parts: (sum(p for p, in parts),))
     (array([1., 1.]),)
-    >>> rows.chosen(np.array([3, 0])).fold(lambda x, y: (x,), list)
-    (array([[1., 0.],
-           [0., 1.]]),)
+    >>> rows.chosen(np.array([2, 0])).fold(lambda x, y: (x.T @ y,), lambda p: (p[0][0] + p[1][0],))
+    (array([1., 0.]),)
     """
 
     def __init__(self, width: int, blocks: Iterable[tuple[Array, Array]]) -> None:
