@@ -50,15 +50,7 @@ def dossier(
 
     assert_new(out)
     item, about = _read(source, given or [])
-    audits = None
-    if audit:
-        from rich.console import Console
-
-        from discreet.audit.attacks import attacks_on
-
-        chosen = attacks_on(item, about["promise"])
-        console = Console(stderr=True)
-        audits = attacked(chosen, runs, seed, workers, console) if chosen else []
+    audits = _audited(item, about["promise"], runs, seed, workers) if audit else None
     page = Dossier(
         source=source.name, audits=audits, beside=not_shared(about["definition"]), **about
     )
@@ -68,6 +60,16 @@ def dossier(
     if broken:
         print(f"discreet: the promise is REFUTED by {', '.join(broken)}", file=sys.stderr)
         raise Exit(1)
+
+
+def _audited(item: Any, promise: Any, runs: int, seed: int, workers: int | None) -> Any:
+    """What attacks prove of learners of this configuration."""
+    from rich.console import Console
+
+    from discreet.audit.attacks import attacks_on
+
+    chosen = attacks_on(item, promise)
+    return attacked(chosen, runs, seed, workers, Console(stderr=True)) if chosen else []
 
 
 def _read(source: Path, given: list[str]) -> tuple[Any, dict[str, Any]]:

@@ -195,6 +195,7 @@ def _continual(mechanism: str | Tree, name: str) -> None:
 
 
 _continual("blt", "blt")
+_continual("toeplitz", "toeplitz")
 _continual(Tree(2), "tree")
 
 
