@@ -18,6 +18,7 @@ from discreet.arrays import Array, in_unit_ball, one_of, public_bound
 from discreet.frames import Unread, is_unread, label_beside
 from discreet.local.server import SHUFFLED
 from discreet.privacy import Budget, Guarantee, Ledger, SeededNoise, Shuffled
+from discreet.privacy.ledger import purposeful
 from discreet.privacy.mechanisms import Mechanisms
 from discreet.privacy.noise import Noise, source
 from discreet.regression.intervals import Residuals
@@ -162,7 +163,9 @@ class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, *, ledger: Ledger | None = None, purpose: str | None = None
+    ) -> Self:
         """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds.
 
         X may be sparse (scipy.sparse): a few rows at a time become dense. A table of any library
@@ -172,14 +175,17 @@ class PrivateEstimator(Saveable, BaseEstimator):  # type: ignore[misc]
         batches, rows are read once, and memory does not depend on their number.
 
         `ledger` counts this fit together with others. A fit for which it has not enough left is
-        refused (`BudgetSpent`) before X and y are looked at.
+        refused (`BudgetSpent`) before X and y are looked at. `purpose` is its name there, as
+        `discreet dossier study.ledger` shows it.
         """
         leaks = leaks_around(stacklevel=2)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         if ledger is None:
+            if purpose is not None:
+                raise ValueError("purpose names a fit in a ledger: pass the ledger too")
             fitted = self._fit(X, y, Ledger(budget, self._accounting()), (ALONE, *leaks))
         else:
-            what = f"a fit of {type(self).__name__}"
+            what = purposeful(purpose, f"a fit of {type(self).__name__}")
             with ledger.part(budget, self._accounting(), what=what) as part:
                 fitted = self._fit(X, y, part, (WITH_A_LEDGER, *leaks))
         self.__dict__.pop("feature_names_in_", None)
