@@ -174,10 +174,10 @@ class Endpoint:
             key = None if call.scope is None else self.key(headers, name)
         except Problem as refused:
             if refused.status == 401:
-                self._strangers.spend(address_of(scope))
+                await self._strangers.spend_slowly(address_of(scope))
             raise
         if key is None and call.path != "/healthz":
-            self._strangers.spend(address_of(scope))
+            await self._strangers.spend_slowly(address_of(scope))
         found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
         found.update(path)
         if key is not None:
