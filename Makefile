@@ -69,6 +69,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/dashboard.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/devices.py
 	$(BIN)/python benchmarks/mutations.py
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from discreet.service import api, limits
+from discreet.service.bodies import MOST_VALUES
 from discreet.service.client import ServiceError
 from discreet.service.errors import Problem
-from discreet.service.limits import MOST_VALUES, STRANGERS_BYTES, STRANGERS_ITEMS, Addresses, Bodies
+from discreet.service.limits import STRANGERS_BYTES, STRANGERS_ITEMS, Addresses, Bodies
 from tests.service.conftest import ADMIN, Running, free_port
 
 ROWS = [[0.5, 0.0], [0.0, 0.5]]
@@ -55,10 +56,13 @@ def sent(server: Running, path: str, body: bytes, method: str = "POST", **header
 def test_without_a_key_a_body_is_small_and_has_few_items(patient):
     large = b'{"rewards": [' + b"1," * STRANGERS_BYTES + b"1]}"
     assert sent(patient, "/v1/bandits/b/learn", large) == 413
-    for name, items in (("b/learn", "rewards"), ("local/reports", "reports")):
-        many = json.dumps({items: [{"decision": FORGED}] * (STRANGERS_ITEMS + 1)}).encode()
+    for name, items, item in (
+        ("b/learn", "rewards", {"decision": FORGED}),
+        ("local/reports", "reports", {"id": FORGED}),
+    ):
+        many = json.dumps({items: [item] * (STRANGERS_ITEMS + 1)}).encode()
         assert sent(patient, f"/v1/bandits/{name}", many) == 422
-        few = json.dumps({items: [{"decision": FORGED}] * STRANGERS_ITEMS}).encode()
+        few = json.dumps({items: [item] * STRANGERS_ITEMS}).encode()
         assert sent(patient, f"/v1/bandits/{name}", few) == 200
 
 

@@ -11,11 +11,13 @@ from discreet.bandits import Holdout, LinearBandit, LocalServer, Model, People
 from discreet.privacy import Shuffled
 from discreet.privacy.gaussian import bounded_range_mu, gaussian_mu
 from discreet.privacy.noise import Noise
-from discreet.service.errors import explained, invalid, not_json
+from discreet.service.bodies import decoded
+from discreet.service.errors import invalid
 from discreet.service.offers import MOST_ACTIONS, Declared, dim, features
 from discreet.service.schema import CrowdTerms, Definition, Privacy, wait
 
 NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}")
+_DEFINITION = msgspec.json.Decoder(Definition)
 _MOST_DIM = 512
 _MOST_LOCAL_DIM = 128
 
@@ -23,12 +25,7 @@ _MOST_LOCAL_DIM = 128
 @lru_cache(maxsize=4096)
 def parsed(raw: bytes) -> Definition:
     """A definition that can be served, or a problem that says what is wrong with it."""
-    try:
-        definition = msgspec.json.decode(raw, type=Definition)
-    except msgspec.ValidationError as error:
-        raise invalid(explained(error)) from None
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        raise not_json() from None
+    definition: Definition = decoded(_DEFINITION, raw)
     try:
         _checked(definition)
         features(definition)
@@ -110,6 +107,8 @@ def _checked_local(definition: Definition) -> None:
         raise ValueError(f"{trust}: devices report when they like; leave out reward.wait")
     if reward.typical_reward is not None:
         raise ValueError(f"{trust} takes no reward.typical_reward")
+    if definition.unknown != "refuse":
+        raise ValueError(f"{trust}: devices make their rows; leave out unknown")
     if definition.horizon is not None or definition.link != "identity":
         raise ValueError(f"{trust} takes no horizon, and no link but 'identity'")
 

@@ -17,7 +17,6 @@ STRANGERS_BYTES = 64 * 1024  # of a body that comes without a key
 STRANGERS_ITEMS = 100  # in it
 STRANGERS_BODIES = 16 * 2**20  # bytes in memory, of all bodies without a key
 BODIES = 128 * 2**20  # the same, of those with one
-MOST_VALUES = 100_000  # commas in a body: more take too long to read at once
 BURST_SECONDS = 2.0  # of an address's rate
 # An address has 250 connections: 1,000 refusals a second of .1 ms are a tenth of a processor.
 REFUSED_SECONDS = 0.25
@@ -160,17 +159,6 @@ def network_of(host: str) -> str:
     if isinstance(found, IPv6Address) and found.ipv4_mapped is None:
         return str(ip_network(f"{found}/64", strict=False))
     return str(getattr(found, "ipv4_mapped", None) or found)
-
-
-def assert_few_values(body: bytes) -> None:
-    """Raise if a body would take too long to read: reading holds everybody else."""
-    if body.count(b",") > MOST_VALUES:
-        raise Problem(
-            413,
-            "too-many-values",
-            "The body holds too many values.",
-            f"Send at most {MOST_VALUES} values at once, in several requests.",
-        )
 
 
 def too_many(wait: float, title: str) -> Problem:

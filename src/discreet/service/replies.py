@@ -64,6 +64,34 @@ class BatchReply(msgspec.Struct):
     ]
 
 
+class EvaluationMetadata(msgspec.Struct):
+    """What the reward of a flag's decision is sent with."""
+
+    decision: Annotated[str, Meta(description="a sealed token: send it back with the reward")]
+    probability: Annotated[float, Meta(description="with which the variant was chosen")]
+    policy: Annotated[int, Meta(description="version of the policy that chose it")]
+
+
+class Evaluation(msgspec.Struct, rename="camel"):
+    """A flag (OFREP): its value, or why there is none."""
+
+    key: Annotated[str | UnsetType, Meta(description="name of the bandit")] = UNSET
+    value: Annotated[Any, Meta(description="of the variant: its name, a boolean or a number")] = (
+        UNSET
+    )
+    variant: Annotated[str | UnsetType, Meta(description="the action")] = UNSET
+    reason: Annotated[str | UnsetType, Meta(description="SPLIT: chosen at random")] = UNSET
+    metadata: Annotated[EvaluationMetadata | UnsetType, Meta(description="of the decision")] = UNSET
+    error_code: Annotated[str | UnsetType, Meta(description="such as INVALID_CONTEXT")] = UNSET
+    error_details: Annotated[str | UnsetType, Meta(description="what to do")] = UNSET
+
+
+class BulkEvaluation(msgspec.Struct):
+    """All flags that a key may see, for one context."""
+
+    flags: Annotated[list[Evaluation], Meta(description="in the order of their names")]
+
+
 # -- bandits ---------------------------------------------------------------------------------------
 
 

@@ -20,6 +20,7 @@ from sqlalchemy.engine import Connection
 from discreet.local.report import Answers
 from discreet.service import sealing
 from discreet.service import store as tables
+from discreet.service.bodies import assert_alone
 from discreet.service.devices import Devices
 from discreet.service.errors import Problem, conflict, invalid, not_found
 from discreet.service.keys import Key
@@ -80,6 +81,7 @@ async def take_any(
         if await public_policy(server, name) is None:  # of no bandit, or not of this trust
             raise not_found("bandit under local trust")
     if body.reports is not None:
+        assert_alone(body, "reports")
         return StatusesReply(await take(server, name, body.reports))
     return StatusReply((await take(server, name, [body]))[0])
 

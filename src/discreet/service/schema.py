@@ -142,6 +142,13 @@ class Definition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     features: Annotated[Hashed | None, Meta(description="hashed columns, in place of context")] = (
         None
     )
+    unknown: Annotated[
+        Literal["refuse", "ignore"],
+        Meta(
+            description="what is not declared: refuse it; or ignore columns, persons where rounds "
+            "are protected, take categories for none, and booleans where numbers stand for 0 and 1"
+        ),
+    ] = "refuse"
     reward: Annotated[Reward, Meta(description="its range, and how long to wait for it")] = (
         msgspec.field(default_factory=Reward)
     )

@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from discreet.service.asgi import answer, decoded, problem
+from discreet.service.asgi import answer, problem
+from discreet.service.bodies import decoded
 from discreet.service.errors import Problem, invalid, not_found, unauthorized
 from discreet.service.keys import SHORTEST_ADMIN
 from discreet.service.witness import PATH, Move, Word

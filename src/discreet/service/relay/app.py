@@ -17,7 +17,8 @@ from starlette.routing import Route
 
 from discreet.privacy.budget import person_text
 from discreet.service import asgi, logs
-from discreet.service.asgi import EVERYBODY, answer, decoded, problem
+from discreet.service.asgi import EVERYBODY, answer, problem
+from discreet.service.bodies import decoded
 from discreet.service.errors import Problem, invalid, not_found
 from discreet.service.limits import address_of
 from discreet.service.relay.batches import Relay, Sealed
