@@ -102,7 +102,7 @@ def read_variables(
     _assert_known(prefix, variables, given)
     found: dict[str, object] = {}
     for name, read in variables.items():
-        text = _text(prefix + name.upper(), given)
+        text = text_of(prefix + name.upper(), given)
         if text:
             try:
                 found[name] = read(text)
@@ -112,7 +112,7 @@ def read_variables(
     return found
 
 
-def _text(name: str, given: Mapping[str, str]) -> str | None:
+def text_of(name: str, given: Mapping[str, str]) -> str | None:
     """What a variable says, or the file that NAME_FILE names."""
     path = given.get(f"{name}_FILE")
     if not path:
