@@ -144,7 +144,11 @@ class Declared:
         """Rows for the available actions."""
         _assert_baseline_is_offered(self.definition, actions)
         names = self.actions if actions is None else actions
-        return Offer(self.map(self.read(context), actions), names)
+        return Offer(self.rows(context, actions), names)
+
+    def rows(self, context: Any, actions: list[Any] | None) -> Array:
+        """One row for each of these actions; None: for all."""
+        return self.map(self.read(context), actions)
 
     def offers(
         self, contexts: Sequence[Any], actions: list[Any] | None
@@ -185,7 +189,11 @@ class AnyJson:
         names = [_called(each) for each in given]
         if len(set(names)) < len(names):
             raise ValueError("each action must have an id of its own")
-        return Offer(self.map(context, given), names)
+        return Offer(self.rows(context, given), names)
+
+    def rows(self, context: Any, actions: list[Any]) -> Array:
+        """One row for each of these actions."""
+        return self.map(context, actions)
 
 
 def _called(action: Any) -> Any:
