@@ -222,7 +222,7 @@ async def decide_one(
     people = None if asked.person == NOBODY else [asked.person]
     chosen = asked.rows[action : action + 1]
     deadline = time.time() + live.wait
-    (token,) = server.sealer.seal(live.about, first, chosen, probability, deadline, people)
+    (token,) = server.sealer.seal(live.about, [first], chosen, [probability], deadline, people)
     return DecisionReply(token, asked.names[action], probability, version)
 
 
