@@ -11,7 +11,7 @@ CLIENT := clients/js/node_modules/.made
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $$(($$(getconf _NPROCESSORS_ONLN) + 1)) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test thorough lint docs docs-links bench figures-check papers dist notes lock clean
+.PHONY: help demo serve test thorough drills lint docs docs-links bench figures-check papers dist notes lock clean
 
 help:  ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,9 @@ test: $(VENV)/.develops lint $(BROWSER) $(CLIENT)  ## All checks and all tests
 
 thorough: $(VENV)/.develops  ## Tests that take long, beside those of `make test`
 	$(PYTEST) -m thorough
+
+drills: $(VENV)/.develops  ## Backup and restore of both stores, as deploy/drill.sh does them
+	$(PYTEST) -m thorough tests/service/test_deploy.py
 
 lint: $(VENV)/.develops  ## Format, lint, types, import rules
 	$(BIN)/ruff check .
@@ -67,6 +70,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/audit.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/service.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/dashboard.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/evaluation.py
 	$(BIN)/python benchmarks/devices.py
 	$(BIN)/python benchmarks/mutations.py
 

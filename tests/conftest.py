@@ -1,5 +1,6 @@
 """Shared by the tests: distributions with stated false alarm rate and power, threads that race."""
 
+import gc
 import sys
 import threading
 from collections.abc import Callable
@@ -91,6 +92,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.endswith(SLOW):
             item.add_marker(pytest.mark.thorough)
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected by now stays: no search for garbage goes through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 
 import dp_accounting
@@ -489,6 +490,30 @@ def test_regret__logistic_rewards_are_learnt():
         lost.extend(people.regret(chosen.action))
         uniform.extend(people.best - people.means.mean(axis=1))
     assert np.mean(lost[-2000:]) < 0.2 * np.mean(uniform[-2000:])
+
+
+def test_link__warns_where_the_identity_gains_more():
+    few = {"model": Model(link="logistic"), "reward_range": (0.0, 1.0), "horizon": 8000}
+    with pytest.warns(UserWarning, match=r"in 8,000 rounds link='identity' gains more"):
+        make(**few)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make(**few, epsilon=9.0)
+        make(**(few | {"horizon": None}))
+        make(**(few | {"model": None}))
+
+
+def test_link__has_an_intercept_of_its_own():
+    """Clicks of a tenth in rows of no length: nothing but the intercept can tell."""
+    bandit = make(epsilon=50.0, model=Model(link="logistic"), reward_range=(0.0, 1.0), horizon=None)
+    rng = np.random.default_rng(0)
+    while bandit.rounds < 8000:
+        chosen = bandit.decide_many(np.zeros((bandit.rounds_until_release, 2, D)))
+        bandit.learn_many(chosen, (rng.random(len(chosen.action)) < 0.1) * 1.0)
+    bandit.decide(np.zeros((2, D)))
+    (seen,) = bandit.predict(np.zeros((1, D))).mean
+    assert 0.08 < seen < 0.12
+    assert bandit.intercept == pytest.approx(math.log(seen / (1 - seen)), rel=0.05)
 
 
 # -- gradient steps --------------------------------------------------------------------------------

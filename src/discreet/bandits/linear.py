@@ -9,6 +9,7 @@ epochs combined into one Gaussian belief, and exploration in a few rounds of eac
 """
 
 import secrets
+import warnings
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -48,6 +49,7 @@ CURRENCY = {"joint": "gaussian", "local": "pure", "shuffled": "shuffled"}
 HELD_OUT = 2**32 - 1  # a stream of its own beside those of windows
 MANY = 400  # features beyond which policy="auto" is "descent"
 FRACTION = 0.25  # of what is left of mu^2, for each window, where they share it without a horizon
+ENOUGH = 500  # first windows up to a horizon, before a link can be worth more than the identity
 RESERVE = 1e-3  # of what is left, that the last window up to a horizon leaves
 
 
@@ -158,6 +160,7 @@ class LinearBandit(Bandit):
             self._recipe = self._shared_among_windows(budget)
         else:
             self._reports = LocalReports.between(self, budget, self.policy_name)
+        self._warn_of_link()
         self._belief = self._estimator.prior
         self._ledger = Ledger(budget, CURRENCY[kind])
         self._entropy = np.random.SeedSequence(self.seed).entropy  # for the draws of theta
@@ -187,6 +190,16 @@ class LinearBandit(Bandit):
         if self.holdout is not None:
             raise ValueError(f"{where} takes no holdout: it does not release what one needs")
         return model
+
+    def _warn_of_link(self) -> None:
+        """A link learns more slowly: say so where the rounds are too few to make up for it."""
+        least = ENOUGH * getattr(self._estimator, "first", 0)
+        if self.model.link != "identity" and (self.horizon or least) < least:
+            warnings.warn(
+                f"in {self.horizon:,} rounds link='identity' gains more than "
+                f"link={self.model.link!r}, which begins to pay after about {least:,}",
+                stacklevel=3,
+            )
 
     def _shared_among_windows(self, budget: Budget) -> Estimator:
         """The estimator, with what each window has of the budget."""
@@ -240,17 +253,18 @@ class LinearBandit(Bandit):
 
     @property
     def reward_middle(self) -> float:
-        """Of the rewards, where predictions have an intercept."""
+        """Of the rewards, where predictions are linear and have an intercept."""
         low, high = self.reward_range
-        return (low + high) / 2 if self._belief.constant else 0.0
+        linear = self.model.link == "identity"
+        return (low + high) / 2 if self._belief.constant and linear else 0.0
 
     @property
     def reward_unit(self) -> float:
         """Of the belief's predictions, in the user's."""
+        if self.model.link != "identity":
+            return 1.0
         low, high = self.reward_range
-        if self._belief.constant:
-            return (high - low) / 2
-        return self._scale if self.model.link == "identity" else 1.0
+        return (high - low) / 2 if self._belief.constant else self._scale
 
     def predict(self, features: ArrayLike, *, level: float = LEVEL) -> Prediction:  # (n, dim)
         """Expected rewards of rows, and credible intervals; safe to publish for public rows.

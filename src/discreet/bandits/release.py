@@ -138,7 +138,7 @@ def residuals(belief: Belief, transform: Transform, sums: Sums) -> Residuals:
         return Residuals(math.nan, 1.0, 1.0, True, pooled)
     nu = belief.reward_variance
     if not belief.informed and not transform.spread.any():  # then they hold all of the signal
-        nu += belief.radius**2 / len(belief.mean)
+        nu += (transform.steepness * belief.radius) ** 2 / len(belief.mean)
     clip = transform.clip / math.sqrt(nu)
     expected = sums.count * clipped_normal(clip / SCALES)[1] * (SCALES / clip) ** 2
     variance = (sums.noise_std / transform.balance) ** 2 + (TUNING.misfit * sums.count) ** 2

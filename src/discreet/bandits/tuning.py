@@ -24,7 +24,7 @@ class Tuning:
     # What is believed before anything is released (estimators.py)
     noise: float = 0.1  # of the largest variance that rewards can have
     constant: float = 0.3  # beside phi, in units of its longest; more costs the features too much
-    steep: float = 3.0  # largest |theta| for other links than the identity, at first
+    steep: float = 2.0  # largest |theta| at first, and the intercept's std, with a link
 
     # How rows enter a window (window.py)
     isotropy: float = 0.3  # no direction is stretched by more than 1/sqrt(isotropy) of the mean

@@ -72,9 +72,11 @@ def _beside_holdout(people: People) -> float:
     """The squared sensitivity where there is a hold-out.
 
     Rows of the policy add v v', weight and count as always and EARNED y, held-out ones KEPT times
-    those and HELD y. Rewards y are scaled to a range of length 1 that holds 0, so y moves by at
-    most 1, whether it is replaced, gone or new. It counts in the window of its own decision alone;
-    where the row arrives later, the rest of it counts.
+    those and HELD y. Rewards y are scaled to a range [-z, 1 - z] that holds 0. Beside y, with
+    SPREAD times its weight, stands q = y (1 - 2 z - y), which is free (`intervals.py`): together
+    they move as far as y from end to end, by 1 at most, whether the reward is replaced, gone or
+    new, because |q| <= |y| (1 - |y|). They count in the window of their own decision alone; where
+    the row arrives later, the rest of it counts.
 
     A round stays in its group, but whoever lets k rounds of a person in, such as a
     `ContributionLimiter`, may choose them by what the person did; and with visits a person may
@@ -93,7 +95,8 @@ def _beside_holdout(people: People) -> float:
     return max(replaced, crossed, moved)
 
 
-TOTALS = 3  # entries after v v': weight, count, rewards; one more for those of a hold-out
+TOTALS = 3  # entries after v v': weight, count, rewards
+APART = 3  # beside a hold-out so many more: its rewards, and the spreads of both
 
 
 def totals(weight: Array, rewards: Array) -> Array:
@@ -104,7 +107,7 @@ def totals(weight: Array, rewards: Array) -> Array:
 LONGEST = 16.0  # |theta|, in units of the largest reward or of the link's argument: never more
 LARGEST = 1e100  # of the numbers in a transform: their squares, summed, stay finite
 NARROWEST = 1e-6  # R, as a fraction of E
-BESIDE = 4  # entries after v of one row: weight, reward, 1, 0
+BESIDE = 3  # entries after v of one row: weight, reward, 1
 
 
 @value
@@ -120,7 +123,7 @@ class Transform:
     link: BoundedLink | None  # None for the identity
     middle: float = 0.0  # of the rewards, where they have an intercept
     half: float = 1.0  # of their range, in the same case
-    constant: float = 0.0  # the last entry of every row, in the same case
+    constant: float = 0.0  # the last entry of every row, where there is an intercept
     balance: float = 1.0  # q = b^2 / a^2
 
     @property
@@ -134,6 +137,13 @@ class Transform:
         """R and E over sqrt(q): of residuals in the released sums, over a^2."""
         root = math.sqrt(self.balance)
         return self.clip / root, self.residual_bound / root
+
+    @property
+    def steepness(self) -> float:
+        """Of rewards before anything is known: how far theta moves a residual."""
+        if self.link is None:
+            return 1.0
+        return float(linear(self.link, 0.0, self.middle, self.half)[1])
 
     @cached_property
     def isotropic(self) -> Whitening:
@@ -165,10 +175,12 @@ class Transform:
         x = products[:, :d]
         expected = products[:, d]
         scale: Any = 1.0
-        if self.link is not None:  # one Gauss-Newton step: slope times phi replaces phi
-            scale = self.link.slope(expected)
-            expected = self.link.mean(expected)
-        residual = (rewards - self.middle) / self.half - expected
+        link = self.link
+        if link is None:
+            residual = (rewards - self.middle) / self.half - expected
+        else:  # one Gauss-Newton step: slope times phi replaces phi
+            mean, scale, largest = linear(link, expected, self.middle, self.half)
+            residual = (rewards - mean) / largest
         if products.shape[1] > d + 2 + BESIDE:
             rho = np.sqrt(1 + scale * scale * squares(products[:, d + 2 + BESIDE :]))
             scale = scale / rho
@@ -182,7 +194,7 @@ class Transform:
         return v, weights
 
     def one_by_one(self) -> tuple[Array, Callable[[Array, float], None]]:
-        """An array, and a function that writes [v; weight; reward; 1; 0] of a row to it.
+        """An array, and a function that writes [v; weight; reward; 1] of a row to it.
 
         The same as `rows`; for one row numpy takes longer to begin than to compute, so all that
         does not depend on the row is looked up here, once.
@@ -209,10 +221,11 @@ class Transform:
                 np.add(entries, constants, entries)
             expected: Any = entries.item(d)
             scale = 1.0
-            if link is not None:
-                scale = float(link.slope(expected))
-                expected = float(link.mean(expected))
-            residual = (reward - middle) / half - expected
+            if link is None:
+                residual = (reward - middle) / half - expected
+            else:
+                mean, scale, largest = map(float, linear(link, expected, middle, half))
+                residual = (reward - mean) / largest
             if varies:
                 rho = sqrt(1 + scale * scale * spread.dot(spread).item())
                 residual /= rho
@@ -238,6 +251,16 @@ class Transform:
         return entries, write
 
 
+def linear(link: BoundedLink, argument: Any, middle: float, half: float) -> tuple[Any, Any, Any]:
+    """The link's mean, and its slope and the largest residual there, by which a row is divided.
+
+    So a residual is at most 1, and a row counts as much as its reward can tell.
+    """
+    mean = link.mean(argument)
+    largest = half + abs(mean - middle)
+    return mean, link.slope(argument) / largest, largest
+
+
 def transform(
     belief: Belief,
     size: int,
@@ -252,13 +275,14 @@ def transform(
     low, high = limits
     middle = 0.0
     half = 1.0
-    if belief.constant:  # rewards become (y - middle) / half in [-1, 1]
+    if belief.constant or link is not None:  # rewards become (y - middle) / half in [-1, 1]
         middle = (low + high) / 2
         half = (high - low) / 2
         low, high = -1.0, 1.0
+    steepness = 1.0 if link is None else float(linear(link, 0.0, middle, half)[1])
     centre = _within(belief.mean, LONGEST)
     largest = max(abs(low), abs(high))
-    bound = largest + float(np.linalg.norm(centre)) if link is None else high - low
+    bound = largest + float(np.linalg.norm(centre)) if link is None else 1.0
     nu = max(belief.reward_variance, 1e-30)
     if not belief.may_clip:
         if link is None:  # the Gram matrix's noise acts on all of theta then, but E is least
@@ -267,17 +291,18 @@ def transform(
     else:
         signal = 0.0
         if belief.effective_rows == 0:
-            signal = TUNING.unit * min(belief.radius, LONGEST) ** 2 / d
+            signal = TUNING.unit * min(steepness * belief.radius, LONGEST) ** 2 / d
         clip = min(
             least_error_clip(noise_std / math.sqrt(2), size / d) * math.sqrt(nu + signal), bound
         )
     # rho = 1 in the first window: nothing is known about theta, and residuals show as they are
-    plain = clip >= bound or belief.effective_rows == 0
+    first = belief.effective_rows == 0
+    plain = clip >= bound or first
     careful = belief.covariance
     return Transform(
         centre,
         (0.0 if plain else 1.0) * _finite(root(careful) / math.sqrt(nu)),
-        _finite(_whitening(belief, careful, nu, plain, blocks)),
+        _finite(_whitening(belief, careful, nu, plain, blocks) / (steepness if first else 1.0)),
         max(clip, NARROWEST * bound),
         bound,
         link,

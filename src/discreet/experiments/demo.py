@@ -79,27 +79,26 @@ class Worth:
                 f", and {_share(now.holdout)} of the {HELD_OUT:.0%} who are held out and get any "
                 "plan"
             )
-        sentences = [f"{words}. In brackets: 95% intervals that hold at all times."]
-        if now.uplift is not None:
-            sentences.append(self._gain(now, now.uplift))
+        words = f"{words}. In brackets: 95% intervals that hold at all times."
         clear = self.clear
         learnt = "No effect is clear yet."
         if clear:
             named = "; ".join(f"{each.name} {percent(each.effect, 0, '+')}" for each in clear[:3])
             learnt = f"Clearest effects on the chance that a plan suits: {named}."
-        return [*sentences, learnt]
+        gain = [] if now.uplift is None else [self._gain(now, now.uplift)]
+        return [words, learnt, *gain]
 
     def _gain(self, now: Value, uplift: Interval) -> str:
         """By how much better, and how many decisions that took."""
         if now.proved is None:
             more = "" if now.needed is None else f", about {now.needed:,} in all if it goes on so"
             return (
-                f"It is better by {_share(uplift)}: the interval includes 0, so a gain is not "
-                f"proved yet. That takes more decisions{more}."
+                f"The bandit is better by {_share(uplift)}: the interval includes 0, so a gain is "
+                f"not proved yet. That takes more decisions{more}."
             )
         return (
-            f"It is better by {_share(uplift)} than choosing blindly, which was proved after "
-            f"{now.proved:,} decisions."
+            f"The bandit is better by {_share(uplift)} than choosing blindly, which was proved "
+            f"after {now.proved:,} decisions."
         )
 
     @property

@@ -17,6 +17,7 @@ from discreet import __version__
 from discreet.experiments.pages import render
 from discreet.privacy import Guarantee
 from discreet.privacy.release import Release
+from discreet.words import listed
 
 if TYPE_CHECKING:
     from discreet.audit.run import Audited
@@ -43,17 +44,36 @@ class Dossier:
     beside: Sequence[str] = field(default=())  # arguments that the attacks do not share
     made: datetime = field(default_factory=lambda: datetime.now(UTC))  # when
 
+    @property
+    def arguments(self) -> list[tuple[str, str]]:
+        """Of the definition, as they are shown."""
+        shown = {name: each for name, each in self.definition.items() if name not in _SECRET}
+        return [(name, _shown(value)) for name, value in shown.items()]
 
-def html(dossier: Dossier) -> str:
-    shown = {name: each for name, each in dossier.definition.items() if name not in _SECRET}
+    @property
+    def releases(self) -> list[tuple[str, ...]]:
+        """Those that look alike in one line."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for each in self.promise.releases:
+            where = "all data" if each.scope is None else each.scope
+            groups.setdefault(_line(each), []).append(where)
+        return [
+            (what, f"{len(scopes):,}", _scopes(scopes), *rest)
+            for (what, *rest), scopes in groups.items()
+        ]
+
+
+def html(*dossiers: Dossier) -> str:
+    """One page of one or several."""
+    kinds = list(dict.fromkeys(each.kind for each in dossiers))
+    private = [each.promise for each in dossiers]
     return render(
         "dossier.html",
-        title=f"Privacy dossier: {dossier.kind}",
-        dossier=dossier,
-        promise=dossier.promise,
+        title=f"Privacy dossier: {listed(kinds)}",
+        dossiers=dossiers,
         version=__version__,
-        definition=[(name, _shown(value)) for name, value in shown.items()],
-        releases=[_row(*each) for each in _alike(dossier.promise.releases)],
+        # Somebody who is in all of them, by basic composition.
+        together=(sum(each.epsilon for each in private), sum(each.delta for each in private)),
     )
 
 
@@ -91,30 +111,16 @@ def _object(kind: str, of: Any) -> str:
     return f"{kind} ({_plain(of)})" if of else kind
 
 
-def _row(release: Release, scopes: Sequence[str]) -> tuple[str, ...]:
-    """A release, and the data that it or others like it saw."""
+def _line(release: Release) -> tuple[str, ...]:
+    """A release as it is shown, whatever data it saw."""
     return (
         release.what,
-        f"{len(scopes):,}",
-        _scopes(scopes),
         release.mechanism,
         f"{release.sensitivity:.4g} ({release.norm})",
         f"{release.scale:.4g}",
         _cost(release),
         release.sampler,
     )
-
-
-def _alike(releases: Sequence[Release]) -> list[tuple[Release, list[str]]]:
-    """Releases that differ in the data they saw only, together: the first, and all scopes."""
-    groups: dict[tuple[Any, ...], tuple[Release, list[str]]] = {}
-    for each in releases:
-        key = (each.what, each.mechanism, each.norm, each.sensitivity, each.scale, each.sampler,
-               each.epsilon, each.mu, each.rho)  # fmt: skip
-        groups.setdefault(key, (each, []))[1].append(
-            "all data" if each.scope is None else each.scope
-        )
-    return list(groups.values())
 
 
 def _scopes(scopes: Sequence[str]) -> str:

@@ -160,12 +160,7 @@ class Answer:
 
 
 def answer(question: Question, trust: str, epsilon: float) -> Answer:
-    """What to expect at this trust and epsilon: the mean of fits to stand-ins for the rows.
-
-    >>> line = answer(Question(8, 20_000, noise=0.1, delta=1e-6), "central", epsilon=1.0)
-    >>> f"error {line.error:.4f}, without privacy {line.plain:.4f}, price {line.price:.1f}"
-    'error 0.0018, without privacy 0.0016, price 1.3'
-    """
+    """What to expect at this trust and epsilon: the mean of fits to stand-ins for the rows."""
     X = question.covariates
     n = question.rows
     sigma = question.noise

@@ -145,8 +145,8 @@ class Question(Protocol):
 
 def run(question: Question, epsilons: Sequence[float], *, trust: str | None, files: Files) -> None:
     """Forecast, print the table, save the figure and what else is asked for."""
-    first, *_, last = question.trusts
-    named = {None: (first,), "both": (first, last), "all": question.trusts}
+    first = question.trusts[0]
+    named = {None: (first,), "both": (first, question.trusts[-1]), "all": question.trusts}
     if trust is not None:
         one_of("trust", trust, (*question.trusts, "both", "all"))
     trusts = named.get(trust) or (str(trust),)

@@ -3,6 +3,7 @@
 from discreet.regression.base import Estimate, Problem
 from discreet.regression.baselines import OLS, AdaSSP
 from discreet.regression.glm import PrivateGLM
+from discreet.regression.held_out import PrivateScore, score_private
 from discreet.regression.information import information_matrix
 from discreet.regression.linear import PrivateLinearRegression
 from discreet.regression.logistic import PrivateLogisticRegression
@@ -18,7 +19,9 @@ __all__ = [
     "PrivateGLM",
     "PrivateLinearRegression",
     "PrivateLogisticRegression",
+    "PrivateScore",
     "PrivateSearchCV",
     "Problem",
     "information_matrix",
+    "score_private",
 ]

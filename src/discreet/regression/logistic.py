@@ -209,6 +209,13 @@ class PrivateLogisticRegression(ClassifierMixin, PrivateEstimator):  # type: ign
         last = theta[d] / math.sqrt(2) if self.fit_intercept else np.zeros(theta.shape[1])
         return {"coef_": theta[:d].T / scale, "intercept_": last, "classes_": known}
 
+    def _from_theta(self) -> Array:
+        units = [1 / self._scale] * self.n_features_in_
+        units += [1 / math.sqrt(2)] * bool(self.fit_intercept)
+        k = len(self.classes_)
+        basis = SoftmaxScore(k).basis if k > 2 else np.ones((1, 1))
+        return np.vstack([np.kron(np.diag(units), each) for each in basis])
+
     def _probabilities(self, logits: Array) -> Array:
         if logits.ndim == 1:
             return np.stack([scipy.special.expit(-logits), scipy.special.expit(logits)], 1)

@@ -30,6 +30,7 @@ from discreet.service.limits import (
     RawHeaders,
     address_of,
 )
+from discreet.service.observing import Requests
 from discreet.service.offers import Misfit
 from discreet.service.server import Server
 
@@ -151,7 +152,9 @@ class Endpoint:
             return
         except Exception as error:
             call = f"{self.call.method} {self.call.path}"
-            reply = self.refused(explained_to_callers(error, call), path)
+            found = explained_to_callers(error, call)
+            scope["problem"] = found.kind
+            reply = self.refused(found, path)
             reply.raw_headers.extend(self._everybody)
         if isinstance(reply, Response):
             await reply(scope, receive, send)
@@ -171,10 +174,10 @@ class Endpoint:
             key = None if call.scope is None else self.key(headers, name)
         except Problem as refused:
             if refused.status == 401:
-                self._strangers.spend(address_of(scope))
+                await self._strangers.spend_slowly(address_of(scope))
             raise
         if key is None and call.path != "/healthz":
-            self._strangers.spend(address_of(scope))
+            await self._strangers.spend_slowly(address_of(scope))
         found: dict[str, Any] = {"server": self.server, "key": key, "headers": headers}
         found.update(path)
         if key is not None:
@@ -233,14 +236,23 @@ class Application(Starlette):
     """Starlette; the calls that come often go to their endpoints without a detour."""
 
     often: dict[str, Endpoint]  # by what follows the bandit's name
+    requests: Requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Any request, observed."""
+        if scope["type"] == "http":
+            await self.requests.watched(self._served, scope, receive, send)
+        else:
+            await super().__call__(scope, receive, send)
+
+    async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Any request; a framework's routing would cost as much as deciding."""
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["method"] == "POST":
             start, _, rest = scope["path"].partition("/v1/bandits/")
             name, _, call = rest.partition("/")
             endpoint = self.often.get(call)
             if endpoint is not None and not start:
+                scope["endpoint"] = endpoint
                 await endpoint.handle({"name": name}, scope, receive, send)
                 return
         await super().__call__(scope, receive, send)

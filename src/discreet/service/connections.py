@@ -13,9 +13,9 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from discreet.service import logs
 from discreet.service.limits import network_of
 
-LOG = logging.getLogger("discreet.service")
 HEADER_SECONDS = 10.0  # from the first byte of a request, or the begin of a connection
 READ_SECONDS = 30.0  # in which a peer takes what is written
 HEADER_BYTES = 64 * 1024  # of anything but a body: headers, trailers, what is between requests
@@ -142,7 +142,7 @@ class Guarded(HttpToolsProtocol):
         now = time.monotonic()
         if now - Guarded.said > SAID_EVERY:
             Guarded.said = now
-            LOG.warning(why, most)
+            logs.record(logging.WARNING, why % most)
         self.transport.abort()
 
     def _of_this_address(self) -> int:

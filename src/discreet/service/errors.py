@@ -1,12 +1,12 @@
 """Errors as RFC 9457 problems: a stable type, a title, what to do; never a value that was sent."""
 
-import logging
 import re
 from typing import Any
 
 import msgspec
 
-LOG = logging.getLogger("discreet.service")
+from discreet.service import logs
+
 BASE = "urn:discreet:problem:"
 
 
@@ -87,8 +87,8 @@ def not_json() -> Problem:
 
 
 def unexpected(error: Exception, call: str) -> Problem:
-    """An error of ours; it is logged by its kind only, because messages may quote what was sent."""
-    LOG.error("unexpected %s in %s", type(error).__name__, call)
+    """An error of ours."""
+    logs.unexpected(error, call)
     return Problem(
         500,
         "unexpected",

@@ -122,7 +122,7 @@ class Keys:
 
     def authenticate(self, secret: str) -> Key:
         """The key with this secret; raises if there is none or it is revoked."""
-        key = self._by_id.get(_id_of(secret))
+        key = self._by_id.get(id_of(secret))
         given = hashed(secret)
         # A comparison happens whether or not the id exists: time tells nothing.
         expected = key.hash if key is not None else bytes(32)
@@ -135,12 +135,18 @@ class Keys:
         """The key with this id, revoked or not; None if there is none."""
         return self._by_id.get(key_id)
 
+    def some_admin(self) -> str | None:
+        """The id of a key that may administer."""
+        alive = (key for key in self.all() if key.revoked is None and "admin" in key.scopes)
+        return next((key.id for key in alive), None)
+
     def all(self) -> list[Key]:
         """Every key, revoked ones too."""
         return sorted(self._by_id.values(), key=lambda key: key.created)
 
 
-def _id_of(secret: str) -> str:
+def id_of(secret: str) -> str:
+    """The id that a secret names; whether there is such a key is another question."""
     parts = secret.split("_", 2)
     return parts[1] if len(parts) == 3 and parts[0] == "dk" else ADMIN_ID
 
@@ -183,6 +189,12 @@ def insert(
         )
     )
     return key_id, secret
+
+
+def has_admin(connection: Connection) -> bool:
+    """Whether some key that lives may administer."""
+    alive = sa.select(tables.keys.c.scopes).where(tables.keys.c.revoked.is_(None))
+    return any("admin" in json.loads(scopes) for scopes in connection.execute(alive).scalars())
 
 
 def revoke(connection: Connection, key_id: str) -> bool:

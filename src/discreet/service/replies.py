@@ -469,7 +469,7 @@ class HealthReply(msgspec.Struct):
 class ReadyReply(msgspec.Struct):
     """The store answers; names of bandits whose learning has stopped with an alarm."""
 
-    alarms: Annotated[list[str], Meta(description="names of bandits")]
+    alarms: Annotated[list[str], Meta(description="names of bandits; a jump of the clock")]
     status: Annotated[Literal["ok"], Meta(description="the only one")] = "ok"
 
 

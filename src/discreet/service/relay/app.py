@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from discreet.privacy.budget import person_text
-from discreet.service import asgi
+from discreet.service import asgi, logs
 from discreet.service.asgi import EVERYBODY, answer, problem
 from discreet.service.bodies import decoded
 from discreet.service.errors import Problem, invalid, not_found
@@ -186,10 +186,12 @@ class Routes:
 
 def serve(settings: RelaySettings, out: TextIO = sys.stderr) -> None:
     """`discreet relay` without its flags: until interrupted; open batches stay in the store."""
-    logging.basicConfig(level=logging.INFO, stream=out, format="%(levelname)s %(message)s")
+    logs.begin(out)
     check_port(settings)
     if not is_loopback(settings.host):
-        print(f"warning: {settings.host} can be reached from outside: put TLS in front", file=out)
+        outside = f"{settings.host} can be reached from outside: put TLS in front"
+        logs.record(logging.WARNING, outside)
     app = application(settings)
-    print(f"discreet relays to {settings.server} on {address(settings)}", file=out, flush=True)
+    relays = f"discreet relays to {settings.server} on {address(settings)}"
+    logs.record(logging.INFO, relays)
     run(app, settings)

@@ -27,6 +27,7 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
+from discreet.service import logs
 from discreet.service.client import Client, ServiceError
 from discreet.service.errors import Problem
 from discreet.service.learning import CLOSED
@@ -38,7 +39,6 @@ from discreet.service.sealing import Terms
 from discreet.service.settings import RelaySettings
 from discreet.service.writer import Writer
 
-LOG = logging.getLogger("discreet.relay")
 ACCEPTED = "accepted"
 GIVEN_UP = (404, 409, 413, 422)  # answers after which a batch will never be taken
 _TERMS = msgspec.json.Decoder(Terms)
@@ -166,7 +166,7 @@ class Relay:
             except Problem:
                 pass  # the store is away: the next tick will do it
             except Exception as error:
-                LOG.error("unexpected %s with a batch", type(error).__name__)
+                logs.unexpected(error, "a batch")
             await asyncio.sleep(self.settings.tick)
 
     async def step(self, name: str) -> None:
@@ -222,7 +222,7 @@ class Relay:
     async def _drop(self, name: str, why: str) -> None:
         await self._do(lambda connection: self.store.forget(connection, name))
         self.dropped[name] += 1
-        LOG.warning("a batch of bandit %s was dropped: %s", name, why)
+        logs.record(logging.WARNING, f"a batch was dropped: {why}", bandit=name)
 
     # -- the server --------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Relay:
 
     def _notice(self, state: str) -> None:
         if state != self.server and state != "ok":
-            LOG.error("the server %s; batches wait", _SAID[state])
+            logs.record(logging.ERROR, f"the server {_SAID[state]}; batches wait")
         self.server = state
 
     # -- transactions, on the writer's thread ------------------------------------------------------
