@@ -117,7 +117,8 @@ class Reading:
 
 def _assert_baseline_is_offered(definition: Definition, actions: list[Any] | None) -> None:
     """Held-out decisions get the baseline by its place among the declared actions."""
-    if actions is not None and None not in (definition.holdout, definition.baseline):
+    by_name = definition.holdout is not None and isinstance(definition.baseline, str)
+    if actions is not None and by_name:
         raise ValueError("this bandit holds out decisions for its baseline: leave out actions")
 
 
