@@ -57,6 +57,7 @@ bench: $(VENV)/.measures  ## The figures of README and docs, measured again
 	$(BIN)/python benchmarks/forecast.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_local.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_warm.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/bandits_figures.py
 	$(BIN)/python benchmarks/online.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/online_bandits.py
