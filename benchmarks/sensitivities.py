@@ -2,7 +2,7 @@
 
     python benchmarks/sensitivities.py [part of an attack's name]
 
-For every private fit that is attacked (`discreet.audit.attacks.regression`): the pair of the attack,
+For every private fit that is attacked (`discreet.audit.attacks.regression`): the attack's pair,
 pairs that are worst for one statistic (opposite labels, opposite rows, right angles), then random
 pairs and steps from the best one. For each release the most that any pair moves it, as a fraction
 of the sensitivity that is booked. A fraction below .9 is noise that people pay for, or a bound that

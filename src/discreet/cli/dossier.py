@@ -19,7 +19,10 @@ def dossier(
         ),
     ],
     out: Annotated[
-        Path, Option("--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML).")
+        Path,
+        Option(
+            "--out", "-o", metavar="PAGE", help="A page that does not exist yet (HTML, or .json)."
+        ),
     ],
     audit: Annotated[
         bool, Option("--audit", help="Run every attack that fits this configuration.")
@@ -38,14 +41,15 @@ def dossier(
     for signatures. Everything on it is public. The file is read and left as
     it is; a page that exists is never overwritten. With --audit the library
     attacks learners of this configuration, and leaves with status 1 if the
-    promise is refuted.
+    promise is refuted. As .json it has an entry for the public registry of
+    deployments and the questions of NIST SP 800-226, too.
 
     \b
       discreet dossier bandit.state -o dossier.html
       discreet dossier model.state -o dossier.html --audit --runs 10000
       discreet dossier welcome.json -o dossier.html
     """
-    from discreet.experiments.dossier import Dossier, html, not_shared
+    from discreet.experiments.dossier import Dossier, html, not_shared, record
     from discreet.experiments.pages import assert_new, write_new
 
     assert_new(out)
@@ -62,7 +66,12 @@ def dossier(
     page = Dossier(
         source=source.name, audits=audits, beside=not_shared(about["definition"]), **about
     )
-    write_new(out, html(page))
+    if out.suffix == ".json":
+        import json
+
+        write_new(out, json.dumps(record(page), indent=1, ensure_ascii=False) + "\n")
+    else:
+        write_new(out, html(page))
     print(f"Dossier: {out}")
     broken = [each.attack.name for each in audits or () if each.verdict == "BROKEN"]
     if broken:
