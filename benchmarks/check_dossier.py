@@ -16,8 +16,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 
 def by_losses(releases, delta):
     """Epsilon of Gaussian and pure releases together, by their privacy loss distributions."""
-    grid = {"value_discretization_interval": 1e-3}
-    whole = pld.identity(**grid)
+    whole = pld.identity(**(grid := {"value_discretization_interval": 1e-3}))
     normal = [each for each in releases if each["mechanism"] == "gaussian"]
     if mu := sum((each["sensitivity"] / each["scale"]) ** 2 for each in normal) ** 0.5:
         whole = pld.from_gaussian_mechanism(1 / mu, **grid)
