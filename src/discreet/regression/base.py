@@ -159,7 +159,7 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
 
     # -- fitting ----------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None) -> Self:
+    def fit(self, X: Any, y: Any, *, ledger: Ledger | None = None, **refused: Any) -> Self:
         """Fit to rows X (n, d) and labels y (n,); clips both to the public bounds.
 
         X may be sparse (scipy.sparse): a few rows at a time become dense. Both may be dask arrays
@@ -169,6 +169,8 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         `ledger` counts this fit together with others. A fit for which it has not enough left is
         refused (`BudgetSpent`) before X and y are looked at.
         """
+        if refused:
+            raise TypeError(_refusal(type(self).__name__, next(iter(refused))))
         leaks = leaks_around(stacklevel=2)
         budget = Budget(self.epsilon, self._delta(), self.contributions)
         if ledger is None:
@@ -322,6 +324,17 @@ class PrivateEstimator(Inference, Saveable, BaseEstimator):  # type: ignore[misc
         if is_sparse(rows):
             return SparseRows(rows.tocsr(), constant)
         return rows if constant is None else np.column_stack([rows, constant])
+
+
+def _refusal(kind: str, name: str) -> str:
+    """Why `fit` takes no such argument."""
+    if name != "sample_weight":
+        return f"{kind}.fit() got an unexpected keyword argument {name!r}"
+    return (
+        f"{kind}.fit takes no sample_weight: noise hides one row of weight 1, and residual scales "
+        "and intervals are of rows that count alike; a weight read off a row's own values would be "
+        "private, too. Where weights are public and say how often, leave out rows by public coins"
+    )
 
 
 def unit_rows(X: Any, bound: float, intercept: bool) -> Any:

@@ -28,6 +28,7 @@ class PrivatePipeline(Saveable, Pipeline):  # type: ignore[misc]
     memory           as scikit-learn has it
     verbose          as scikit-learn has it
 
+    >>> import numpy as np
     >>> from discreet.features import Category, DeclaredEncoder, Number
     >>> from discreet.regression import PrivateLinearRegression
     >>> rng = np.random.default_rng(0)
