@@ -102,7 +102,6 @@ def _is_url(source: str) -> bool:
 
 def _read(source: str, given: list[str]) -> tuple[Any, dict[str, Any]]:
     """The object, or None of a guarantee alone, and what a dossier says of it."""
-
     if _is_url(source):
         return _running(source)
     path = Path(source)
